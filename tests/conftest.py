@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,8 +20,19 @@ __all__ = ["database_url", "new_opensearch_url", "opensearch", "opensearch_progr
 settings.register_profile("a2b", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("a2b")
 
+# hundreds of processes import the product: each but the first reads its bytecode
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample-blocks" / "bsv-regtest"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files without quick tests where only the quick lane runs: that takes longer than many tests."""
+    if config.option.markexpr != "quick" or collection_path.suffix != ".py":
+        return None
+    return True if not lanes.is_quick(collection_path.relative_to(ROOT / "tests").as_posix(), "") else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,14 +50,12 @@ def missing(what: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_here(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Loops are compiled in the process of the tests, once, when they are first used, and not by a child of each
-    service started here: it looks as if one had compiled, and the service waits for none."""
-    folder = tmp_path_factory.mktemp("numba-here")
-    (folder / "of-a-child").mkdir()
-    for module in ("block_loop", "scoring"):
-        (folder / "of-a-child" / f"{module}.loops.nbi").touch()
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+def compiled_loops(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One cache of compiled loops for all processes of a test run: xdist's workers and the programs they start."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder / "numba"))
 
 
 @pytest.fixture(scope="session")

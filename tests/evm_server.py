@@ -160,13 +160,13 @@ class EvmServer:
         """A chain that follows it, in a hurry."""
         made = create(name, f"{self.base}?contract={CONTRACT}{query}")
         made.poll_seconds = 0.0
-        made._endpoint.rpc.pauses = (0.0, 0.01, 0.02)
+        made.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
         return made
 
     def direct(self, query: str = "") -> EvmChain:
         """The same without a connection: what would go over HTTP goes through a function."""
         made = self.chain(query)
-        made._endpoint.rpc.call = self._call  # type: ignore[method-assign]
+        made.endpoint.rpc.call = self._call  # type: ignore[method-assign]
         return made
 
     async def _call(self, method: str, *params: Any, limit: int = 0) -> Any:  # noqa: ARG002

@@ -57,7 +57,7 @@ class MemoryChain(Chain):
         self.asked: list[Outpoint] = []
         self.refused: list[tuple[BlockRef, str]] = []
         self._raws: dict[bytes, bytes] = {}
-        self._refs: dict[bytes, BlockRef] = {}
+        self.refs: dict[bytes, BlockRef] = {}
         self._work: dict[bytes, int] = {bytes(32): 0}
         self._waiting: dict[bytes, list[bytes]] = {}
         self._best: list[BlockRef] = []
@@ -79,16 +79,16 @@ class MemoryChain(Chain):
         if prev not in self._work:
             self._waiting.setdefault(prev, []).append(raw)
             return
-        height = self._refs[prev].height + 1 if prev in self._refs else 0
+        height = self.refs[prev].height + 1 if prev in self.refs else 0
         time = int.from_bytes(raw[68:72], "little")
         self._raws[hash_] = raw
-        self._refs[hash_] = BlockRef(self.name, height, hash_, prev, time, raw[:80])
+        self.refs[hash_] = BlockRef(self.name, height, hash_, prev, time, raw[:80])
         self._work[hash_] = self._work[prev] + work(raw)
         for child in self._waiting.pop(hash_, ()):
             self._link(child)
 
     def _choose(self) -> None:
-        heaviest = max((ref.hash for ref in self._refs.values()), key=self._work.__getitem__, default=None)
+        heaviest = max((ref.hash for ref in self.refs.values()), key=self._work.__getitem__, default=None)
         if heaviest is not None and (not self._best or self._work[heaviest] > self._work.get(self._best[-1].hash, -1)):
             self._best = self.branch(heaviest)
 
@@ -101,9 +101,9 @@ class MemoryChain(Chain):
     def branch(self, tip: bytes) -> list[BlockRef]:
         """The blocks from genesis to the one of this hash."""
         found = []
-        while tip in self._refs:
-            found.append(self._refs[tip])
-            tip = self._refs[tip].prev
+        while tip in self.refs:
+            found.append(self.refs[tip])
+            tip = self.refs[tip].prev
         return found[::-1]
 
     @property
@@ -195,9 +195,9 @@ class MemoryChain(Chain):
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
         self.refused.append((ref, why))
-        bad = {hash_ for hash_ in self._refs if ref in self.branch(hash_)}
+        bad = {hash_ for hash_ in self.refs if ref in self.branch(hash_)}
         for hash_ in bad:
-            del self._refs[hash_], self._raws[hash_], self._work[hash_]
+            del self.refs[hash_], self._raws[hash_], self._work[hash_]
         self._best = []
         self._choose()
 

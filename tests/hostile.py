@@ -202,12 +202,12 @@ class _Disguised(httpcore.AsyncNetworkStream):
     """A stream to the local server that claims to be connected to another address."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, address: str) -> None:
-        self._stream, self._address = stream, address
+        self._stream, self.address = stream, address
         self.read, self.write = stream.read, stream.write  # type: ignore[method-assign]
         self.start_tls, self.aclose = stream.start_tls, stream.aclose  # type: ignore[method-assign]
 
     def get_extra_info(self, info: str) -> Any:
-        return (self._address, 443) if info == "server_addr" else self._stream.get_extra_info(info)
+        return (self.address, 443) if info == "server_addr" else self._stream.get_extra_info(info)
 
 
 @pytest.fixture(scope="session")

@@ -206,7 +206,7 @@ class Node:
     def _do_getblockheader(self, hex_id: str, verbose: bool = True) -> Any:
         raw = self._block(hex_id)
         if verbose:
-            return {"hash": hex_id, "height": self.chain._refs[bytes.fromhex(hex_id)[::-1]].height}
+            return {"hash": hex_id, "height": self.chain.refs[bytes.fromhex(hex_id)[::-1]].height}
         return self._header(raw).hex()
 
     def _do_getblock(self, hex_id: str, verbosity: int = 1) -> str:
@@ -217,7 +217,7 @@ class Node:
         return raw.hex()
 
     def _is_pruned(self, hex_id: str) -> bool:
-        ref = self.chain._refs[bytes.fromhex(hex_id)[::-1]]
+        ref = self.chain.refs[bytes.fromhex(hex_id)[::-1]]
         return ref.height < self.pruned_below
 
     def _do_getrawtransaction(self, hex_id: str, verbose: int = 0) -> Any:

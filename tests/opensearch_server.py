@@ -95,7 +95,8 @@ class Node:
         environment = os.environ | {
             "OPENSEARCH_PATH_CONF": str(config),
             "OPENSEARCH_JAVA_HOME": programs.java_home,
-            "OPENSEARCH_JAVA_OPTS": f"-Xms{heap}m -Xmx{heap}m",
+            # a server lives for minutes: the optimising compiler would take more time than it saves
+            "OPENSEARCH_JAVA_OPTS": f"-Xms{heap}m -Xmx{heap}m -XX:TieredStopAtLevel=1 -XX:-UseG1GC -XX:+UseSerialGC",
             "HOME": str(programs.folder),
         }
         arguments = [f"-E{name}={value}" for name, value in options.items()] + [f"-E{each}" for each in settings]

@@ -14,24 +14,17 @@ from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import pytest
-
 from tests.conftest import ROOT
 
 LONG = 90.0
 """Seconds after which a process that says nothing is given up: a cold start compiles, on a busy machine."""
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of compiled loops that all processes of the tests share."""
-    return tmp_path_factory.mktemp("numba")
-
-
 def environment(**more: str) -> dict[str, str]:
-    """This process' environment without its settings, and with this checkout to import."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("A2B_", "NUMBA_"))}
-    return {**kept, "PYTHONPATH": str(ROOT), **more}
+    """This process' environment without settings of the product, with this checkout to import and the compiled loops
+    of the test run."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("A2B_")}
+    return {**inherited, "PYTHONPATH": str(ROOT), **more}
 
 
 def a2b(*arguments: str, cwd: Path, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[str]:

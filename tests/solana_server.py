@@ -57,7 +57,7 @@ PROGRAM = named("program")
 def hurry(chain: SolanaChain) -> None:
     """Let a chain not wait between looks or tries."""
     chain.poll_seconds = 0
-    for rpc in chain._endpoint.rpc.all:
+    for rpc in chain.endpoint.rpc.all:
         rpc.pauses = ()  # type: ignore[assignment]
 
 

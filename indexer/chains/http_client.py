@@ -112,7 +112,7 @@ class HttpClient:
             raise SourceUnavailableError(f"{self.name}: {self.label} asks to wait for {wait:,.0f} more seconds")
         try:
             async with self._slots, asyncio.timeout(self.whole_seconds), self.send(method, url, body) as response:
-                self._obey_retry_after(response)
+                self.obey_retry_after(response)
                 return Response(response.status, response.reason or "", await self.read(response, limit, what))
         except TimeoutError:
             late = f"{self.name}: {self.label} takes more than {self.whole_seconds:g} s for {what or url}"
@@ -194,7 +194,7 @@ class HttpClient:
             text = text.replace(secret, "***")
         return text
 
-    def _obey_retry_after(self, response: aiohttp.ClientResponse) -> None:
+    def obey_retry_after(self, response: aiohttp.ClientResponse) -> None:
         if response.status == 200:
             return
         seconds = _retry_after(response.headers.get("Retry-After", ""))

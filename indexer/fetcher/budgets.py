@@ -81,7 +81,7 @@ class Budgets:
         self.domains: dict[str, Budget] = {}
         self.blocks: dict[str, Budget] = {}
         self._spent = 0
-        self._forgive: dict[str, float] = {}
+        self.forgive_at: dict[str, float] = {}
 
     def domain_free_at(self, domain: str) -> float:
         """When a domain may be visited next; 0 for one without recent visits."""
@@ -111,13 +111,13 @@ class Budgets:
             pause = max(pause, min(retry_after, self.rates.retry_after))
         budget.failures += 1
         budget.pause(now + pause)
-        self._forgive[domain] = now + pause + self.FORGET
+        self.forgive_at[domain] = now + pause + self.FORGET
 
     def unreached(self, block: str, now: float) -> None:
         """Halve the rate of a block whose host did not answer, down to an eighth."""
         budget = self.blocks.setdefault(block, Budget(self.rates.block))
         budget.stretch = min(budget.stretch * 2, self.rates.stretch)
-        self._forgive[block] = now + self.FORGET
+        self.forgive_at[block] = now + self.FORGET
 
     def well(self, domain: str, block: str | None) -> None:
         """Reset the failures of a domain and a block whose host answered."""
@@ -125,13 +125,13 @@ class Budgets:
             self.domains[domain].failures = 0
         if block in self.blocks:
             self.blocks[block].stretch = 1
-        self._forgive.pop(domain, None)
-        self._forgive.pop(block or "", None)
+        self.forgive_at.pop(domain, None)
+        self.forgive_at.pop(block or "", None)
 
     def sweep(self, now: float) -> None:
         """Reset failures of long ago, and drop the budgets that are full."""
-        for key in [key for key, time in self._forgive.items() if time <= now]:
-            del self._forgive[key]
+        for key in [key for key, time in self.forgive_at.items() if time <= now]:
+            del self.forgive_at[key]
             if key in self.domains:
                 self.domains[key].failures = 0
             if key in self.blocks:

@@ -79,7 +79,7 @@ class FetchLoop:
         self._badge_queue = BadgeQueue(store, writer)
         self.schedule = Schedule(ticking, rates)
         self.came_to: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._locators = _START
         self._checked = dict.fromkeys(self._checks, _START)
@@ -100,13 +100,13 @@ class FetchLoop:
                 await self._rest()
                 self._collect()
         finally:
-            for task in self._tasks:
+            for task in self.tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*self.tasks, return_exceptions=True)
 
     async def _rest(self) -> None:
         """Wait for news, the end of a fetch, or the next due job."""
-        wait = self.schedule.wait() if len(self._tasks) < WORKERS else None
+        wait = self.schedule.wait() if len(self.tasks) < WORKERS else None
         until_look = max(self._look_at - self._ticking(), 0.0)
         with suppress(TimeoutError):
             async with asyncio.timeout(until_look if wait is None else min(wait, until_look)):
@@ -115,20 +115,20 @@ class FetchLoop:
     async def _wake_up(self) -> None:
         waking = asyncio.ensure_future(self._woken.wait())
         try:
-            await asyncio.wait([waking, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([waking, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
             waking.cancel()
 
     def _collect(self) -> None:
         """Raise the error of a finished fetch: only the database raises one."""
-        for task in [task for task in self._tasks if task.done()]:
-            self._tasks.discard(task)
+        for task in [task for task in self.tasks if task.done()]:
+            self.tasks.discard(task)
             task.result()
 
     async def settle(self) -> None:
         """Wait for all fetches under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self.tasks:
+            await asyncio.wait(self.tasks)
             self._collect()
 
     # -- what is due
@@ -156,7 +156,7 @@ class FetchLoop:
         for _ in range(PAGES):
             waiting = await asyncio.to_thread(self._store.fetches.queued, self._now(), PAGE, self._locators)
             for locator in waiting:
-                self._add(locator.locator, _host(locator.locator), outcomes.priority(locator), locator.next_at)
+                self._add(locator.locator, visited_host(locator.locator), outcomes.priority(locator), locator.next_at)
             if waiting:
                 self._locators = waiting[-1][:2]
             if len(waiting) < PAGE:
@@ -167,7 +167,7 @@ class FetchLoop:
         for _ in range(PAGES):
             due = await asyncio.to_thread(checks.due, self._now(), PAGE, self._checked[prefix])
             for due_at, name in due:
-                self._add(f"{prefix}{name}", _host(name), checks.priority, due_at)
+                self._add(f"{prefix}{name}", visited_host(name), checks.priority, due_at)
             if due:
                 self._checked[prefix] = due[-1]
             if len(due) < PAGE:
@@ -185,8 +185,8 @@ class FetchLoop:
 
     def start(self) -> None:
         """Start the fetches that budgets allow now."""
-        while len(self._tasks) < WORKERS and (job := self.schedule.next()) is not None:
-            self._tasks.add(asyncio.create_task(self._visit(job)))
+        while len(self.tasks) < WORKERS and (job := self.schedule.next()) is not None:
+            self.tasks.add(asyncio.create_task(self._visit(job)))
 
     async def _visit(self, job: Job) -> None:
         """Run one job, whatever the host answers. Raises only StoreError."""
@@ -259,7 +259,7 @@ class FetchLoop:
         return error
 
 
-def _host(name: str) -> str:
+def visited_host(name: str) -> str:
     """The host of a locator, a URL or a host; "" for one without, which is fetched through the gateway or not at
     all."""
     return host_of(name) if ":" in name else name

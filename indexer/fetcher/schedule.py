@@ -80,9 +80,9 @@ class Schedule:
         self._clock = clock
         self.budgets = Budgets(rates or VisitRates())
         self._open: dict[str, Job] = {}
-        self._flying: dict[str, Job] = {}
-        self._lanes: dict[str, _Lane] = {}
-        self._sizes: dict[str, int] = {}
+        self.flying: dict[str, Job] = {}
+        self.lanes: dict[str, _Lane] = {}
+        self.sizes: dict[str, int] = {}
         self._later: list[tuple[float, int, str]] = []
         self._ready: list[tuple[float, int, str, int]] = []
         self._waking: list[tuple[float, int, str, int]] = []
@@ -104,9 +104,9 @@ class Schedule:
                 self._place(job)
             return True
         domain = job.domain
-        if job.key in self._flying or len(self._open) >= MAX_JOBS or self._sizes.get(domain, 0) >= MAX_PER_DOMAIN:
+        if job.key in self.flying or len(self._open) >= MAX_JOBS or self.sizes.get(domain, 0) >= MAX_PER_DOMAIN:
             return False
-        self._sizes[domain] = self._sizes.get(domain, 0) + 1
+        self.sizes[domain] = self.sizes.get(domain, 0) + 1
         self._place(job)
         return True
 
@@ -122,12 +122,12 @@ class Schedule:
         self._wake(now)
         while self._ready and self.budgets.total.free_at() <= now:
             _, _, domain, turn = heapq.heappop(self._ready)
-            lane = self._lanes.get(domain)
+            lane = self.lanes.get(domain)
             if lane is None or lane.turn != turn:
                 continue
             job = self._first(lane)
             if job is None:
-                del self._lanes[domain]
+                del self.lanes[domain]
             elif self._may(job, domain, lane, now):
                 return self._start(job, domain, lane, now)
         return None
@@ -164,7 +164,7 @@ class Schedule:
         """Note the end of a job from `next`, which updates the budgets of its domain and block; the caller adds
         retries. A job refused by a budget made no connection, and returns what it took from the total budget: many
         names of one address cost other hosts nothing but name resolution."""
-        job, now = self._flying.pop(key), self._clock()
+        job, now = self.flying.pop(key), self._clock()
         domain, block = job.domain, self._blocks.get(job.host)
         code = error.refusal.code if error else ""
         if error is not None and code in TROUBLE:
@@ -175,7 +175,7 @@ class Schedule:
             self.budgets.total.give_back()
         else:
             self.budgets.well(domain, block)
-        lane = self._lanes[domain]
+        lane = self.lanes[domain]
         lane.flying = False
         self._queue(domain, lane, now)
 
@@ -188,11 +188,11 @@ class Schedule:
             self._wake(self._clock())
 
     def _leave(self, domain: str) -> None:
-        left = self._sizes[domain] - 1
+        left = self.sizes[domain] - 1
         if left:
-            self._sizes[domain] = left
+            self.sizes[domain] = left
         else:
-            del self._sizes[domain]
+            del self.sizes[domain]
 
     def _wake(self, now: float) -> None:
         """Move what has become due: jobs into lanes, domains to `ready`, one domain of each block that is free."""
@@ -210,7 +210,7 @@ class Schedule:
 
     def _enter(self, job: Job, number: int, now: float) -> None:
         domain = job.domain
-        lane = self._lanes.setdefault(domain, _Lane())
+        lane = self.lanes.setdefault(domain, _Lane())
         heapq.heappush(lane.jobs, (job.rank, number, job.key))
         if lane.jobs[0][1] == number and not lane.flying:
             self._queue(domain, lane, now)
@@ -219,7 +219,7 @@ class Schedule:
         """Set the state of a domain by its budget; remove it when it has no jobs."""
         lane.turn = next(self._numbers)
         if self._first(lane) is None:
-            del self._lanes[domain]
+            del self.lanes[domain]
             return
         free_at = self.budgets.domain_free_at(domain)
         if free_at > now:
@@ -228,7 +228,7 @@ class Schedule:
             heapq.heappush(self._ready, (*lane.jobs[0][:2], domain, lane.turn))
 
     def _offer(self, domain: str, turn: int, number: int) -> None:
-        lane = self._lanes.get(domain)
+        lane = self.lanes.get(domain)
         if lane is not None and lane.turn == turn:
             heapq.heappush(self._ready, (lane.jobs[0][0] if lane.jobs else 0.0, number, domain, turn))
 
@@ -265,7 +265,7 @@ class Schedule:
         if free_at <= now:
             while parked:
                 _, number, domain, turn = heapq.heappop(parked)
-                lane = self._lanes.get(domain)
+                lane = self.lanes.get(domain)
                 if lane is not None and lane.turn == turn:
                     self._offer(domain, turn, number)
                     break
@@ -280,7 +280,7 @@ class Schedule:
         heapq.heappop(lane.jobs)
         del self._open[job.key]
         self._leave(domain)
-        self._flying[job.key] = job
+        self.flying[job.key] = job
         lane.flying = True
         lane.turn = next(self._numbers)
         self.budgets.spend_domain(domain, now)

@@ -50,7 +50,7 @@ class HeaderChain:
         self._rules = HeaderRules(network, auxpow_unchecked=auxpow_unchecked)
         self._points = {point.height: point.hash for point in checkpoints(network)}
         self._last_point = max(self._points, default=-1)
-        self._side_depth = SIDE_DEPTH if network.kind != "regtest" else None
+        self.side_depth = SIDE_DEPTH if network.kind != "regtest" else None
         self._tree = RawTree()
         self._saved_count = 0
         self._is_replaced = False
@@ -234,7 +234,7 @@ class HeaderChain:
         height, point = branch.height + 1, self._point()
         if point is not None and height <= point:
             raise RuleError(f"it forks from the best chain before the checkpoint at {point:,}")
-        if self._side_depth is not None and not branch.beside and self._tree.height - height > self._side_depth:
+        if self.side_depth is not None and not branch.beside and self._tree.height - height > self.side_depth:
             raise RuleError(f"it forks from the best chain {self._tree.height - branch.height:,} blocks below its tip")
         if height == 0 and any(header.raw[4:36]):
             raise RuleError("it has a parent, so it is not a genesis block")

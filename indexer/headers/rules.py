@@ -32,18 +32,18 @@ class HeaderRules:
         self.uses_scrypt = network.coin in SCRYPT
         self.auxpow_unchecked = auxpow_unchecked
         self._easiest = easiest(network)
-        self._required, rule_name = bits_rule(network)
+        self.required, rule_name = bits_rule(network)
         self.checked = f"linkage, proof of work, median time past{rule_name}"
 
     @property
     def requires_bits(self) -> bool:
         """Whether required bits are checked. If not, a miner can choose any difficulty."""
-        return self._required is not None
+        return self.required is not None
 
     def check(self, branch: Branch, header: UncheckedHeader) -> None:
         """Check a header on top of a branch. Raises RuleError."""
-        if self._required is not None:
-            self._check_bits(header.bits, self._required(branch, header))
+        if self.required is not None:
+            self._check_bits(header.bits, self.required(branch, header))
         earliest = median_time(branch, branch.height)
         if header.time <= earliest:
             raise RuleError(f"its time {header.time} is not after {earliest}, the median of those before")

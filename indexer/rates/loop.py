@@ -66,7 +66,7 @@ class RatesLoop:
 
     async def run(self) -> None:
         """Fetch until cancelled. Raises StoreError when the stored quotes cannot be read."""
-        await asyncio.to_thread(self._begin)
+        await asyncio.to_thread(self.begin)
         client = self._client or FeedClient()
         # it logs a line before and after every round; a job that raises is logged as an error
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
@@ -82,7 +82,7 @@ class RatesLoop:
             scheduler.shutdown(wait=False)
             await client.close()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Load what was accepted before a restart; retire the quotes of feeds that are no longer configured."""
         names = [feed.name for feed in self._feeds]
         self._quotes.retire([*names, *(name + REFUSED for name in names)], int(self._clock()))

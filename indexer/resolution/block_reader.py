@@ -48,7 +48,7 @@ def read_block(
 
     Raises BlockError when it is not what its header says, or cannot be a block at all.
     """
-    flagged = _Flagged(data, _flag(data, rules, watched), rules)
+    flagged = _Flagged(data, flag_candidates(data, rules, watched), rules)
     session = Session(ref.height, rules, network, {}, values, OutputValues(flagged), origins)
     taken = block.WatchedOutpoints()
     order = spend_order(flagged)
@@ -187,7 +187,7 @@ def _worth_reading(data: memoryview | bytes, rules: CoinRules, watched: block.Wa
     return block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
 
 
-def _flag(data: memoryview | bytes, rules: CoinRules, watched: block.WatchedOutpoints) -> block.TxCandidates:
+def flag_candidates(data: memoryview | bytes, rules: CoinRules, watched: block.WatchedOutpoints) -> block.TxCandidates:
     """The relevant transactions and their descendants in the block, at any depth (law 3b): two passes over the block,
     or one where no relevant transaction has an output that can hold a registration."""
     flagged = _worth_reading(data, rules, watched)

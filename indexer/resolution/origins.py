@@ -265,12 +265,12 @@ class Replay:
                 if earlier.unknown is not None:
                     origins[outpoint] = earlier
                     continue
-                state = self._judge(earlier.state, *base.path[0])
+                state = self.judge(earlier.state, *base.path[0])
             if not trace.is_complete:
                 origins[outpoint] = Origin(unknown=trace.failure or _missing(min(trace.needs, default=trace.card.txid)))
                 continue
             for transaction, vout in trace.path[:0:-1]:
-                state = self._judge(state, transaction, vout)
+                state = self.judge(state, transaction, vout)
             origins[outpoint] = Origin(state, walk.spent(trace.card)) if state is not None else FREE
         return origins
 
@@ -278,7 +278,7 @@ class Replay:
         """The txids of the first record and of the valid card."""
         return self._txids[state.created_height], self._txids[state.updated_height]
 
-    def _judge(self, state: RegistrationState | None, transaction: Transaction, vout: int) -> RegistrationState | None:
+    def judge(self, state: RegistrationState | None, transaction: Transaction, vout: int) -> RegistrationState | None:
         """The registration on a satoshi after an output of one satoshi, None where it carries none."""
         session = Session(len(self._txids), self._chain.rules, self._chain.network, {}, {}, OutputValues())
         self._txids.append(transaction.txid)

@@ -23,7 +23,7 @@ def append(connection: Connection, chain: str, block_facts: Sequence[BlockFacts]
     they do not continue the stored chain.
     """
     _check_linked(connection, chain, block_facts, sparse=sparse)
-    _insert(connection, blocks, [_block_row(facts.ref) for facts in block_facts])
+    _insert(connection, blocks, [block_row(facts.ref) for facts in block_facts])
     raws = [{"txid": txid, "raw": raw} for facts in block_facts for txid, raw in facts.parents.items()]
     insert_new(connection, schema.parents, raws)
     for portion in _portions(block_facts):
@@ -41,7 +41,7 @@ def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[B
     _insert(connection, schema.proofs, [row for facts in block_facts for row in proofs.proof_rows(facts)])
     witness_paths = [row for facts in block_facts for row in proofs.witness_path_rows(facts)]
     _insert(connection, schema.witness_paths, witness_paths)
-    outbox.append(connection, [*(change for facts in block_facts for change in _changes(facts)), *replaced])
+    outbox.append(connection, [*(change for facts in block_facts for change in block_changes(facts)), *replaced])
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -54,7 +54,7 @@ def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) ->
     connection.exec_driver_sql(str(compiled), values)
 
 
-def _block_row(ref: BlockRef) -> dict[str, Any]:
+def block_row(ref: BlockRef) -> dict[str, Any]:
     return {
         "chain": ref.chain, "height": ref.height, "hash": ref.hash,
         "prev": ref.prev, "time": ref.time, "header": ref.header,
@@ -93,7 +93,7 @@ def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts
             yield [BlockFacts(facts.ref, (), {}, dict(some_proofs))]
 
 
-def _changes(facts: BlockFacts) -> list[dict[str, Any]]:
+def block_changes(facts: BlockFacts) -> list[dict[str, Any]]:
     """One outbox row per registration or pointer of a block, its last event being the reason. Of a large block that is
     cut into portions, each has its own."""
     last = {id_: event for event in facts.events if (id_ := _subject(event))}

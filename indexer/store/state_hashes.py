@@ -83,17 +83,17 @@ def _update_lines(connection: Connection, chain: str) -> None:
     cursor = connection.execute(select(cursors.c.seq).where(*own_cursor)).scalar()
     if cursor is None or seq - cursor > MAX_CHANGES:
         connection.execute(delete(state_lines).where(state_lines.c.chain == chain))
-        _insert(connection, chain, _states(connection, chain))
+        _insert(connection, chain, read_states(connection, chain))
     else:
         changed = select(changes.c.id).where(changes.c.seq > cursor, changes.c.chain == chain).distinct()
         for ids in batches(connection.execute(changed).scalars()):
             connection.execute(delete(state_lines).where(state_lines.c.chain == chain, state_lines.c.id.in_(ids)))
-            _insert(connection, chain, _states(connection, chain, ids))
+            _insert(connection, chain, read_states(connection, chain, ids))
     connection.execute(delete(cursors).where(cursors.c.name == name))
     connection.execute(insert(cursors).values(name=name, epoch=epoch, seq=seq))
 
 
-def _states(connection: Connection, chain: str, ids: list[str] | None = None) -> Iterator[RegistrationState]:
+def read_states(connection: Connection, chain: str, ids: list[str] | None = None) -> Iterator[RegistrationState]:
     """The states of the registrations of a chain, sorted by id: of all, or of those among `ids`."""
     statement = newest_events(chain, *([] if ids is None else [events.c.registration.in_(ids)]))
     stream = connection.execute(statement.execution_options(yield_per=_LINES_AT_ONCE)).mappings()

@@ -58,12 +58,12 @@ class Store(Queries):
         self.evidence = EvidenceQueries(engine)
         self.trust = TrustGraph(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
-        self._detector = ChangeDetector(engine)
+        self.detector = ChangeDetector(engine)
         self._cache: dict[str, tuple[int, Any]] = {}
 
     def close(self) -> None:
         """Close all connections."""
-        self._detector.close()
+        self.detector.close()
         self.engine.dispose()
         self.primary.dispose()
 
@@ -74,7 +74,7 @@ class Store(Queries):
     def stamp(self) -> int:
         """A number that stays the same as long as nothing is written; waits for nothing, so an event loop can call
         it."""
-        return self._detector.stamp()
+        return self.detector.stamp()
 
     def lag(self) -> Lag:
         """How far a replica is behind its primary."""
@@ -115,7 +115,7 @@ class ChangeDetector:
 
     def __init__(self, engine: Engine) -> None:
         self._file = engine.url.database if engine.dialect.name == "sqlite" else None
-        self._connection: sqlite3.Connection | None = None
+        self.connection: sqlite3.Connection | None = None
         self._connections = 0  # opened so far: the number is one of a connection
         self._unknown, self._lock = count(1), Lock()
 
@@ -137,17 +137,17 @@ class ChangeDetector:
     def _version(self) -> int | None:
         if self._file is None:
             return None
-        if self._connection is None:
+        if self.connection is None:
             target = f"{Path(self._file).absolute().as_uri()}?mode=rw"
-            self._connection = sqlite3.connect(
+            self.connection = sqlite3.connect(
                 target, uri=True, timeout=0, isolation_level=None, check_same_thread=False
             )
             self._connections += 1
-        version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
         return version
 
     def _close(self) -> None:
-        if self._connection is not None:
+        if self.connection is not None:
             with suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
+                self.connection.close()
+            self.connection = None

@@ -60,13 +60,13 @@ class Writer:
     """
 
     def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
-        self._engine, self._clock = engine, clock
+        self._engine, self.clock = engine, clock
         self._untrimmed: Counter[str] = Counter()
         self._turn = Lock()
         self._lock_file: IO[str] | None = None
         if engine.dialect.name == "sqlite":
             self._lock_file = self._lock_sqlite(Path(f"{engine.url.database}.lock"))
-        self._connection = self._connect()
+        self.connection = self._connect()
 
     def _connect(self) -> Connection:
         """The connection that all facts are written through; on PostgreSQL it holds the lock as long as it lives."""
@@ -100,11 +100,11 @@ class Writer:
     def close(self) -> None:
         """Let another process write; a transaction under way ends first."""
         with self._turn:
-            if not (self._connection.closed or self._connection.invalidated):
+            if not (self.connection.closed or self.connection.invalidated):
                 self._unlock()
                 # back in the pool it would keep PostgreSQL's lock
-                self._connection.detach()
-            self._connection.close()
+                self.connection.detach()
+            self.connection.close()
         if self._lock_file:
             self._lock_file.close()
 
@@ -113,8 +113,8 @@ class Writer:
         if self._engine.dialect.name == "postgresql":
             # a connection that broke holds no lock any more
             with suppress(DBAPIError, StoreError):
-                self._connection.execute(select(func.pg_advisory_unlock(WRITER_LOCK)))
-                self._connection.commit()
+                self.connection.execute(select(func.pg_advisory_unlock(WRITER_LOCK)))
+                self.connection.commit()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -122,11 +122,11 @@ class Writer:
         outbox must not see a number before a smaller one. Raises StoreError when the database refuses."""
         with self._turn:
             try:
-                if self._connection.invalidated:
-                    broken, self._connection = self._connection, self._connect()
+                if self.connection.invalidated:
+                    broken, self.connection = self.connection, self._connect()
                     broken.close()
-                with self._connection.begin():
-                    yield self._connection
+                with self.connection.begin():
+                    yield self.connection
             except StoreUnavailableError as error:
                 raise StoreUnavailableError(f"cannot write to {self._name}: {error}") from error
             except DBAPIError as error:
@@ -179,7 +179,7 @@ class Writer:
         if not block_facts:
             return
         with self._writing() as connection:
-            block_writer.append(connection, chain, block_facts, int(self._clock() * 1000), sparse=sparse)
+            block_writer.append(connection, chain, block_facts, int(self.clock() * 1000), sparse=sparse)
         self._untrimmed[chain] += sum(
             1 for facts in block_facts for event in facts.events if event.kind is EventKind.REJECTED
         )

@@ -47,12 +47,12 @@ class Follower:
         self._retried_last: Revision | None = None
         self.progress = SyncProgress(chain.name)
         self._catchup = Catchup(chain, store, writer, self.progress, changed)
-        self._mempool, self._mempool_due = Mempool(chain, store, writer), 0.0
+        self.mempool, self._mempool_due = Mempool(chain, store, writer), 0.0
         self.outpoint_monitor = OutpointMonitor(chain, store, writer) if chain.filtered else None
 
     async def open(self) -> None:
         """Connect to the source and load the stored state. Raises SourceError or StoreError."""
-        await asyncio.to_thread(self._mempool.begin)
+        await asyncio.to_thread(self.mempool.begin)
         await self._chain.open()
         self.progress.caip2 = self._chain.caip2
         await asyncio.to_thread(self._load_state)
@@ -143,15 +143,15 @@ class Follower:
     def offer(self, txid: bytes) -> None:
         """Have the mempool refreshed at once, with this transaction (txid in internal byte order) that the source
         has."""
-        self._mempool.offer(txid)
+        self.mempool.offer(txid)
         self._mempool_due = 0.0
 
     async def refresh_mempool(self) -> None:
         """Replace the unconfirmed events in the store by those of the source's mempool, unless blocks are missing."""
         began = time.monotonic()
-        if await self._mempool.refresh(self._catchup.watched):
+        if await self.mempool.refresh(self._catchup.watched):
             self._changed()
-        self.progress.mempool = self._mempool.size
+        self.progress.mempool = self.mempool.size
         self._mempool_due = time.monotonic() + max(MEMPOOL_SECONDS, time.monotonic() - began)
 
     async def _agree(self) -> BlockRef | None:

@@ -36,16 +36,16 @@ class RequestBudget:
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock = per_minute, clock
-        self._left, self._refilled_at = float(per_minute), clock()
+        self.left, self._refilled_at = float(per_minute), clock()
 
     def take(self, leaving: int = 0) -> bool:
         """Take one request, if `leaving` others remain after it; whether it was taken."""
         now = self._clock()
-        self._left = min(self._most, self._left + (now - self._refilled_at) * self._most / 60)
+        self.left = min(self._most, self.left + (now - self._refilled_at) * self._most / 60)
         self._refilled_at = now
-        if self._left < 1 + min(leaving, self._most - 1):
+        if self.left < 1 + min(leaving, self._most - 1):
             return False
-        self._left -= 1
+        self.left -= 1
         return True
 
 
@@ -66,7 +66,7 @@ class OutpointMonitor:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._name, self._source, self._store, self._writer = chain.name, chain, store, writer
-        self._budget, self._again, self._now = RequestBudget(per_minute), again, now
+        self.budget, self._again, self.now = RequestBudget(per_minute), again, now
         self._most = per_minute
         self._waiting: deque[Outpoint] = deque()
         self._listed = float("-inf")
@@ -76,7 +76,7 @@ class OutpointMonitor:
         was missed up to `newest`), and whether the outbox has changes. Raises SourceUnavailableError."""
         spent: dict[Outpoint, bool | None] = {}
         try:
-            while await self._due() and self._budget.take(leaving=RESERVED):
+            while await self._due() and self.budget.take(leaving=RESERVED):
                 outpoint = self._waiting.popleft()
                 spent[outpoint] = await self._source.is_spent(outpoint)
         finally:
@@ -84,11 +84,11 @@ class OutpointMonitor:
         return await self._source.recheck(newest), changes > 0
 
     async def _note(self, spent: Mapping[Outpoint, bool | None]) -> int:
-        return await asyncio.to_thread(self._writer.record_checks, self._name, int(self._now()), spent)
+        return await asyncio.to_thread(self._writer.record_checks, self._name, int(self.now()), spent)
 
     async def _due(self) -> bool:
         """Whether an outpoint is due; the store is queried once for a whole minute's budget."""
-        now = self._now()
+        now = self.now()
         if not self._waiting and not 0 <= now - self._listed < LISTED_SECONDS:
             self._listed = now
             before = int(now) - self._again + 1
@@ -100,7 +100,7 @@ class OutpointMonitor:
 
         A spending transaction is read soon after, with its block.
         """
-        if not self._budget.take():
+        if not self.budget.take():
             return None
         try:
             spent = await self._source.is_spent(outpoint)

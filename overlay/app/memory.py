@@ -54,7 +54,7 @@ def use_large_pages() -> int:
     and to find pages of 4 kB took a twentieth of its time."""
     library = ctypes.CDLL(None)
     collapse, resident = getattr(library, "madvise", None), getattr(library, "mincore", None)
-    if collapse is None or resident is None or "[never]" in _text(_SETTING):
+    if collapse is None or resident is None or "[never]" in read_system_file(_SETTING):
         return 0
     return sum(
         _BLOCK
@@ -68,7 +68,7 @@ def use_large_pages() -> int:
 def _anonymous() -> list[tuple[int, int]]:
     """From where to where the memory lies that is written and of no file."""
     ranges: list[tuple[int, int]] = []
-    for line in _text("/proc/self/maps").splitlines():
+    for line in read_system_file("/proc/self/maps").splitlines():
         where, mode, _, _, inode, *name = line.split(maxsplit=5)
         if mode == "rw-p" and inode == "0" and (not name or name[0].startswith(("[heap]", "[anon"))):
             start, end = where.split("-")
@@ -76,7 +76,7 @@ def _anonymous() -> list[tuple[int, int]]:
     return ranges
 
 
-def _text(path: str) -> str:
+def read_system_file(path: str) -> str:
     """The contents of a file of the kernel, "" where it cannot be read."""
     try:
         return Path(path).read_text()

@@ -26,7 +26,7 @@ class ProgressBars:
     def __init__(self, following: Mapping[str, SyncProgress]) -> None:
         self._following = following
         self._console = Console(stderr=True)
-        self._progress = Progress(
+        self.progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:,.0f} of {task.total:,.0f}", markup=False),
@@ -44,22 +44,22 @@ class ProgressBars:
         try:
             while True:
                 for progress in list(self._following.values()):
-                    self._draw(progress)
+                    self.draw(progress)
                 await asyncio.sleep(REFRESH_SECONDS)
         finally:
-            self._progress.stop()
+            self.progress.stop()
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _draw(self, progress: SyncProgress) -> None:
+    def draw(self, progress: SyncProgress) -> None:
         catching_up = progress.state == "catching-up" and progress.tip is not None
         if catching_up:
             if progress.name not in self._tasks:
-                self._tasks[progress.name] = self._progress.add_task(progress.name, total=progress.tip, speed="")
+                self._tasks[progress.name] = self.progress.add_task(progress.name, total=progress.tip, speed="")
                 self._samples[progress.name] = deque(maxlen=WINDOW)
-                self._progress.start()
-            self._progress.update(
+                self.progress.start()
+            self.progress.update(
                 self._tasks[progress.name],
                 completed=progress.height or 0,
                 total=progress.tip,
@@ -79,9 +79,9 @@ class ProgressBars:
         )
 
     def _finish(self, progress: SyncProgress) -> None:
-        self._progress.remove_task(self._tasks.pop(progress.name))
+        self.progress.remove_task(self._tasks.pop(progress.name))
         if not self._tasks:
-            self._progress.stop()
+            self.progress.stop()
         height = "before the first block" if progress.height is None else f"at block {progress.height:,}"
         error = f": {progress.error.removeprefix(f'{progress.name}: ')}" if progress.error else ""
         self._print(one_line(f"{progress.name}: {progress.state} {height}{error}"))

@@ -39,7 +39,7 @@ def status(args: Namespace) -> int:
     if args.json:
         say_json(answer)
     else:
-        _show(answer)
+        show_status(answer)
     return 0
 
 
@@ -69,7 +69,7 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
         store.engine.dispose()
 
 
-def _show(answer: Mapping[str, Any]) -> None:
+def show_status(answer: Mapping[str, Any]) -> None:
     for chain in answer["chains"]:
         height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
         lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""

@@ -40,7 +40,7 @@ class ExchangeRates:
         self._tables: tuple[RateTable, ...] = ()
         self._refused: tuple[RateTable, ...] = ()
         self._crosses: dict[tuple[RateTable, str], dict[str, Decimal]] = {}
-        self._retired: OrderedDict[str, tuple[RateTable, float]] = OrderedDict()
+        self.retired: OrderedDict[str, tuple[RateTable, float]] = OrderedDict()
 
     def refresh(self) -> None:
         """Read the stored tables. Raises what the database raises."""
@@ -55,16 +55,16 @@ class ExchangeRates:
         """Keep the tables used until now for RETIRED_SECONDS."""
         now = self._clock()
         for table in self._tables:
-            self._retired[table_version(table)] = table, now + RETIRED_SECONDS
-            self._retired.move_to_end(table_version(table))
-        while self._retired and (len(self._retired) > MAX_RETIRED or next(iter(self._retired.values()))[1] <= now):
-            self._retired.popitem(last=False)
+            self.retired[table_version(table)] = table, now + RETIRED_SECONDS
+            self.retired.move_to_end(table_version(table))
+        while self.retired and (len(self.retired) > MAX_RETIRED or next(iter(self.retired.values()))[1] <= now):
+            self.retired.popitem(last=False)
 
     def of_version(self, wanted: str, currency: str) -> RateTable | None:
         """The table that quotes a currency and has this version: one in use, or one retired in the last
         `RETIRED_SECONDS` that has not expired; None when there is none."""
         now = self._clock()
-        tables = [*self.usable(), *(table for table, until in [self._retired.get(wanted, (None, 0.0))] if until > now)]
+        tables = [*self.usable(), *(table for table, until in [self.retired.get(wanted, (None, 0.0))] if until > now)]
         quoting = (table for table in tables if table is not None and now < table.until and currency in table.rates)
         return next((table for table in quoting if table_version(table) == wanted), None)
 

@@ -49,10 +49,10 @@ def header(data: Buffer) -> bytes:
 
 def tx_count(data: Buffer) -> int:
     """The number of transactions that the block states. Raises BlockError when that many cannot fit in it."""
-    return _start(data)[0]
+    return first_transaction(data)[0]
 
 
-def _start(data: Buffer) -> tuple[int, int]:
+def first_transaction(data: Buffer) -> tuple[int, int]:
     """The number of transactions and the byte offset of the first one."""
     first = bytes(data[HEADER : HEADER + 9])
     header(data)
@@ -92,7 +92,7 @@ def worth_reading(
 
 def spenders(data: Buffer, new_outpoints: WatchedOutpoints, *, segwit: bool = False) -> SpenderIndex:
     """An index of the transactions that spend these outpoints, to follow their outputs within the block (law 3b)."""
-    count, pos = _start(data)
+    count, pos = first_transaction(data)
     array, base = address(data)
     index = SpenderIndex(count, array.size, new_outpoints)
     pos, outcome = index.fill(base, pos, array.size, loop.SEGWIT * segwit | loop.PROBE, new_outpoints)
@@ -102,7 +102,7 @@ def spenders(data: Buffer, new_outpoints: WatchedOutpoints, *, segwit: bool = Fa
 
 
 def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> TxCandidates:
-    count, pos = _start(data)
+    count, pos = first_transaction(data)
     array, base = address(data)
     batches: list[npt.NDArray[np.int64]] = []
     options |= loop.SEGWIT * segwit | loop.PROBE * bool(watched)
@@ -150,7 +150,7 @@ def check(data: Buffer, *, segwit: bool = False) -> None:
 
 
 def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    count, pos = _start(data)
+    count, pos = first_transaction(data)
     array, base = address(data)
     starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
     pos, outcome = loop.offsets(base, pos, array.size, loop.SEGWIT * segwit, starts, witnesses)

@@ -25,7 +25,7 @@ from sqlalchemy.dialects import sqlite
 from indexer.chains.files import create
 from indexer.model import BlockFacts
 from indexer.store import Store, Writer, connect
-from indexer.store.block_writer import _block_row, _changes
+from indexer.store.block_writer import block_changes, block_row
 from indexer.store.proofs import proof_rows
 from indexer.store.rows import event_row
 from indexer.store.schema import blocks, cards, changes, events, proofs
@@ -153,11 +153,11 @@ _seq = iter(range(1, 1 << 62))
 
 def _rows(batch: Sequence[BlockFacts]) -> tuple[list[dict[str, Any]], ...]:
     return (
-        [_block_row(reading.ref) for reading in batch],
+        [block_row(reading.ref) for reading in batch],
         [{"sha256": digest, "body": body} for reading in batch for digest, body in reading.cards.items()],
         [event_row(reading.ref, event) for reading in batch for event in reading.events],
         [row for reading in batch for row in proof_rows(reading)],
-        [{**change, "seq": next(_seq)} for reading in batch for change in _changes(reading)],
+        [{**change, "seq": next(_seq)} for reading in batch for change in block_changes(reading)],
     )
 
 

@@ -74,7 +74,7 @@ async def looks(folder: Path) -> None:
 async def _until_read(follower: Follower) -> float:
     """Seconds of the looks that it takes to have looked at everything."""
     took = 0.0
-    while not took or follower._mempool.unread:
+    while not took or follower.mempool.unread:
         began = time.perf_counter()
         await follower.refresh_mempool()
         took += time.perf_counter() - began

@@ -103,7 +103,7 @@ async def erc8004() -> AsyncIterator[Plug]:
         def fresh(_: Writer) -> EvmChain:
             made = entries("demo", f"{server.base}?contract={CONTRACT}")
             made.poll_seconds = 0.0
-            made._endpoint.rpc.pauses = (0.0, 0.01, 0.02)
+            made.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
             return made
 
         yield _plug([server], fresh, _entry)

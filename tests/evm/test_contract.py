@@ -20,9 +20,7 @@ from parsers.pointers.pointer import TOPIC
 from tests import hardhat, told
 from tests.hardhat import Hardhat
 from tests.indexing import Indexing
-from tests.running import Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running
 
 CARD = json.dumps({"name": "Shop", "url": "https://shop.example", "skills": [{"id": "sell", "name": "Sell"}]}).encode()
 HASH = sha256(CARD).digest()
@@ -142,11 +140,11 @@ async def test_another_network_or_contract_is_refused(chain: Hardhat) -> None:
         await followed.close()
 
 
-def test_a_card_on_an_evm_chain_is_served_like_any_other(chain: Hardhat, tmp_path: Path, compiled: Path) -> None:
+def test_a_card_on_an_evm_chain_is_served_like_any_other(chain: Hardhat, tmp_path: Path) -> None:
     carrying = chain.point(CARRIED)
     id_ = f"eip155:31337:{chain.contract.lower()}/{carrying}:0"
     url = f"{chain.base}?contract={chain.contract}&network=31337"
-    with Running("up", cwd=tmp_path, A2B_CHAINS=f"eth={url}", A2B_PORT="0", NUMBA_CACHE_DIR=str(compiled)) as overlay:
+    with Running("up", cwd=tmp_path, A2B_CHAINS=f"eth={url}", A2B_PORT="0") as overlay:
         overlay.until(lambda: [item["id"] for item in overlay.get("/v1/search?q=shop")["items"]] == [id_])
         (item,) = overlay.get("/v1/search?q=shop")["items"]
         assert (item["name"], item["chain"], item["txid"]) == ("Shop", "eth", carrying[2:])

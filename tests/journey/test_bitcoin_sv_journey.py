@@ -12,9 +12,7 @@ from tests.bitcoind import Bitcoind, installed
 from tests.indexer.chains.test_node_litecoind import card
 from tests.litecoind import free_port
 from tests.oracles.registry import Registry, read_chain
-from tests.running import Running, a2b, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running, a2b
 
 STEPS = 60
 SEED = 1_2_2
@@ -61,7 +59,7 @@ class History:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
-def test_a_random_history_is_followed_through_forks_and_kills(rest: bool, tmp_path: Path, compiled: Path) -> None:
+def test_a_random_history_is_followed_through_forks_and_kills(rest: bool, tmp_path: Path) -> None:
     installed()
     chance = random.Random(SEED)
     zmq = f"tcp://127.0.0.1:{free_port()}"
@@ -70,7 +68,7 @@ def test_a_random_history_is_followed_through_forks_and_kills(rest: bool, tmp_pa
     with Bitcoind(tmp_path / "node", rest=rest, more=[f"-zmqpubhashblock={zmq}", f"-zmqpubrawtx={zmq}"]) as node:
         node.fund(140)
         chains = f"bsv={node.cookie_url}&zmq={zmq}"
-        settings = {"A2B_CHAINS": chains, "A2B_PORT": "0", "NUMBA_CACHE_DIR": str(compiled)}
+        settings = {"A2B_CHAINS": chains, "A2B_PORT": "0"}
         history, kills, done = History(node, SEED), 0, 0
         while done < STEPS:
             with Running("up", cwd=home, **settings) as running:

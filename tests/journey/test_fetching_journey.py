@@ -12,9 +12,7 @@ import pytest
 from tests.chainkit import ChainKit, agent
 from tests.https import Https
 from tests.pointing import digest
-from tests.running import Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running
 
 AGENT = "/.well-known/agent.json"
 
@@ -29,13 +27,13 @@ def server(tmp_path: Path) -> Iterator[Https]:
         yield served
 
 
-def up(folder: Path, compiled: Path, server: Https) -> Running:
+def up(folder: Path, server: Https) -> Running:
     blocks = f"demo=files:{folder / 'blocks'}?chain=bsv&network=regtest"
-    more = {"A2B_CHAINS": blocks, "NUMBA_CACHE_DIR": str(compiled), **server.environment}
+    more = {"A2B_CHAINS": blocks, **server.environment}
     return Running("up", "--port", "0", cwd=folder, **more)
 
 
-def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, compiled: Path, server: Https) -> None:
+def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, server: Https) -> None:
     good, named = card("Beacon", "good.example"), card("Lantern", "own.example")
     server.bodies["good.example", AGENT] = good
     server.bodies["bad.example", AGENT] = card("Another", "bad.example")
@@ -47,7 +45,7 @@ def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, co
     kit.mine(met, wrong, own, kit.point("late.example"))
     (tmp_path / "blocks").mkdir()
     [file] = kit.write(tmp_path / "blocks")
-    with up(tmp_path, compiled, server) as running:
+    with up(tmp_path, server) as running:
         running.until_ready()
         running.until(lambda: running.get("/v1/listings/good.example").get("integrity") == "hash-verified")
         found = running.get("/v1/listings/good.example")
@@ -78,6 +76,6 @@ def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, co
         code, _ = running.stop()
         assert (code, "Traceback" in running.err) == (0, False)
     assert ("good.example", "/robots.txt") in server.asked
-    with up(tmp_path, compiled, server) as running:
+    with up(tmp_path, server) as running:
         running.until_ready()
         assert running.get("/v1/listings/good.example")["integrity"] == "hash-verified", "nothing is forgotten"

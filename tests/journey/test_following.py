@@ -16,9 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.chainkit import ChainKit, agent
-from tests.running import LONG, Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import LONG, Running
 
 
 class Node:
@@ -102,13 +100,11 @@ def folder(of: Path, name: str) -> Path:
     return path
 
 
-def test_a_reader_misses_nothing_through_kills_restarts_and_a_reorg(
-    node: Node, port: str, tmp_path: Path, compiled: Path
-) -> None:
+def test_a_reader_misses_nothing_through_kills_restarts_and_a_reorg(node: Node, port: str, tmp_path: Path) -> None:
     def up(number: int) -> Running:
         return Running(
             "up", "--port", port, cwd=folder(tmp_path, f"run-{number}"), A2B_CHAINS=node.chains,
-            A2B_DATA=str(tmp_path / "data"), NUMBA_CACHE_DIR=str(compiled),
+            A2B_DATA=str(tmp_path / "data"),
         )  # fmt: skip
 
     reader, ahead = Follower(), Follower()
@@ -135,9 +131,9 @@ def test_a_reader_misses_nothing_through_kills_restarts_and_a_reorg(
         assert running.stop()[0] == 0
 
 
-def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Path, compiled: Path) -> None:
+def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Path) -> None:
     node.mine(2)
-    with Running("up", "--port", "0", cwd=tmp_path, A2B_CHAINS=node.chains, NUMBA_CACHE_DIR=str(compiled)) as running:
+    with Running("up", "--port", "0", cwd=tmp_path, A2B_CHAINS=node.chains) as running:
         running.until_ready()
         url = f"{running.url}/v1/stream"
         with urlopen(url, timeout=LONG) as one, urlopen(url, timeout=LONG) as other:  # noqa: S310
@@ -158,11 +154,9 @@ def rest(reader: Any) -> bytes:
     return found
 
 
-def test_workers_tell_what_another_process_writes_and_count_together(
-    node: Node, port: str, tmp_path: Path, compiled: Path
-) -> None:
+def test_workers_tell_what_another_process_writes_and_count_together(node: Node, port: str, tmp_path: Path) -> None:
     node.mine(3)
-    told = {"A2B_DATA": str(tmp_path / "data"), "NUMBA_CACHE_DIR": str(compiled)}
+    told = {"A2B_DATA": str(tmp_path / "data")}
     with Running("index", cwd=folder(tmp_path, "index"), A2B_CHAINS=node.chains, **told) as indexing:
         with Running(
             "serve", "--workers", "2", "--port", port, cwd=folder(tmp_path, "serve"), **told
@@ -192,10 +186,10 @@ def searches(url: str) -> int:
     return int(count)
 
 
-def test_a_request_that_was_answered_outlives_a_kill(node: Node, tmp_path: Path, compiled: Path) -> None:
+def test_a_request_that_was_answered_outlives_a_kill(node: Node, tmp_path: Path) -> None:
     node.mine(1)
     told = {
-        "A2B_CHAINS": node.chains, "A2B_DATA": str(tmp_path / "data"), "NUMBA_CACHE_DIR": str(compiled),
+        "A2B_CHAINS": node.chains, "A2B_DATA": str(tmp_path / "data"),
     }  # fmt: skip
     with Running("up", "--port", "0", cwd=folder(tmp_path, "before"), **told) as running:
         running.until_ready()

@@ -15,9 +15,9 @@ import pytest
 
 from parsers.bitcoin.tx import read
 from tests.litecoind import Litecoind, node
-from tests.running import LONG, Running, compiled
+from tests.running import LONG, Running
 
-__all__ = ["compiled", "node"]
+__all__ = ["node"]
 
 CARD = {
     "name": "Lighthouse Keeper",
@@ -30,12 +30,12 @@ CARD = {
 
 
 @pytest.fixture
-def overlay(node: Litecoind, tmp_path: Path, compiled: Path) -> Iterator[Running]:
+def overlay(node: Litecoind, tmp_path: Path) -> Iterator[Running]:
     """The `a2b` command, which has read the node's chain to its tip."""
     home = tmp_path / "home"
     home.mkdir()
     chains = f"ltc={node.cookie_url}"
-    with Running("up", cwd=home, A2B_CHAINS=chains, A2B_PORT="0", NUMBA_CACHE_DIR=str(compiled)) as running:
+    with Running("up", cwd=home, A2B_CHAINS=chains, A2B_PORT="0") as running:
         running.until_ready()
         yield running
 

@@ -19,9 +19,7 @@ from overlay.api.schemas import SCHEMAS
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.running import Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running
 
 SOON = 5.0
 """Seconds that an end may take beside other tests; 2 are aimed at on a machine that does nothing else."""
@@ -39,9 +37,9 @@ def meets(value: Any, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[Running]:
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("up")
-    with Running("up", "--port", "0", cwd=folder, NUMBA_CACHE_DIR=str(compiled)) as running:
+    with Running("up", "--port", "0", cwd=folder) as running:
         running.until_ready()
         yield running
 
@@ -159,11 +157,9 @@ class Node:
         self.kit.append(self.folder / "blk00000.dat", *self.kit.blocks[self.written :])
         self.written = len(self.kit.blocks)
 
-    def up(self, folder: Path, compiled: Path, *more: str, **environ: Any) -> Running:
+    def up(self, folder: Path, *more: str, **environ: Any) -> Running:
         chains = f"live=files:{self.folder}?chain=bsv&network=regtest"
-        return Running(
-            "up", "--port", "0", *more, cwd=folder, A2B_CHAINS=chains, NUMBA_CACHE_DIR=str(compiled), **environ
-        )
+        return Running("up", "--port", "0", *more, cwd=folder, A2B_CHAINS=chains, **environ)
 
 
 @pytest.fixture
@@ -179,13 +175,13 @@ async def replayed(node: Node, folder: Path) -> str | None:
 
 
 async def test_search_follows_the_chain_through_updates_a_reorg_a_kill_and_a_restart(
-    node: Node, tmp_path: Path, compiled: Path
+    node: Node, tmp_path: Path
 ) -> None:
     kit = node.kit
     first = kit.inscribe(agent("Alpha Router"))
     kit.mine(first)
     node.write()
-    with node.up(tmp_path, compiled) as running:
+    with node.up(tmp_path) as running:
         running.until_ready()
         assert names(running.get("/v1/search?q=router")) == ["Alpha Router"]
 
@@ -212,26 +208,26 @@ async def test_search_follows_the_chain_through_updates_a_reorg_a_kill_and_a_res
     kit.mine(kit.update(update, agent("Epsilon Router")), parent=fork)
     kit.mine_empty(2)
     node.write()
-    with node.up(tmp_path, compiled) as running:
+    with node.up(tmp_path) as running:
         running.until_ready()
         assert names(running.get("/v1/search?q=router")) == ["Epsilon Router"]
         hashes = until_hashed(running, "live", kit.tip.height)
         assert hashes == {"live": {"height": kit.tip.height, "hash": await replayed(node, tmp_path)}}
         assert running.stop()[0] == 0
-    with node.up(tmp_path, compiled) as running:
+    with node.up(tmp_path) as running:
         running.until_ready()
         assert running.get("/v1/status")["chains"][0]["height"] == kit.tip.height
         assert "of 6;" not in running.err, "blocks were read again after a clean end"
 
 
-async def test_two_processes_share_the_work(node: Node, tmp_path: Path, compiled: Path) -> None:
+async def test_two_processes_share_the_work(node: Node, tmp_path: Path) -> None:
     node.kit.mine(node.kit.inscribe(agent("Alpha Router")))
     node.write()
     for name in ("index", "serve"):
         (tmp_path / name).mkdir()
     data = f"{tmp_path}/data"
     chains = f"live=files:{node.folder}?chain=bsv&network=regtest"
-    shared = {"A2B_DATA": data, "NUMBA_CACHE_DIR": str(compiled)}
+    shared = {"A2B_DATA": data}
     with (
         Running("serve", "--port", "0", cwd=tmp_path / "serve", **shared) as serving,
         Running("index", "--chains", chains, cwd=tmp_path / "index", **shared) as indexing,
@@ -263,10 +259,8 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Node:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_at_once_while_it_is_catching_up(
-    number: int, long: Node, tmp_path: Path, compiled: Path
-) -> None:
-    with long.up(tmp_path, compiled) as running:
+def test_a_signal_ends_it_at_once_while_it_is_catching_up(number: int, long: Node, tmp_path: Path) -> None:
+    with long.up(tmp_path) as running:
         running.until(lambda: "live: block" in running.err)
         assert running.get("/readyz").get("status") != "ready", "it had caught up: this test shows nothing"
         code, seconds = running.stop(number)
@@ -277,34 +271,34 @@ def test_a_signal_ends_it_at_once_while_it_is_catching_up(
 
 def test_a_signal_ends_it_at_once_while_loops_are_being_compiled(node: Node, tmp_path: Path) -> None:
     node.write()
-    with node.up(tmp_path, tmp_path / "cold") as running:
+    with node.up(tmp_path, NUMBA_CACHE_DIR=f"{tmp_path}/cold") as running:
         assert running.url
         code, seconds = running.stop()
         assert (code, "Traceback" in running.err) == (0, False)
         assert seconds < SOON
 
 
-def test_a_signal_ends_it_at_once_while_it_waits(tmp_path: Path, compiled: Path) -> None:
-    with Running("up", "--port", "0", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled)) as running:
+def test_a_signal_ends_it_at_once_while_it_waits(tmp_path: Path) -> None:
+    with Running("up", "--port", "0", cwd=tmp_path) as running:
         running.until_ready()
         code, seconds = running.stop()
         assert (code, running.err.count("Traceback")) == (0, 0)
         assert seconds < SOON
 
 
-async def test_killed_at_any_moment_it_goes_on_to_the_same_state(long: Node, tmp_path: Path, compiled: Path) -> None:
+async def test_killed_at_any_moment_it_goes_on_to_the_same_state(long: Node, tmp_path: Path) -> None:
     for lines in (1, 2):
-        with long.up(tmp_path, compiled) as running:
+        with long.up(tmp_path) as running:
             running.until(lambda lines=lines: running.err.count("live: block") >= lines)
             running.stop(signal.SIGKILL)
-    with long.up(tmp_path, compiled) as running:
+    with long.up(tmp_path) as running:
         running.until_ready()
         hashes = until_hashed(running, "live", 91)
         assert hashes["live"] == {"height": 91, "hash": await replayed(long, tmp_path)}
         assert running.get("/v1/search?limit=1")["total"] == 9_000
 
 
-def test_a_terminal_shows_a_bar_with_speeds(long: Node, tmp_path: Path, compiled: Path) -> None:
+def test_a_terminal_shows_a_bar_with_speeds(long: Node, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     seen = bytearray()
 
@@ -318,7 +312,7 @@ def test_a_terminal_shows_a_bar_with_speeds(long: Node, tmp_path: Path, compiled
 
     watching = threading.Thread(target=watch)
     watching.start()
-    with long.up(tmp_path, compiled, err=theirs, TERM="xterm", COLUMNS="120") as running:
+    with long.up(tmp_path, err=theirs, TERM="xterm", COLUMNS="120") as running:
         os.close(theirs)
         running.until_ready()
         assert running.stop()[0] == 0

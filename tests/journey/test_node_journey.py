@@ -8,9 +8,7 @@ import pytest
 
 from tests.conftest import missing
 from tests.litecoind import Litecoind, binary
-from tests.running import Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running
 
 CARD = {
     "name": "Lighthouse Keeper",
@@ -22,7 +20,7 @@ CARD = {
 }
 
 
-def test_what_is_published_on_a_real_node_is_found_over_http(tmp_path: Path, compiled: Path) -> None:
+def test_what_is_published_on_a_real_node_is_found_over_http(tmp_path: Path) -> None:
     if binary() is None:
         missing("litecoind")
     home = tmp_path / "home"
@@ -30,7 +28,7 @@ def test_what_is_published_on_a_real_node_is_found_over_http(tmp_path: Path, com
     with Litecoind(tmp_path / "node") as node:
         node.fund()
         chains = f"ltc={node.cookie_url}"
-        more = {"A2B_CHAINS": chains, "A2B_PORT": "0", "NUMBA_CACHE_DIR": str(compiled)}
+        more = {"A2B_CHAINS": chains, "A2B_PORT": "0"}
         with Running("up", cwd=home, **more) as running:
             running.until_ready()
             first = node.inscribe(CARD)
@@ -71,13 +69,13 @@ def chain(running: Running) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("url", ["ltc=http://u:p@127.0.0.1:{port}/", "ltc=http://127.0.0.1:{port}"])
-def test_a_wrong_login_ends_the_command_with_what_to_check(url: str, tmp_path: Path, compiled: Path) -> None:
+def test_a_wrong_login_ends_the_command_with_what_to_check(url: str, tmp_path: Path) -> None:
     if binary() is None:
         missing("litecoind")
     home = tmp_path / "home"
     home.mkdir()
     with Litecoind(tmp_path / "node") as node:
-        more = {"A2B_CHAINS": url.format(port=node.port), "A2B_PORT": "0", "NUMBA_CACHE_DIR": str(compiled)}
+        more = {"A2B_CHAINS": url.format(port=node.port), "A2B_PORT": "0"}
         with Running("index", cwd=home, **more) as running:
             code = running.process.wait(90)
             assert code == 3

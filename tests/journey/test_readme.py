@@ -13,9 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.conftest import ROOT
-from tests.running import Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running
 
 QUESTIONS = re.findall(
     r"<!-- question(?:: (\d))? -->\n```sh\n\.venv/bin/a2b ([^\n]*)\n```\n\n```\n(.*?)\n```\n",
@@ -25,10 +23,10 @@ QUESTIONS = re.findall(
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[Running]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """`a2b up`, which has indexed the sample chain."""
     folder = tmp_path_factory.mktemp("readme")
-    with Running("up", "--port", "0", cwd=folder, NUMBA_CACHE_DIR=str(compiled)) as running:
+    with Running("up", "--port", "0", cwd=folder) as running:
         running.until_ready()
         running.until(lambda: running.get("/v1/status")["index"]["behind"] == 0)
         yield running

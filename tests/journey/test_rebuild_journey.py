@@ -13,17 +13,14 @@ import pytest
 
 from tests.journey.test_following import Node, folder
 from tests.litecoind import free_port
-from tests.running import Running, a2b, compiled, environment
-
-__all__ = ["compiled"]
+from tests.running import Running, a2b, environment
 
 
 @pytest.fixture(params=["tantivy", "whoosh"])
-def told(request: pytest.FixtureRequest, tmp_path: Path, compiled: Path) -> dict[str, Any]:
+def told(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The settings that all processes share."""
     return {
         "A2B_DATA": f"{tmp_path}/data", "A2B_SEARCH": f"{request.param}:{tmp_path}/{INDEX}", "A2B_LIMITS": "off",
-        "NUMBA_CACHE_DIR": str(compiled),
     }  # fmt: skip
 
 

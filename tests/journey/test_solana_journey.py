@@ -61,7 +61,7 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
     body = card("Pointed At")
     clock = Clock(1_750_000_000_000)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db") as indexing:
-        indexing.writer._clock = clock
+        indexing.writer.clock = clock
         async with SolanaServer() as server:
             chain = server.chain(indexing.writer)
             indexing.chains = (chain,)

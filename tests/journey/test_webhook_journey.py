@@ -10,21 +10,19 @@ import httpx
 
 from tests.chainkit import ChainKit, agent
 from tests.overlay.webhooks.office import Target, target
-from tests.running import Running, compiled
+from tests.running import Running
 from tests.waiting import until
 
-__all__ = ["compiled", "target"]
+__all__ = ["target"]
 
 
-def program(folder: Path, blocks: Path, compiled: Path, target: Target) -> Running:
+def program(folder: Path, blocks: Path, target: Target) -> Running:
     settings = {f"A2B_{name.upper()}": value for name, value in target.flags.items()}
     chain = f"demo=files:{blocks}?network=regtest"
-    return Running("up", "--port", "0", "--chains", chain, cwd=folder, NUMBA_CACHE_DIR=str(compiled), **settings)
+    return Running("up", "--port", "0", "--chains", chain, cwd=folder, **settings)
 
 
-async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(
-    tmp_path: Path, compiled: Path, target: Target
-) -> None:
+async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(tmp_path: Path, target: Target) -> None:
     kit, blocks = ChainKit(), tmp_path / "blocks"
     blocks.mkdir()
     [file] = kit.write(blocks)
@@ -36,7 +34,7 @@ async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(
             deliveries: list[dict[str, Any]] = answer.json()["deliveries"]
             return deliveries
 
-        with program(tmp_path, blocks, compiled, target) as first:
+        with program(tmp_path, blocks, target) as first:
             await asyncio.to_thread(first.until_ready)
             wanted = {"url": "https://slow.example/in", "search": {"q": "lantern"}}
             answer = await client.post(f"{first.url}/v1/subscriptions", json=wanted)
@@ -50,7 +48,7 @@ async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(
         target.gate.set()
         kit.append(file, kit.mine(kit.inscribe(agent("Second lantern"))))
         kit.write_tip(blocks)
-        with program(tmp_path, blocks, compiled, target) as second:
+        with program(tmp_path, blocks, target) as second:
             await until(lambda: len(target.messages) == 3)
             assert [message.id for message in target.messages] == [f"{created['id']}-{n}" for n in (1, 1, 2)]
             assert target.messages[0].raw == target.messages[1].raw

@@ -49,14 +49,14 @@ class Registry:
     def add_block(self, raw: bytes) -> None:
         """Read the next block."""
         self.height += 1
-        self._add(read_block(raw, segwit=self.segwit))
+        self.add(read_block(raw, segwit=self.segwit))
         self.state_hashes[self.height] = sha256(self.state_lines().encode()).hexdigest()
 
     def unconfirmed(self, raws: Iterable[bytes]) -> list[tuple[str, Record]]:
         """What these transactions, on top of the newest block, would change: txid and change, as in mempool.json."""
         ahead = copy.deepcopy(self)
         ahead.changes = []
-        ahead._add([read_tx(Tape(raw), segwit=self.segwit) for raw in raws])
+        ahead.add([read_tx(Tape(raw), segwit=self.segwit) for raw in raws])
         return ahead.changes
 
     def state_lines(self) -> str:
@@ -71,7 +71,7 @@ class Registry:
         """The ids of the registrations that are `live` or `burned`."""
         return {each["id"] for each in self.registrations if each["status"] == status}
 
-    def _add(self, txs: list[Tx]) -> None:
+    def add(self, txs: list[Tx]) -> None:
         """Read transactions parents first, however they are ordered (law 3b)."""
         waiting = list(enumerate(txs))
         while waiting:

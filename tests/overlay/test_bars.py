@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 def shown(bar: ProgressBars) -> list[tuple[str, float, float | None, str]]:
     """Each bar: what it is of, where it is, where it ends, and how fast."""
-    return [(task.description, task.completed, task.total, task.fields["speed"]) for task in bar._progress.tasks]
+    return [(task.description, task.completed, task.total, task.fields["speed"]) for task in bar.progress.tasks]
 
 
 def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -> None:
@@ -36,13 +36,13 @@ def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -
     )
     bar = ProgressBars({"ltc": ltc, "bsv": bsv})
     for each in (ltc, bsv):
-        bar._draw(each)
+        bar.draw(each)
     assert shown(bar) == [("bsv", 0, 900_000, "")]
     bsv.height, bsv.blocks, bsv.bytes = 800_000, 4_000, 25_000_000
     clock.now += 2
-    bar._draw(bsv)
+    bar.draw(bsv)
     assert shown(bar) == [("bsv", 800_000, 900_000, "2,000 blocks/s 12.5 MB/s")]
-    bar._progress.stop()
+    bar.progress.stop()
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_when_it_ends_a_line_says_where(
 ) -> None:
     bsv = SyncProgress("bsv", state="catching-up", tip=900_000)
     bar = ProgressBars({"bsv": bsv})
-    bar._draw(bsv)
+    bar.draw(bsv)
     clock.now += 1
     bsv.state, bsv.height, bsv.error = state, height, error
-    bar._draw(bsv)
+    bar.draw(bsv)
     assert shown(bar) == []
     assert said in capsys.readouterr().err.splitlines()

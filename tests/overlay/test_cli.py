@@ -36,9 +36,7 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.text.safe_text import visible_in_json
 from tests.chainkit import ChainKit, agent
-from tests.running import LONG, Running, a2b, compiled, environment
-
-__all__ = ["compiled"]
+from tests.running import LONG, Running, a2b, environment
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 [bold]x[/bold] :smile: \x9b2J tail"
 HARMLESS = "\\x1b[31mred\\x1b]0;title\\x07 \\u202egnp.exe\\u2066 [bold]x[/bold] :smile: \\x9b2J tail"
@@ -608,8 +606,8 @@ def test_version_is_that_of_the_package(run: Run, monkeypatch: pytest.MonkeyPatc
 # -- trouble while running
 
 
-def test_a_second_up_on_the_same_data_says_so(tmp_path: Path, compiled: Path) -> None:
-    with Running("up", "--port", "0", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled)) as running:
+def test_a_second_up_on_the_same_data_says_so(tmp_path: Path) -> None:
+    with Running("up", "--port", "0", cwd=tmp_path) as running:
         assert running.url
         second = a2b("up", "--port", "0", cwd=tmp_path)
         assert second.returncode == 3
@@ -653,12 +651,11 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_trouble_at_the_start_is_one_clear_sentence(
-    flags: list[str], code: int, complaint: str, tmp_path: Path, compiled: Path
+    flags: list[str], code: int, complaint: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     done = a2b(
         "up", "--port", "0", *[flag.format(here=tmp_path) for flag in flags], cwd=tmp_path,
-        NUMBA_CACHE_DIR=str(compiled),
     )  # fmt: skip
     said = done.stderr.splitlines()[-1]
     assert (done.returncode, said.startswith("a2b: ")) == (code, True), done.stderr
@@ -667,11 +664,11 @@ def test_trouble_at_the_start_is_one_clear_sentence(
     assert "hunter2" not in done.stderr + done.stdout
 
 
-def test_a_disk_that_takes_no_more_is_one_clear_sentence(tmp_path: Path, compiled: Path) -> None:
+def test_a_disk_that_takes_no_more_is_one_clear_sentence(tmp_path: Path) -> None:
     def allow_little() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
-    with Running("up", "--port", "0", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled), before=allow_little) as running:
+    with Running("up", "--port", "0", cwd=tmp_path, before=allow_little) as running:
         assert running.process.wait(LONG) == 3
         assert running.err.splitlines()[-1].startswith("a2b: cannot ")
         assert "Traceback" not in running.err

@@ -302,4 +302,4 @@ def test_what_is_kept_of_old_rates_is_bounded() -> None:
     told = ExchangeRates(read, lambda: NOW)
     for _ in range(2 * MAX_RETIRED):
         told.refresh()
-    assert len(told._retired) == MAX_RETIRED
+    assert len(told.retired) == MAX_RETIRED

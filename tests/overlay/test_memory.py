@@ -55,8 +55,10 @@ def test_memory_that_is_hardly_used_is_not_made_larger() -> None:
 
 
 def test_an_administrator_who_wants_no_large_pages_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = memory._text
-    monkeypatch.setattr(memory, "_text", lambda path: "always madvise [never]" if "huge" in path else real(path))
+    real = memory.read_system_file
+    monkeypatch.setattr(
+        memory, "read_system_file", lambda path: "always madvise [never]" if "huge" in path else real(path)
+    )
     assert use_large_pages() == 0
 
 

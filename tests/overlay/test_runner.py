@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceError
+from indexer.settings import Settings
 from indexer.store import Store, StoreUnavailableError, connect
 from indexer.sync.progress import SyncProgress
 from overlay.app import runner as running_loops
-from overlay.app.compilation import CompiledLoops, compile_in_subprocess, is_compiled
+from overlay.app.compilation import CompiledLoops, compile_in_subprocess, is_compiled, set_cache_folder
 from overlay.app.runner import Runner
 from overlay.app.status_service import StatusService
 from overlay.app.storage import MissingError, in_configured_order, index_write_errors, open_index, open_store
@@ -156,10 +157,10 @@ def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importin
     program = (
         "from overlay.app.compilation import is_compiled\n"
         "print(is_compiled())\n"
-        "from parsers.bitcoin.tx import Outpoint\n"
         "from parsers.bitcoin.watched_outpoints import WatchedOutpoints\n"
         "print(is_compiled())\n"
-        "WatchedOutpoints([Outpoint(bytes(32), 1)])\n"
+        "from overlay.app.compilation import BLOCK_LOOPS\n"
+        "exec(BLOCK_LOOPS.program)\n"
         "print(is_compiled())\n"
     )
     assert said(program, tmp_path / "numba") == ["False", "False", "True"]
@@ -186,14 +187,15 @@ def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_befor
     assert not is_compiled(here)
 
 
-def test_what_a_server_compiles_is_seen_where_it_is_kept(tmp_path: Path) -> None:
-    program = (
-        "from overlay.app.compilation import BLOCK_LOOPS, is_compiled\n"
-        "print(is_compiled(BLOCK_LOOPS))\n"
-        "exec(BLOCK_LOOPS.program)\n"
-        "print(is_compiled(BLOCK_LOOPS))\n"
-    )
-    assert said(program, tmp_path) == ["False", "True"]
+def test_loops_are_cached_in_the_data_folder_unless_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Settings.load({"data": str(tmp_path)})
+    set_cache_folder(own)
+    assert os.environ["NUMBA_CACHE_DIR"] != f"{tmp_path}/numba", "the folder of this test run"
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    set_cache_folder(own)
+    assert os.environ["NUMBA_CACHE_DIR"] == f"{tmp_path}/numba"
 
 
 async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:

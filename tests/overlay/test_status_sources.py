@@ -10,7 +10,7 @@ import pytest
 from indexer.settings import Settings
 from overlay.api.schemas import SCHEMAS
 from overlay.app.composition import build
-from overlay.commands.status import _show
+from overlay.commands.status import show_status
 from tests.chainkit import ChainKit
 
 
@@ -53,7 +53,7 @@ async def test_every_source_has_a_row_and_secrets_are_masked(
     assert all(source.keys() <= known.keys() for source in row["sources"])
     assert {source["state"] for source in row["sources"]} <= set(known["state"]["enum"])
     row["warnings"] = ["b is 7 blocks behind a"]
-    _show({"chains": [row], "stateHash": {}, "listings": {}, "index": None})
+    show_status({"chains": [row], "stateHash": {}, "listings": {}, "index": None})
     shown = capsys.readouterr().out
     assert "    source      files:" in shown
     assert "current, block 1" in shown

@@ -73,7 +73,7 @@ class EvmChain(Chain):
         self, name: str, endpoint: EvmEndpoint, reader: LogReader, wanted: AllowedNetworks, options: Mapping[str, str]
     ) -> None:
         self.name, self.caip2, self.network = name, "", ""
-        self._endpoint, self._reader, self._wanted = endpoint, reader, wanted
+        self.endpoint, self._reader, self.allowed_networks = endpoint, reader, wanted
         self.first = int(options.get("from", 0))
         self._start_unknown = "from" not in options
         self._start_warning = ""
@@ -84,22 +84,22 @@ class EvmChain(Chain):
         self._tip: EvmHeader | None = None
         self._tip_time = self._final_time = float("-inf")
         self._final = -1
-        self._headers: dict[int, EvmHeader] = {}
+        self.headers: dict[int, EvmHeader] = {}
 
     @property
     def warning(self) -> str:
         """What works less well than it could."""
-        caught = f"{self._endpoint.violations:,} answers were invalid" if self._endpoint.violations else ""
+        caught = f"{self.endpoint.violations:,} answers were invalid" if self.endpoint.violations else ""
         return "; ".join(filter(None, (self._start_warning, caught)))
 
     # -- the chain of headers
 
     async def open(self) -> None:
         """Check the endpoint's network and that the contract exists. Raises SourceError."""
-        network = self._wanted.check(self.name, self._endpoint.shown, await self._endpoint.number())
-        await self._endpoint.check_contract()
+        network = self.allowed_networks.check(self.name, self.endpoint.shown, await self.endpoint.number())
+        await self.endpoint.check_contract()
         self.caip2, self.network = network.caip2, network.kind
-        self.first = self.first or self._reader.first(network.caip2, self._endpoint.address)
+        self.first = self.first or self._reader.first(network.caip2, self.endpoint.address)
         if network.kind == "regtest":
             self.poll_seconds = min(self.poll_seconds, DEVELOPMENT_SECONDS)
         await self._refresh()
@@ -108,7 +108,7 @@ class EvmChain(Chain):
 
     async def _find_first(self, tip: int) -> None:
         """Start at the block in which the contract was deployed."""
-        deployed = await self._endpoint.deployment_block(tip)
+        deployed = await self.endpoint.deployment_block(tip)
         self._start_unknown = deployed is None
         if deployed is not None:
             self.first, self._start_warning = deployed, ""
@@ -126,7 +126,7 @@ class EvmChain(Chain):
         return self._ref(self._tip) if self._tip else None
 
     async def _refresh(self) -> None:
-        self._tip = await self._endpoint.header("latest")
+        self._tip = await self.endpoint.header("latest")
         now = self._tip_time = time.monotonic()
         if self._tip is None or self.network == "regtest":
             return
@@ -141,7 +141,7 @@ class EvmChain(Chain):
     async def _update_final(self, tip: EvmHeader) -> None:
         """Update the newest final block; without `?finality=`, all blocks above may change."""
         try:
-            final = await self._endpoint.header("finalized")
+            final = await self.endpoint.header("finalized")
         except RpcError as error:
             log.debug("%s: the endpoint has no tag `finalized`: %s", self.name, error)
             return
@@ -156,13 +156,13 @@ class EvmChain(Chain):
 
     async def _header(self, height: int) -> EvmHeader | None:
         """The block at a height; final ones are cached."""
-        if height in self._headers:
-            return self._headers[height]
-        header = await self._endpoint.header(height)
+        if height in self.headers:
+            return self.headers[height]
+        header = await self.endpoint.header(height)
         if header is not None and height <= self._final:
-            if len(self._headers) >= HEADER_CACHE:
-                self._headers.clear()
-            self._headers[height] = header
+            if len(self.headers) >= HEADER_CACHE:
+                self.headers.clear()
+            self.headers[height] = header
         return header
 
     def _ref(self, header: EvmHeader) -> BlockRef:
@@ -207,7 +207,7 @@ class EvmChain(Chain):
     async def _far(self, first: int, end: int) -> list[EvmBlock]:
         """A range well below the tip: its logs, and the headers of the blocks that they name."""
         before = await self._existing(end)
-        logs = await self._endpoint.logs(first, end)
+        logs = await self.endpoint.logs(first, end)
         self._ranges.record_success(end - first + 1, len(logs))
         by_block = _by_block(logs)
         headers = await gather(self._existing(number) for number in by_block if number != end)
@@ -222,7 +222,7 @@ class EvmChain(Chain):
             # Hardhat's hardhat_mine makes blocks whose parents are not the blocks before them
             if upper.parent != lower.hash and self.network != "regtest":
                 raise self._changed(upper.number)
-        logs = await self._endpoint.logs(first, last)
+        logs = await self.endpoint.logs(first, last)
         self._ranges.record_success(last - first + 1, len(logs))
         by_block = _by_block(logs)
         for header in headers:
@@ -233,7 +233,7 @@ class EvmChain(Chain):
 
     async def _logs_of(self, header: EvmHeader) -> list[Log]:
         try:
-            return await self._endpoint.logs_of(header)
+            return await self.endpoint.logs_of(header)
         except RpcError as error:
             raise self._changed(header.number) from error
 
@@ -255,7 +255,7 @@ class EvmChain(Chain):
         """The error for block `height`, which changed meanwhile; the tip is requested again."""
         self._tip_time = float("-inf")
         return SourceUnavailableError(
-            f"{self.name}: block {height:,} at {self._endpoint.shown} has changed, or is not known to all its nodes yet"
+            f"{self.name}: block {height:,} at {self.endpoint.shown} has changed, or is not known to all its nodes yet"
         )
 
     def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
@@ -269,7 +269,7 @@ class EvmChain(Chain):
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._endpoint.rpc.close()
+        await self.endpoint.rpc.close()
 
 
 def _by_block(logs: Iterable[Log]) -> dict[int, list[Log]]:

@@ -43,23 +43,23 @@ class FailoverChain(Chain):
         pairs = tuple(sources)
         self.sparse = pairs[0][1].sparse
         self._new_group: Callable[[], SourceGroup] = lambda: SourceGroup(name, pairs, pace, clock)
-        self._group = self._new_group()
-        self._served: list[tuple[int, Source]] = []
+        self.group = self._new_group()
+        self.served: list[tuple[int, Source]] = []
 
     @property
     def checked(self) -> str:
         """Which header rules the current source checks, in words."""
-        return self._group.current.chain.checked if self._group.current else ""
+        return self.group.current.chain.checked if self.group.current else ""
 
     @property
     def sources(self) -> list[dict[str, Any]]:
         """A row for each source, in configured order: {source, state, height, hash, error?}."""
-        return self._group.rows()
+        return self.group.rows()
 
     @property
     def warnings(self) -> list[str]:
         """Sources that disagree with the current one or lag far behind it, and each source's own warning."""
-        group = self._group
+        group = self.group
         disagreements = [text for source in group.sources if (text := group.warning(source))]
         return disagreements + [
             f"{source.shown}: {source.chain.warning}" for source in group.sources if source.chain.warning
@@ -68,7 +68,7 @@ class FailoverChain(Chain):
     @property
     def headers_unproved(self) -> bool:
         """Whether one of them accepts merge-mined headers without proof of work: all share the stored headers."""
-        return any(source.chain.headers_unproved for source in self._group.sources)
+        return any(source.chain.headers_unproved for source in self.group.sources)
 
     async def open(self) -> None:
         """Open all at once, and start with the first configured one that opens in time; the others join later.
@@ -77,7 +77,7 @@ class FailoverChain(Chain):
         networks, or when one delivers only parts of blocks.
         """
         try:
-            await self._group.open()
+            await self.group.open()
         except SourceUnavailableError:
             raise
         except SourceError:
@@ -88,7 +88,7 @@ class FailoverChain(Chain):
 
     def _copy_attributes(self) -> Chain:
         """Take over the attributes of the current source."""
-        source = self._group.current
+        source = self.group.current
         assert source is not None  # noqa: S101 - it is open
         chain = source.chain
         self.caip2, self.network, self.rules, self.complete = chain.caip2, chain.network, chain.rules, chain.complete
@@ -96,18 +96,18 @@ class FailoverChain(Chain):
 
     async def close(self) -> None:
         """Close all of them, and forget their states."""
-        group, self._group = self._group, self._new_group()
-        self._served = []
+        group, self.group = self.group, self._new_group()
+        self.served = []
         await group.close()
 
     async def tip(self) -> BlockRef | None:
         """The tip of the current source, which is selected here. The finality of a sparse chain is that of the current
         source. Raises SourceError."""
-        self._group.check_monitors()
-        self._group.reconsider()
-        tip = await self._group.request(lambda chain: chain.tip())
-        if self._group.current is not None:
-            self._group.current.tip = tip
+        self.group.check_monitors()
+        self.group.reconsider()
+        tip = await self.group.request(lambda chain: chain.tip())
+        if self.group.current is not None:
+            self.group.current.tip = tip
             current = self._copy_attributes()
             if self.sparse:
                 self.finality = current.finality
@@ -115,27 +115,27 @@ class FailoverChain(Chain):
 
     async def ref(self, height: int) -> BlockRef | None:
         """The current source's block at `height`. Raises SourceError."""
-        return await self._group.request(lambda chain: chain.ref(height))
+        return await self.group.request(lambda chain: chain.ref(height))
 
     async def mempool(self) -> frozenset[bytes] | None:
         """The mempool of the current source. Raises SourceError."""
-        return await self._group.request(lambda chain: chain.mempool())
+        return await self.group.request(lambda chain: chain.mempool())
 
     async def send(self, raw: bytes) -> None:
         """Send a transaction through the current source. Raises RefusedTransactionError, SourceError."""
-        await self._group.request(lambda chain: chain.send(raw))
+        await self.group.request(lambda chain: chain.send(raw))
 
     async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, BlockData], None]:
         """The current source's blocks; when it fails, another continues if its next block links to the last one. Blocks
         of a sparse chain do not link: the follower checks them."""
         height, prev, failed = first, b"", set[Source]()
-        self._served = []
+        self.served = []
         while height <= last:
-            source = next((source for source in self._group.by_preference() if source not in failed), None)
+            source = next((source for source in self.group.by_preference() if source not in failed), None)
             if source is None:
-                raise self._group.failure()
-            self._group.switch_to(source)
-            self._served.append((height, source))
+                raise self.group.failure()
+            self.group.switch_to(source)
+            self.served.append((height, source))
             stream = source.chain.blocks(height, last)
             try:
                 while (pair := await self._next(source, stream)) is not None:
@@ -154,12 +154,12 @@ class FailoverChain(Chain):
         self, source: Source, stream: AsyncIterator[tuple[BlockRef, BlockData]]
     ) -> tuple[BlockRef, BlockData] | None:
         """The next block, None at the end or when the source fails, as its state shows then."""
-        results = await self._group.try_source(source, lambda _: anext(stream, None))
+        results = await self.group.try_source(source, lambda _: anext(stream, None))
         return results[0] if results else None
 
     def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
         """As the sources, which resolve events alike."""
-        return self._group.sources[0].chain.resolve(deferred, newest)
+        return self.group.sources[0].chain.resolve(deferred, newest)
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """From one source after the other, each for what is still missing. Raises SourceError."""
@@ -168,12 +168,12 @@ class FailoverChain(Chain):
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
         """From one source after the other, each for what is still missing. Raises SourceError."""
         answered = False
-        for source in list(self._group.by_preference()):
+        for source in list(self.group.by_preference()):
             if not await asyncio.to_thread(visit, {}):
                 return
-            answered |= bool(await self._group.try_source(source, lambda chain: chain.ancestors(before, visit)))
+            answered |= bool(await self.group.try_source(source, lambda chain: chain.ancestors(before, visit)))
         if not answered:
-            raise self._group.failure()
+            raise self.group.failure()
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
         """From one source after the other, each for what is still missing. Raises SourceError."""
@@ -188,39 +188,39 @@ class FailoverChain(Chain):
     ) -> dict[_Key, _T]:
         collected: dict[_Key, _T] = {}
         answered = False
-        for source in list(self._group.by_preference()):
+        for source in list(self.group.by_preference()):
             if answered and (collected.keys() >= wanted or source.state is not SourceState.READY):
                 break
-            for result in await self._group.try_source(source, request_for(wanted - collected.keys())):
+            for result in await self.group.try_source(source, request_for(wanted - collected.keys())):
                 collected |= result
                 answered = True
         if not answered:
-            raise self._group.failure()
+            raise self.group.failure()
         return collected
 
     async def refuse(self, ref: BlockRef, reason: str) -> None:
         """Read the block from another source that has it; leave it out only when no other is left."""
-        server = next((source for height, source in reversed(self._served) if height <= ref.height), None)
+        server = next((source for height, source in reversed(self.served) if height <= ref.height), None)
         if server is not None:
-            server.distrust(ref.hash, self._group.clock() + self._group.pace.penalty)
+            server.distrust(ref.hash, self.group.clock() + self.group.pace.penalty)
             log.warning("%s: %s serves a bad block %d: %s", self.name, server.shown, ref.height, reason)
-        holders = [source for source in list(self._group.by_preference()) if await self._has(source, ref)]
+        holders = [source for source in list(self.group.by_preference()) if await self._has(source, ref)]
         others = [source for source in holders if ref.hash not in source.bad_blocks]
         if others:
-            self._group.switch_to(others[0])
+            self.group.switch_to(others[0])
         else:
             for source in holders:
-                await self._group.try_source(source, lambda chain: chain.refuse(ref, reason))
-        self._group.changed.set()
+                await self.group.try_source(source, lambda chain: chain.refuse(ref, reason))
+        self.group.changed.set()
 
     async def _has(self, source: Source, ref: BlockRef) -> bool:
         """Whether a source's best chain holds this block."""
-        results = await self._group.try_source(source, lambda chain: chain.ref(ref.height))
+        results = await self.group.try_source(source, lambda chain: chain.ref(ref.height))
         return any(theirs is not None and theirs.hash == ref.hash for theirs in results)
 
     async def wait(self, seconds: float) -> None:
         """Return when any source may have something new, at the latest after `seconds`. Raises SourceError."""
-        current, changed = self._group.current, self._group.changed
+        current, changed = self.group.current, self.group.changed
         if current is None or current.state is not SourceState.READY:
             return  # the next request selects another source
         waits = [asyncio.create_task(_ignore_result(wait)) for wait in (changed.wait(), current.chain.wait(seconds))]
@@ -233,7 +233,7 @@ class FailoverChain(Chain):
         changed.clear()
         for error in results:
             if isinstance(error, SourceError):
-                self._group.record_failure(current, error)
+                self.group.record_failure(current, error)
             elif isinstance(error, Exception):
                 raise error
 

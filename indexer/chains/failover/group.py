@@ -54,7 +54,7 @@ class SourceGroup:
         self.sources = [Source(chain, shown) for shown, chain in sources]
         self.current: Source | None = None
         self.changed = asyncio.Event()
-        self._monitors: list[asyncio.Task[None]] = []
+        self.monitors: list[asyncio.Task[None]] = []
         self._reported = asyncio.Event()
         self._closed = False
 
@@ -82,8 +82,8 @@ class SourceGroup:
 
     async def open(self) -> None:
         """Open all at once, and select the first configured one that opens in time. Raises SourceError."""
-        if not self._monitors:
-            self._monitors = [asyncio.create_task(self._monitor(source)) for source in self.sources]
+        if not self.monitors:
+            self.monitors = [asyncio.create_task(self._monitor(source)) for source in self.sources]
         await self._wait_for_first()
         ready = [source for source in self.sources if source.state is SourceState.READY]
         if not ready:
@@ -110,7 +110,7 @@ class SourceGroup:
 
     async def close(self) -> None:
         """Stop monitoring and close every source; a source that fails to close is logged."""
-        monitors, self._monitors, self._closed = self._monitors, [], True
+        monitors, self.monitors, self._closed = self.monitors, [], True
         for monitor in monitors:
             monitor.cancel()
         await asyncio.gather(*monitors, return_exceptions=True)
@@ -220,7 +220,7 @@ class SourceGroup:
                 if source is self.current and source.state is SourceState.READY:
                     await asyncio.sleep(self.pace.poll)
                     continue
-                await self._poll(source)
+                await self.poll(source)
                 pause = self.pace.first_pause
                 await source.chain.wait(self.pace.poll)
             except SourceError as error:
@@ -228,7 +228,7 @@ class SourceGroup:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, self.pace.longest_pause)
 
-    async def _poll(self, source: Source) -> None:
+    async def poll(self, source: Source) -> None:
         async with source.lock:
             if not source.is_open:
                 await source.chain.open()
@@ -258,6 +258,6 @@ class SourceGroup:
 
     def check_monitors(self) -> None:
         """Raise the exception that ended a monitor: no error of its source, such as a full database."""
-        for monitor in self._monitors:
+        for monitor in self.monitors:
             if monitor.done() and not monitor.cancelled() and (error := monitor.exception()) is not None:
                 raise error

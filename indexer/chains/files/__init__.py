@@ -55,7 +55,7 @@ class FilesChain(Chain):
         self._opened: BlockFolder | None = None
 
     @property
-    def _blocks(self) -> BlockFolder:
+    def block_folder(self) -> BlockFolder:
         if self._opened is None:
             raise SourceError(f"{self.name}: {self.folder} is not open")
         return self._opened
@@ -68,17 +68,17 @@ class FilesChain(Chain):
     @property
     def bad(self) -> deque[BadBlock]:
         """The newest hundred unusable byte ranges of block files, with the reason for each."""
-        return self._blocks.bad
+        return self.block_folder.bad
 
     @property
     def refused(self) -> int:
         """The number of unusable byte ranges of block files."""
-        return self._blocks.refused
+        return self.block_folder.refused
 
     @property
     def waiting(self) -> int:
         """The number of blocks whose parent is missing."""
-        return self._blocks.waiting
+        return self.block_folder.waiting
 
     async def open(self) -> None:
         """Determine the network of the folder and read its headers. Raises SourceError."""
@@ -95,16 +95,16 @@ class FilesChain(Chain):
 
     async def refresh(self) -> None:
         """Read what the node has appended. Raises SourceError."""
-        await self._work(self._blocks.refresh)
+        await self.run_in_thread(self.block_folder.refresh)
 
     async def tip(self) -> BlockRef | None:
         """The newest block of the best chain by work, after a refresh."""
         await self.refresh()
-        return await asyncio.to_thread(self._blocks.ref)
+        return await asyncio.to_thread(self.block_folder.ref)
 
     async def ref(self, height: int) -> BlockRef | None:
         """The best chain's block at `height` as of the last refresh; None above the tip."""
-        return await asyncio.to_thread(self._blocks.ref, height)
+        return await asyncio.to_thread(self.block_folder.ref, height)
 
     async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
         """The best chain's blocks from `first` to `last`, read ahead of the consumer. Views are valid until the next
@@ -132,28 +132,30 @@ class FilesChain(Chain):
 
     def _has_changed(self, before: int | None, height: int, number: int) -> bool:
         """Whether a block is no longer the best chain's at its height, or its parent is not block `before`."""
-        is_best = self._blocks.branch(height, height) == [number]
-        return not is_best or (before is not None and self._blocks.tree.parent(number) != before)
+        is_best = self.block_folder.branch(height, height) == [number]
+        return not is_best or (before is not None and self.block_folder.tree.parent(number) != before)
 
     def _begin(
         self, first: int, last: int, buffers: list[bytearray]
     ) -> tuple[list[int], asyncio.Future[_Blocks]] | None:
         """Start reading as many blocks as fit into the first buffer, which grows if a single block is larger."""
-        numbers = self._blocks.branch(first, last) if first <= last else []
+        numbers = self.block_folder.branch(first, last) if first <= last else []
         if not numbers:
             return None
-        size = self._blocks.tree.place(numbers[0]).size
+        size = self.block_folder.tree.place(numbers[0]).size
         if len(buffers[0]) < size <= MAPPED_BYTES:
             buffers[0] = bytearray(size + size // 4)
-        return numbers, asyncio.ensure_future(asyncio.to_thread(self._blocks.read, numbers, buffers[0]))
+        return numbers, asyncio.ensure_future(asyncio.to_thread(self.block_folder.read, numbers, buffers[0]))
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs created in `before` or earlier, searched backwards for `lookback` bytes of blocks."""
-        return await self._work(lambda stop: self._blocks.values(outpoints, before, self._lookback, stop))
+        return await self.run_in_thread(lambda stop: self.block_folder.values(outpoints, before, self._lookback, stop))
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors, searched backwards from `before` for `lookback` bytes of blocks."""
-        await self._work(lambda stop: self._blocks.ancestors(before, self._lookback, lambda _, raws: visit(raws), stop))
+        await self.run_in_thread(
+            lambda stop: self.block_folder.ancestors(before, self._lookback, lambda _, raws: visit(raws), stop)
+        )
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
         """Heights of transactions, searched backwards from `before` for `lookback` bytes of blocks."""
@@ -163,19 +165,19 @@ class FilesChain(Chain):
             heights.update(dict.fromkeys(raws, height))
             return left - heights.keys()
 
-        await self._work(lambda stop: self._blocks.ancestors(before, self._lookback, record, stop))
+        await self.run_in_thread(lambda stop: self.block_folder.ancestors(before, self._lookback, record, stop))
         return heights
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
         """Exclude a block and its descendants until another copy of it is written."""
-        await asyncio.to_thread(self._blocks.refuse, ref, why)
+        await asyncio.to_thread(self.block_folder.refuse, ref, why)
 
     async def wait(self, seconds: float) -> None:
         """Return when a file has changed, at the latest after `seconds`."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
-            if await asyncio.to_thread(self._blocks.changed):
+            if await asyncio.to_thread(self.block_folder.changed):
                 return
             await asyncio.sleep(min(POLL_SECONDS, left))
 
@@ -183,7 +185,7 @@ class FilesChain(Chain):
         """Drop the index of the folder; no file is open between reads."""
         self._opened = None
 
-    async def _work(self, task: Callable[[threading.Event], _T]) -> _T:
+    async def run_in_thread(self, task: Callable[[threading.Event], _T]) -> _T:
         """Run a long task in a thread; cancellation sets its stop event."""
         stop = threading.Event()
         try:

@@ -62,12 +62,12 @@ class JungleBusChain(Chain):
         self.violations = Violations(name)
         self.retries = RetryQueue(name)
         self.poll_seconds = POLL_SECONDS
-        self._client = JungleBusClient(name, server, self.violations, token)
-        self._headers = HeaderChain(name, network, store)
-        self._prover = Prover(self._client, self._headers, self.violations)
-        self._subscription = Subscription(self._client, name, subscription, self.violations)
-        self._extra = ExtraTransactions(name, self._prover, store)
-        self._tracer = Tracer(self._prover, self._extra, self.retries)
+        self.client = JungleBusClient(name, server, self.violations, token)
+        self.headers = HeaderChain(name, network, store)
+        self.prover = Prover(self.client, self.headers, self.violations)
+        self.subscription = Subscription(self.client, name, subscription, self.violations)
+        self._extra = ExtraTransactions(name, self.prover, store)
+        self._tracer = Tracer(self.prover, self._extra, self.retries)
         self._sync: JungleBusHeaderSync | None = None
         self._delivered: dict[int, frozenset[bytes]] = {}
         self._unread: dict[bytes, int] = {}
@@ -78,7 +78,7 @@ class JungleBusChain(Chain):
     @property
     def checked(self) -> str:
         """Which rules of headers and transactions are checked, in words."""
-        return f"{self._headers.checked}; of each transaction, its merkle path"
+        return f"{self.headers.checked}; of each transaction, its merkle path"
 
     @property
     def warning(self) -> str:
@@ -95,9 +95,9 @@ class JungleBusChain(Chain):
 
     async def open(self) -> None:
         """Load the stored headers, update them to the server's tip, and verify the stored transactions again."""
-        self._sync = JungleBusHeaderSync(self._client, self._headers, self.violations, self.first)
-        if self._headers.tip() is None:
-            await asyncio.to_thread(self._headers.load)
+        self._sync = JungleBusHeaderSync(self.client, self.headers, self.violations, self.first)
+        if self.headers.tip() is None:
+            await asyncio.to_thread(self.headers.load)
         await self._refresh()
         for txid in await asyncio.to_thread(self._extra.load):
             self.retries.add(txid)
@@ -112,11 +112,11 @@ class JungleBusChain(Chain):
         """The newest block of our best chain; the server's headers are fetched every `poll_seconds`."""
         if time.monotonic() - self._tip_time >= self.poll_seconds:
             await self._refresh()
-        return self._headers.tip()
+        return self.headers.tip()
 
     async def ref(self, height: int) -> BlockRef | None:
         """The best chain's block at `height`."""
-        return self._headers.ref(height)
+        return self.headers.ref(height)
 
     # -- blocks
 
@@ -125,11 +125,11 @@ class JungleBusChain(Chain):
         height = first
         proven_by_height: dict[int, dict[bytes, Proven]] = {}
         try:
-            async with aclosing(self._subscription.pages(first, last)) as pages:
+            async with aclosing(self.subscription.pages(first, last)) as pages:
                 async for page in pages:
                     for proven in await self._tracer.admit(page.matches):
                         proven_by_height.setdefault(proven.height, {})[proven.txid] = proven
-                    while height <= page.complete and (ref := self._headers.ref(height)) is not None:
+                    while height <= page.complete and (ref := self.headers.ref(height)) is not None:
                         yield ref, self._partial_block(ref, proven_by_height.pop(height, {}))
                         height += 1
         except SourceUnavailableError as error:
@@ -141,7 +141,7 @@ class JungleBusChain(Chain):
         """The matching and extra transactions of a block that are still part of the best chain."""
         extra, removed = self._extra.of_block(ref.height)
         here = matching | {proven.txid: proven for proven in extra}
-        for txid in [*removed, *(txid for txid, proven in here.items() if not self._prover.is_current(proven))]:
+        for txid in [*removed, *(txid for txid, proven in here.items() if not self.prover.is_current(proven))]:
             here.pop(txid, None)
             self.retries.add(txid)
         self._delivered[ref.height] = frozenset(here)
@@ -177,7 +177,7 @@ class JungleBusChain(Chain):
 
     async def _recheck_newest(self, height: int) -> None:
         """Request the newest blocks again: there may be matches that were not delivered before."""
-        async for page in self._subscription.pages(max(self.first, height - OVERLAP + 1), height):
+        async for page in self.subscription.pages(max(self.first, height - OVERLAP + 1), height):
             fresh = [match for match in page.matches if match.txid not in self._delivered.get(match.height, ())]
             self._unread |= {proven.txid: proven.height for proven in await self._tracer.admit(fresh)}
 
@@ -221,12 +221,12 @@ class JungleBusChain(Chain):
 
     async def _prove_or_none(self, txid: bytes) -> Proven | None:
         with suppress(ViolationError):
-            return await self._prover.prove(txid)
+            return await self.prover.prove(txid)
         return None
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, confirmed or not, as far as the server has them."""
-        return await self._prover.raws(txids)
+        return await self.prover.raws(txids)
 
     async def refuse(self, ref: BlockRef, reason: str) -> None:
         """Deliver this block without transactions from now on."""
@@ -235,4 +235,4 @@ class JungleBusChain(Chain):
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self.client.close()

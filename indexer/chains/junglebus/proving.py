@@ -40,7 +40,7 @@ class Prover:
     """Fetches transactions and their proofs from one server, and verifies both."""
 
     def __init__(self, client: JungleBusClient, headers: HeaderChain, violations: Violations) -> None:
-        self._client, self._headers, self._violations = client, headers, violations
+        self._client, self.headers, self._violations = client, headers, violations
         self._cache: OrderedDict[bytes, Proven] = OrderedDict()
         self._cached_bytes = 0
 
@@ -114,10 +114,10 @@ class Prover:
             root = proof.root(txid)
         except ParseError as error:
             raise self._violations.record("proof", f"the proof of {shown}: {error}") from None
-        tip, ref = self._headers.tip(), self._headers.ref(proof.height)
+        tip, ref = self.headers.tip(), self.headers.ref(proof.height)
         if tip is not None and tip.height < proof.height <= tip.height + BLOCKS_AHEAD:
             return None
-        if proof.height < (self._headers.first or 0):
+        if proof.height < (self.headers.first or 0):
             return None
         if ref is None or ref.header[36:68] != root:
             block = "which is not known" if ref is None else f"which has the merkle root {ref.header[67:35:-1].hex()}"
@@ -134,7 +134,7 @@ class Prover:
 
     def is_current(self, proven: Proven) -> bool:
         """Whether its block is still part of the best chain."""
-        ref = self._headers.ref(proven.height)
+        ref = self.headers.ref(proven.height)
         return ref is not None and ref.header[36:68] == proven.root
 
     def _add_to_cache(self, proven: Proven) -> None:

@@ -63,12 +63,12 @@ class NodeChain(Chain):
         self._headers_unproved = "auxpow" in options
         if self._headers_unproved and not parameters.auxpow:
             raise SourceError(f"{name}: auxpow is an option of doge only, whose blocks are merge-mined")
-        self._client = NodeClient(address)
-        self._rest = Rest(self._client)
-        self._bodies = BlockDownload(self._client, self._rest, parameters)
-        self._transactions = Transactions(self._client, parameters)
+        self.client = NodeClient(address)
+        self.rest = Rest(self.client)
+        self._bodies = BlockDownload(self.client, self.rest, parameters)
+        self._transactions = Transactions(self.client, parameters)
         self._headers: HeaderChain | None = None
-        self._zmq: ZmqSubscriber | None = None
+        self.zmq: ZmqSubscriber | None = None
         self._best: bytes | None = None
         self._syncing = asyncio.Lock()
         self._refused: dict[bytes, float] = {}
@@ -84,25 +84,25 @@ class NodeChain(Chain):
     async def open(self) -> None:
         """Identify the node's network and its indexes, and load the headers. Raises SourceError."""
         if self._headers is None:
-            network = await coin_parameters.network(self._client, self._coin, self._options.get("network"))
+            network = await coin_parameters.network(self.client, self._coin, self._options.get("network"))
             self.caip2, self.network = network.caip2, network.kind
             self.first = int(self._options.get("from", network.first))
             finality = self._options.get("finality")
             self.finality = network.finality if finality is None else int(finality)
-            self._split_blocks = coin_parameters.SplitBlocks(self._client, network)
+            self.split_blocks = coin_parameters.SplitBlocks(self.client, network)
             headers = HeaderChain(self.name, network, self._store, auxpow_unchecked=self._headers_unproved)
             await asyncio.to_thread(headers.load)
-            self._upkeep = NodeHeaderSync(self._client, self._rest, headers, self._parameters)
+            self._upkeep = NodeHeaderSync(self.client, self.rest, headers, self._parameters)
             self._headers = headers
-            log.info("%s: the node at %s follows %s", self.name, self._client.address.base, network)
+            log.info("%s: the node at %s follows %s", self.name, self.client.address.base, network)
         await self._check_tx_index()
         self._subscribe()
 
     def _subscribe(self) -> None:
-        if "zmq" in self._options and self._zmq is None:
+        if "zmq" in self._options and self.zmq is None:
             zmq = ZmqSubscriber(self.name, self._options["zmq"].split(","), self._announce)
             zmq.start()
-            self._zmq = zmq
+            self.zmq = zmq
 
     def _announce(self, raw: bytes) -> None:
         txid = self._transactions.announce(raw)
@@ -113,7 +113,7 @@ class NodeChain(Chain):
         """Warn of a node without a transaction index, on chains where the values of outputs are looked up."""
         if self.rules.envelope is None or self._has_tx_index:
             return
-        self._has_tx_index = await coin_parameters.has_tx_index(self._client, self._parameters)
+        self._has_tx_index = await coin_parameters.has_tx_index(self.client, self._parameters)
         self._warning = ""
         if self._has_tx_index is False:
             self._warning = (
@@ -127,10 +127,10 @@ class NodeChain(Chain):
         download, self._download = self._download, None
         if download is not None:
             await download.aclose()
-        zmq, self._zmq = self._zmq, None
+        zmq, self.zmq = self.zmq, None
         if zmq is not None:
             await zmq.close()
-        await self._client.close()
+        await self.client.close()
 
     @property
     def warning(self) -> str:
@@ -150,7 +150,7 @@ class NodeChain(Chain):
     @property
     def _header_chain(self) -> HeaderChain:
         if self._headers is None:
-            raise SourceError(f"{self.name}: the node at {self._client.address.base} is not open")
+            raise SourceError(f"{self.name}: the node at {self.client.address.base} is not open")
         return self._headers
 
     # -- headers
@@ -168,14 +168,14 @@ class NodeChain(Chain):
         """The hash of the node's newest block, once its headers are known."""
         headers = self._header_chain
         for _ in range(3):
-            answer = str(await self._client.call("getbestblockhash"))
+            answer = str(await self.client.call("getbestblockhash"))
             best = _digest(answer)
             if best is None:
                 raise SourceError(f"{self.name}: getbestblockhash answers {answer[:80]!a}")
             if best == self._best:
                 return best
             if await self._upkeep.reach(best, self.first):
-                await self._split_blocks.check(headers.find(best) or 0)
+                await self.split_blocks.check(headers.find(best) or 0)
                 self._best = best
                 return best
         raise SourceUnavailableError(
@@ -226,7 +226,7 @@ class NodeChain(Chain):
             yield ref
 
     async def _no_block(self, message: str) -> SourceError:
-        info = await coin_parameters.node_info(self._client)
+        info = await coin_parameters.node_info(self.client)
         if info.pruned_below:
             return SourceError(
                 f"{self.name}: the node prunes its blocks and has them from {info.pruned_below:,} on; start with "
@@ -243,7 +243,7 @@ class NodeChain(Chain):
 
     async def send(self, raw: bytes) -> None:
         """Send a transaction through the node. Raises RefusedTransactionError, SourceError."""
-        await send(self._client, raw)
+        await send(self.client, raw)
 
     async def mempool(self) -> frozenset[bytes] | None:
         """Txids of the node's mempool. Raises SourceError."""
@@ -253,7 +253,7 @@ class NodeChain(Chain):
             return txids | self._since_listed()
         self._announced.clear()
         self._listed_after = self._blocks_published()
-        answer: Any = await self._client.call("getrawmempool", limit=MEMPOOL_BYTES)
+        answer: Any = await self.client.call("getrawmempool", limit=MEMPOOL_BYTES)
         if not isinstance(answer, list):
             raise SourceError(f"{self.name}: getrawmempool answers no list")
         txids = frozenset(txid for text in answer if (txid := _digest(str(text))) is not None)
@@ -262,7 +262,7 @@ class NodeChain(Chain):
         return txids
 
     def _blocks_published(self) -> int:
-        return self._zmq.blocks if self._zmq is not None else 0
+        return self.zmq.blocks if self.zmq is not None else 0
 
     def _since_listed(self) -> set[bytes]:
         """Transactions announced since; none after a new block, whose transactions are announced, too."""
@@ -287,7 +287,7 @@ class NodeChain(Chain):
         for txid, digest in (await self._transactions.blocks(txids)).items():
             height = self._header_chain.find(digest)
             if height is None:
-                answer = await self._client.call("getblockheader", digest[::-1].hex(), True)
+                answer = await self.client.call("getblockheader", digest[::-1].hex(), True)
                 height = answer.get("height") if isinstance(answer, dict) else None
             if isinstance(height, int):
                 heights[txid] = height
@@ -300,8 +300,8 @@ class NodeChain(Chain):
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
-            if self._zmq is not None:
-                if await self._notified(self._zmq, min(left, SILENT_SECONDS)):
+            if self.zmq is not None:
+                if await self._notified(self.zmq, min(left, SILENT_SECONDS)):
                     return
             else:
                 await asyncio.sleep(min(left, POLL_SECONDS))
@@ -323,7 +323,7 @@ class NodeChain(Chain):
 
     async def _changed(self) -> bool:
         """Whether the node's tip or the size of its mempool differs from the last call's."""
-        best, pool = await self._client.batch([("getbestblockhash", ()), ("getmempoolinfo", ())])
+        best, pool = await self.client.batch([("getbestblockhash", ()), ("getmempoolinfo", ())])
         size = (pool.get("size"), pool.get("bytes")) if isinstance(pool, dict) else None
         before, self._polled = self._polled, (best, size)
         return before != self._polled

@@ -79,7 +79,7 @@ class SplitBlocks:
     """Checks the blocks at which coins split, each once, when the node has reached it."""
 
     def __init__(self, client: NodeClient, network: Network) -> None:
-        self._client, self._network = client, network
+        self._client, self.network = client, network
         self._pending = list(network.split_blocks)
 
     async def check(self, height: int) -> None:
@@ -92,7 +92,7 @@ class SplitBlocks:
             if answer != expected:
                 coins = " or ".join(str(other) for other in NETWORKS if (split_height, answer) in other.split_blocks)
                 raise SourceError(
-                    f"{self._client.name}: the node at {self._client.address.base} does not follow {self._network}: "
+                    f"{self._client.name}: the node at {self._client.address.base} does not follow {self.network}: "
                     f"its block {split_height:,} is {str(answer)[:64]} (of {coins or 'no known network'})"
                 )
             self._pending.remove((split_height, expected))

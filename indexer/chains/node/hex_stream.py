@@ -74,7 +74,7 @@ class Spool:
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = in_memory
         self._pieces: list[bytes] = []
-        self._size = 0
+        self.size = 0
         self._file: IO[bytes] | None = None
         self._writing: asyncio.Future[None] | None = None
         self._lock = threading.Lock()
@@ -83,8 +83,8 @@ class Spool:
     async def add(self, piece: bytes) -> None:
         """Add the next bytes. Raises OSError when earlier ones could not be written."""
         self._pieces.append(piece)
-        self._size += len(piece)
-        if self._size >= (_WRITTEN if self._writing else self._in_memory + 1):
+        self.size += len(piece)
+        if self.size >= (_WRITTEN if self._writing else self._in_memory + 1):
             await self._write_on()
 
     async def view(self) -> memoryview:
@@ -102,7 +102,7 @@ class Spool:
         """Drop all bytes and start again; views stay valid, as a memory map keeps the file open."""
         with self._lock:
             self._turn += 1
-            self._pieces, self._size = [], 0
+            self._pieces, self.size = [], 0
             if self._file is not None:
                 self._file.close()
                 self._file = None
@@ -113,7 +113,7 @@ class Spool:
     async def _write_on(self) -> None:
         """Start writing the buffered bytes, once the previous write is done."""
         await self._written()
-        pieces, self._pieces, self._size = self._pieces, [], 0
+        pieces, self._pieces, self.size = self._pieces, [], 0
         self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, pieces, self._turn))
 
     async def _written(self) -> None:

@@ -37,12 +37,12 @@ class Rest:
 
     def __init__(self, client: NodeClient) -> None:
         self._client = client
-        self._off_until = 0.0
+        self.off_until = 0.0
 
     @property
     def is_off(self) -> bool:
         """Whether REST was found disabled lately."""
-        return time.monotonic() < self._off_until
+        return time.monotonic() < self.off_until
 
     async def headers(self, digest: bytes) -> bytes:
         """Headers from a block (hash in internal byte order) upwards, joined; none where it is not in the best chain.
@@ -87,7 +87,7 @@ class Rest:
             raise SourceUnavailableError(
                 f"{self._client.name}: {self._client.label} is busy or starting ({status}): {message}"
             )
-        self._off_until = time.monotonic() + OFF_SECONDS
+        self.off_until = time.monotonic() + OFF_SECONDS
         log.info(
             "%s: REST is disabled at the node (%d); blocks come as hex, which is slower: start it with -rest=1",
             self._client.name, status,

@@ -29,7 +29,7 @@ class Transactions:
 
     def __init__(self, client: NodeClient, parameters: CoinParameters) -> None:
         self._client, self._segwit = client, parameters.segwit
-        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
+        self.cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._cached_bytes = 0
 
     def announce(self, raw: bytes) -> bytes | None:
@@ -42,9 +42,9 @@ class Transactions:
     async def get(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, confirmed or not, as far as the node has them. Raises SourceError."""
         wanted = list(dict.fromkeys(txids))
-        results = {txid: raw for txid in wanted if (raw := self._cache.get(txid)) is not None}
+        results = {txid: raw for txid in wanted if (raw := self.cache.get(txid)) is not None}
         for txid in results:
-            self._cache.move_to_end(txid)
+            self.cache.move_to_end(txid)
         missing = [txid for txid in wanted if txid not in results]
         for start in range(0, len(missing), BATCH):
             results |= await self._fetch(missing[start : start + BATCH])
@@ -100,12 +100,12 @@ class Transactions:
         return results
 
     def _add_to_cache(self, txid: bytes, raw: bytes) -> None:
-        if len(raw) > LARGEST or txid in self._cache:
+        if len(raw) > LARGEST or txid in self.cache:
             return
-        self._cache[txid] = raw
+        self.cache[txid] = raw
         self._cached_bytes += len(raw)
         while self._cached_bytes > CACHE_BYTES:
-            self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+            self._cached_bytes -= len(self.cache.popitem(last=False)[1])
 
     def _txid(self, raw: bytes) -> bytes | None:
         """The txid of a raw transaction; None for what cannot be parsed, such as one with Litecoin's MWEB parts."""

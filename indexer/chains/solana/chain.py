@@ -48,7 +48,7 @@ class SolanaChain(Chain):
     checked = "the genesis hash, and that slots do not go back; the endpoint is trusted for the accounts of a slot"
 
     def __init__(self, name: str, endpoint: SolanaEndpoint, store: ChainStore | None) -> None:
-        self.name, self._endpoint, self._store = name, endpoint, store
+        self.name, self.endpoint, self._store = name, endpoint, store
         self.caip2 = self.network = ""
         self.first = 0
         self.poll_seconds = POLL_SECONDS
@@ -72,7 +72,7 @@ class SolanaChain(Chain):
         """Check the cluster and load the stored state. Raises SourceError, StoreError."""
         await self._check_genesis()
         if self._store is not None:
-            await asyncio.to_thread(self._store.name_program, self.name, self._endpoint.program)
+            await asyncio.to_thread(self._store.name_program, self.name, self.endpoint.program)
         self._state, self._head, self._pending = AccountState(self.caip2), None, None
         await asyncio.to_thread(self._load_state)
         self.first = max(self.first, self._head.height if self._head else 0)
@@ -81,13 +81,13 @@ class SolanaChain(Chain):
     async def _check_genesis_of(self, endpoint: JsonRpc) -> None:
         """Check the cluster of the endpoint that sent the accounts."""
         await self._check_genesis()
-        if self._endpoint.current is not endpoint:
+        if self.endpoint.current is not endpoint:
             raise SourceUnavailableError(
                 f"{self.name}: {endpoint.label} sent accounts, and no longer answers; trying again"
             )
 
     async def _check_genesis(self) -> None:
-        genesis = await self._endpoint.genesis()
+        genesis = await self.endpoint.genesis()
         if self._genesis is not None and genesis != self._genesis:
             raise SourceError(
                 f"{self.name}: the genesis hash is {genesis} now, and was {self._genesis}: the endpoint is another "
@@ -120,23 +120,23 @@ class SolanaChain(Chain):
         """Fetch a snapshot and compare it with the stored state; a block that was not stored is replaced by its own."""
         await asyncio.to_thread(self._load_state)
         head = self._head
-        snapshot = await self._endpoint.accounts(max(self._slot, head.height if head else 0))
-        await self._check_genesis_of(self._endpoint.current)
+        snapshot = await self.endpoint.accounts(max(self._slot, head.height if head else 0))
+        await self._check_genesis_of(self.endpoint.current)
         changes = await asyncio.to_thread(self._state.compare, snapshot)
         if changes.events and head is not None and snapshot.slot == head.height:
             raise SourceUnavailableError(
                 f"{self.name}: the endpoint has other accounts at slot {snapshot.slot:,} than before; none is read"
             )
         # an endpoint that is still starting sends too few accounts, or none: that must not burn live registrations
-        if (hidden := await self._endpoint.hidden_account(self._state.missing(snapshot), snapshot.slot)) is not None:
-            raise self._endpoint.incomplete(hidden)
+        if (hidden := await self.endpoint.hidden_account(self._state.missing(snapshot), snapshot.slot)) is not None:
+            raise self.endpoint.incomplete(hidden)
         self._slot = snapshot.slot
         if (changes.events or head is None) and snapshot.slot >= self.first:
             self._pending, self._is_delivered = (await self._ref(snapshot), changes), False
 
     async def _ref(self, snapshot: Snapshot) -> BlockRef:
         """The block of a snapshot."""
-        slot = await self._endpoint.slot(snapshot.slot)
+        slot = await self.endpoint.slot(snapshot.slot)
         if slot.hash is None or slot.time is None:
             log.warning(
                 "%s: the endpoint does not send hash and time of the block of slot %d", self.name, snapshot.slot
@@ -159,7 +159,7 @@ class SolanaChain(Chain):
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._endpoint.close()
+        await self.endpoint.close()
 
 
 def _same(one: BlockRef | None, other: BlockRef | None) -> bool:

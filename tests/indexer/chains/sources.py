@@ -42,7 +42,7 @@ async def heights(several: FailoverChain, first: int, last: int) -> list[int]:
 
 async def compared(several: FailoverChain, number: int) -> None:
     """Wait until that source is compared with the current one's tip."""
-    group = several._group
+    group = several.group
     await until(
         lambda: group.current and group.current.tip and group.sources[number].compared_tip == group.current.tip.hash
     )

@@ -43,7 +43,7 @@ def follow(server: EvmServer, query: str = "") -> EvmChain:
     """The registry at the server's contract, followed in a hurry."""
     made = create("demo", f"{server.base}?contract={CONTRACT}{query}")
     made.poll_seconds = 0.0
-    made._endpoint.rpc.pauses = (0.0, 0.01)
+    made.endpoint.rpc.pauses = (0.0, 0.01)
     return made
 
 
@@ -129,9 +129,9 @@ async def test_another_endpoint_goes_on_with_what_the_first_said(server: EvmServ
         group = FailoverChain("demo", [("first", first), ("second", follow(second))], PACE)
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", group) as indexing:
             await indexing.catch_up()
-            assert [source.shown for _, source in group._served] == ["first"]
+            assert [source.shown for _, source in group.served] == ["first"]
             await indexing.catch_up()
-            assert [source.shown for _, source in group._served] == ["first", "second"]
+            assert [source.shown for _, source in group.served] == ["first", "second"]
             entries = {entry_id("eip155:1", CONTRACT, number) for number in range(120)}
             assert indexing.live() == entries
             assert all(indexing.kinds(entry) == ["inscribed", "reinscribed"] for entry in sorted(entries)[:20])
@@ -186,8 +186,8 @@ def test_a_registry_is_known_by_its_name_or_by_what_its_url_says() -> None:
 
 
 def test_the_registry_of_mainnets_is_read_unless_another_is_named() -> None:
-    assert create("erc8004", "https://rpc.example")._endpoint.address.hex() == REGISTRY[2:]
-    assert create("erc8004", f"https://rpc.example?contract={CONTRACT}")._endpoint.address.hex() == CONTRACT[2:]
+    assert create("erc8004", "https://rpc.example").endpoint.address.hex() == REGISTRY[2:]
+    assert create("erc8004", f"https://rpc.example?contract={CONTRACT}").endpoint.address.hex() == CONTRACT[2:]
     for query in ("contract=0x12", "chain=ethereum", "network=base", "program=x"):
         with pytest.raises(SourceError, match=r"^erc8004: "):
             create("erc8004", f"https://rpc.example?{query}")

@@ -256,7 +256,7 @@ async def test_how_deep_a_reorganisation_may_go_is_what_the_endpoint_calls_final
     await indexing.catch_up()
     assert only(indexing).finality == 10
     server.fork(40)
-    only(indexing)._headers.clear()
+    only(indexing).headers.clear()
     with pytest.raises(DeepReorgError, match="more than the last 11 stored blocks"):
         await indexing.catch_up()
     assert pointers(indexing) == [(61, SHOP)]
@@ -334,17 +334,17 @@ async def test_an_answer_that_is_too_large_or_too_slow_is_asked_for_in_parts(
 
     server.mine(says(SHOP))
     server.mine_empty(400)
-    only(indexing)._endpoint.rpc.whole_seconds = 20.0
+    only(indexing).endpoint.rpc.whole_seconds = 20.0
     server.fail("eth_getLogs", endless)
     await indexing.catch_up()
     assert pointers(indexing) == [(1, SHOP)]
     assert server.ranges[0] == (0, (402 - chain.NEAR) // 2 - 1)
     server.mine(says("https://late.example/card.json"))
-    only(indexing)._endpoint.rpc.whole_seconds = 0.3
+    only(indexing).endpoint.rpc.whole_seconds = 0.3
     server.fail("eth_getLogs", slow)
     with pytest.raises(SourceUnavailableError, match=r"takes more than 0\.3 s for eth_getLogs"):
         await indexing.catch_up()  # one block cannot be halved
-    only(indexing)._endpoint.rpc.whole_seconds = 60.0
+    only(indexing).endpoint.rpc.whole_seconds = 60.0
     await indexing.catch_up()
     assert pointers(indexing)[-1] == (402, "https://late.example/card.json")
 
@@ -511,7 +511,7 @@ async def test_what_an_endpoint_answers_instead_is_said_without_its_key(
 )
 async def test_an_endpoint_that_is_busy_is_asked_again(server: EvmServer, answer: object) -> None:
     followed = server.chain()
-    followed._endpoint.rpc._obey_retry_after = lambda _: None  # type: ignore[method-assign]
+    followed.endpoint.rpc.obey_retry_after = lambda _: None  # type: ignore[method-assign]
     server.fail("eth_chainId", answer, answer, answer)  # type: ignore[arg-type]
     await followed.open()
     assert server.asked["eth_chainId"] == 4
@@ -535,7 +535,7 @@ async def test_a_login_in_the_url_is_sent_and_never_shown(server: EvmServer) -> 
         seen.append((request.headers["Authorization"], request.path_qs))
         return web.Response(status=500, text="user:p@ss-word")
 
-    followed._endpoint.rpc.pauses = ()
+    followed.endpoint.rpc.pauses = ()
     server.fail("eth_chainId", note)
     with pytest.raises(SourceUnavailableError) as raised:
         await followed.open()
@@ -606,7 +606,7 @@ async def test_headers_that_cannot_be_true_are_not_believed(server: EvmServer, i
         server.lie("eth_getBlockByNumber", lambda row, member=member: {**row, member: "0xzz"})
         with pytest.raises(SourceUnavailableError, match="sends an invalid answer to eth_getBlockByNumber"):
             await indexing.catch_up()
-    assert only(indexing)._endpoint.violations == 5
+    assert only(indexing).endpoint.violations == 5
     assert only(indexing).warning.endswith("5 answers were invalid")
     server.lies.clear()
     await indexing.catch_up()

@@ -147,7 +147,7 @@ def test_every_network_is_known_by_its_name_and_its_number(chain: str) -> None:
         assert (by_number(number).kind == "mainnet") == (name == "mainnet")
         made = create(chain, f"https://node.example?contract={CONTRACT}&network={name}")
         assert isinstance(made, EvmChain)
-        assert made._wanted.check("demo", "", number).caip2 == f"eip155:{number}"
+        assert made.allowed_networks.check("demo", "", number).caip2 == f"eip155:{number}"
     numbers = [number for each in NUMBERS.values() for number in each.values()]
     assert len(set(numbers)) == len(numbers)
 

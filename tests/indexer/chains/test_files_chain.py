@@ -481,7 +481,7 @@ async def test_a_file_that_is_gone_is_missed_only_when_it_is_needed(
     monkeypatch.setattr(block_folder, "MAPPED_BYTES", 100)
     for buffer in (bytearray(100_000), bytearray()):
         with pytest.raises(SourceUnavailableError, match=r"block 2 cannot be read .*No such file"):
-            chain._blocks.read(chain._blocks.branch(2, 2), buffer)
+            chain.block_folder.read(chain.block_folder.branch(2, 2), buffer)
 
 
 async def test_long_work_stops_when_nobody_waits_for_it(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
@@ -494,7 +494,7 @@ async def test_long_work_stops_when_nobody_waits_for_it(kit: ChainKit, tmp_path:
         if stop.wait(60):
             ended.set()
 
-    waiting = asyncio.create_task(chain._work(work_))
+    waiting = asyncio.create_task(chain.run_in_thread(work_))
     await asyncio.to_thread(begun.wait, 60)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

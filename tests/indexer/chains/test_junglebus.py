@@ -35,8 +35,8 @@ class Followed(Restartable):
         """Ten minutes pass for whoever asks where owners are."""
         owners = self.indexing.followers[0].outpoint_monitor
         assert owners is not None
-        now = owners._now() + 600
-        owners._now = lambda: now
+        now = owners.now() + 600
+        owners.now = lambda: now
 
     async def look(self, times: int = 1) -> Indexing:
         """The server's chain is the mint's; look at it so often, as the loop does."""
@@ -324,7 +324,7 @@ async def test_headers_begin_below_a_checkpoint_and_end_at_the_tip(
         monkeypatch.setattr(
             "indexer.headers.header_chain.checkpoints", lambda _, block=block: (Checkpoint(20, block.hash),)
         )
-        each._headers = each._prover._headers = HeaderChain("bsv", known)
+        each.headers = each.prover.headers = HeaderChain("bsv", known)
         each.first, each.finality = 30, None
     try:
         await chain.open()

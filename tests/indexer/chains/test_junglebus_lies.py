@@ -167,7 +167,7 @@ async def test_sixty_four_bytes_are_not_believed_to_be_a_transaction(followed: F
     raw = b"\1\0\0\0\1" + bytes(36) + b"\1\x51" + bytes(4) + b"\1" + bytes(8) + b"\3\x51\x51\x51" + bytes(4)
     assert len(raw) == 64
     with pytest.raises(ViolationError, match="may be no transaction"):
-        followed.source._prover.check_raw(sha256d(raw), raw)
+        followed.source.prover.check_raw(sha256d(raw), raw)
 
 
 # -- lies about pages
@@ -204,7 +204,7 @@ async def told_to_lie(followed: Followed, route: str, lie: Callable[[Any], Any],
 async def test_pages_without_end_are_refused(followed: Followed, echo: Outpoint) -> None:
     first = followed.server.told(followed.kit["3"], 2)
     count = iter(range(10, 1_000_000))
-    followed.source._subscription.matches_per_block = 50
+    followed.source.subscription.matches_per_block = 50
 
     await told_to_lie(followed, "page", lambda _: [{**first, "block_index": next(count)} for _ in range(3)], "order")
     assert next(count) < 300
@@ -338,7 +338,7 @@ async def test_a_fault_on_the_way_only_costs_time(
     followed: Followed, echo: Outpoint, route: str, fault: Respond | None
 ) -> None:
     followed.server.bare.add(echo.txid)
-    followed.source._client.whole_seconds = 0.3
+    followed.source.client.whole_seconds = 0.3
     for _ in range(2):
         if fault is None:
             followed.server.fail(route, 500)

@@ -280,7 +280,7 @@ async def test_a_publisher_tells_blocks_and_transactions_at_once(
     try:
         async with Node(memory) as node:
             chain = await opened(node, f"?zmq={publisher.address}")
-            news = chain._zmq
+            news = chain.zmq
             assert news is not None
             async with asyncio.timeout(LONG):
                 while not news.transactions:  # a subscription takes a moment to be known to the publisher

@@ -232,9 +232,9 @@ async def test_a_node_beyond_a_parting_of_chains_stops_when_it_is_there(
     node: Node, kit: ChainKit, opened: Open
 ) -> None:
     chain = await opened(node)
-    milestones = chain._split_blocks
-    known = replace(milestones._network, split_blocks=((6, kit["6"].hex), (7, "77" * 32)))
-    chain._split_blocks = type(milestones)(chain._client, known)
+    milestones = chain.split_blocks
+    known = replace(milestones.network, split_blocks=((6, kit["6"].hex), (7, "77" * 32)))
+    chain.split_blocks = type(milestones)(chain.client, known)
     assert (await chain.tip()).height == 6  # type: ignore[union-attr]
     node.chain.arrive(kit.mine())
     with pytest.raises(SourceError, match=r"its block 7 is .* \(of no known network\)") as refused:
@@ -367,7 +367,7 @@ async def test_a_node_without_rest_is_not_asked_for_it_again_and_again(
     assert len(await hashes(chain)) == 7
     assert node.asked["/rest/block"] + node.asked["/rest/headers"] == asked
     node.rest = True
-    chain._rest._off_until = 0.0  # as after ten minutes
+    chain.rest.off_until = 0.0  # as after ten minutes
     node.asked.clear()
     assert len(await hashes(chain)) == 7
     assert (node.asked["/rest/block"], node.asked["getblock"]) == (7, 0)

@@ -275,12 +275,12 @@ async def test_what_is_published_is_heard_at_once_beside_a_real_node(
         indexing = await follow(f"{node.cookie_url}&zmq={publisher.address}")
         chain = indexing.chains[0]
         assert isinstance(chain, NodeChain)
-        assert chain._zmq is not None
+        assert chain.zmq is not None
         (follower,) = indexing.followers
         running = asyncio.create_task(follower.run())
         await until(lambda: follower.progress.height == 110)
         async with asyncio.timeout(LONG):
-            while not chain._zmq.blocks:  # a subscription takes a moment to be known to the publisher
+            while not chain.zmq.blocks:  # a subscription takes a moment to be known to the publisher
                 publisher.publish("hashblock", bytes(32))
                 await asyncio.sleep(0.05)
         seat = node.inscribe(card("one"))

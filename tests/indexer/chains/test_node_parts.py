@@ -145,7 +145,7 @@ async def test_a_large_block_lies_in_a_file_without_a_name_and_not_in_memory(
         await made.add(bytes(1 << 20))
     assert open_files() > before
     assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - a look
-    assert made._size <= 8 << 20
+    assert made.size <= 8 << 20
     view = await made.view()
     assert len(view) == 40 << 20
     made.clear()
@@ -298,8 +298,8 @@ async def test_what_is_announced_is_kept_as_far_as_there_is_room(monkeypatch: py
     assert await kept.get([sha256d(raws[0])]) == {sha256d(raws[0]): raws[0]}
     kept.announce(raws[3])  # the second was used longest ago
     kept.announce(bytes(11 * len(raws[0])))
-    assert list(kept._cache.values()) == [raws[2], raws[0], raws[3]]
+    assert list(kept.cache.values()) == [raws[2], raws[0], raws[3]]
     witness = Transactions(NodeClient(read_address("ltc", "http://127.0.0.1:1")), COIN_PARAMETERS["ltc"])
     witness.announce(b"no transaction")
     witness.announce(raws[0])
-    assert list(witness._cache) == [sha256d(raws[0])]
+    assert list(witness.cache) == [sha256d(raws[0])]

@@ -79,7 +79,7 @@ async def test_what_is_not_a_sources_fault_is_not_hidden(kit: ChainKit) -> None:
     several = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", broken)], QUICK)
     await several.open()
     broken.full = True
-    await until(several._group._monitors[1].done)
+    await until(several.group.monitors[1].done)
     with pytest.raises(OSError, match="No space left"):
         await several.tip()
     await several.close()

@@ -38,8 +38,8 @@ async def test_sources_of_two_networks_are_refused_naming_both(kit: ChainKit) ->
 
 async def open_slowly(several: FailoverChain) -> None:
     """Open with every source answering before the first one is taken."""
-    for source in several._group.sources:
-        await several._group._poll(source)
+    for source in several.group.sources:
+        await several.group.poll(source)
     await several.open()
 
 

@@ -191,7 +191,7 @@ async def test_nobody_there_is_waited_for(tmp_path: Path) -> None:
 
 async def test_more_than_can_be_read_at_once_is_not_read_at_all(followed: Followed) -> None:
     server, _, chain = followed
-    chain._endpoint.answer_bytes = 10_000
+    chain.endpoint.answer_bytes = 10_000
     server.put("big", b"x" * 20_000)
     said = await refused(followed)
     assert "answers getProgramAccounts with more than 10,000 bytes" in said
@@ -202,7 +202,7 @@ async def test_more_than_can_be_read_at_once_is_not_read_at_all(followed: Follow
 
 async def test_an_answer_without_end_is_given_up(followed: Followed) -> None:
     server, _, chain = followed
-    chain._endpoint.current.whole_seconds = 0.5
+    chain.endpoint.current.whole_seconds = 0.5
     over = asyncio.Event()
 
     async def drip(request: web.Request) -> web.StreamResponse:
@@ -215,7 +215,7 @@ async def test_an_answer_without_end_is_given_up(followed: Followed) -> None:
     server.break_off(ACCOUNTS, drip)
     assert "takes more than 0.5 s" in await refused(followed)
     over.set()
-    chain._endpoint.current.whole_seconds = 60
+    chain.endpoint.current.whole_seconds = 60
     await goes_on(followed)
 
 

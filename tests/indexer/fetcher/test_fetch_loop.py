@@ -336,8 +336,8 @@ async def test_the_loop_runs_until_it_is_cancelled_and_leaves_nothing_behind(
     with suppress(asyncio.CancelledError):
         await running
     assert fetching.known("other.example").state is FetchState.NEW
-    assert fetching.loop._tasks
-    assert all(task.done() for task in fetching.loop._tasks)
+    assert fetching.loop.tasks
+    assert all(task.done() for task in fetching.loop.tasks)
 
 
 # -- badges
@@ -373,7 +373,7 @@ class HostTally(CardFetcher):
     async def fetch_card(  # type: ignore[override]
         self, locator: str, wanted: CardRequest, _known: object = None, *, admit: Admit
     ) -> CardFetch:
-        host = fetch._host(locator)
+        host = fetch.visited_host(locator)
         try:
             admit(host, ip_address(self.address(host)))
         except FetchError as error:

@@ -334,7 +334,7 @@ async def test_a_name_that_changes_its_answer_before_a_redirect_gains_nothing(se
 async def test_a_socket_that_is_connected_to_another_address_is_left_at_once(net: Net, server: Hostile) -> None:
     async def astray(address: str, port: int) -> object:
         stream = await net.dial(address, port)
-        stream._address = "10.0.0.1"  # type: ignore[attr-defined]
+        stream.address = "10.0.0.1"  # type: ignore[attr-defined]
         return stream
 
     fetcher = HttpFetcher(net, net.tls, limits=QUICK, dial=astray)  # type: ignore[arg-type]

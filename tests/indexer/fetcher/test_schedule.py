@@ -314,7 +314,7 @@ def test_what_failed_long_ago_is_forgiven() -> None:
     assert budgets.domains["agent.example"].failures == 1
     assert budgets.blocks["93.184.216.0/24"].stretch == 2
     budgets.sweep(3_700.0)
-    assert (budgets.domains, budgets.blocks, budgets._forgive) == ({}, {}, {})
+    assert (budgets.domains, budgets.blocks, budgets.forgive_at) == ({}, {}, {})
     budgets.well("agent.example", None)
 
 
@@ -370,7 +370,7 @@ def test_every_job_is_served_once_and_no_budget_is_exceeded(
         assert within([when for when, job in served if job.domain == key], SMALL.domain)
     for block in set(map(block_of, world.addresses.values())):
         assert within([when for when, job in served if block_of(world.addresses[job.host]) == block], SMALL.block)
-    assert (world.schedule._lanes, world.schedule._sizes, world.schedule._flying) == ({}, {}, {})
+    assert (world.schedule.lanes, world.schedule.sizes, world.schedule.flying) == ({}, {}, {})
 
 
 @settings(deadline=None)

@@ -79,9 +79,9 @@ class Both:
         for gap in gaps:
             height, time = self.branch.height + 1, max(1, self.time + gap)
             theirs = self.rules.required_bits(self.rules, self.chain, height, time)
-            assert self.ours._required is not None
+            assert self.ours.required is not None
             header = UncheckedHeader(unmined(bytes(32), time, 0, 0), b"")
-            for rule in (self.ours._required, own_bsv_rule(self.ours.network)):
+            for rule in (self.ours.required, own_bsv_rule(self.ours.network)):
                 allowed = rule(self.branch, header)
                 assert (compact(allowed.start), len(allowed)) == (theirs, 1)
             assert median_time(self.branch, height - 1) == self.chain.median_time_past(height - 1)
@@ -127,7 +127,7 @@ def test_bitcoin_asks_for_new_bits_every_fortnight_as_bitcoinx_says(gap: int, bi
         allowed = fortnightly(both.branch, UncheckedHeader(bytes(80), b""))
         assert (compact(allowed.start), len(allowed)) == (theirs, 1)
         both.add(600, theirs)
-    assert HeaderRules(network("btc", "mainnet"))._required is fortnightly
+    assert HeaderRules(network("btc", "mainnet")).required is fortnightly
 
 
 def test_bits_that_cannot_be_known_are_said_to_be_so() -> None:

@@ -266,14 +266,14 @@ def test_one_branch_without_enough_work_is_not_kept_without_end(monkeypatch: pyt
 def test_a_fork_far_below_the_tip_is_refused_but_on_regtest(monkeypatch: pytest.MonkeyPatch) -> None:
     chain, told = regtest(), line(30)
     chain.add(told)
-    chain._side_depth = 10
+    chain.side_depth = 10
     assert "forks from the best chain 15 blocks below its tip" in refused(
         chain, line(1, prev=sha256d(told[14]), first=15, root=7)
     )
     chain.add(line(12, prev=sha256d(told[20]), first=21, root=7))
     check_linked(chain)
-    assert regtest()._side_depth is None
-    assert HeaderChain("m", MAINNET)._side_depth == module.SIDE_DEPTH
+    assert regtest().side_depth is None
+    assert HeaderChain("m", MAINNET).side_depth == module.SIDE_DEPTH
 
 
 # -- checkpoints

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Engine
 
 from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError, check_signature, read
 from indexer.rates.feed_urls import RateFeed
@@ -39,7 +40,7 @@ class Bench:
     def over(self, *feeds: RateFeed) -> None:
         """Begin anew, as after a restart."""
         self.loop = RatesLoop(feeds, self.quotes, every=60, max_age=3600, client=self.client, clock=self.clock)
-        self.loop._begin()
+        self.loop.begin()
 
     async def round(self, after: int = 60) -> list[str]:
         """Ask all feeds, some time after the last round; what became of each."""
@@ -54,10 +55,15 @@ class Bench:
 
 
 @pytest.fixture
-def quotes(tmp_path: Path) -> Iterator[Quotes]:
+def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = connect(f"sqlite:///{tmp_path}/rates.db")
-    yield Quotes(engine)
+    yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def quotes(engine: Engine) -> Quotes:
+    return Quotes(engine)
 
 
 @pytest.fixture
@@ -313,8 +319,8 @@ class Absent(Quotes):
 
     gone = True
 
-    def __init__(self, quotes: Quotes) -> None:
-        super().__init__(quotes._engine)
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
         self.turns = asyncio.Semaphore(0)
         self.home = asyncio.get_running_loop()
 
@@ -330,10 +336,10 @@ class Absent(Quotes):
 
 
 async def test_a_database_that_is_away_is_told_of_once_and_the_rounds_go_on(
-    quotes: Quotes, server: RateServer, caplog: pytest.LogCaptureFixture
+    engine: Engine, quotes: Quotes, server: RateServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.tell("/a", {"USD": 50})
-    absent = Absent(quotes)
+    absent = Absent(engine)
     running = asyncio.create_task(RatesLoop([server.feed("BSV", "/a")], absent, every=1, max_age=3600).run())
     async with asyncio.timeout(PATIENCE):
         await absent.wait(3)

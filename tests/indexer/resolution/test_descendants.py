@@ -70,7 +70,7 @@ def holds(value: int, rules: CoinRules) -> bool:
 def flagged_numbers(txs: Sequence[Tx], rules: CoinRules, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What is flagged, in at most two passes over the block."""
     passes = 0
-    start = block._start
+    start = block.first_transaction
 
     def counted(data: block.Buffer) -> tuple[int, int]:
         nonlocal passes
@@ -78,8 +78,8 @@ def flagged_numbers(txs: Sequence[Tx], rules: CoinRules, monkeypatch: pytest.Mon
         return start(data)
 
     with monkeypatch.context() as patched:
-        patched.setattr(block, "_start", counted)
-        candidates = list(reading._flag(assembled(txs), rules, block.WatchedOutpoints([WATCHED])))
+        patched.setattr(block, "first_transaction", counted)
+        candidates = list(reading.flag_candidates(assembled(txs), rules, block.WatchedOutpoints([WATCHED])))
     assert passes <= 2
     return [candidate.tx_index for candidate in candidates]
 

@@ -51,7 +51,7 @@ def test_no_stamp_comes_back_after_a_connection_was_lost(tmp_path: Path) -> None
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     store = Store(engine)
     seen = [store.stamp()]
-    lost = store._detector._connection
+    lost = store.detector.connection
     assert lost is not None
     lost.close()
     seen.append(store.stamp())

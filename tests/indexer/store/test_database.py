@@ -110,13 +110,13 @@ def test_a_writer_whose_connection_broke_takes_the_lock_again_or_gives_up(store:
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_full_disk_is_said_and_what_was_written_stays(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    writer._connection.exec_driver_sql("PRAGMA max_page_count = 1")  # no page more than there are
-    writer._connection.commit()
+    writer.connection.exec_driver_sql("PRAGMA max_page_count = 1")  # no page more than there are
+    writer.connection.commit()
     with pytest.raises(StoreError, match=r"cannot write to sqlite:.*a2b\.db: database or disk is full"):
         writer.append("demo", [says("2", cards={name("large"): bytes(1_000_000)})])
     assert store.blocks.newest("demo") == ref("1")
-    writer._connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
-    writer._connection.commit()
+    writer.connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+    writer.connection.commit()
     writer.append("demo", [says("2", cards={name("large"): bytes(1_000_000)})])
 
 

@@ -104,9 +104,9 @@ def test_an_update_reads_only_what_changed(store: Store, writer: Writer, monkeyp
     writer.append("demo", [says("0"), says("1", born("a", height=1), born("b", 1, height=1))])
     update_state_hash(store, writer, "demo")
     read: list[list[str] | None] = []
-    states = state_hashes._states
+    states = state_hashes.read_states
     monkeypatch.setattr(
-        state_hashes, "_states", lambda c, chain, ids=None: (read.append(ids), states(c, chain, ids))[1]
+        state_hashes, "read_states", lambda c, chain, ids=None: (read.append(ids), states(c, chain, ids))[1]
     )
     monkeypatch.setattr(RegistrationQueries, "states", None)
     writer.append("demo", [says("2", moved("a", "a", "c"))])

@@ -90,9 +90,9 @@ class Story:
 class Killer:
     """Starts the indexer and kills it at random moments."""
 
-    def __init__(self, folder: Path, database: Path, cache: Path, seed: int) -> None:
+    def __init__(self, folder: Path, database: Path, seed: int) -> None:
         self.command = [sys.executable, "-m", "tests.kill_driver", str(folder), str(database), "1"]
-        self.environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.random = random.Random(seed)
         self.kills = self.midway = 0
 
@@ -131,11 +131,11 @@ def _line(stream: IO[str] | None) -> str:
 
 @pytest.mark.timeout(1_800)
 async def test_an_indexer_killed_at_many_moments_ends_like_one_that_never_was(tmp_path: Path) -> None:
-    folder, cache = tmp_path / "blocks", tmp_path / "cache"
+    folder = tmp_path / "blocks"
     folder.mkdir()
     story = Story(SEED)
-    killer = Killer(folder, tmp_path / "killed.db", cache, SEED)
-    undisturbed = Killer(folder, tmp_path / "undisturbed.db", cache, SEED)
+    killer = Killer(folder, tmp_path / "killed.db", SEED)
+    undisturbed = Killer(folder, tmp_path / "undisturbed.db", SEED)
     for _ in range(STAGES):
         story.grow(BLOCKS_A_STAGE)
         story.write(folder)

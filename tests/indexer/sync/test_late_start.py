@@ -403,7 +403,7 @@ async def test_a_chain_of_cards_within_one_block_is_judged_once(
     kit: ChainKit, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged = []
-    judge = origins.Replay._judge
+    judge = origins.Replay.judge
 
     def count(
         self: origins.Replay, state: RegistrationState | None, made: Transaction, vout: int
@@ -411,7 +411,7 @@ async def test_a_chain_of_cards_within_one_block_is_judged_once(
         judged.append(made.txid)
         return judge(self, state, made, vout)
 
-    monkeypatch.setattr(origins.Replay, "_judge", count)
+    monkeypatch.setattr(origins.Replay, "judge", count)
     first = at = kit.inscribe(agent("One"))
     stranger = kit.inscribe(agent("Two"), None)
     kit.mine(first)

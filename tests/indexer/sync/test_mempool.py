@@ -327,7 +327,7 @@ async def test_there_is_room_again_when_something_leaves(town: Town, monkeypatch
     await town.look()
     [follower] = town.indexing.followers
     assert (town.kinds(one)[1], town.kinds(other)[1]) == (["inscribed"], [])
-    assert (follower._mempool.unread, follower.progress.mempool) == (1, 2)
+    assert (follower.mempool.unread, follower.progress.mempool) == (1, 2)
     town.evict(one)
     await town.look()
     await town.look()

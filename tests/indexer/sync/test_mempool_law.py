@@ -219,7 +219,7 @@ def expected(best: list[bytes], raws: list[bytes]) -> dict[str, Any]:
     """The same, said by the oracle."""
     ahead = read_chain(best)
     before = {each["id"]: len(each["revisions"]) for each in ahead.registrations}
-    ahead._add([read_tx(Tape(raw), segwit=False) for raw in raws])
+    ahead.add([read_tx(Tape(raw), segwit=False) for raw in raws])
     found = {}
     for each in ahead.registrations:
         if more := each["revisions"][before.get(each["id"], 0) :]:

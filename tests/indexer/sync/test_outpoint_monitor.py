@@ -106,7 +106,7 @@ async def test_an_owner_nobody_can_tell_of_does_not_keep_others_waiting(database
         watch.source.says = {made[3]: None}
         assert await watch.look() == [made[3], made[2]], "the rest of the budget is kept back"
         assert indexing.store.spend_checks.unspent_at("demo", made) == {made[2]: 1_000_000}
-        watch.outpoint_monitor._budget._left = 12.0
+        watch.outpoint_monitor.budget.left = 12.0
         assert await watch.look(60) == [made[1], made[0]]
 
 
@@ -136,7 +136,7 @@ async def test_the_outbox_is_told_now_and_then_and_not_at_every_check(database_u
         heard = []
         for _ in range(80):  # of 301 s each: a little more than 6 h 40 min
             watch.now += 301
-            watch.outpoint_monitor._budget._left = 100.0
+            watch.outpoint_monitor.budget.left = 100.0
             tip = indexing.store.blocks.newest("demo")
             assert tip is not None
             await watch.outpoint_monitor.look(tip)

@@ -16,9 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.model import EventKind
-from tests.running import LONG, Running, compiled
-
-__all__ = ["compiled"]
+from tests.running import LONG, Running
 
 
 def ask(url: str, method: str = "GET") -> tuple[int, Any, bytes]:
@@ -59,12 +57,12 @@ def metrics_url(running: Running) -> str:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[tuple[Running, str]]:
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
     """An indexer of the sample blocks and of a feed of rates, caught up; and where it is watched."""
     folder = tmp_path_factory.mktemp("index")
     with (
         feed() as rates,
-        Running("index", "--metrics", ":0", "--rates", rates, cwd=folder, NUMBA_CACHE_DIR=str(compiled)) as running,
+        Running("index", "--metrics", ":0", "--rates", rates, cwd=folder) as running,
     ):
         url = metrics_url(running)
         running.until(lambda: ask(f"{url}/readyz")[0] == 200)
@@ -127,8 +125,8 @@ def test_it_is_not_ready_while_its_source_does_not_answer_and_ends_at_once(tmp_p
         assert code == 0
 
 
-def test_it_listens_to_nobody_unless_it_is_asked_to(tmp_path: Path, compiled: Path) -> None:
-    with Running("index", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled)) as running:
+def test_it_listens_to_nobody_unless_it_is_asked_to(tmp_path: Path) -> None:
+    with Running("index", cwd=tmp_path) as running:
         running.until(lambda: "125" in running.err)
         inodes = set(sockets(running.process.pid))
         tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]

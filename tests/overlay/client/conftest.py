@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.overlay.client.world import PaidRegistry, paid_registry
 from tests.overlay.protocols.conftest import overlay_url
-from tests.running import compiled
 
-__all__ = ["compiled", "overlay_url"]
+__all__ = ["overlay_url"]
 
 
 @pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[PaidRegistry]:
-    with paid_registry(tmp_path_factory.mktemp("paid"), compiled) as registry:
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PaidRegistry]:
+    with paid_registry(tmp_path_factory.mktemp("paid")) as registry:
         yield registry

@@ -34,7 +34,7 @@ class PaidRegistry(NamedTuple):
 
 
 @contextmanager
-def paid_registry(home: Path, compiled: Path) -> Iterator[PaidRegistry]:
+def paid_registry(home: Path) -> Iterator[PaidRegistry]:
     kit = ChainKit()
     funding = kit.spend([kit.fund()], [(100_000, PAYER.script)] * 4)
     prices = [BASIC, MONTH, DOLLARS, PLACEHOLDER]
@@ -49,7 +49,7 @@ def paid_registry(home: Path, compiled: Path) -> Iterator[PaidRegistry]:
     coins = [{"txid": funding.hex_id, "vout": vout, "satoshis": 100_000} for vout in range(4)]
     (home / "coins.json").write_text(json.dumps(coins))
     with Running(
-        "up", "--port", "0", "--limits", "off", cwd=home, NUMBA_CACHE_DIR=str(compiled),
+        "up", "--port", "0", "--limits", "off", cwd=home,
         A2B_CHAINS=f"live=files:{home / 'blocks'}?chain=bsv&network=regtest",
     ) as running:  # fmt: skip
         running.until_ready()

@@ -21,9 +21,7 @@ from tests.chainkit import ChainKit, agent, tool
 from tests.conftest import ROOT
 from tests.fakes import MemoryChain
 from tests.nodes import Node
-from tests.running import Running, a2b, compiled
-
-__all__ = ["compiled"]
+from tests.running import Running, a2b
 
 KEY = PublisherKey(sha256(b"the publisher's key").digest(), "testnet")
 OTHER = PublisherKey(sha256(b"the next owner's key").digest(), "testnet")
@@ -202,11 +200,11 @@ class Publisher:
 
 
 @pytest.fixture
-def publisher(world: World, tmp_path: Path, compiled: Path) -> Iterator[Publisher]:
+def publisher(world: World, tmp_path: Path) -> Iterator[Publisher]:
     home = tmp_path / "home"
     home.mkdir()
     with Running(
-        "up", "--port", "0", cwd=home, A2B_CHAINS=world.chains, NUMBA_CACHE_DIR=str(compiled)
+        "up", "--port", "0", cwd=home, A2B_CHAINS=world.chains
     ) as running:  # fmt: skip
         yield Publisher(world, running, home)
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +36,37 @@ def started(url: str) -> Any:
     return stdio_client(StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT))
 
 
-@pytest.fixture(params=[(version, transport) for version in MODES for transport in ("http", "stdio")], ids="-".join)
-def ask(request: pytest.FixtureRequest, overlay_url: str) -> Ask:
-    """Runs work with a connected client that speaks one version."""
+@pytest.fixture(
+    scope="module", params=[(version, transport) for version in MODES for transport in ("http", "stdio")], ids="-".join
+)
+def ask(request: pytest.FixtureRequest, overlay_url: str) -> Iterator[Ask]:
+    """Runs work with a client of one version, which stays connected for all tests."""
     version, transport = request.param
+    with asyncio.Runner() as runner:
+        connected, over = runner.get_loop().create_future(), asyncio.Event()
 
-    def run(work: Callable[[Client], Awaitable[Any]]) -> Any:
-        async def connected() -> Any:
+        async def connection() -> None:
             server = f"{overlay_url}/mcp" if transport == "http" else started(overlay_url)
             async with Client(server, mode=MODES[version]) as client:
                 assert client.protocol_version == version
-                return await work(client)
+                connected.set_result(client)
+                await over.wait()
 
-        return asyncio.run(connected())
+        async def connect() -> Client:
+            await asyncio.wait([connecting, connected], return_when=asyncio.FIRST_COMPLETED)
+            if connecting.done():
+                connecting.result()
+            client: Client = await connected
+            return client
 
-    return run
+        async def close() -> None:
+            over.set()
+            await connecting
+
+        connecting = runner.get_loop().create_task(connection())
+        client = runner.run(connect())
+        yield lambda work: runner.run(work(client))
+        runner.run(close())
 
 
 def test_tools_have_schemas_and_descriptions(ask: Ask) -> None:
