@@ -45,7 +45,7 @@ EXIT_CODES = {
     "overlay.publish.registration_output.RegistrationError": 1,
     "parsers.claims.canonical_json.ClaimRefusedError": 1,
     "overlay.publish.keys.PrivateKeyError": 2,
-    "indexer.settings.SettingsError": 2,
+    "indexer.setting_values.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
     "overlay.api.problems.BadRequestError": 2,
     "overlay.client.errors.RefusedError": 2,

@@ -12,7 +12,7 @@ from math import ceil
 from time import monotonic
 from typing import NamedTuple
 
-from indexer.settings import Quota
+from indexer.setting_values import Quota
 from overlay.api.shared_buckets import SharedBuckets
 
 _ROUNDING = 1e-6  # seconds, and tokens: more than floating-point rounding

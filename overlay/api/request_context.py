@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aiohttp import web
 from aiohttp.web_urldispatcher import AbstractRoute
 
-from indexer.settings import LIMITS, Quota
+from indexer.setting_values import LIMITS, Quota
 from overlay.api.connection_limits import ClientAddresses
 from overlay.api.counters import ROUTES, Counters
 from overlay.api.problems import ProblemError

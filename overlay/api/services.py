@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from indexer.settings import CHANGE_BLOCKS, Quota
+from indexer.setting_values import CHANGE_BLOCKS, Quota
 from overlay.api.counters import Counters
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import NoLogos

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import hdrs, web
 
-from indexer.settings import ListenAddress
+from indexer.setting_values import ListenAddress
 from overlay.api import status_api
 from overlay.api.answers import PROCESS, ROUTE_PATHS, Answer
 from overlay.api.middleware import handle_request

@@ -6,6 +6,7 @@ from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from indexer.masking import masked
 from overlay.commands.options import command, settings_of
 from overlay.text.terminal import progress_of, say
 
@@ -44,7 +45,7 @@ def rebuild(args: Namespace) -> int:
             total = IndexProjector(store, engine, duplicates).rebuild(progress)
     finally:
         store.engine.dispose()
-    say(f"indexed {total:,} registrations into {settings.shown()['search']}")
+    say(f"indexed {total:,} registrations into {masked(settings.search)}")
     return 0
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from indexer.masking import masked
 from indexer.settings import Settings
 from overlay.app.compilation import is_compiled
 from overlay.app.logs import count_warnings, set_up_logging
@@ -104,7 +105,6 @@ def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
     """What is about to run, printed before anything slow is imported."""
-    shown = settings.shown()
     lines = [f"a2b {version()}"]
     if follow and settings.sample:
         name = settings.chains[0].name
@@ -113,7 +113,7 @@ def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
         lines += [f"follows   {chain.shown}" for chain in settings.chains]
     if follow:
         lines += [f"rates     {feed.shown}" for feed in settings.rates]
-    lines.append(f"stores    {shown['database']}" + (f", index {shown['search']}" if serve else ""))
+    lines.append(f"stores    {masked(settings.database)}" + (f", index {masked(settings.search)}" if serve else ""))
     if serve:
         lines.append(f"serves    http://{settings.host}:{settings.port}" if settings.port else "serves    a free port")
     if follow and settings.sample:

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from indexer.settings import SettingsError
+from indexer.setting_values import SettingsError
 from overlay.api.routes import Route
 
 

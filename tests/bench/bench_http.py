@@ -32,7 +32,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from indexer.model import RegistrationState, Status
-from indexer.settings import Quota
+from indexer.setting_values import Quota
 from indexer.store.requests import TransactionRequest
 from overlay.api.server import create_runner
 from overlay.api.services import AppServices

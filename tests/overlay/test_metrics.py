@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.model import EventKind
-from indexer.settings import LIMITS, Quota
+from indexer.setting_values import LIMITS, Quota
 from indexer.store import StoreUnavailableError
 from indexer.sync.progress import SyncProgress
 from overlay.api.counters import BUCKETS, STATUSES, Counters

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from indexer.settings import LIMITS, Quota
+from indexer.setting_values import LIMITS, Quota
 from overlay.api.connection_limits import NOWHERE, ClientAddresses, client
 from overlay.api.counters import Counters
 from overlay.api.rate_limits import RateLimit, limits

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession
 
 from indexer.fetcher.domain_badges import BadgeQueue, HostClaims
-from indexer.settings import Quota
+from indexer.setting_values import Quota
 from indexer.store import Store, Writer
 from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices

@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from aiohttp import ClientSession
 
-from indexer.settings import Quota, Settings, SettingsError
+from indexer.setting_values import Quota
+from indexer.settings import Settings, SettingsError
 from indexer.store import Store, StoreUnavailableError, connect
 from indexer.store.payments import PaymentLedger
 from overlay.api.services import AppServices

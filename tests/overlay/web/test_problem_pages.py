@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from indexer.settings import Quota
+from indexer.setting_values import Quota
 from indexer.store import StoreUnavailableError
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
