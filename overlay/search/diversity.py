@@ -8,8 +8,8 @@ and by cursor agree.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 PAGE = 20
 MOST = 3
@@ -36,36 +36,33 @@ def is_flooded(sources: Sources) -> bool:
 def spread(sources: Sources, count: int) -> list[int]:
     """The order of results in which the first `count` have at most `SHARE` of one owner or domain, unless there are no
     others. The rest keep their order."""
-    owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
-    first: list[int] = []
-    for index, (owner, domain) in enumerate(sources):
-        if len(first) < count and owners[owner] < SHARE and domains[domain] < SHARE:
-            first.append(index)
-            owners[owner] += owner != 0
-            domains[domain] += domain != 0
-    chosen = frozenset(first)
-    rest = [index for index in range(len(sources)) if index not in chosen]
-    missing = count - len(first)
-    return sorted([*first, *rest[:missing]]) + rest[missing:]
+    first, rest = _limited(sources, range(len(sources)), count, SHARE)
+    return sorted(first) + rest
 
 
 def diversified(sources: Sources, stop: int) -> list[int]:
     """The order of results up to place `stop`."""
-    remaining = list(range(len(sources)))
+    remaining: Iterable[int] = range(len(sources))
     order: list[int] = []
     while remaining and len(order) < stop:
-        owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
-        first: list[int] = []
-        rest: list[int] = []
-        for index in remaining:
-            owner, domain = sources[index]
-            if len(first) < PAGE and owners[owner] < MOST and domains[domain] < MOST:
-                first.append(index)
-                owners[owner] += owner != 0
-                domains[domain] += domain != 0
-            else:
-                rest.append(index)
-        missing = PAGE - len(first)
-        order += first + rest[:missing]
-        remaining = rest[missing:]
+        page, remaining = _limited(sources, remaining, PAGE, MOST)
+        order += page
     return order[:stop]
+
+
+def _limited(sources: Sources, results: Iterable[int], count: int, most: int) -> tuple[list[int], list[int]]:
+    """The first `count` results with at most `most` of one owner or domain, others after them where these are too few;
+    and the rest."""
+    owners, domains = Counter[int](), Counter[int]()
+    first: list[int] = []
+    rest: list[int] = []
+    for index in results:
+        owner, domain = sources[index]
+        if len(first) < count and owners[owner] < most and domains[domain] < most:
+            first.append(index)
+            owners[owner] += owner != 0
+            domains[domain] += domain != 0
+        else:
+            rest.append(index)
+    missing = count - len(first)
+    return first + rest[:missing], rest[missing:]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.search.query import Cheapest, Query
 from overlay.search.sorting import compares_per_day
+from overlay.text.compact_json import decode, encode
 from parsers.cards import offer_filter
 from parsers.cards.money import decimal_key, plain
 from parsers.cards.offer_filter import OfferFilter, PriceEntry
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
 
 _NO_FILTER = OfferFilter()
-_read_json = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # skips the checks for surrounding whitespace
 
 
 class PackedOffer(NamedTuple):
@@ -52,9 +51,9 @@ def asks_price(query: Query) -> bool:
 
 
 def pack(document: Document) -> bytes:
-    """The offers of a listing in three lines of compact JSON: the cheapest without filters as (id, amount, currency,
-    interval), null without offers; the offers; and their skills as [number of skills of the card, ids of these and of
-    other skills that offers name, indexes into these ids by offer (null: all of the card)]."""
+    """The offers of a listing as JSON: the cheapest without filters as (id, amount, currency, interval), null without
+    offers; the offers; the number of skills of the card; the ids of these and of other skills that offers name; and by
+    offer the indexes into these ids (null: all of the card)."""
     names = dict.fromkeys(skill.id for skill in document.skills)
     own = len(names)
     for offer in document.offers:
@@ -68,11 +67,7 @@ def pack(document: Document) -> bytes:
     ]
     first = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in document.offers), _NO_FILTER)
     shown = first and (first.id, plain(first.amount), first.currency, first.interval_key)
-    return "\n".join(map(_compact, (shown, rows, [own, list(names), skills]))).encode()
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return encode([shown, rows, own, list(names), skills])
 
 
 def offer_filter_of(query: Query) -> OfferFilter:
@@ -92,10 +87,10 @@ def offer_filter_of(query: Query) -> OfferFilter:
 def cheapest(packed: bytes, query: Query) -> Cheapest | None:
     """The cheapest offer of a packed listing that meets a query, by the price rule of `parsers.cards.offer_filter`."""
     if not (asks_offer(query) or query.skills or query.price_currency or query.sort == "price_per_day"):
-        shown = _read_json(packed[: packed.index(b"\n")].decode(), 0)[0]
+        shown = decode(packed)[0]
         return Cheapest(*shown) if shown else None
     wanted = offer_filter_of(query)
-    offer = offer_filter.cheapest(_unpack(packed, with_skills=bool(query.skills)), wanted)
+    offer = offer_filter.cheapest(_unpack(packed), wanted)
     if offer is None:
         return None
     into, price = query.price_currency, offer_filter.worth(offer, wanted)
@@ -107,23 +102,15 @@ def cheapest(packed: bytes, query: Query) -> Cheapest | None:
 def meets(packed: bytes, query: Query) -> bool:
     """Whether one offer of a packed listing meets all filters of a query, which has a filter that only offers meet."""
     wanted = offer_filter_of(query)
-    return any(offer_filter.matches(entry, wanted) for entry in _unpack(packed, with_skills=bool(query.skills)))
+    return any(offer_filter.matches(entry, wanted) for entry in _unpack(packed))
 
 
-def _unpack(packed: bytes, *, with_skills: bool) -> list[PriceEntry[PackedOffer]]:
-    """The price entries of a packed listing, in card order; their skills only on request, as few queries have any."""
-    _, offers, skills = packed.split(b"\n")
-    rows = [
-        PackedOffer(id_, currency, Decimal(amount), interval, accepted)
-        for id_, currency, amount, interval, accepted in _read_json(offers.decode(), 0)[0]
-    ]
-    if not with_skills:
-        return [PriceEntry(frozenset(), row) for row in rows]
-    own, names, numbers_by_offer = json.loads(skills)
-    return [
-        PriceEntry(frozenset(names[:own] if numbers is None else (names[number] for number in numbers)), row)
-        for row, numbers in zip(rows, numbers_by_offer, strict=True)
-    ]
+def _unpack(packed: bytes) -> Iterator[PriceEntry[PackedOffer]]:
+    """The price entries of a packed listing, in card order."""
+    _, rows, own, names, skills = decode(packed)
+    for (id_, currency, amount, interval, accepted), numbers in zip(rows, skills, strict=True):
+        of_offer = names[:own] if numbers is None else map(names.__getitem__, numbers)
+        yield PriceEntry(frozenset(of_offer), PackedOffer(id_, currency, Decimal(amount), interval, accepted))
 
 
 def price_key(price: Cheapest | None, id_: str, query: Query) -> tuple[int | str, ...]:

@@ -61,11 +61,9 @@ def _aligned(text: str) -> tuple[str, list[int] | None, list[int] | None]:
     folded = fold(text)
     if folded == text:
         return folded, None, None
-    for stretches in (_letters(text), _runs(text)):
-        parts = [_folded(stretch) for stretch in stretches]
-        if "".join(parts) == folded:
-            break
-    else:
+    stretches = _letters(text)
+    parts = [_folded(stretch) for stretch in stretches]
+    if "".join(parts) != folded:
         stretches, parts = [text], [folded]
     offsets = [0, *accumulate(map(len, stretches))]
     starts = [offsets[index] for index, part in enumerate(parts) for _ in part]
@@ -90,14 +88,3 @@ def _letters(text: str) -> list[str]:
 def _joins(letter: str) -> bool:
     """Whether a letter may compose with the one before: marks, and the vowel and final jamo of hangul."""
     return unicodedata.category(letter)[0] == "M" or "\u1160" <= letter <= "\u11ff" or "\uff9e" <= letter <= "\uff9f"
-
-
-def _runs(text: str) -> list[str]:
-    """A text split into runs of whitespace and of other characters."""
-    runs: list[str] = []
-    for letter in text:
-        if runs and letter.isspace() == runs[-1][-1].isspace():
-            runs[-1] += letter
-        else:
-            runs.append(letter)
-    return runs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -56,8 +56,12 @@ class OpenSearchEngine:
     def _state(self) -> OpenSearchCommitState:
         return states.recent(self._cluster, self._index)
 
-    def _missing(self) -> UnavailableError:
-        return UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile")
+    @contextmanager
+    def _available(self) -> Iterator[None]:
+        try:
+            yield
+        except NotFoundError as error:
+            raise UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile") from error
 
     def cursor(self) -> Cursor | None:
         """How far this index has read."""
@@ -68,17 +72,13 @@ class OpenSearchEngine:
         state = self._state()
         if not state.commit:
             return NO_MATCHES
-        try:
+        with self._available():
             return Searcher(self._cluster, self._index, state).search(query, plan, start, stop)
-        except NotFoundError as error:
-            raise self._missing() from error
 
     def terms(self) -> TermDictionary:
         """The term dictionary."""
-        try:
+        with self._available():
             return self._term_counts.as_of(self._state())
-        except NotFoundError as error:
-            raise self._missing() from error
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
@@ -110,12 +110,7 @@ class OpenSearchEngine:
 
     def _begin(self) -> StoredState:
         """Take the lease and the next commit number. Raises BusyError."""
-        stored = states.read(self._cluster, self._index)
-        if stored is None:
-            make_index(self._cluster, self._index)
-            stored = states.read(self._cluster, self._index)
-        if stored is None:
-            raise self._missing()
+        stored = states.read(self._cluster, self._index) or make_index(self._cluster, self._index)
         taken = states.write(self._cluster, stored.state.taking(self._me, self._cluster.lease), stored)
         if (
             stored.state.taken > stored.state.commit

@@ -18,10 +18,9 @@ from parsers.cards.intervals import per_day
 from parsers.cards.money import decimal_key
 
 if TYPE_CHECKING:
-    from overlay.engines.opensearch.cluster import Cluster
     from overlay.search.document import Document
 
-LAYOUT = "a2b7"
+LAYOUT = "a2b8"
 
 Json = dict[str, Any]
 
@@ -63,15 +62,6 @@ MAPPINGS: Json = {
         **dict.fromkeys(("body", "state"), _NOWHERE),
     },
 }
-
-
-def settings(cluster: Cluster) -> Json:
-    """Settings of a new index; commits refresh it."""
-    return {
-        "number_of_shards": cluster.shards,
-        "number_of_replicas": cluster.replicas,
-        "refresh_interval": "-1",
-    }
 
 
 def source(document: Document, commit: int, changes: TermCounts) -> Json:

@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic, time
 from typing import Any, NamedTuple
 
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import BusyError, Cursor, EngineError, UnavailableError
 from overlay.engines.opensearch.cluster import Cluster, StoredValue
 
 RECENT_SECONDS = 0.05
@@ -105,10 +105,15 @@ def write(cluster: Cluster, state: OpenSearchCommitState, before: StoredState) -
     return _remembered(cluster, state, cluster.put("state", asdict(state), before.document))
 
 
-def create(cluster: Cluster, index: str) -> None:
-    """Write the state of a new index, unless it has one."""
+def create(cluster: Cluster, index: str) -> StoredState:
+    """The state of a new index, which another process may have written. Raises UnavailableError when the index is
+    removed meanwhile."""
     with suppress(BusyError):
         cluster.put("state", asdict(OpenSearchCommitState()), StoredValue(None, index, {"op_type": "create"}))
+    stored = read(cluster, index)
+    if stored is None:
+        raise UnavailableError(f"{cluster.shown}: the index was removed meanwhile")
+    return stored
 
 
 def _remembered(cluster: Cluster, state: OpenSearchCommitState, document: StoredValue) -> StoredState:

@@ -17,7 +17,7 @@ from overlay.engines import BusyError, EngineError
 from overlay.engines.index_versions import Progress
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch.cluster import Cluster, Json, StoredValue
-from overlay.engines.opensearch.mapping import LAYOUT, MAPPINGS, settings
+from overlay.engines.opensearch.mapping import LAYOUT, MAPPINGS
 
 SEARCHING_SECONDS = 2.0
 """How long the former version stays for running searches."""
@@ -32,18 +32,22 @@ class ClusterVersion(NamedTuple):
     name: str
 
 
-def make_index(cluster: Cluster, index: str) -> None:
+def make_index(cluster: Cluster, index: str) -> states.StoredState:
     """Create a missing index; the first one becomes live. Raises EngineError when it is of another program."""
-    alias = _alias(cluster)
-    body: Json = {"mappings": MAPPINGS, "settings": settings(cluster)}
-    if index == f"{alias}.first":
-        body["aliases"] = {alias: {}}
+    settings = {
+        "number_of_shards": cluster.shards,
+        "number_of_replicas": cluster.replicas,
+        "refresh_interval": "-1",  # commits refresh it
+    }
+    body: Json = {"mappings": MAPPINGS, "settings": settings}
+    if index == f"{_alias(cluster)}.first":
+        body["aliases"] = {_alias(cluster): {}}
     try:
         cluster.request("PUT", f"/{index}", body)
     except EngineError as error:
         if "resource_already_exists" not in str(error):
             raise
-    states.create(cluster, index)
+    return states.create(cluster, index)
 
 
 def _alias(cluster: Cluster) -> str:

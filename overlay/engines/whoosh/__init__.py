@@ -26,7 +26,7 @@ from overlay.search.term_dictionary import TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "whoosh-14"
+LAYOUT = "whoosh-15"
 SLOW = True
 
 _ATTEMPTS = 5
