@@ -193,11 +193,6 @@ class DuplicateIndex:
             rows = self._db.execute("SELECT registration FROM waiting ORDER BY registration LIMIT ?", (AT_ONCE,))
             return [registration for (registration,) in rows]
 
-    def queue_all(self) -> None:
-        """Queue all registrations: their status in the index is unknown."""
-        with self._writing() as db:
-            db.execute("INSERT OR IGNORE INTO waiting SELECT registration FROM listings")
-
     def dequeue(self, registrations: Iterable[str]) -> None:
         """Remove registrations from the queue: the index has their present status."""
         with self._writing() as db:

@@ -112,12 +112,16 @@ class IndexProjector:
         return total
 
     def _project(self, progress: Callable[[int], None]) -> int:
-        cursor = self._position(progress)
+        cursor = self._position()
         if cursor is not None and self._continues(cursor):
             return self.project_after(cursor)
         if cursor is None and not self._store.outbox.newest_seq():
             return self.fill(progress)  # an empty store
-        reason = "it is empty or cannot be read" if cursor is None else "it was built from another database"
+        reason = (
+            "it is empty or cannot be read, or its claims were lost"
+            if cursor is None
+            else "it was built from another database"
+        )
         log.info("index: rebuilding, because %s", reason)
         return self.rebuild(lambda done, _: progress(done))
 
@@ -133,57 +137,33 @@ class IndexProjector:
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
 
-    def _position(self, progress: Callable[[int], None]) -> Cursor | None:
-        """What both the index and the duplicate index have read; None where the index has to be rebuilt."""
+    def _position(self) -> Cursor | None:
+        """What both the index and the duplicate index have read; None where they have to be rebuilt, also where the
+        claims were lost or another machine fed the index before."""
         index = self._engine.cursor()
         if index is None or self._duplicates is None or not self._continues(index):
             return index
         duplicates = self._duplicates.cursor()
-        if duplicates is None or not self._continues(duplicates):
-            self._rebuild_duplicates(self._duplicates, index, progress)
-            return index
-        return min(index, duplicates)
-
-    def _rebuild_duplicates(self, duplicates: DuplicateIndex, index: Cursor, progress: Callable[[int], None]) -> None:
-        """Rebuild the duplicate index from the store, where its file was lost or another machine fed the index before.
-        Which statuses have changed since is not recorded, so all listings are queued for reindexing."""
+        if duplicates is not None and self._continues(duplicates):
+            return min(index, duplicates)
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
-        duplicates.clear()
-        total = 0
-        for batch, number in self._batches():
-            duplicates.update(batch, self._reader.documents(batch), None)
-            total += number
-            progress(total)
-        duplicates.queue_all()
-        duplicates.update([], [], index)
-        log.info("index: the claims of %d registrations read from the store", total)
+        return None
 
     def _write(self, registrations: Sequence[str], cursor: Cursor) -> None:
         """Replace the documents of registrations by those of the store; others whose duplicate status changes for it
         are queued."""
-        if self._duplicates is None:
-            self._reindex(registrations, cursor)
-            return
-        # claims are written once the engine iterates: a process that may not write the index writes no claims
-        documents = self._with_claims_recorded(self._duplicates, registrations, cursor)
-        self._engine.replace(registrations, documents, cursor)
+        self._engine.replace(registrations, self._documents(registrations, cursor), cursor)
 
-    def _with_claims_recorded(
-        self, duplicates: DuplicateIndex, registrations: Sequence[str], cursor: Cursor
-    ) -> Iterator[Document]:
-        documents = list(self._reader.documents(registrations))
-        duplicates.update(registrations, documents, cursor)
-        yield from self._with_status(registrations, documents)
-
-    def _reindex(self, registrations: Sequence[str], cursor: Cursor) -> None:
-        """Replace the documents of registrations by those of the store, with their present duplicate status."""
-        documents = self._reader.documents(registrations)
-        self._engine.replace(registrations, self._with_status(registrations, documents), cursor)
-
-    def _with_status(self, registrations: Sequence[str], documents: Iterable[Document]) -> Iterator[Document]:
+    def _documents(self, registrations: Sequence[str], cursor: Cursor | None) -> Iterator[Document]:
+        """The documents of registrations with their duplicate status; with a `cursor`, once their claims are recorded.
+        Nothing is done before the engine iterates: a process that may not write the index writes no claims."""
+        documents: Iterable[Document] = self._reader.documents(registrations)
         if self._duplicates is None:
             yield from documents
             return
+        if cursor is not None:
+            documents = list(documents)
+            self._duplicates.update(registrations, documents, cursor)
         statuses = self._duplicates.statuses(registrations)
         yield from (document_with_status(document, statuses) for document in documents)
 
@@ -193,7 +173,7 @@ class IndexProjector:
             return 0
         changed = self._duplicates.queued()
         if changed:
-            self._reindex(changed, cursor)
+            self._engine.replace(changed, self._documents(changed, None), cursor)
             self._duplicates.dequeue(changed)
         return len(changed)
 

@@ -64,13 +64,9 @@ class WhooshEngine:
         return self._view
 
     def cursor(self) -> Cursor | None:
-        """How far this index has read; does not wait for a running search."""
-        if self._reading.acquire(blocking=False):
-            try:
-                self._current()
-            finally:
-                self._reading.release()
-        return self._view.cursor
+        """How far this index has read."""
+        with self._reading:
+            return self._current().cursor
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,7 +62,7 @@ def _loaded(fields: dict[str, Any]) -> WhooshRow | Cursor:
 
 class WhooshView:
     """`rows` are the documents by number, for `cursor_number` the cursor; numbers are valid in this view only. A new
-    one is empty. Not thread-safe."""
+    one is empty. `frequencies` caches `_frequencies`. Not thread-safe."""
 
     def __init__(self, generation: int = -1) -> None:
         self.generation, self.cursor_number = generation, -1
@@ -71,7 +71,7 @@ class WhooshView:
         self._readers: list[tuple[int, Any]] = []  # the number of the first document, the reader
         self._files: dict[str, bytes] = {}
         self._documents: dict[str, list[WhooshRow | Cursor]] = {}
-        self._frequencies: dict[str, dict[int, float]] = {}
+        self.frequencies = lru_cache(_MAX_TERMS)(self._frequencies)
 
     @classmethod
     def read(cls, files: WhooshFiles, before: WhooshView) -> WhooshView:
@@ -110,19 +110,15 @@ class WhooshView:
         """The records of the current documents, by id."""
         return {row.record.id: row.record for row in self.rows.values() if "until" not in row.heights}
 
-    def frequencies(self, term: str) -> dict[int, float]:
+    def _frequencies(self, term: str) -> dict[int, float]:
         """The documents that contain an index term, and its frequency there, weighted and normalised as in `rerank`."""
-        frequencies = self._frequencies.get(term)
-        if frequencies is None:
-            if len(self._frequencies) >= _MAX_TERMS:
-                self._frequencies.clear()
-            frequencies = self._frequencies[term] = {}
-            for (base, reader), (field, (name, weight, share, mean)) in product(self._readers, enumerate(_FIELDS)):
-                with suppress(TermNotFound):
-                    matcher = reader.postings(name, term)
-                    while matcher.is_active():
-                        document = base + matcher.id()
-                        norm = weight / (1 - share + share * self.rows[document].lengths[field] / mean)
-                        frequencies[document] = frequencies.get(document, 0.0) + norm * int(matcher.weight())
-                        matcher.next()
+        frequencies: dict[int, float] = {}
+        for (base, reader), (field, (name, weight, share, mean)) in product(self._readers, enumerate(_FIELDS)):
+            with suppress(TermNotFound):
+                matcher = reader.postings(name, term)
+                while matcher.is_active():
+                    document = base + matcher.id()
+                    norm = weight / (1 - share + share * self.rows[document].lengths[field] / mean)
+                    frequencies[document] = frequencies.get(document, 0.0) + norm * int(matcher.weight())
+                    matcher.next()
         return frequencies
