@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from overlay.engines import BusyError, Cursor, Engine, EngineError, engine_module, is_further
 from overlay.engines.index_versions import Progress
 from overlay.search import facet_counts, suggesting
-from overlay.search.diversity import WIDE, diversified, is_flooded, spread
-from overlay.search.facts import EXACT
+from overlay.search.diversity import diversified, flooding, spread
+from overlay.search.facts import EXACT, source_fact
 from overlay.search.forward import sources
 from overlay.search.planner import CANDIDATES, QueryPlan, plan
 from overlay.search.prices import cheapest
@@ -248,11 +248,19 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
     """Results by relevance, the candidates re-ranked."""
     is_deep = start >= 2 * CANDIDATES
     first = engine.search(query, planned, 0, CANDIDATES if is_deep else max(CANDIDATES, stop))
-    rows, scored = _candidates(engine, query, planned, first)
-    head = _reranked(rows[:CANDIDATES], scored, stop) if scored else []
+    rows, bare = first.rows, query._replace(facets=())
+    if not rows:
+        return first
+    scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+    floods = flooding(scored.sources) if first.total > CANDIDATES and not _names_sources(query) else []
+    if floods and (others := _others(engine, bare, planned, floods)):
+        rows = rows if len(rows) >= min(stop, first.total) else engine.search(bare, planned, 0, stop).rows
+        rows = _with_others(rows, others)
+        scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+    head = _reranked(rows[:CANDIDATES], scored, stop)
     beyond = rows[max(start, CANDIDATES) : stop]
     if len(rows) < min(stop, first.total):
-        beyond += engine.search(query._replace(facets=()), planned, max(start, len(rows)), stop).rows
+        beyond += engine.search(bare, planned, max(start, len(rows)), stop).rows
     if not beyond:
         return first._replace(rows=head[start:])
     last = max(row.score for row in rows[len(head) - 1 : len(head) + 1])
@@ -263,22 +271,23 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
     return first._replace(rows=[*head[start:], *tail])
 
 
-def _candidates(
-    engine: Engine, query: Query, planned: QueryPlan, first: Matches
-) -> tuple[list[EngineHit], Factors | None]:
-    """The first results, beginning with the candidates, and the factors of these, None without any. Where one owner or
-    domain has most of the candidates, there are some of others among them."""
-    rows = first.rows
-    if not rows:
-        return rows, None
-    scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
-    if first.total <= CANDIDATES or query.owners or query.domains or query.group or not is_flooded(scored.sources):
-        return rows, scored
-    if len(rows) < WIDE:
-        rows = engine.search(query._replace(facets=()), planned, 0, WIDE).rows
-    positions = spread([sources(row.record.forward) for row in rows[:WIDE]], CANDIDATES)
-    rows = [*(rows[position] for position in positions), *rows[WIDE:]]
-    return rows, factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+def _names_sources(query: Query) -> bool:
+    return bool(query.owners or query.domains or query.group)
+
+
+def _others(engine: Engine, query: Query, planned: QueryPlan, floods: Sequence[int]) -> list[EngineHit]:
+    """The first results of others than the `floods`."""
+    return engine.search(query._replace(not_facts=tuple(map(source_fact, floods))), planned, 0, CANDIDATES).rows
+
+
+def _with_others(rows: Sequence[EngineHit], others: Sequence[EngineHit]) -> list[EngineHit]:
+    """The first results, with `others` among the candidates, which come first."""
+    best = {row.record.id: row for row in (*rows[:CANDIDATES], *others)}
+    merged = sorted(best.values(), key=lambda row: row.key)
+    positions = spread([sources(row.record.forward) for row in merged], CANDIDATES)
+    chosen = [merged[position] for position in positions[:CANDIDATES]]
+    ids = {row.record.id for row in chosen}
+    return [*chosen, *(row for row in rows if row.record.id not in ids)]
 
 
 def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int) -> list[EngineHit]:

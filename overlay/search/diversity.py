@@ -1,7 +1,7 @@
 """Diversity of results by relevance: no owner and no domain fills a page alone.
 
 Of every `PAGE` results at most three of one owner or registrable domain precede others; the rest follow. Where one of
-them has most of the candidates, candidates of others are taken from further results. A verified domain is another
+them has most of the candidates, a search without it finds candidates of others. A verified domain is another
 source than listings that only name it. The order does not depend on how many results are requested, so pages by number
 and by cursor agree.
 """
@@ -16,21 +16,17 @@ MOST = 3
 """Results of one owner or domain that precede others."""
 SHARE = 20
 """Candidates of one owner or domain that precede others, where it has more than half of them."""
-WIDE = 600
-"""Results that are then read to find candidates."""
 
 Sources = Sequence[Sequence[int]]
 """Of each result the owner and the domain as numbers, 0 for none."""
 
 
-def is_flooded(sources: Sources) -> bool:
-    """Whether one owner or domain has more than half of the candidates."""
-    for column in zip(*sources, strict=True):
-        counts = Counter(column)
-        counts[0] = 0
-        if max(counts.values()) > len(sources) // 2:
-            return True
-    return False
+def flooding(sources: Sources) -> list[int]:
+    """The owners and domains with more than `SHARE` of the candidates, where one of them has more than half."""
+    counts = Counter(source for row in sources for source in row if source)
+    if max(counts.values(), default=0) <= len(sources) // 2:
+        return []
+    return [source for source, count in counts.items() if count > SHARE]
 
 
 def spread(sources: Sources, count: int) -> list[int]:

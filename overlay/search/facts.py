@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from overlay.search.forward import source_numbers
+
 if TYPE_CHECKING:
     from overlay.search.document import Document
     from overlay.search.query import Query
@@ -117,6 +119,7 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
     yield f"owner:{document.owner}"
     if document.domain:
         yield f"domain:{document.domain}"
+    yield from map(source_fact, filter(None, source_numbers(document)))
     yield "verified" if document.verified else "unverified"
     yield from document.more_facts
     if document.until_height is None:
@@ -158,13 +161,19 @@ def wanted(query: Query) -> Iterator[tuple[str, ...]]:
         yield (f"home:{query.height_chain}",)
 
 
+def source_fact(source: int) -> str:
+    """The fact of the listings of an owner or a domain (`forward.source_numbers`)."""
+    return f"source:{source}"
+
+
 def unwanted(query: Query) -> list[str]:
     """The facts that a query excludes."""
+    excluded = list(query.not_facts)
     operators = query.operators
-    if operators is None:
-        return []
-    named = (("tag", operators.not_tags), ("owner", operators.not_owners), ("skill", operators.not_skills))
-    return [f"{name}:{value}" for name, values in named for value in values]
+    if operators is not None:
+        named = (("tag", operators.not_tags), ("owner", operators.not_owners), ("skill", operators.not_skills))
+        excluded += [f"{name}:{value}" for name, values in named for value in values]
+    return excluded
 
 
 def selection(query: Query) -> Iterator[tuple[str, ...]]:

@@ -99,16 +99,21 @@ def encode(analysed: Analysed, document: Document) -> bytes:
     since = document.text_since
     head = _HEAD.pack(
         *map(len, positioned), *map(len, extra), _is_compound(analysed.fields[0]), document.verified, document.signed,
-        _UNCONFIRMED if since is None else float(since), *_sources(document),
+        _UNCONFIRMED if since is None else float(since), *source_numbers(document),
     )  # fmt: skip
     return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
 
 
-def _sources(document: Document) -> tuple[int, int]:
+def source_numbers(document: Document) -> tuple[int, int]:
     """The owner and the registrable domain of a listing as numbers, 0 for none. A verified domain differs from the same
     domain unverified."""
     owner = number(document.owner) if document.owner else 0
-    return owner, number(f"{registrable(document.domain)} {document.verified}") if document.domain else 0
+    return owner, _domain_number(document.domain, document.verified) if document.domain else 0
+
+
+@lru_cache(maxsize=16_384)
+def _domain_number(domain: str, is_verified: bool) -> int:
+    return number(f"{registrable(domain)} {is_verified}")
 
 
 def sources(blob: bytes) -> tuple[int, int]:

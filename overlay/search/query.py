@@ -63,7 +63,7 @@ class Query(NamedTuple):
     `after` a sort key begins at `offset` where the result before that has this key; one that follows pages which have
     `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
     own filter does not narrow its counts. `with_duplicates`: no listing is hidden as a duplicate.
-    `more_facts` are filters of other protocols: one fact of each group is required.
+    `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     Its hash leaves out the rates.
     """
 
@@ -100,6 +100,7 @@ class Query(NamedTuple):
     operators: Operators | None = None
     with_duplicates: bool = False
     more_facts: tuple[tuple[str, ...], ...] = ()
+    not_facts: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name not in _UNHASHED]))

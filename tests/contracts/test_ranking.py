@@ -159,7 +159,7 @@ def test_at_most_three_of_a_source_are_before_others_on_a_page(sources_of: list[
 
 def flood(number: int = 30) -> list[Any]:
     """So many listings of one owner about one word, and five of others with longer texts."""
-    spam = [listing(f"1{at:02}", "Invoice", owner="mallory", tags=(f"t{at}",)) for at in range(number)]
+    spam = [listing(f"1{at:03}", "Invoice", owner="mallory", tags=(f"t{at}",)) for at in range(number)]
     more = "invoice among many other words that a longer text has"
     return [*spam, *(listing(f"9{at}", "Helper", owner=f"o{at}", description=more) for at in range(5))]
 
@@ -180,13 +180,15 @@ def test_one_verified_domain_shares_no_places_with_strangers_that_name_it(engine
     assert set(results[3:7]) == {"9", "80", "81", "82"}
 
 
-def test_a_flood_that_has_all_candidates_leaves_others_their_places_too(engine: SearchIndex) -> None:
-    put(engine, *flood(100))
+@pytest.mark.parametrize("number", [100, 700])
+def test_a_flood_that_has_all_candidates_leaves_others_their_places_too(engine: SearchIndex, number: int) -> None:
+    put(engine, *flood(number))
     results = ids(ask(engine, "invoice", limit=20))
     assert [id_[0] for id_ in results] == ["1"] * 3 + ["9"] * 5 + ["1"] * 12
-    numbered = [id_ for offset in range(0, 105, 15) for id_ in ids(ask(engine, "invoice", limit=15, offset=offset))]
+    total = number + 5
+    numbered = [id_ for offset in range(0, total, 15) for id_ in ids(ask(engine, "invoice", limit=15, offset=offset))]
     assert numbered[:100] == ids(ask(engine, "invoice", limit=100))
-    assert len(set(numbered)) == 105
+    assert len(set(numbered)) == len(numbered) == total
     assert len(ids(ask(engine, "invoice", limit=20, owners="mallory"))) == 20
 
 

@@ -26,14 +26,12 @@ def filters(query: Query, in_use: InUse) -> list[Json]:
     clauses += _numbers(query)
     if asks_offer(query):
         clauses.append(nested(offer(query, in_use)))
-    operators = query.operators
-    if operators is not None:
-        clauses += map(_phrase, operators.phrases)
-        excluded = [*map(_phrase, operators.excluded)]
-        if unwanted(query):
-            excluded.append({"terms": {"fact": unwanted(query)}})
-        if excluded:
-            clauses.append({"bool": {"must_not": excluded}})
+    excluded: list[Json] = [{"terms": {"fact": facts}}] if (facts := unwanted(query)) else []
+    if query.operators is not None:
+        clauses += map(_phrase, query.operators.phrases)
+        excluded += map(_phrase, query.operators.excluded)
+    if excluded:
+        clauses.append({"bool": {"must_not": excluded}})
     return clauses
 
 

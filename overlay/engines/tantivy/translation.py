@@ -41,12 +41,12 @@ class Translator:
         parts += self._numbers(query)
         if _asks_one_offer(query):
             parts.append(self._offers(query, parts))
-        operators = query.operators
-        if operators is not None:
-            parts += map(self._phrase, operators.phrases)
-            excluded = [*map(self._phrase, operators.excluded), *map(self.fact, unwanted(query))]
-            if excluded:
-                parts = [without(every(parts or [self.listed(query)]), either(excluded))]
+        excluded = list(map(self.fact, unwanted(query)))
+        if query.operators is not None:
+            parts += map(self._phrase, query.operators.phrases)
+            excluded += map(self._phrase, query.operators.excluded)
+        if excluded:
+            parts = [without(every(parts or [self.listed(query)]), either(excluded))]
         return parts
 
     def listed(self, query: Query) -> Part:
