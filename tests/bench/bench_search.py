@@ -170,7 +170,7 @@ def bench(url: str, documents: list[Document], offers: int, share: float) -> Non
     before = rss()
     engine = SearchIndex(url)
     questions = Questions(documents)
-    print(f"  {len(questions.vocabulary.counts()):,} words; opening adds {rss() - before:.0f} MB of memory")
+    print(f"  {len(questions.vocabulary.counts.surfaces):,} words; opening adds {rss() - before:.0f} MB of memory")
     measure(engine, questions, share)
     visible(engine, documents, max(5, round(100 * share)))
     words = [questions.misspelt() for _ in range(500)]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 
-WINDOW = 10_000
-"""Results that one request may skip and return, the default of `index.max_result_window`."""
 _SHARD_VALUES = 20_000
 _FIRST_STEP, _MOST_STEP = 64, 1_000
 
@@ -54,16 +52,13 @@ class Searcher:
         is_price = sort in PRICE_SORTS
         if not is_price and sort != "relevance":
             body["query"] = _tiered(query_body, all_words)
-        body |= {"sort": _sort(sort, query), "from": start, "size": max(0, stop - start)}
-        if is_price or stop <= start or stop > WINDOW:
-            body |= {"from": 0, "size": 0}
+        size = 0 if is_price else max(0, stop - start)
+        body |= {"sort": _sort(sort, query), "from": start if size else 0, "size": size}
         result = self._search(body)
         total, aggregations = result["hits"]["total"]["value"], result.get("aggregations", {})
         rows = [_row(hit, sort) for hit in result["hits"]["hits"]]
         if is_price:
             rows = list(islice(self._by_price(query, tiers), start, max(start, stop)))
-        elif stop > max(start, WINDOW):
-            rows = [_row(hit, sort) for hit in self._deep(body, start, stop)]
         matched = total if all_words is None else aggregations["matched"]["doc_count"]
         return Matches(rows, total, matched, {name: _counts(aggregations[name]) for name in query.facets})
 
@@ -79,21 +74,6 @@ class Searcher:
 
     def _search(self, body: Json) -> Json:
         return self.cluster.search(self.index, {"_source": False, "stored_fields": ["record"]} | body)
-
-    def _deep(self, body: Json, start: int, stop: int) -> Iterator[Json]:
-        """Results beyond the window, paged by `search_after`; those before `start` are skipped."""
-        body = body | {"track_total_hits": False, "aggs": {}}
-        position = 0
-        while position < stop:
-            size = min(_MOST_STEP, stop - position) if position >= start else min(WINDOW, start - position)
-            fields: Json = {"stored_fields": ["record"]} if position >= start else {"stored_fields": "_none_"}
-            hits = self._search(body | fields | {"size": size})["hits"]["hits"]
-            if position >= start:
-                yield from hits
-            if len(hits) < size:
-                return
-            position += size
-            body["search_after"] = hits[-1]["sort"]
 
     # -- by price
 

@@ -38,6 +38,7 @@ def make_index(cluster: Cluster, index: str) -> states.StoredState:
         "number_of_shards": cluster.shards,
         "number_of_replicas": cluster.replicas,
         "refresh_interval": "-1",  # commits refresh it
+        "max_result_window": 2**31 - 1,  # pages at any depth; a request sorts no more than there are documents
     }
     body: Json = {"mappings": MAPPINGS, "settings": settings}
     if index == f"{_alias(cluster)}.first":
