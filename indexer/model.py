@@ -91,6 +91,17 @@ class RegistrationState:
     updated_height: int
     created_height: int
 
+    @classmethod
+    def begun(
+        cls, identity: str, kind: Kind, card: bytes, place: Outpoint, height: int, *,
+        offset: int = 0, satoshis: int = 0, owner: str | None = None, fields: dict[str, str] | None = None,
+    ) -> RegistrationState:  # fmt: skip
+        """A registration after its first event, at this place."""
+        return cls(
+            id=identity, kind=kind, status=Status.LIVE, outpoint=place, offset=offset, satoshis=satoshis, owner=owner,
+            map=fields or {}, card=card, winner=place, updated_height=height, created_height=height,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerAnchor:

@@ -20,7 +20,7 @@ from parsers.bitcoin import beef as beefs
 from parsers.bitcoin import bump as bumps
 from parsers.bitcoin.beef import Beef, BeefTransaction
 from parsers.bitcoin.bump import MerklePath
-from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly
+from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly, values_of
 from parsers.bitcoin.watched_outpoints import WatchedOutpoints
 from parsers.errors import ParseError
 
@@ -240,12 +240,8 @@ class _Reading:
 
     def _values(self) -> Mapping[Outpoint, int]:
         """The values of all outputs in the BEEF that these transactions spend."""
-        by_txid = {member.txid: member.tx for member in self._beef.members if member.tx is not None}
-        return {
-            outpoint: parent.outputs[outpoint.vout].satoshis
-            for outpoint in self.spends()
-            if (parent := by_txid.get(outpoint.txid)) is not None and outpoint.vout < len(parent.outputs)
-        }
+        outputs = {member.txid: member.tx.outputs for member in self._beef.members if member.tx is not None}
+        return values_of(self.spends(), outputs)
 
     def submissions(self, steak: str, data: bytes) -> list[Submission]:
         """The rows to store: ancestors first, the subject with its answer and proof."""

@@ -9,9 +9,10 @@ import json
 import re
 from base64 import b64encode
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from indexer.chains.http_client import RESPONSE_BYTES, CutError, HttpClient, SlowError, TooLargeError, parse_json
+from indexer.chains.options import web_address
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.masking import masked
 from parsers.errors import ParseError
@@ -46,12 +47,8 @@ class JsonRpc(HttpClient):
     """The endpoint at a URL, which may hold a login. Raises SourceError for what is no URL."""
 
     def __init__(self, name: str, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            usable = bool(parts.hostname) and parts.port != 0 and not any(ord(letter) <= 32 for letter in url)
-        except ValueError:
-            usable = False
-        if not usable or parts.fragment:
+        parts = web_address(url)
+        if parts is None or parts.fragment or any(ord(letter) <= 32 for letter in url):
             raise SourceError(
                 f"{name}: its URL is not that of an endpoint; write https://host/path, and in a password @ as %40, "
                 ": as %3A, / as %2F, ? as %3F, # as %23, % as %25"

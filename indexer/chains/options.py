@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from urllib.parse import parse_qsl
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from indexer.errors import SourceError
 from indexer.headers.networks import COINS
@@ -32,6 +32,15 @@ def read(name: str, query: str, source: str, takes: Sequence[str], chains: Seque
     if "chain" in options and options["chain"] not in chains:
         raise SourceError(f"{name}: chain={options['chain']!r} is not available from {source}; use {', '.join(chains)}")
     return options
+
+
+def web_address(url: str) -> SplitResult | None:
+    """The parts of the URL of a web server, None for what is none."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
 
 
 def check_port(name: str, url: str, what: str = "its URL") -> None:

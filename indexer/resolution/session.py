@@ -228,20 +228,11 @@ class TransactionReader:
         assert verdict.kind is not None  # noqa: S101
         assert verdict.card is not None  # noqa: S101
         satpoint = self.tx.outpoint(vout)
-        return RegistrationState(
-            id=str(satpoint),
-            kind=verdict.kind,
-            status=Status.LIVE,
-            outpoint=satpoint,
-            offset=location.offset,
-            satoshis=self.tx.outputs[vout].satoshis,
-            owner=self.owner(vout),
-            map=merge_map({}, verdict.fields),
-            card=verdict.card,
-            winner=satpoint,
-            updated_height=self.session.height,
-            created_height=self.session.height,
-        )
+        return RegistrationState.begun(
+            str(satpoint), verdict.kind, verdict.card, satpoint, self.session.height,
+            offset=location.offset, satoshis=self.tx.outputs[vout].satoshis,
+            owner=self.owner(vout), fields=merge_map({}, verdict.fields),
+        )  # fmt: skip
 
     def reject(self, vout: int | None, verdict: Judgement) -> None:
         """Law 7: record an output that looks like an A2B record and is none. `vout` is None where the satoshi went to

@@ -273,8 +273,7 @@ class ReplayedBlock:
         raws = self._store.content.parents({outpoint.txid for outpoint in wanted})
         self.parents |= raws.keys()
         outputs = {txid: tx.read(raw, segwit=True).outputs for txid, raw in raws.items()}
-        stored_outpoints = (outpoint for outpoint in wanted if outpoint.vout < len(outputs.get(outpoint.txid, ())))
-        return {outpoint: outputs[outpoint.txid][outpoint.vout].satoshis for outpoint in stored_outpoints}
+        return tx.values_of(wanted, outputs)
 
     def reading(self) -> BlockFacts:
         """All facts of the block. Raises SnapshotError where its transactions have events that the file omits."""

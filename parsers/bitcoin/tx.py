@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from struct import Struct
 from typing import NamedTuple
@@ -195,6 +196,15 @@ def read_exactly(data: bytes, *, segwit: bool = False, max_items: int | None = N
     if tx.size != len(data):
         raise TransactionError(f"{len(data) - tx.size:,} bytes follow the transaction", tx.size)
     return tx
+
+
+def values_of(outpoints: Iterable[Outpoint], outputs: Mapping[bytes, Sequence[TxOutput]]) -> dict[Outpoint, int]:
+    """Satoshis of outputs, as far as they are among the outputs of these transactions, by txid."""
+    return {
+        outpoint: outputs[outpoint.txid][outpoint.vout].satoshis
+        for outpoint in outpoints
+        if outpoint.vout < len(outputs.get(outpoint.txid, ()))
+    }
 
 
 def varint(value: int) -> bytes:

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from indexer.chains import BlockEvents, DeferredEvents, NewestEvents
 from indexer.chains.evm.responses import Log
-from indexer.model import BlockRef, Event, EventKind, PointerAnchor, RegistrationState, Status
+from indexer.model import BlockRef, Event, EventKind, PointerAnchor, RegistrationState
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
@@ -68,21 +68,8 @@ def _card(
     reasons = (*parsed.reasons, *cards.faults(body))[:REASONS]
     if reasons:
         return _log_event(EventKind.REJECTED, position, log, reasons=reasons, card=digest)
-    place = Outpoint(log.txid, log.log_index)
-    state = RegistrationState(
-        id=place_id(caip2, log),
-        kind=Kind.AGENT if cards.faults(body, Kind.TOOL) else Kind.TOOL,
-        status=Status.LIVE,
-        outpoint=place,
-        offset=0,
-        satoshis=0,
-        owner=None,
-        map={},
-        card=digest,
-        winner=place,
-        updated_height=height,
-        created_height=height,
-    )
+    kind = Kind.AGENT if cards.faults(body, Kind.TOOL) else Kind.TOOL
+    state = RegistrationState.begun(place_id(caip2, log), kind, digest, Outpoint(log.txid, log.log_index), height)
     return _log_event(EventKind.INSCRIBED, position, log, card=digest, state=state)
 
 

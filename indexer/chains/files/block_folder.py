@@ -385,8 +385,7 @@ class BlockFolder:
         def take(_height: int, raws: Mapping[bytes, bytes]) -> set[bytes]:
             for txid, raw in raws.items():
                 outputs = tx.read(raw, segwit=self.network.rules.segwit).outputs
-                spendable = (outpoint for outpoint in wanted.pop(txid) if outpoint.vout < len(outputs))
-                values.update({outpoint: outputs[outpoint.vout].satoshis for outpoint in spendable})
+                values.update(tx.values_of(wanted.pop(txid), {txid: outputs}))
             return set(wanted)
 
         self.ancestors(before, lookback, take, stop)

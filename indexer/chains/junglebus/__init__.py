@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from indexer.chains import ChainStore
 from indexer.chains.junglebus.chain import JungleBusChain
-from indexer.chains.options import read
+from indexer.chains.options import read, web_address
 from indexer.errors import SourceError
 from indexer.headers.networks import network
 from indexer.masking import masked
@@ -43,12 +42,8 @@ def create(name: str, url: str, store: ChainStore | None = None) -> JungleBusCha
 def _server(name: str, options: dict[str, str]) -> str:
     """The base URL of the server's routes, without a slash at its end."""
     server = options.get("url", SERVER).rstrip("/")
-    try:
-        parts = urlsplit(server)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment:
+    parts = web_address(server)
+    if parts is None or parts.query or parts.fragment:
         raise SourceError(f"{name}: url={masked(server)[:200]!a} is no server; write url=https://host/v1")
     if parts.username or parts.password:
         raise SourceError(f"{name}: url= holds a password; JungleBus takes a token, in A2B_JUNGLEBUS_TOKEN")

@@ -195,12 +195,8 @@ class JungleBusChain(Chain):
         """Satoshis of outputs, from at most MAX_PARENTS transactions: their txids commit to them."""
         wanted = list(outpoints)
         parents = list(dict.fromkeys(outpoint.txid for outpoint in wanted))[:MAX_PARENTS]
-        outputs = {txid: tx.read(raw).outputs for txid, raw in (await self.transactions(parents)).items()}
-        return {
-            outpoint: outputs[outpoint.txid][outpoint.vout].satoshis
-            for outpoint in wanted
-            if outpoint.txid in outputs and outpoint.vout < len(outputs[outpoint.txid])
-        }
+        raws = await self.transactions(parents)
+        return tx.values_of(wanted, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
 
     async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors by txid, which commits to their bytes; at most MAX_PARENTS."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 
 from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
 from indexer.chains.node.coin_parameters import CoinParameters
@@ -52,19 +53,12 @@ class Transactions:
 
     async def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
         """Satoshis of outputs whose transaction the node has; the txid commits to them. Raises SourceError."""
-        wanted: dict[bytes, list[Outpoint]] = {}
-        for outpoint in outpoints:
-            wanted.setdefault(outpoint.txid, []).append(outpoint)
-        results: dict[Outpoint, int] = {}
-        for txid, raw in (await self.get(wanted)).items():
-            try:
-                outputs = self._read(raw).outputs
-            except ParseError:
-                continue  # bytes of that hash that are no transaction have no outputs
-            results |= {
-                outpoint: outputs[outpoint.vout].satoshis for outpoint in wanted[txid] if outpoint.vout < len(outputs)
-            }
-        return results
+        wanted = list(outpoints)
+        outputs = {}
+        for txid, raw in (await self.get(outpoint.txid for outpoint in wanted)).items():
+            with suppress(ParseError):  # bytes of that hash that are no transaction have no outputs
+                outputs[txid] = self._read(raw).outputs
+        return tx.values_of(wanted, outputs)
 
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node knows.

@@ -6,10 +6,8 @@ transaction proved.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from indexer.chains import ChainStore
-from indexer.chains.options import read
+from indexer.chains.options import read, web_address
 from indexer.chains.overlay.chain import OverlayChain
 from indexer.errors import SourceError
 from indexer.headers.networks import network
@@ -22,12 +20,8 @@ def create(name: str, url: str, store: ChainStore | None = None) -> OverlayChain
     """The chain of an `overlay:` URL, not connected yet. Raises SourceError for a wrong URL."""
     base, _, query = url.removeprefix("overlay:").partition("?")
     base = base.rstrip("/").removesuffix("/v1").rstrip("/")
-    try:
-        parts = urlsplit(base)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or "#" in base or parts.username:
+    parts = web_address(base)
+    if parts is None or "#" in base or parts.username:
         raise SourceError(f"{name}: {masked(base)[:200]!a} is no overlay; write overlay:https://host")
     options = read(name, query, "overlay", _OPTIONS)
     if options.get("chain", "bsv") != "bsv":

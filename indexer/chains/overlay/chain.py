@@ -207,12 +207,7 @@ class OverlayChain(Chain):
         """Satoshis of outputs, as far as the overlay has their transactions: their txids commit to them."""
         wanted = list(outpoints)
         raws = await self.transactions(outpoint.txid for outpoint in wanted)
-        outputs = {txid: tx.read(raw).outputs for txid, raw in raws.items()}
-        return {
-            outpoint: outputs[outpoint.txid][outpoint.vout].satoshis
-            for outpoint in wanted
-            if outpoint.txid in outputs and outpoint.vout < len(outputs[outpoint.txid])
-        }
+        return tx.values_of(wanted, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
 
     async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors by txid, which commits to their bytes."""

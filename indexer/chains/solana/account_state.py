@@ -106,7 +106,8 @@ class AccountState:
                 return _event(EventKind.REJECTED, address, card=digest, valid=False, reasons=faults)
             # checking a valid card as a tool takes a tenth of the time of parsing it
             kind = Kind.AGENT if cards.faults(body, Kind.TOOL) else Kind.TOOL
-            state = self._register(address, kind, digest, slot)
+            identity = f"{self._caip2}:{base58_address(address)}"
+            state = RegistrationState.begun(identity, kind, digest, Outpoint(address, 0), slot)
             return _event(EventKind.INSCRIBED, address, card=digest, state=state)
         if not faults:
             after = replace(before, card=digest, updated_height=slot)
@@ -117,13 +118,6 @@ class AccountState:
             faults = (Reason("kind-changed", f"it was registered as {before.kind}"),)
         return _event(
             event_kind, address, card=digest, valid=False, reasons=faults, spent=before.outpoint, state=before
-        )  # fmt: skip
-
-    def _register(self, address: bytes, kind: Kind, digest: bytes, slot: int) -> RegistrationState:
-        place = Outpoint(address, 0)
-        return RegistrationState(
-            id=f"{self._caip2}:{base58_address(address)}", kind=kind, status=Status.LIVE, outpoint=place, offset=0,
-            satoshis=0, owner=None, map={}, card=digest, winner=place, updated_height=slot, created_height=slot,
         )  # fmt: skip
 
 

@@ -224,10 +224,9 @@ class _EventBuilder:
         self._bodies[digest] = body
         if self.entry.state is not None:
             return self._registration_event(EventKind.REINSCRIBED, log, None, kind, digest)
-        state = RegistrationState(
-            id=self._id, kind=kind, status=Status.LIVE, outpoint=_log_outpoint(log), offset=0, satoshis=0,
-            owner=self.entry.owner, map=_merged({}, self._changes.metadata), card=digest, winner=_log_outpoint(log),
-            updated_height=self._height, created_height=self._height,
+        state = RegistrationState.begun(
+            self._id, kind, digest, _log_outpoint(log), self._height,
+            owner=self.entry.owner, fields=_merged({}, self._changes.metadata),
         )  # fmt: skip
         return _event(EventKind.INSCRIBED, log, self.entry.owner, state=state, card=digest)
 
