@@ -79,21 +79,15 @@ class Tokens(NamedTuple):
         return self.pairs + self.wholes
 
 
+_NO_TOKENS = Tokens((), (), (), ())
+
+
 def tokenize(text: str) -> Tokens:
     """The index terms of a text, in order, with repeats."""
     compounds = list(map(_tokens_of, _compounds(text)))
     if len(compounds) == 1:
         return compounds[0]
-    terms: list[str] = []
-    pairs: list[str] = []
-    wholes: list[str] = []
-    surfaces: list[str] = []
-    for tokens in compounds:
-        terms += tokens.terms
-        pairs += tokens.pairs
-        wholes += tokens.wholes
-        surfaces += tokens.surfaces
-    return Tokens(tuple(terms), tuple(pairs), tuple(wholes), tuple(surfaces))
+    return Tokens(*map(tuple, map(chain.from_iterable, zip(*compounds, strict=True)))) if compounds else _NO_TOKENS
 
 
 @lru_cache(maxsize=16_384)  # nine words in ten are among the commonest
