@@ -87,6 +87,7 @@ SLOW_FILES = frozenset(
         "overlay/engines/test_index_versions.py",
         "overlay/engines/test_serving_on_opensearch.py",
         "overlay/engines/test_whoosh.py",
+        "overlay/payments/test_bsv_node_story.py",
         "overlay/payments/test_crashes.py",
         "overlay/payments/test_gate.py",
         "overlay/payments/test_ledger_law.py",
