@@ -28,6 +28,7 @@ from overlay.search.analysis import is_correctable, stem
 from overlay.text.compact_json import decode, encode
 
 MAX_COMPARED = 20_000  # words that a mistyped one is compared with at most
+MAX_UNUSED = 20_000  # words of no listing that stay in memory
 _SHORTEST, _LONGEST = 4, 26  # letters of the candidates for a mistyped word of 5 to 24
 _END = "\U0010ffff"
 _Bits = npt.NDArray[np.uint64]
@@ -90,6 +91,7 @@ class TermDictionary:
         """From counts, and changes of them."""
         self.counts = TermCounts()
         self._lock = threading.Lock()
+        self._unused = 0
         self._order: list[str] | None = None
         self._by_length: dict[int, tuple[list[str], _Bits]] | None = None
         for changes in counts:
@@ -101,11 +103,16 @@ class TermDictionary:
         return self.counts.listings
 
     def apply(self, changes: TermCounts) -> None:
-        """Add changes. A word of no listing stays in memory, but is never proposed."""
+        """Add changes. Words of no listing are never proposed, and removed now and then."""
         with self._lock:
             is_searched = self._order is not None or self._by_length is not None
             new = [word for word in changes.surfaces if word not in self.counts.surfaces] if is_searched else []
             self.counts.apply(changes)
+            self._unused += sum(not self.counts.surfaces[word] for word in changes.surfaces)
+            if self._unused > MAX_UNUSED:
+                self.counts.surfaces, self.counts.terms = +self.counts.surfaces, +self.counts.terms
+                self._order = self._by_length = None
+                self._unused = 0
             if self._order is not None and new:
                 self._order = sorted(self._order + sorted(new))  # two runs in order are merged
             if self._by_length is not None:
@@ -120,14 +127,15 @@ class TermDictionary:
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling. An edit that
         changes the length changes at most one bit of a signature, any other two."""
-        if self._by_length is None:
+        by_length = self._by_length
+        if by_length is None:
             with self._lock:
-                self._by_length = _by_length(self.counts.surfaces)
+                by_length = self._by_length = _by_length(self.counts.surfaces)
         (bits,) = signatures([word])
         others: list[str] = []
         for length in range(len(word) - edits, len(word) + edits + 1):
-            if length in self._by_length:
-                words, bits_of = self._by_length[length]
+            if length in by_length:
+                words, bits_of = by_length[length]
                 most = 2 * edits - abs(length - len(word))
                 others += [words[index] for index in np.flatnonzero(np.bitwise_count(bits_of ^ bits) <= most).tolist()]
         near = extract(word, others[:MAX_COMPARED], scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
@@ -138,12 +146,13 @@ class TermDictionary:
 
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
-        if self._order is None:
+        order = self._order
+        if order is None:
             with self._lock:
-                self._order = sorted(self.counts.surfaces)
-        low, high = bisect_left(self._order, prefix), bisect_left(self._order, prefix + _END)
+                order = self._order = sorted(self.counts.surfaces)
+        low, high = bisect_left(order, prefix), bisect_left(order, prefix + _END)
         surfaces = self.counts.surfaces
-        best = nlargest(limit + 1, self._order[low:high], key=surfaces.__getitem__)  # equal ones stay in order
+        best = nlargest(limit + 1, order[low:high], key=surfaces.__getitem__)  # equal ones stay in order
         return [word for word in best if word != prefix and surfaces[word]][:limit]
 
 

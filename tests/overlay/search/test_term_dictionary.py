@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlay.search import term_dictionary
 from overlay.search.analysis import is_correctable, stem
 from overlay.search.term_dictionary import TermCounts, TermDictionary, signatures
 
@@ -99,8 +100,15 @@ def test_of_many_completions_the_commonest_are_found_too(limit: int) -> None:
     assert TermDictionary([of_listings(listings)]).completions("data", limit) == [word for _, word in wanted]
 
 
-@given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20))
-def test_counts_follow_listings_that_come_and_go(steps: list[tuple[bool, frozenset[str]]]) -> None:
+@given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20), st.integers(0, 20))
+def test_counts_follow_listings_that_come_and_go(steps: list[tuple[bool, frozenset[str]]], unused: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(term_dictionary, "MAX_UNUSED", unused)
+        come_and_go(steps)
+
+
+def come_and_go(steps: list[tuple[bool, frozenset[str]]]) -> None:
+    """Compare with what is counted anew after each step."""
     vocabulary, present = TermDictionary(), []
     lines = []
     for comes, listing in steps:
@@ -112,6 +120,7 @@ def test_counts_follow_listings_that_come_and_go(steps: list[tuple[bool, frozens
             change.remove(present.pop())
         vocabulary.apply(change)
         lines.append(change.encode())
+        assert sorted(vocabulary.completions("", 99)) == sorted(counted(present))
     surfaces, terms = counted(present), counted([frozenset(map(stem, listing)) for listing in present])
     for each in (vocabulary, TermDictionary(map(TermCounts.decode, lines))):
         assert each.listings == len(present)
