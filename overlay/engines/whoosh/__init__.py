@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from overlay.engines import Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
@@ -56,7 +56,7 @@ class WhooshEngine:
                 if self._files.generation() != self._view.generation:
                     self._view = WhooshView.read(self._files, self._view)
             except Exception:  # damage raises any error: Whoosh unpickles and unpacks unchecked
-                log.warning("the index in %s is damaged or was just replaced", self._files.folder, exc_info=True)
+                log.warning("the index in %s is damaged or was just replaced", self._files.path, exc_info=True)
             else:
                 return self._view
         with suppress(OSError):  # removed: another version is live
@@ -81,8 +81,8 @@ class WhooshEngine:
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
         with self._reading:
-            record = self._current().current.get(id)
-        return record.item if record else None
+            rows = self._current().rows.values()
+        return next((row.record.item for row in rows if row.record.id == id and "until" not in row.heights), None)
 
     def close(self) -> None:
         """Nothing to release: files are open only while they are read or written."""
@@ -90,8 +90,14 @@ class WhooshEngine:
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace documents."""
         with self._writing, self._files.writing() as writer:
-            if registrations is not None:
-                self._forget(writer, frozenset(registrations))
+            with self._reading:
+                view = self._current()
+            if view.cursor is None and writer.segments and registrations is not None:
+                raise EngineError(f"the index in {self._files.path} is damaged: rebuild it")
+            gone = frozenset(registrations or ())
+            former = [number for number, row in view.rows.items() if row.registration in gone]
+            for number in [*former, view.cursor_number] if view.cursor else former:
+                writer.delete_document(number)
             for document in documents:
                 analysed = Analysed.of(document)
                 terms = {name: analysed.field_terms(field) for field, name in enumerate(FIELDS)}
@@ -99,20 +105,6 @@ class WhooshEngine:
             if cursor is not None:
                 writer.add_document(cursor=tuple(cursor))
             writer.commit(mergetype=CLEAR if registrations is None else few_segments)
-        with self._reading:
-            self._current()
-
-    def _forget(self, writer: Any, registrations: frozenset[str]) -> None:
-        """Delete the cursor and all documents of registrations. Raises EngineError for a damaged index."""
-        with self._reading:
-            view = self._current()
-        if view.cursor is None and writer.segments:
-            raise EngineError(f"the index in {self._files.folder} is damaged: rebuild it")
-        for number, row in view.rows.items():
-            if row.registration in registrations:
-                writer.delete_document(number)
-        if view.cursor is not None:
-            writer.delete_document(view.cursor_number)
 
 
 def open_versions(place: str) -> IndexVersions:

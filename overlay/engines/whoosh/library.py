@@ -34,34 +34,32 @@ _SCHEMA = Schema(name=KEYWORD(), keywords=KEYWORD(), description=KEYWORD(), row=
 log = logging.getLogger(__name__)
 
 
-class _DurableStorage(FileStorage):  # type: ignore[misc]
-    """Files in a folder. A table of contents is renamed into place only after all files are synced."""
-
-    def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
-        """Rename a file to its final name; for a table of contents this is the commit."""
-        for path in Path(self.folder).iterdir():
-            with suppress(FileNotFoundError):  # merged into the file of its segment
-                flush(path)
-        super().rename_file(oldname, newname, safe=safe)
-        flush(Path(self.folder))
-
-
-class WhooshFiles:
-    """The files of an index. They are read whole, so that no file stays open and a commit can be read at its end."""
+class WhooshFiles(FileStorage):  # type: ignore[misc]
+    """The files of an index: what Whoosh's writer needs of an index and of its storage. They are read whole, so that no
+    file stays open and a commit can be read at its end."""
 
     indexname = _INDEX
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.storage = folder, _DurableStorage(str(folder))
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self.path, self.storage = path, self
+
+    def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
+        """Rename a file to its final name; for a table of contents this is the commit, once all files are synced."""
+        for path in self.path.iterdir():
+            with suppress(FileNotFoundError):  # merged into the file of its segment
+                flush(path)
+        super().rename_file(oldname, newname, safe=safe)
+        flush(self.path)
 
     def generation(self) -> int:
         """The number of the newest commit; -1 before the first. Raises OSError."""
-        return int(TOC._latest_generation(self.storage, _INDEX))  # noqa: SLF001  Whoosh's own way opens files
+        return int(TOC._latest_generation(self, _INDEX))  # noqa: SLF001  Whoosh's own way opens files
 
     def read(self, before: Mapping[str, bytes]) -> tuple[int, list[Any], dict[str, bytes]]:
         """The newest commit: its generation, a reader for each segment, and the contents of the segments' files, which
         never change, so that those read `before` serve again. Raises any error when damaged."""
-        files = {path.name: before.get(path.name) or path.read_bytes() for path in self.folder.glob("*.seg")}
+        files = {path.name: before.get(path.name) or path.read_bytes() for path in self.path.glob("*.seg")}
         memory = RamStorage()
         toc = self._toc()
         memory.files.update(files)
@@ -69,7 +67,7 @@ class WhooshFiles:
 
     def _toc(self) -> Any:
         memory = RamStorage()
-        memory.files.update((path.name, path.read_bytes()) for path in self.folder.glob("*.toc"))
+        memory.files.update((path.name, path.read_bytes()) for path in self.path.glob("*.toc"))
         return TOC.read(memory, _INDEX, schema=_SCHEMA)
 
     @contextmanager
@@ -78,20 +76,14 @@ class WhooshFiles:
         try:
             writer = SegmentWriter(self, limitmb=_BUFFER)
         except LockError:
-            raise BusyError(f"another process writes to {self.folder}") from None
+            raise BusyError(f"another process writes to {self.path}") from None
         try:
-            for left in self.folder.glob("*.toc.*"):  # by a writer that was killed
+            for left in self.path.glob("*.toc.*"):  # by a writer that was killed
                 left.unlink()
             yield writer
         finally:
             if not writer.is_closed:
                 writer.cancel()
-
-    # -- what Whoosh's writer needs of an index
-
-    def lock(self, name: str) -> Any:
-        """The lock of a name."""
-        return self.storage.lock(f"{_INDEX}_{name}")
 
     def _read_toc(self) -> Any:
         """The table of contents; an empty one where it is missing or cannot be read."""
@@ -99,7 +91,7 @@ class WhooshFiles:
             return self._toc()
         except Exception:  # Whoosh unpickles and unpacks unchecked
             if self.generation() >= 0:
-                log.warning("the index in %s is unreadable and is created again", self.folder, exc_info=True)
+                log.warning("the index in %s is unreadable and is created again", self.path, exc_info=True)
             return TOC(_SCHEMA, [], self.generation())
 
 

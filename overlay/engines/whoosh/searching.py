@@ -87,8 +87,7 @@ def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: 
     sort = order(query)
     if sort == "relevance":
         return sorted(((1, -scores[document], row.record.id), document) for document, row in rows.items())
-    key_of = _price_key if sort in PRICE_SORTS else _order_key
-    keys = [((int(document not in matched), *key_of(row, query)), document) for document, row in rows.items()]
+    keys = [((int(document not in matched), *_key(row, query)), document) for document, row in rows.items()]
     keys.sort(key=lambda pair: pair[0][1:], reverse=is_reversed(query))
     if sort in PRICE_SORTS:
         keys.sort(key=lambda pair: pair[0][1])  # without a price: last, in either direction
@@ -96,10 +95,8 @@ def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: 
     return keys
 
 
-def _price_key(row: WhooshRow, query: Query) -> Key:
-    return price_key(cheapest(row.record.offers, query), row.record.id, query)
-
-
-def _order_key(row: WhooshRow, query: Query) -> Key:
+def _key(row: WhooshRow, query: Query) -> Key:
+    if query.sort in PRICE_SORTS:
+        return price_key(cheapest(row.record.offers, query), row.record.id, query)
     value = row.order[order_field(query)]
     return (value,) if isinstance(value, str) else (-value, row.record.id)

@@ -105,11 +105,6 @@ class WhooshView:
                 counts.add(row.record.words)
         return TermDictionary([counts])
 
-    @cached_property
-    def current(self) -> dict[str, IndexRecord]:
-        """The records of the current documents, by id."""
-        return {row.record.id: row.record for row in self.rows.values() if "until" not in row.heights}
-
     def _frequencies(self, term: str) -> dict[int, float]:
         """The documents that contain an index term, and its frequency there, weighted and normalised as in `rerank`."""
         frequencies: dict[int, float] = {}
