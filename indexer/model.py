@@ -19,7 +19,7 @@ UNCONFIRMED = 2**31 - 1
 
 LOGO_BYTES = 1_300
 """What a stored thumbnail of a logo has at most: 20 of them fit with a page of results and all it loads into 100 kB.
-See `overlay.web.page_budget`."""
+See `overlay.web.rendering`."""
 
 PARTIAL = (
     "the source delivers a selection of transactions: whether any is missing cannot be known, so there is no state hash"

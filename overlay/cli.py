@@ -67,7 +67,7 @@ class _Version(Action):
     """`--version`, looked up only when it is requested."""
 
     def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
-        from overlay.app.version import version
+        from overlay.app import version
 
         say(f"a2b {version()}")
         parser.exit()

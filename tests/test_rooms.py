@@ -282,7 +282,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "rfc8785": ("parsers/claims/card_forms.py", "parsers/claims/canonical_json.py"),
     "rich": ("overlay/app/progress_bars.py", "overlay/text/terminal.py"),
     "rapidfuzz": ("overlay/search/term_dictionary.py",),
-    "segno": ("overlay/web/qr_code.py",),
+    "segno": ("overlay/web/register_page.py",),
     "sqlalchemy": ("indexer/store/",),
     "tantivy": ("overlay/engines/tantivy/",),
     "wallycore": ("parsers/bitcoin/signatures.py",),

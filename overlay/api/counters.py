@@ -1,17 +1,93 @@
-"""HTTP counters in memory that all processes of `a2b serve --workers N` share, so that each can report the sum.
+"""Numbers in memory that all processes of `a2b serve --workers N` share: HTTP counters, the token buckets of rate
+limits, and the calls of clients that are under way.
 
 An observed request adds to three numbers of an anonymous memory map, without a lock: each process writes to its own
-part.
+part. Buckets are one table for all: two processes that serve one client at the same moment may count one request
+instead of two, which a rate limit can bear.
 """
 
 from __future__ import annotations
 
 import mmap
+import secrets
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
-from overlay.api.shared_buckets import SharedBuckets
-from overlay.api.shared_load import SharedLoad
+_CELLS = 65_536
+"""Cells of each process: 128 KiB, of which the system provides the pages that are used."""
+
+
+class SharedLoad:
+    """Calls under way by key, such as a kind of call and a client. To be made before processes are forked; this is
+    process number `own` after `take`.
+
+    Two processes that admit a client at the same moment may admit one call more than its share. Counts are 16-bit
+    numbers in a table of cells, of which two keys share one by chance (0.3 % at 200 calls under way); then a call may
+    be refused too early. A worker that ends ends the others, so that no count is left over.
+    """
+
+    def __init__(self, processes: int = 1) -> None:
+        self._processes, self._base = processes, 0
+        self._salt = secrets.token_bytes(16)  # so that nobody can choose addresses that share a cell
+        self._cells = memoryview(mmap.mmap(-1, 2 * _CELLS * processes)).cast("H")
+
+    def take(self, own: int) -> None:
+        """Write to the part of process number `own` from now on."""
+        self._base = own * _CELLS
+
+    def add(self, key: str, calls: int) -> None:
+        """Add to the calls of this process."""
+        self._cells[self._base + self._cell(key)] += calls
+
+    def count(self, key: str) -> int:
+        """The calls of all processes."""
+        cell = self._cell(key)
+        return sum(self._cells[process * _CELLS + cell] for process in range(self._processes))
+
+    def _cell(self, key: str) -> int:
+        digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=2, key=self._salt).digest()
+        return int.from_bytes(digest, "little")
+
+
+KINDS = 8
+"""Kinds of limits that there is room for."""
+
+SETS, WAYS = 8_192, 8
+"""65,536 clients for each kind: 1 MiB, of which the system provides the pages that are used."""
+
+_TABLE = SETS * WAYS
+
+
+class SharedBuckets:
+    """For each kind of limit and client the time, in seconds of the monotonic clock, at which its bucket is full again,
+    in a hash table of sets of WAYS slots. To be made before processes are forked."""
+
+    def __init__(self) -> None:
+        self._salt = secrets.token_bytes(16)  # so that nobody can choose addresses that share a set
+        self._keys = memoryview(mmap.mmap(-1, 8 * KINDS * _TABLE)).cast("Q")
+        self._times = memoryview(mmap.mmap(-1, 8 * KINDS * _TABLE)).cast("d")
+
+    def slot(self, kind: int, client: str, now: float) -> int:
+        """The slot of a client. A new client gets a free one, or that whose bucket is full again the soonest."""
+        digest = int.from_bytes(blake2b(client.encode(), digest_size=8, key=self._salt).digest(), "little") or 1
+        keys, times = self._keys, self._times
+        first = kind * _TABLE + digest % SETS * WAYS
+        for slot in range(first, first + WAYS):
+            if keys[slot] == digest:
+                return slot
+        slot = min(range(first, first + WAYS), key=times.__getitem__)
+        keys[slot], times[slot] = digest, now
+        return slot
+
+    def full_at(self, slot: int) -> float:
+        """When the bucket of a slot is full again."""
+        return self._times[slot]
+
+    def set_full_at(self, slot: int, time: float) -> None:
+        """Store when the bucket of a slot is full again."""
+        self._times[slot] = time
+
 
 STATUSES = (101, 200, 202, 204, 206, 301, 302, 303, 304, 400, 401, 402, 403, 404, 405, 408, 409, 411, 413, 414, 415,
             416, 417, 429, 500, 501, 503)  # fmt: skip

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from overlay.api.counters import SharedLoad
 from overlay.api.problems import ProblemError
-from overlay.api.shared_load import SharedLoad
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import PRICE_SORTS, Hits, Query
 

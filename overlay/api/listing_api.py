@@ -1,16 +1,22 @@
-"""Routes of one listing: its item, its history, and the exact bytes of its card."""
+"""Routes of one listing: its item, its history, the exact bytes of its card, and its proof with headers."""
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from base64 import b64encode
 
 from aiohttp import web
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, not_modified, unchanged
 from overlay.api.executors import READ_EXECUTOR, RECORDS, RECORDS_SECONDS
+from overlay.api.parameters import HEADERS, PROOF, read_query_string
+from overlay.api.problems import BadRequestError, Fault, ProblemError
 from overlay.api.request_context import CONTEXT
+from overlay.api.services import AppServices
+from overlay.api.values import shown
 from overlay.duplicates.duplicate_status import listing_with_duplicates
-from overlay.listings import lookup
+from overlay.listings import lookup, proofs
+from overlay.listings.lookup import parse_id
 from overlay.listings.recent_changes import aged
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
@@ -50,3 +56,48 @@ async def card(request: web.Request) -> web.Response:
 
 def _history(store: ListingRepository, text: str) -> bytes:
     return encode(lookup.history(store, text))
+
+
+async def proof(request: web.Request) -> web.Response:
+    """What proves a listing: the transactions of its satoshi with their merkle paths, and headers from a height on
+    on request."""
+    parameters = read_query_string(request.rel_url.raw_query_string, PROOF)
+    store, id_ = request.app[SERVICES].store, request.match_info["id"]
+    await _check_owner(request.app[SERVICES], id_)
+    client = request.app[CONTEXT].clients.of(request)
+    first = parameters.get("from")
+    return conditional(request, await request.app[RECORDS].run(client, RECORDS_SECONDS, _encoded, store, id_, first))
+
+
+async def headers(request: web.Request) -> web.Response:
+    """Consecutive headers of a chain from a height on, which link blocks to each other and to a checkpoint."""
+    parameters = read_query_string(request.rel_url.raw_query_string, HEADERS)
+    services, wanted, first = request.app[SERVICES], parameters.get("chain"), parameters.get("from") or 0
+    chain = next((pair for pair in services.chains().items() if wanted in (None, *pair)), None)
+    if chain is None:
+        detail = f"chain: {shown(wanted or '')} is not indexed here; there are {', '.join(services.chains())}"
+        raise BadRequestError((Fault("unknown-chain", detail, "chain"),))
+    client = request.app[CONTEXT].clients.of(request)
+    return conditional(
+        request, await request.app[RECORDS].run(client, RECORDS_SECONDS, _headers, services.store, chain, first)
+    )
+
+
+def _headers(store: ListingRepository, chain: tuple[str, str], first: int) -> bytes:
+    raws = store.headers(chain[0], first, proofs.MAX_HEADERS)
+    return encode({"chain": chain[1], "from": first, "headers": [raw.hex() for raw in raws]})
+
+
+async def _check_owner(services: AppServices, text: str) -> None:
+    """Where transfers are found by asking the source: ask now. Raises ProblemError (503) when the satoshi was spent."""
+    if services.check_owner is None:
+        return
+    listing = await to_thread(services.store.listing, parse_id(text)[0])
+    outpoint = listing.state.outpoint if listing else None
+    if listing and outpoint and await services.check_owner(listing.chain, outpoint) is False:
+        raise ProblemError(503, f"{outpoint} has just been found spent, and what spent it is being read: ask again",
+                           headers={"Retry-After": "2"})  # fmt: skip
+
+
+def _encoded(store: ListingRepository, text: str, first: int | None) -> bytes:
+    return encode(proofs.proof(store, text, first))

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from indexer.setting_values import Quota
-from overlay.api.shared_buckets import SharedBuckets
+from overlay.api.counters import SharedBuckets
 
 _ROUNDING = 1e-6  # seconds, and tokens: more than floating-point rounding
 

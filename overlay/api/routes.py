@@ -10,16 +10,13 @@ from aiohttp import web
 
 from overlay.api import (
     changes_api,
-    delegation_api,
+    claims_api,
     evidence_api,
     listing_api,
     payment_api,
-    proof_api,
     publisher_api,
-    quote_api,
     search_api,
     status_api,
-    verify_api,
 )
 from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
 from overlay.api.parameters import STREAM as STREAM_PARAMETERS
@@ -113,11 +110,11 @@ ROUTES = (
         errors=(404,), conditional=True, action="search",
     ),
     Route(
-        path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
+        path="/v1/listings/{id}/proof", handler=listing_api.proof, tag="listings", answer="Proof",
         parameters=PROOF.parameters, errors=(404,), conditional=True, action="search",
     ),
     Route(
-        path="/v1/headers", handler=proof_api.headers, tag="listings", answer="Headers",
+        path="/v1/headers", handler=listing_api.headers, tag="listings", answer="Headers",
         parameters=HEADERS.parameters, conditional=True, action="search",
     ),
     Route(
@@ -133,7 +130,7 @@ ROUTES = (
         errors=(404,), conditional=True, action="search",
     ),
     Route(
-        path="/v1/quote", handler=quote_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
+        path="/v1/quote", handler=payment_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
         errors=(404,), action="search",
     ),
     Route(
@@ -141,15 +138,15 @@ ROUTES = (
         body="PaymentClaim", errors=(404,), limit="costly", action="search",
     ),
     Route(
-        path="/v1/verify/{kind}", method="POST", handler=verify_api.verify, tag="claims", answer="Verdict",
+        path="/v1/verify/{kind}", method="POST", handler=claims_api.verify, tag="claims", answer="Verdict",
         body="Claim", errors=(400, 404, 408, 413, 415, 503), limit="costly",
     ),
     Route(
-        path="/v1/delegations/revocations", handler=delegation_api.revocations, tag="claims", answer="Revocations",
-        parameters=delegation_api.REVOCATIONS.parameters,
+        path="/v1/delegations/revocations", handler=claims_api.revocations, tag="claims", answer="Revocations",
+        parameters=claims_api.REVOCATIONS.parameters,
     ),
     Route(
-        path="/v1/delegations/revocations", method="POST", handler=delegation_api.revoke, tag="claims",
+        path="/v1/delegations/revocations", method="POST", handler=claims_api.revoke, tag="claims",
         answer="Revoked", body="Revocation", errors=(401,), limit="ingest",
     ),
     Route(

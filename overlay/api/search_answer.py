@@ -10,13 +10,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from overlay.api import cursors, zero_results
-from overlay.api.explaining import explained, understood
 from overlay.api.problems import ProblemError
 from overlay.listings.hit_json import cheapest, scored
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
-from overlay.search.query import MARK_BYTES, PRICE_SORTS, shown_mark
+from overlay.search.planner import Alternative, QueryPlan
+from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, shown_mark
 from overlay.search.sorting import price_comparison
 from overlay.text.compact_json import decode, encode
 
@@ -26,6 +26,45 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
     from overlay.search.planner import QueryPlan
     from overlay.search.query import Cheapest, Hit, Hits, Query
+
+
+def understood(plan: QueryPlan) -> list[dict[str, Any]]:
+    """The query plan as JSON: for each word its alternative terms and their weights."""
+    return [
+        {
+            "word": group.word,
+            "alternatives": [
+                _alternative_json(alternative) | {"weight": alternative.weight} for alternative in group.alternatives
+            ],
+        }
+        for group in plan.groups
+    ]
+
+
+def explained(plan: QueryPlan, hit: Hit) -> dict[str, Any]:
+    """The factors of a hit's score as JSON. A hit beyond the re-ranked candidates has the engine's score only, scaled
+    below theirs; orders other than relevance have no score."""
+    if hit.scored is None:
+        return {"score": hit.score, "stage": "engine", "words": []}
+    factors, row = hit.scored.factors, hit.scored.row
+    words = []
+    for column, group in enumerate(plan.groups):
+        chosen = int(factors.terms[row, column])
+        members = _alternative_json(group.alternatives[chosen]) if chosen >= 0 else {"term": None, "match": None}
+        words.append({"word": group.word, "score": float(factors.words[row, column])} | members)
+    return {
+        "score": hit.score,
+        "stage": "rerank",
+        "words": words,
+        "proximity": float(factors.proximity[row]),
+        "exactName": float(factors.exact_name[row]),
+        "staticRank": float(factors.static_rank[row]),
+    }
+
+
+def _alternative_json(alternative: Alternative) -> dict[str, Any]:
+    members: dict[str, Any] = {"term": alternative.term, "match": alternative.match}
+    return members | {"edits": alternative.edits} if alternative.match == "corrected" else members
 
 
 def page(

@@ -17,6 +17,7 @@ from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices, ProcessInfo
+from overlay.app import version
 from overlay.app.background import BackgroundLoops, match_subscriptions
 from overlay.app.chain_loops import ChainLoops, Loop
 from overlay.app.diagnosis import diagnose
@@ -34,7 +35,6 @@ from overlay.app.storage import (
     open_store,
 )
 from overlay.app.store_watcher import StoreWatcher
-from overlay.app.version import version
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
 from overlay.listings.repository import ListingRepository

@@ -1,25 +1,70 @@
-"""Everything worth watching, in the words of Prometheus. Only what a scrape asks for is computed, when it asks."""
+"""Everything worth watching, in the words of Prometheus: the route of every server, and the small server of a process
+that only indexes. Only what a scrape asks for is computed, when it asks."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from indexer.model import EventKind
+from indexer.setting_values import ListenAddress
 from indexer.store import StoreUnavailableError
 from indexer.sync.progress import SyncProgress
+from overlay.api import status_api
+from overlay.api.answers import PROCESS, ROUTE_PATHS, Answer
 from overlay.api.change_broadcaster import STREAMS
 from overlay.api.counters import BUCKETS, Counters
-from overlay.api.request_context import REFUSED
+from overlay.api.middleware import handle_request
+from overlay.api.request_context import CONTEXT, REFUSED, RequestContext
+from overlay.api.routes import TEXT, Route
+from overlay.api.server import close, create_runner, listen, refuse_others
 from overlay.api.services import ProcessInfo
 from overlay.app.logs import ERRORS, WARNINGS
+from overlay.app.workers import CLEAN_SECONDS
 from overlay.engines import UnavailableError
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """Heights, lag, listings, requests and times to answer, for Prometheus."""
+    accept, paths = request.headers.get("Accept", ""), request.app[ROUTE_PATHS]
+    text, content_type = await asyncio.to_thread(exposition, request.app[PROCESS], paths, accept)
+    return Answer(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+
+
+ROUTES = (Route(path="/metrics", handler=metrics, tag="operation", answer=None, media=(TEXT,)),)
+
+_HANDLERS = {"/metrics": metrics, "/healthz": status_api.healthz, "/readyz": status_api.readyz}
+
+
+def create_metrics_app(process: ProcessInfo) -> web.Application:
+    """An application with metrics, health and readiness only."""
+    app = web.Application(middlewares=[handle_request])
+    app[PROCESS], app[ROUTE_PATHS] = process, list(_HANDLERS)
+    app[CONTEXT] = RequestContext({}, (), process.counters, log_requests=process.log_requests)
+    for number, (path, handler) in enumerate(_HANDLERS.items()):
+        for method in (hdrs.METH_GET, hdrs.METH_HEAD):
+            app[CONTEXT].add(app.router.add_route(method, path, handler), number, None, timed=True)
+    refuse_others(app)
+    return app
+
+
+async def serve_metrics(address: ListenAddress, process: ProcessInfo, on_start: Callable[[str], None]) -> None:
+    """Serve until cancelled; `on_start` gets the URL once it answers. Raises AddressError."""
+    server = create_runner(create_metrics_app(process))
+    on_start(await listen(server, *address))
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await close(server, CLEAN_SECONDS)
+
 
 log = logging.getLogger(__name__)
 

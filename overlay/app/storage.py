@@ -1,16 +1,22 @@
-"""Open the database, the search index and the duplicate index that the settings name."""
+"""Open the database, the search index and the duplicate index that the settings name. Data of another user, or on a
+read-only file system, is read without a lock and without creating files."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.masking import masked
 from indexer.settings import Settings, SettingsError
 from overlay.app.compilation import set_cache_folder
-from overlay.app.read_only import is_writable, readable_copy, warn_read_only
+from overlay.text.terminal import complain
 
 if TYPE_CHECKING:
     from indexer.store import Store
@@ -18,6 +24,44 @@ if TYPE_CHECKING:
     from overlay.api.identity_key import IdentityKey
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
+
+
+COPIED_BYTES = 1 << 20
+"""Files of an index up to this size are copied, larger ones are linked to."""
+
+
+def is_writable(path: Path) -> bool:
+    """Whether this process may write a file, or make files in a folder."""
+    return os.access(path, os.W_OK)
+
+
+@cache
+def warn_read_only(folder: Path) -> None:
+    """Say once that a folder is only read."""
+    complain(f"{folder} cannot be written by this user: it is only read, and what is being written may be missing")
+
+
+def readable_copy(index: Path) -> Path:
+    """A folder of the same files as an index, for an engine that locks and makes files where it reads: small files are
+    copied, large ones are symbolic links. It is removed when the process ends. Raises OSError."""
+    root = Path(tempfile.mkdtemp(prefix="a2b-index-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    for folder, _, files in os.walk(index):
+        copy = root / Path(folder).relative_to(index)
+        copy.mkdir(exist_ok=True)
+        for name in files:
+            _link_or_copy(Path(folder, name), copy / name)
+    return root
+
+
+def _link_or_copy(file: Path, copy: Path) -> None:
+    try:
+        if file.stat().st_size > COPIED_BYTES:
+            copy.symlink_to(file.absolute())
+        else:
+            shutil.copyfile(file, copy)
+    except FileNotFoundError:
+        return  # the process that writes the index has removed it meanwhile
 
 
 class MissingError(Exception):

@@ -37,7 +37,7 @@ def mcp(args: Namespace) -> int:
 async def _serve(url: str, chain: str | None) -> None:
     from mcp.server.stdio import stdio_server
 
-    from overlay.app.version import version
+    from overlay.app import version
     from overlay.client import AsyncOverlayClient
     from overlay.protocols.mcp.mcp_server import server
     from overlay.protocols.mcp.remote_source import RemoteSource

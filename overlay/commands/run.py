@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from indexer.masking import masked
 from indexer.settings import Settings
+from overlay.app import version
 from overlay.app.compilation import is_compiled
 from overlay.app.logs import count_warnings, set_up_logging
 from overlay.app.storage import make_data_folder
-from overlay.app.version import version
 from overlay.commands.options import UsageError, command, settings_of
 from overlay.text.terminal import is_terminal, say
 
@@ -137,7 +137,7 @@ def _work(settings: Settings, group: Workers, counters: Counters, *, follow: boo
         if group.is_shared:
             runner.add_loop(group.watch)
         if not serve and settings.metrics is not None:
-            from overlay.app.metrics_server import serve_metrics
+            from overlay.app.metrics import serve_metrics
 
             announce = partial(_announce, "metrics on {}/metrics")
             runner.add_loop(partial(serve_metrics, settings.metrics, context.process_info(), announce))

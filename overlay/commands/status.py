@@ -44,9 +44,9 @@ def status(args: Namespace) -> int:
 
 
 def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
+    from overlay.app import version
     from overlay.app.status_service import StatusService
     from overlay.app.storage import MissingError, open_index, open_store
-    from overlay.app.version import version
 
     store = open_store(settings, create=False)
     try:

@@ -1,4 +1,4 @@
-"""One listing by its id, for `/v1/listings`, the pages, the command line and `a2b verify`."""
+"""One listing and its history by its id, for `/v1/listings`, the pages, the command line and `a2b verify`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,39 @@ from urllib.parse import quote, unquote
 
 from overlay.listings import item_json
 from overlay.listings.from_pointer import why_not
-from overlay.listings.history_json import revision
+from overlay.listings.item_json import timestamp
+from overlay.listings.records import HistoryEntry
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 
 if TYPE_CHECKING:
     from overlay.listings.records import Registration
     from overlay.listings.repository import ListingRepository, Revisions
+
+
+def revision(shown: HistoryEntry) -> dict[str, Any]:
+    """One revision: outpoint, block, kind, and whether it is valid; `reason` is the first of `reasons`, the most
+    important one. Height and block are null while it is unconfirmed."""
+    event = shown.event
+    named = event.pointer.digest if event.pointer is not None else None
+    digest = event.card if event.card is not None else named
+    return {
+        "outpoint": str(event.outpoint) if event.outpoint else None,
+        "txid": event.txid[::-1].hex(),
+        "height": shown.height,
+        "txIndex": event.tx_index if shown.height is not None else None,
+        "kind": event.kind.value,
+        "cardSha256": digest.hex() if digest is not None else None,
+        "valid": event.valid,
+        "reason": event.reasons[0].sentence if event.reasons else "",
+        "reasons": [{"code": reason.code, "detail": reason.explanation} for reason in event.reasons],
+        "owner": event.owner,
+        "signer": event.signer,
+        "spent": str(event.spent) if event.spent else None,
+        "blockHash": shown.hash[::-1].hex() if shown.hash else None,
+        "timestamp": timestamp(shown.time),
+    }
+
 
 MAX_ID_LENGTH = 4_096
 """Characters of an id; a longer one names no listing."""

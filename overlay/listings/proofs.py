@@ -1,19 +1,28 @@
 """The proof of a listing for a client that trusts no server: every transaction of its satoshi from the registration to
-its current location, each with merkle path and block."""
+its current location, each with merkle path and block; and the same as JSON (CONTRACT's Proof)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from indexer.headers.networks import by_caip2, mined
 from indexer.model import RegistrationState, Status
 from indexer.resolution.pointer_service import is_outpoint, pointer_listing
 from indexer.store import Revision, Store
 from indexer.store.proofs import Proved
+from overlay.listings.item_json import timestamp
+from overlay.listings.lookup import ListingNotFoundError, parse_id, registration
 from parsers.bitcoin import beef, bump, tx
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
+
+if TYPE_CHECKING:
+    from indexer.store.proofs import Proved
+    from overlay.listings.repository import ListingRepository
+    from parsers.bitcoin.witness_commitment import CoinbaseProof
+
 
 MAX_RAW = 16 << 20
 """Bytes of transactions in a proof, at most: a card has at most 1 MiB, but its transaction may have any size."""
@@ -151,3 +160,67 @@ def _beef(raw: bytes, path: bytes, caip2: str) -> bytes:
         return beef.write([(raw, bump.read(path))])
     except ParseError as error:
         raise NoProofError(f"the stored proof is not valid: {error}") from error
+
+
+MAX_HEADERS = 20_160
+"""Headers in one answer, 3.2 MB of hex; the next request continues from the last one."""
+
+
+def proof(repository: ListingRepository, text: str, first: int | None = None) -> dict[str, Any]:
+    """The proof of a listing by its id, with headers from height `first` on. Raises ListingNotFoundError."""
+    plain, _ = parse_id(text)
+    listing = registration(repository, plain, text)
+    if listing.created_time is None:
+        raise ListingNotFoundError(f"{plain} is unconfirmed: there is a proof once it is in a block")
+    try:
+        evidence = repository.evidence(plain)
+    except NoProofError as error:
+        raise ListingNotFoundError(f"there is no proof of {plain}: {error}") from error
+    members = _members(plain, evidence)
+    if listing.owner_checked is not None:
+        members["ownerCheckedAt"] = timestamp(listing.owner_checked)
+    if first is not None:
+        headers = repository.headers(evidence.chain, first, MAX_HEADERS)
+        members |= {"from": first, "headers": [header.hex() for header in headers]}
+    return members
+
+
+def _members(id_: str, evidence: Evidence) -> dict[str, Any]:
+    members: dict[str, Any] = {"id": id_, "chain": evidence.caip2, **_located_json(evidence.winner)}
+    if evidence.current is not None:
+        members["current"] = _located_json(evidence.current)
+    if evidence.before is not None and evidence.after is not None:
+        members["before"] = [_hop(hop) for hop in evidence.before]
+        members["after"] = [_hop(hop) for hop in evidence.after]
+        members["parents"] = [raw.hex() for raw in evidence.parents]
+    return members
+
+
+def _located_json(located: Located) -> dict[str, Any]:
+    outpoint = str(located.outpoint) if located.outpoint else None
+    return {"outpoint": outpoint, **_hop(located.proved), "beef": located.beef.hex()}
+
+
+def _hop(proved: Proved) -> dict[str, Any]:
+    """A transaction, its merkle path, its block, and the proof of its witness where that is stored."""
+    members: dict[str, Any] = {
+        "txid": proved.txid[::-1].hex(),
+        "rawTx": proved.proof.raw.hex(),
+        "bump": proved.proof.bump.hex(),
+        "blockHash": proved.ref.hash[::-1].hex(),
+        "height": proved.ref.height,
+        "header": proved.ref.header.hex(),
+    }
+    if proved.coinbase is not None:
+        members["witness"] = _witness(proved.coinbase, proved.proof.witness)
+    return members
+
+
+def _witness(coinbase: CoinbaseProof, branch: bytes | None) -> dict[str, str]:
+    """The proof that a witness was mined (BIP 141); without `bump` in a block that commits to no witness."""
+    served = {
+        "coinbase": coinbase.raw.hex(),
+        "coinbaseBump": coinbase.bump.hex(),
+        "reserved": coinbase.reserved.hex(),
+    }
+    return served if branch is None else served | {"bump": branch.hex()}

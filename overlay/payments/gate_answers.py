@@ -127,3 +127,43 @@ def accepts(offers: Sequence[Offer], sources: PaymentSources, state: TaskState, 
 
 def _caip2(chain: UtxoChain | None) -> str:
     return next((network.caip2 for network in NETWORKS if (network.coin, network.kind) == chain), "")
+
+
+_FAILED_STATES = frozenset(("failed", "rejected", "canceled"))
+
+
+def is_failed(answer: GateAnswer, call: PaidCall) -> bool:
+    """Whether an answer to a call is that of failed work; of a streamed one the last part is looked at."""
+    return answer.status >= 400 or bool(call.rpc and any(map(_is_error, _messages(answer.body))))
+
+
+def _messages(body: bytes) -> Iterator[Any]:
+    """The JSON in a body, or in the events of its stream."""
+    if body.lstrip()[:1] == b"{":
+        yield from _json(body)
+        return
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = event.split(b"\n")
+        data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+        yield from _json(b"\n".join(data))
+
+
+def _json(text: bytes) -> Iterator[Any]:
+    try:
+        yield json.loads(text)
+    except (ValueError, RecursionError):
+        return
+
+
+def _is_error(message: Any) -> bool:
+    if not isinstance(message, dict):
+        return False
+    result = message.get("result")
+    if message.get("error") is not None or not isinstance(result, dict):
+        return message.get("error") is not None
+    if result.get("isError") is True:
+        return True
+    forms = (result, result.get("task"), result.get("statusUpdate"))
+    statuses = (form.get("status") for form in forms if isinstance(form, dict))
+    states = (status.get("state") for status in statuses if isinstance(status, dict))
+    return any(str(state).lower().removeprefix("task_state_") in _FAILED_STATES for state in states)

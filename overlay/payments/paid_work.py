@@ -23,11 +23,16 @@ from indexer.store.payment_records import (
 )
 from indexer.store.payments import PaymentLedger
 from overlay.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
-from overlay.payments.checking import PaymentSources, currency_of
-from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer, payment_required, too_large, unavailable
-from overlay.payments.inputs import check_inputs
+from overlay.payments.checking import PaymentSources, check_inputs, currency_of
+from overlay.payments.gate_answers import (
+    MAX_ANSWER_BYTES,
+    GateAnswer,
+    is_failed,
+    payment_required,
+    too_large,
+    unavailable,
+)
 from overlay.payments.node import Broadcaster
-from overlay.payments.outcome import is_failed
 from overlay.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
 from overlay.pricing.exchange_rates import timestamp
 from parsers.cards.offers import Offer

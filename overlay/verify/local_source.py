@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overlay.listings.lookup import card, listing
-from overlay.listings.proof_json import proof
+from overlay.listings.proofs import proof
 from overlay.listings.repository import ListingRepository
 
 

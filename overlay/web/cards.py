@@ -13,7 +13,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.web.amounts import FAMILIAR, About, about
 from overlay.web.badges import Badge, badges
 from overlay.web.highlight import Excerpt, RangesByPointer, excerpt, marked
-from overlay.web.rendering import fragment, segment
+from overlay.web.rendering import cut, fragment, segment
 
 HUES = 12
 
@@ -132,11 +132,6 @@ def _texts(item: Mapping[str, Any], ranges: RangesByPointer) -> dict[str, Any]:
         "tags": tuple((tag, marked(tag, ranges.get(f"/tags/{number}", ()))) for number, tag in tags),
         "says": excerpt(item, ranges, shown) if ranges else None,
     }
-
-
-def cut(text: str, most: int) -> str:
-    """A text of at most `most` characters, ending in an ellipsis where it was longer."""
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def render_card(shown: Result) -> Markup:

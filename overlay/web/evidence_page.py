@@ -15,8 +15,7 @@ from overlay.api.answers import SERVICES
 from overlay.api.problems import NotFoundError
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.rating.evidence_intake import EvidenceIntake
-from overlay.web.page_budget import render_within
-from overlay.web.rendering import html_answer, problem_page, render, wants_json
+from overlay.web.rendering import html_answer, problem_page, render, render_within, wants_json
 from parsers.claims.canonical_json import jcs
 
 MAX_DOCUMENTS, MAX_NODES = 25, 64

@@ -24,8 +24,7 @@ from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
 from overlay.web.badges import badges, explained
 from overlay.web.cards import mark
-from overlay.web.page_budget import LISTING_BYTES, render_within
-from overlay.web.rendering import html_answer, problem_page, render, wants_json
+from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render, render_within, wants_json
 from overlay.web.timeline import timeline
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from overlay.api.parameters import SEARCH, optional
 from overlay.api.routes import CSS, FORM, HTML, JSON, SCRIPT, SVG, WEBP, Route
 from overlay.web import (
-    api_page,
     assets,
     evidence_page,
     guide,
@@ -21,7 +20,7 @@ _FORM_FIELDS = optional(SEARCH.parameters)
 
 ROUTES = (
     Route(
-        path="/openapi.json", handler=api_page.openapi, tag="documentation", answer="OpenApi", conditional=True,
+        path="/openapi.json", handler=guide.openapi, tag="documentation", answer="OpenApi", conditional=True,
         limit=None,
     ),
     Route(
@@ -29,11 +28,11 @@ ROUTES = (
         limit=None,
     ),
     Route(
-        path="/docs/api", handler=api_page.api_page, tag="documentation", answer="OpenApi", media=(HTML, JSON),
+        path="/docs/api", handler=guide.api_page, tag="documentation", answer="OpenApi", media=(HTML, JSON),
         conditional=True, limit=None,
     ),
     Route(
-        path="/docs/api/{tag}", handler=api_page.api_group, tag="documentation", answer=None, media=(HTML,),
+        path="/docs/api/{tag}", handler=guide.api_group, tag="documentation", answer=None, media=(HTML,),
         errors=(404,), conditional=True, limit=None,
     ),
     Route(

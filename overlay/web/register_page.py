@@ -8,8 +8,9 @@ from asyncio import to_thread
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
+import segno
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, body, json_answer
@@ -21,12 +22,30 @@ from overlay.publish.coins import CoinsError, read_lines
 from overlay.publish.transactions import DEFAULT_FEE_RATE
 from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_registration
 from overlay.web.amounts import FAMILIAR, about
-from overlay.web.page_budget import PAGE_BYTES, Measure, render_within
-from overlay.web.publish_page import MAX_BYTES, read_form
-from overlay.web.qr_code import qr_code
-from overlay.web.rendering import html_answer, render, wants_json
-from overlay.web.trace_view import previews
+from overlay.web.publish_page import MAX_BYTES, previews, read_form
+from overlay.web.rendering import PAGE_BYTES, Measure, html_answer, render, render_within, wants_json
 from parsers.cards import Kind
+
+MAX_QR_BYTES = 2_000
+"""Bytes that are put into a code: as upper-case hex, they are within the 4,296 characters of the largest one."""
+
+
+class QrModules(NamedTuple):
+    """A code of `size` × `size` modules; `bits` has a 1 for each dark one, row by row, as hex padded at its end."""
+
+    size: int
+    bits: str
+
+
+def qr_code(data: bytes) -> QrModules | None:
+    """The code of some bytes as hex; None where they are too many."""
+    if len(data) > MAX_QR_BYTES:
+        return None
+    matrix = segno.make_qr(data.hex().upper(), error="l").matrix
+    dark = "".join("1" if module & 1 else "0" for row in matrix for module in row)
+    dark += "0" * (-len(dark) % 4)
+    return QrModules(len(matrix), f"{int(dark, 2):0{len(dark) // 4}x}")
+
 
 MAX_FEE_RATE = 1_000_000
 MAX_TEXT = 256

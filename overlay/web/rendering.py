@@ -1,12 +1,15 @@
-"""Templates and HTML responses: escaped, under a policy that lets a page load nothing from elsewhere."""
+"""Templates and HTML responses: escaped, under a policy that lets a page load nothing from elsewhere, and below 100 kB
+with all they load, whatever a card contains."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
@@ -188,3 +191,53 @@ def problem_page(problem: ProblemError, request_id: str = "") -> web.Response:
     )
     answer.headers.update(problem.headers)
     return answer
+
+
+PAGE_BYTES = 65_500
+"""Bytes of a page, so that style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
+
+LISTING_BYTES = 59_800
+"""The same for a listing's page, whose script verifies the proof."""
+
+WITH_LOGOS = 67_500
+"""What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts
+and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 41 kB, where 20 usual cards make one
+of 20 to 40."""
+
+_SCALES = (1.0, 0.5, 0.2, 0.06)
+
+T = TypeVar("T")
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most `most` characters, ending in an ellipsis where it was longer."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How much of texts and lists is shown: the usual amount times `scale`."""
+
+    scale: float = 1.0
+
+    def text(self, value: str, most: int) -> str:
+        """At most so many characters of a text."""
+        return cut(value, max(8, int(most * self.scale)))
+
+    def some(self, values: Sequence[T], most: int) -> Sequence[T]:
+        """At most so many entries of a list."""
+        return values[: max(2, int(most * self.scale))]
+
+    def left(self, values: Sequence[T], most: int) -> int:
+        """How many entries `some` leaves out."""
+        return len(values) - len(self.some(values, most))
+
+
+def render_within(render_page: Callable[[Measure], bytes], room: int = PAGE_BYTES) -> bytes:
+    """The page rendered at the largest scale with which it fits; usual listings are rendered once."""
+    body = b""
+    for scale in _SCALES:
+        body = render_page(Measure(scale))
+        if len(body) <= room:
+            break
+    return body

@@ -35,8 +35,7 @@ from overlay.web.cards import Result, render_card, result
 from overlay.web.facets import TITLES, FacetCache, alternative_searches, chips, cleared, groups
 from overlay.web.highlight import Finder, finder
 from overlay.web.links import Pairs, link, name_of, named
-from overlay.web.page_budget import PAGE_BYTES, WITH_LOGOS
-from overlay.web.rendering import html_answer, page_etag, render, wants_json
+from overlay.web.rendering import PAGE_BYTES, WITH_LOGOS, html_answer, page_etag, render, wants_json
 
 LONGEST = 4_096
 """Characters of a query string: the page repeats it in every link. /v1/search accepts more."""

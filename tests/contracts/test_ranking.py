@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.api.explaining import explained
+from overlay.api.search_answer import explained
 from overlay.projection.search_index import SearchIndex
 from overlay.search.diversity import MOST, PAGE, SHARE, diversified, spread
 from overlay.search.document import Document

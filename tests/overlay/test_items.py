@@ -11,8 +11,8 @@ import pytest
 
 from indexer.model import Status
 from overlay.listings import item_json
-from overlay.listings.history_json import revision
 from overlay.listings.item_json import cheapest_json, listing_json, listings_of, registration_json, timestamp
+from overlay.listings.lookup import revision
 from overlay.listings.records import PendingRevision, Registration
 from overlay.projection.documents import document
 from parsers import cards

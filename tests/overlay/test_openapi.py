@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from indexer.store import unchecked
 from indexer.store.delegations import DelegationLedger
+from overlay.api.claims_api import REVOCATIONS
 from overlay.api.delegated_access import DelegatedAccess
-from overlay.api.delegation_api import REVOCATIONS
 from overlay.api.openapi import document
 from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.schemas import SCHEMAS

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from overlay.api.payment_api import amount_due, amount_due_json
 from overlay.api.services import AppServices
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.pricing.payment_quotes import amount_due, amount_due_json
 from overlay.text.compact_json import encode
 from parsers import cards
 from parsers.cards import AgentCard, Kind

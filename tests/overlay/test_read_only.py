@@ -16,7 +16,7 @@ import pytest
 from indexer.sqlite_heights import heights
 from indexer.store import Store, StoreError
 from indexer.store.database import connect_read_only
-from overlay.app import read_only
+from overlay.app import storage
 from tests.overlay.calls import TOWER
 from tests.overlay.test_cli import alone, data
 from tests.running import LONG, environment
@@ -112,12 +112,12 @@ def test_a_database_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_readable_copy_of_an_index_copies_what_is_small_and_links_to_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_only, "COPIED_BYTES", 3)
+    monkeypatch.setattr(storage, "COPIED_BYTES", 3)
     index = tmp_path / "index"
     (index / "first").mkdir(parents=True)
     (index / "live").write_text("one")
     (index / "first" / "large").write_text("four")
-    copy = read_only.readable_copy(index)
+    copy = storage.readable_copy(index)
     assert files(copy) == {"first", "live", "first/large"}
     assert [(copy / name).is_symlink() for name in ("live", "first/large")] == [False, True]
     assert (copy / "first" / "large").read_text() == "four"

@@ -14,9 +14,8 @@ from overlay.api.routes import Route
 from overlay.protocols import Door
 from overlay.protocols.a2a import a2a_errors as errors
 from overlay.protocols.a2a.a2a_errors import RPC_ID, A2aError, error_response
-from overlay.protocols.a2a.message_parts import read_message
 from overlay.protocols.a2a.own_card import KEYS_PATH, own_card, public_jwk, signed
-from overlay.protocols.a2a.search_reply import reply
+from overlay.protocols.a2a.search_messages import read_message, reply
 from parsers.cards import strict_json
 from parsers.errors import ParseError
 

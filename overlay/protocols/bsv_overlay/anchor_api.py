@@ -17,9 +17,8 @@ from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Handler, Route
 from overlay.api.schemas import BOOL, COUNT, HEX, TEXT, TXID, array_of, maybe, record
 from overlay.listings.repository import ListingRepository
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response, read_topic, topic_header
 from overlay.protocols.bsv_overlay.service_names import CHAIN_PREFIX
-from overlay.protocols.bsv_overlay.topic_header import read_topic, topic_header
 from overlay.text.compact_json import encode
 from parsers.bitcoin import bump
 from parsers.bitcoin.basm import TopicAnchor

@@ -14,7 +14,7 @@ from overlay.api.problems import BadRequestError, Fault, ProblemError
 from overlay.api.request_bodies import ArcCallback, read
 from overlay.api.routes import Route
 from overlay.api.schemas import record
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response
 from overlay.protocols.bsv_overlay.submit_api import run
 
 MAX_BODY = 256 * 1024

@@ -8,16 +8,15 @@ from typing import Any
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.counters import SharedLoad
 from overlay.api.executors import BoundedExecutor
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.request_bodies import NodeRequest, SyncRequest, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Handler, Route
 from overlay.api.schemas import array_of, record
-from overlay.api.shared_load import SharedLoad
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response, read_topic, topic_header
 from overlay.protocols.bsv_overlay.registry_lookup import run
-from overlay.protocols.bsv_overlay.topic_header import read_topic, topic_header
 from parsers.bitcoin.tx import Outpoint, read_exactly
 
 VERSION = 1

@@ -14,7 +14,7 @@ from overlay.api.request_bodies import LookupQuestion, read
 from overlay.api.routes import BINARY, JSON, Route
 from overlay.api.schemas import array_of, record
 from overlay.api.values import shown
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response
 from overlay.protocols.bsv_overlay.host_tokens import host_outputs
 from overlay.protocols.bsv_overlay.output_list import JSON_CHARACTERS, MAX_ANSWER_BYTES, aggregated, output_list
 from overlay.protocols.bsv_overlay.registry_lookup import RegistryOutputs, find_outputs

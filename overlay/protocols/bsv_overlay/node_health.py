@@ -15,7 +15,7 @@ from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Handler, Route
 from overlay.api.schemas import array_of, record
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response
 from overlay.protocols.bsv_overlay.service_names import CHAIN_PREFIX, LOOKUPS, TOPICS
 
 _STARTED_AT = web.AppKey("overlay node start", datetime)

@@ -12,7 +12,7 @@ from overlay.api.problems import BadRequestError, Fault
 from overlay.api.routes import Handler, Route
 from overlay.api.schemas import record
 from overlay.api.values import shown
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response
 from overlay.protocols.bsv_overlay.host_tokens import unnamed_reason
 from overlay.protocols.bsv_overlay.service_names import LOOKUPS, SHIP, SLAP, TOPICS, OverlayService, by_name, names
 from overlay.text.compact_json import encode

@@ -12,15 +12,15 @@ from indexer.admission.admission import MAX_BEEF_BYTES, Admission, Admissions
 from indexer.admission.refusal import NotAdmittedError
 from indexer.store.submissions import FullError
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.counters import SharedLoad
 from overlay.api.executors import BoundedExecutor
 from overlay.api.parameters import parameter
 from overlay.api.problems import BadRequestError, Fault, ProblemError
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import BINARY, Route
 from overlay.api.schemas import array_of, record
-from overlay.api.shared_load import SharedLoad
 from overlay.api.values import shown
-from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.express_routes import error_response
 from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name
 from parsers.byte_reader import ByteReader
 from parsers.errors import ParseError

@@ -14,9 +14,9 @@ from aiohttp import web
 from overlay.api import door_requests
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.parameters import parameter
+from overlay.api.payment_api import quote_for
 from overlay.api.problems import ProblemError
 from overlay.api.publisher_api import diagnosis, look_up
-from overlay.api.quote_api import quote_for
 from overlay.api.routes import JSON, Route
 from overlay.api.services import AppServices
 from overlay.protocols import Door

@@ -13,8 +13,8 @@ from typing import Any
 from aiohttp import web
 
 from overlay.api.answers import json_answer
+from overlay.api.claims_api import store_revocation
 from overlay.api.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAccess, delegated_access
-from overlay.api.delegation_api import store_revocation
 from overlay.api.executors import SECONDS
 from overlay.api.problems import ProblemError
 from overlay.api.publisher_api import run

@@ -9,8 +9,15 @@ from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import checked
 from overlay.api.values import json_texts
 from overlay.listings.lookup import ListingNotFoundError
-from overlay.protocols.mcp.tool_arguments import DiagnoseArguments, ListingArguments, QuoteArguments
-from overlay.protocols.mcp.tools import ITEM_MEMBERS, NOTICE, PAGE_MEMBERS, SEARCH_ARGUMENTS
+from overlay.protocols.mcp.tools import (
+    ITEM_MEMBERS,
+    NOTICE,
+    PAGE_MEMBERS,
+    SEARCH_ARGUMENTS,
+    DiagnoseArguments,
+    ListingArguments,
+    QuoteArguments,
+)
 
 DEFAULT_LIMIT = "10"
 Pairs = Sequence[tuple[str, str]]

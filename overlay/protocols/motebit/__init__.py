@@ -19,7 +19,7 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.routes import Route
 from overlay.listings.motebit import CLAIMED, NONE, VERIFIED, capability_fact, id_fact
 from overlay.protocols import Door
-from overlay.protocols.motebit import agent_rows, market, relay_metadata
+from overlay.protocols.motebit import agent_rows, market
 from overlay.text.compact_json import encode
 from parsers.cards.motebit_claim import MAX_ID
 
@@ -58,7 +58,7 @@ async def discover(request: web.Request) -> web.Response:
     searches = [(VERIFIED, identified), (CLAIMED, identified)]
     if wanted.get("unverified") and motebit_id is None:
         searches.append((NONE, [(f"skill:{capability}",)] if capability is not None else []))
-    base, relay = base_url(request), relay_metadata.relay_id(request.app[SERVICES].identity)
+    base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
     rows: list[dict[str, Any]] = []
     for fact, more in searches:
         if len(rows) < limit:
@@ -96,7 +96,7 @@ async def resolve(request: web.Request) -> web.Response:
     if len(motebit_id) <= MAX_ID:
         for fact in (VERIFIED, CLAIMED):
             items += await _agents(request, 20, (fact,), (id_fact(motebit_id),), with_duplicates=True)
-    base, relay = base_url(request), relay_metadata.relay_id(request.app[SERVICES].identity)
+    base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
     return conditional(request, encode(agent_rows.resolution(base, motebit_id, items, relay)))
 
 
@@ -116,7 +116,7 @@ async def metadata(request: web.Request) -> web.Response:
     pairs = [("type", "agent"), ("status", "live"), ("limit", "1")]
     count = (await find(request, pairs, facts=((VERIFIED, CLAIMED),))).total
     settles = request.app[SERVICES].relay is not None
-    return conditional(request, encode(relay_metadata.signed(identity, base_url(request), count, settles=settles)))
+    return conditional(request, encode(agent_rows.signed(identity, base_url(request), count, settles=settles)))
 
 
 async def candidates(request: web.Request) -> web.Response:

@@ -1,4 +1,5 @@
-"""Listings as the rows and resolution results of a Motebit relay."""
+"""Listings as the rows and resolution results of a Motebit relay, and the signed metadata of this one (discovery@1.0).
+There is no federation, and where it lists agents only, no fee."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from indexer.store.relay_agents import RelayAgent
-from parsers.claims.motebit.identifiers import binding
+from overlay.api.identity_key import IdentityKey
+from parsers.claims.canonical_json import jcs
+from parsers.claims.motebit.identifiers import HEX_SUITE, binding, sovereign_id
+from parsers.claims.motebit.settlement import FEE_PERCENT
 
 SECONDS_FOUND, SECONDS_MISSING = 300, 60
 """For how long a resolution may be cached."""
@@ -89,3 +93,28 @@ def _doubt(item: dict[str, Any]) -> int:
     if identity["verified"]:
         return 0
     return 1 if binding(identity["id"], bytes.fromhex(identity["publicKey"]), {}) == "sovereign" else 2
+
+
+PROTOCOL_VERSION = "1.0"
+
+
+def relay_id(identity: IdentityKey | None) -> str:
+    """The identity that commits to this registry's key, "" without one."""
+    return sovereign_id(identity.ed25519_public) if identity else ""
+
+
+def signed(identity: IdentityKey, base: str, agent_count: int, *, settles: bool) -> dict[str, Any]:
+    """The metadata, of a relay that settles tasks or of one that only lists agents, with an Ed25519 signature over its
+    other members by RFC 8785."""
+    body = {
+        "protocol_version": PROTOCOL_VERSION,
+        "relay_id": relay_id(identity),
+        "public_key": identity.ed25519_public.hex(),
+        "endpoint_url": base,
+        "capabilities": ["discovery", *(("task_routing", "settlement") if settles else ())],
+        "fee_rate": FEE_PERCENT / 100 if settles else 0,
+        "federation_peers": [],
+        "agent_count": agent_count,
+        "suite": HEX_SUITE,
+    }
+    return body | {"signature": identity.sign_ed25519(jcs(body)).hex()}

@@ -20,7 +20,7 @@ from overlay.api.request_id import REQUEST_ID
 from overlay.api.routes import Route
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.protocols import Door
-from overlay.protocols.mrp import evidence_exchange, exchanges, provider_pages, registration, route_offers
+from overlay.protocols.mrp import exchanges, registration, route_offers
 from overlay.protocols.mrp.authentication import authenticate
 from overlay.protocols.mrp.envelopes import (
     BATCH_MEDIA_TYPE,
@@ -99,7 +99,7 @@ async def query(request: web.Request) -> web.Response:
     """Verified providers, and listings as providers, at least half of a page while there are any; of one capability,
     the most relevant listings."""
     arguments = read_query_string(request.rel_url.raw_query_string, _QUERY)
-    results, next_page = await provider_pages.page(request, arguments)
+    results, next_page = await registration.page(request, arguments)
     return conditional(request, encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
 
 
@@ -125,7 +125,7 @@ async def execute(request: web.Request) -> web.Response:
 
 async def evidence(request: web.Request) -> web.Response:
     """EVIDENCE: what an agent signed of its work, taken in as evidence of it."""
-    return await _respond(request, "EVIDENCE", evidence_exchange.evidence)
+    return await _respond(request, "EVIDENCE", exchanges.evidence)
 
 
 async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> web.Response:

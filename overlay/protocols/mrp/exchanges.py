@@ -1,24 +1,80 @@
 """What the registry answers to an envelope: HELLO to HELLO, OFFER to DISCOVER, NEGOTIATE to NEGOTIATE. It executes
-nothing, so EXECUTE is refused with the address of the agent."""
+nothing, so EXECUTE is refused with the address of the agent. EVIDENCE that an agent signed of its work is taken in; the
+signed EXECUTE that it replies to may come with it, as `provenance.request`: it makes whoever signed it the second
+party."""
 
 from __future__ import annotations
 
 from asyncio import to_thread
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find, get
+from overlay.api.payment_api import quoted
 from overlay.api.problems import ProblemError
-from overlay.api.quote_api import quoted
+from overlay.api.publisher_api import run
 from overlay.api.request_bodies import checked
+from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
-from overlay.protocols.mrp import constraints, route_offers
-from overlay.protocols.mrp.envelopes import VERSION, Discover, Envelope, Execute, Hello, MrpError, Negotiate
-from overlay.protocols.mrp.route_ids import RouteId, parse_capability, parse_route
+from overlay.protocols.mrp import route_offers
+from overlay.protocols.mrp.authentication import VERIFIED, key_of
+from overlay.protocols.mrp.envelopes import (
+    VERSION,
+    Discover,
+    Envelope,
+    EvidencePayload,
+    Execute,
+    Hello,
+    MrpError,
+    Negotiate,
+)
+from overlay.protocols.mrp.route_offers import RouteId, parse_capability, parse_route
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text
+from parsers.claims.mrp.artifact_hashes import check_outputs
+from parsers.claims.mrp.signed_envelope import AUTH
+
+_NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
+"""Requirements that no listing states, so that none is offered under them."""
+
+_APPLIED = ("max_cost", "currency", "capability")
+
+
+class RouteConstraints(NamedTuple):
+    """A highest price with its currency, a capability, and the names of members that cannot be met or were not
+    applied."""
+
+    max_cost: str | None
+    currency: str
+    capability: str | None
+    unmet: list[str]
+    unapplied: list[str]
+
+
+def read_constraints(constraints: dict[str, Any]) -> RouteConstraints:
+    """The constraints in a payload. `max_cost` is in `currency`, by default USD. Raises MrpError."""
+    max_cost, currency = constraints.get("max_cost"), constraints.get("currency", "USD")
+    if max_cost is not None and (isinstance(max_cost, bool) or not isinstance(max_cost, int | float) or max_cost < 0):
+        raise MrpError(
+            "MRP_INVALID_REQUEST", f"constraints.max_cost is {shown(str(max_cost))}: a number from 0 is needed"
+        )
+    if not isinstance(currency, str):
+        raise MrpError("MRP_INVALID_REQUEST", "constraints.currency is no text")
+    capability = constraints.get("capability")
+    if capability is not None and not isinstance(capability, str):
+        raise MrpError("MRP_INVALID_REQUEST", "constraints.capability is no text")
+    unmet = [name for name in _NEVER_STATED if constraints.get(name) not in (None, [])]
+    unapplied = [name for name in constraints if name not in (*_APPLIED, *_NEVER_STATED)]
+    return RouteConstraints(None if max_cost is None else _plain(max_cost), currency, capability, unmet, unapplied[:32])
+
+
+def _plain(number: float) -> str:
+    return format(number, "f") if isinstance(number, int) else format(number, ".12f").rstrip("0").rstrip(".")
+
 
 _OFFERS = 20
 _SERVICES = ("service:", "registry:")
@@ -41,7 +97,7 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
 async def discover(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
     """Offers for an intent, the most fitting first; none where a requirement is not known to be met."""
     wanted = checked(Discover, envelope.payload)
-    limits, intent = constraints.read(wanted.constraints), wanted.intent
+    limits, intent = read_constraints(wanted.constraints), wanted.intent
     capability, unapplied = limits.capability, limits.unapplied
     max_cost = limits.max_cost
     if (address := parse_capability(intent)) is not None:
@@ -96,7 +152,7 @@ async def with_capability(
 async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
     """Whether a route is available under constraints, and what is to be paid for it now. Nothing is reserved."""
     wanted = checked(Negotiate, envelope.payload)
-    limits = constraints.read(wanted.constraints)
+    limits = read_constraints(wanted.constraints)
     route, item = await _route(request, wanted.route_id)
     if limits.unmet:
         detail = f"the listing does not state {', '.join(limits.unmet)}"
@@ -107,7 +163,7 @@ async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict
         return "NEGOTIATE", payload
     intent = wanted.payment_intent or {}
     quote = await _quote(request, item, intent, limits)
-    for name, bound in (("payment_intent.amount", intent.get("amount")), ("constraints.max_cost", limits.max_cost)):
+    for name, bound in (("payment_intent.amount", intent.get("amount")), ("max_cost", limits.max_cost)):
         if bound is not None and _decimal(name, bound) < Decimal(quote["amount"]):
             detail = f"{name} is {bound}, below the price of {quote['amount']} {quote['currency']}"
             raise MrpError("MRP_BUDGET_EXCEEDED", detail, quote=quote)
@@ -115,7 +171,7 @@ async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict
 
 
 async def _quote(
-    request: web.Request, item: dict[str, Any], intent: dict[str, Any], limits: constraints.RouteConstraints
+    request: web.Request, item: dict[str, Any], intent: dict[str, Any], limits: RouteConstraints
 ) -> dict[str, Any]:
     """What an offer costs now, in the currency of the budget or the payment. Raises MrpError."""
     config = intent.get("configId") or item["cheapest"]["offerId"]
@@ -164,3 +220,37 @@ async def _route(request: web.Request, text: str, *, is_current: bool = True) ->
     if is_current and route != now:
         raise MrpError("MRP_INVALID_REQUEST", "the listing was updated since this offer", route_id=str(now))
     return now, item
+
+
+_CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATION", AUTH: AUTH}
+
+
+async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
+    """EVIDENCE to EVIDENCE: what was stored. Raises MrpError."""
+    intake, verified = request.app[SERVICES].evidence, request.get(VERIFIED)
+    if intake is None:
+        raise MrpError("MRP_POLICY_VIOLATION", "this server takes no evidence")
+    if verified is None:
+        raise MrpError(AUTH, "EVIDENCE is signed by the agent that worked: auth.type is signed")
+    payload = checked(EvidencePayload, envelope.payload)
+    keys, document = {verified.key_id: verified.key}, {"envelope": verified.message}
+    if isinstance(order := payload.provenance.get("request"), dict):
+        signer = await key_of(request, order)
+        if keys.setdefault(signer.key_id, signer.key) != signer.key:
+            raise MrpError("MRP_INVALID_REQUEST", "two keys have the same key_id: name them differently")
+        document["request"] = order
+    shown = [{"key_id": id_, "alg": "EdDSA", "public_key": base64url_text(key)} for id_, key in keys.items()]
+    route = parse_route(payload.route_id)
+    listing = None if route is None else route.listing
+    submit = partial(intake.submit, "mrp-evidence", document | {"keys": {"keys": shown}}, listing=listing)
+    try:
+        hashes = await run(request, check_outputs, payload.outputs)
+        accepted = await run(request, submit)
+    except ClaimRefusedError as error:
+        raise MrpError(_CODES.get(error.code, "MRP_INVALID_REQUEST"), error.detail, reason=error.code) from None
+    stored = accepted.as_json()
+    return "EVIDENCE", {
+        "route_id": payload.route_id,
+        "provenance": {"evidence": stored["document"], "new": stored["new"], "listings": stored["listings"],
+                       "hashes_checked": hashes},
+    }  # fmt: skip

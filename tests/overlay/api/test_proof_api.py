@@ -14,7 +14,7 @@ from sqlalchemy import delete
 from indexer.store import Store
 from indexer.store.schema import proofs as table
 from overlay.api.services import AppServices
-from overlay.listings import proof_json, proofs
+from overlay.listings import proofs
 from overlay.listings.proofs import NoProofError, evidence
 from overlay.listings.repository import ListingRepository
 from parsers.bitcoin import beef, bump
@@ -140,7 +140,7 @@ async def test_headers_come_from_the_height_asked_for_on(
     assert (await get(client, path + "2"))["from"] == 2
     assert (await get(client, path + "2"))["headers"] == headers[2:]
     assert (await get(client, path + "999999"))["headers"] == []
-    monkeypatch.setattr(proof_json, "MAX_HEADERS", 2)
+    monkeypatch.setattr(proofs, "MAX_HEADERS", 2)
     assert (await get(client, path + "1"))["headers"] == headers[1:3]
 
 

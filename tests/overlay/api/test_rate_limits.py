@@ -18,10 +18,9 @@ from multidict import CIMultiDict
 
 from indexer.setting_values import LIMITS, Quota
 from overlay.api.connection_limits import NOWHERE, ClientAddresses, client
-from overlay.api.counters import Counters
+from overlay.api.counters import WAYS, Counters, SharedBuckets
 from overlay.api.rate_limits import RateLimit, limits
 from overlay.api.services import AppServices
-from overlay.api.shared_buckets import WAYS, SharedBuckets
 from overlay.app.http_app import ROUTES
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
@@ -84,7 +83,7 @@ def test_waiting_as_long_as_one_is_told_helps() -> None:
 
 
 def test_clients_do_not_share_a_bucket_and_the_least_used_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overlay.api.shared_buckets.SETS", 1)
+    monkeypatch.setattr("overlay.api.counters.SETS", 1)
     limit = RateLimit("read", Quota(2, 100), SharedBuckets(), clock=lambda: 0.0)
     for each in range(WAYS):
         assert limit.take(f"client {each}").wait == 0

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from overlay.api.counters import Counters
+from overlay.api.counters import Counters, SharedLoad
 from overlay.api.executors import BoundedExecutor
 from overlay.api.problems import ProblemError
-from overlay.api.shared_load import SharedLoad
 
 
 def executor(load: SharedLoad, kind: str = "check") -> BoundedExecutor:

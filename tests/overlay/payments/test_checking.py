@@ -17,8 +17,7 @@ from indexer.settings import Settings
 from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
 from overlay.api.services import AppServices
-from overlay.payments.checking import PaymentSources, check_claim, offers_in
-from overlay.payments.inputs import check_inputs
+from overlay.payments.checking import PaymentSources, check_claim, check_inputs, offers_in
 from parsers.bitcoin.script import push
 from parsers.bitcoin.tx import TxOutput
 from parsers.cards.rate_table import RateTable

@@ -19,7 +19,7 @@ from overlay.api.services import AppServices
 from overlay.listings.logos import MOST_NOTED, LogoImages, NoLogos
 from overlay.web.assets import assets
 from overlay.web.cards import HUES, mark, render_card, result
-from overlay.web.page_budget import WITH_LOGOS
+from overlay.web.rendering import WITH_LOGOS
 from overlay.web.search_page import SIGN_BYTES
 from tests.overlay.calls import TOWER, engine_of
 from tests.overlay.conftest import Serve

@@ -26,7 +26,7 @@ from overlay.web.facets import MAX_CACHED, REST, FacetCache, chips, cleared, fil
 from overlay.web.highlight import marked
 from overlay.web.links import adding, link, setting, without
 from overlay.web.listing_page import install_config
-from overlay.web.page_budget import LISTING_BYTES, PAGE_BYTES, WITH_LOGOS, Measure, render_within
+from overlay.web.rendering import LISTING_BYTES, PAGE_BYTES, WITH_LOGOS, Measure, render_within
 from overlay.web.timeline import LONGEST_WHERE, MOST_VALUES, Difference, differences
 from parsers.cards.rate_table import RateTable
 

@@ -15,7 +15,7 @@ from aiohttp import ClientResponse, ClientSession
 from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
 from overlay.publish.wallet_file import read_draft
-from overlay.web.qr_code import MAX_BYTES, qr_code
+from overlay.web.register_page import MAX_QR_BYTES, qr_code
 from parsers.inscriptions import output_record
 from tests.chainkit import agent
 from tests.overlay.calls import problem
@@ -125,5 +125,5 @@ def test_a_qr_code_holds_the_bytes_as_upper_case_hex() -> None:
     expected = segno.make_qr(data.hex().upper(), error="l")
     assert bits == "".join(str(module) for row in expected.matrix for module in row)
     assert expected.mode == "alphanumeric"
-    assert qr_code(bytes(MAX_BYTES)) is not None
-    assert qr_code(bytes(MAX_BYTES + 1)) is None
+    assert qr_code(bytes(MAX_QR_BYTES)) is not None
+    assert qr_code(bytes(MAX_QR_BYTES + 1)) is None

@@ -18,7 +18,7 @@ from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
 from overlay.protocols.a2a import METHODS, own_card
-from overlay.protocols.a2a.message_parts import read_message
+from overlay.protocols.a2a.search_messages import read_message
 from parsers.claims.card_signature import signatures, verify
 from parsers.claims.json_web_key import key_set
 from tests.overlay.conftest import Serve

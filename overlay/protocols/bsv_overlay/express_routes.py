@@ -1,11 +1,13 @@
-"""The header X-BSV-Topic, by which other overlays name a topic."""
+"""Routes as overlay-express has them: errors of the shape `{"status": "error", "message": …}`, and the header
+X-BSV-Topic, by which other overlays name a topic."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
+from overlay.api.answers import json_answer
 from overlay.api.parameters import Parameter, parameter
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault, ProblemError
 from overlay.api.values import shown
 from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name, names
 
@@ -23,3 +25,10 @@ def read_topic(request: web.Request) -> str:
 def topic_header(*, required: bool) -> Parameter:
     """The header that names the topic of a request."""
     return parameter("X-BSV-Topic", "The topic.", required=required, enum=names(TOPICS))
+
+
+def error_response(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    """A problem as the overlay protocol has it, with the codes of its faults where there are any."""
+    members = {"status": "error", "message": problem.detail, "requestId": request_id}
+    codes = {"code": problem.faults[0].code} if problem.faults else {}
+    return json_answer(members | codes, status=problem.status)

@@ -1,7 +1,9 @@
-"""The public list of revoked blocks of capability tokens."""
+"""Routes of claims of other systems: verify receipts, delegations, tokens, identity files and cards, and the public
+list of revoked blocks of capability tokens."""
 
 from __future__ import annotations
 
+import time
 from asyncio import to_thread
 from typing import Any
 
@@ -11,9 +13,30 @@ from overlay.api import values
 from overlay.api.answers import body, json_answer
 from overlay.api.delegated_access import MAX_TOKEN, DelegatedAccess, delegated_access, denial_problem
 from overlay.api.parameters import WHOLE, parameter, read_query_string, table
-from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
+from overlay.api.publisher_api import run
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError, check_revocation
+from parsers.claims.verification import KINDS, ClaimRequestError, verify_claim
+
+MAX_CLAIM = 512 << 10
+"""Bytes of a body: a document that is too large to be verified gets a verdict, within this limit."""
+
+
+async def verify(request: web.Request) -> web.Response:
+    """Whether a claim verifies by the keys that you trust, and if not, why not: 200 also where it does not."""
+    kind = request.match_info["kind"]
+    if kind not in KINDS:
+        raise NotFoundError(f"{kind[:100]!a} is no kind of claim; there are {', '.join(KINDS)}")
+    return json_answer(await run(request, _verdict, kind, await body(request, MAX_CLAIM)))
+
+
+def _verdict(kind: str, document: bytes) -> dict[str, Any]:
+    try:
+        return verify_claim(kind, document, time.time_ns()).as_json()
+    except ClaimRequestError as error:
+        raise BadRequestError((Fault(error.code, str(error), pointer=error.member),)) from None
+
 
 MAX_BODY = MAX_TOKEN + 4_096
 MAX_PAGE = 1_000
