@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 
 from overlay.api.answers import SERVICES, conditional
 from overlay.api.change_broadcaster import BATCH, BROADCASTER, ChangeBroadcaster, as_event, feed
-from overlay.api.parameters import CHANGES, STREAM, read_query_string
+from overlay.api.parameters import CHANGES, STREAM, read_query
 from overlay.api.request_context import CONTEXT
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
@@ -38,7 +38,7 @@ _EVENT_ID = re.compile(r"([^\s-]{1,64}(?:-[^\s-]{1,64}){0,4})-([0-9]{1,18})")
 
 async def changes(request: web.Request) -> web.Response:
     """The change feed after a sequence number, in order, without gaps."""
-    parameters = read_query_string(request.rel_url.raw_query_string, CHANGES)
+    parameters = read_query(request, CHANGES)
     store, since, limit = request.app[SERVICES].store, parameters.get("since", 0), parameters.get("limit", 100)
     return conditional(request, encode(await to_thread(feed, store, since, limit, parameters.get("epoch"))))
 
@@ -55,7 +55,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
 def _start(request: web.Request) -> tuple[str | None, int]:
     """The epoch and sequence number that a reader has reached. Last-Event-ID is newer than the URL, which a browser
     repeats; a malformed one counts as that of another epoch. Raises BadRequestError."""
-    parameters = read_query_string(request.rel_url.raw_query_string, STREAM)
+    parameters = read_query(request, STREAM)
     last = request.headers.get("Last-Event-ID", "").strip()
     if not last:
         return parameters.get("epoch"), parameters.get("since", 0)

@@ -12,9 +12,9 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import body, json_answer
 from overlay.api.delegated_access import MAX_TOKEN, DelegatedAccess, delegated_access, denial_problem
-from overlay.api.parameters import WHOLE, parameter, read_query_string, table
-from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
-from overlay.api.publisher_api import run
+from overlay.api.executors import PUBLISHING, run_in
+from overlay.api.parameters import WHOLE, parameter, read_query, table
+from overlay.api.problems import NotFoundError, ProblemError, bad_request
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError, check_revocation
 from parsers.claims.verification import KINDS, ClaimRequestError, verify_claim
@@ -28,14 +28,14 @@ async def verify(request: web.Request) -> web.Response:
     kind = request.match_info["kind"]
     if kind not in KINDS:
         raise NotFoundError(f"{kind[:100]!a} is no kind of claim; there are {', '.join(KINDS)}")
-    return json_answer(await run(request, _verdict, kind, await body(request, MAX_CLAIM)))
+    return json_answer(await run_in(request, PUBLISHING, _verdict, kind, await body(request, MAX_CLAIM)))
 
 
 def _verdict(kind: str, document: bytes) -> dict[str, Any]:
     try:
         return verify_claim(kind, document, time.time_ns()).as_json()
     except ClaimRequestError as error:
-        raise BadRequestError((Fault(error.code, str(error), pointer=error.member),)) from None
+        raise bad_request(error.code, str(error), pointer=error.member) from None
 
 
 MAX_BODY = MAX_TOKEN + 4_096
@@ -51,7 +51,7 @@ REVOCATIONS = table(
 async def revocations(request: web.Request) -> web.Response:
     """The revocations that were sent here, in the order of arrival: anyone may send one, and it counts only against a
     token of which its signer signed the block, or with the scope `chain` one that it builds on."""
-    arguments = read_query_string(request.rel_url.raw_query_string, REVOCATIONS)
+    arguments = read_query(request, REVOCATIONS)
     after, limit = arguments.get("after") or 0, min(arguments.get("limit", MAX_PAGE), MAX_PAGE)
     access = _access(request)
     rows = await to_thread(lambda: access.ledger.revocations(after, limit))
@@ -63,7 +63,7 @@ async def revoke(request: web.Request) -> web.Response:
     try:
         document = read(await body(request, MAX_BODY))
     except ClaimRefusedError as error:
-        raise BadRequestError((Fault(error.code, error.detail, pointer=""),)) from None
+        raise bad_request(error.code, error.detail, pointer="") from None
     return json_answer(await to_thread(store_revocation, _access(request), document))
 
 
@@ -85,7 +85,7 @@ def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
             raise ClaimRefusedError("malformed", "the body is an object of revocation, and of dct, a text")
         check_revocation(entry)
     except ClaimRefusedError as error:
-        raise BadRequestError((Fault(error.code, error.detail, pointer="/revocation"),)) from None
+        raise bad_request(error.code, error.detail, pointer="/revocation") from None
     try:
         access.revoke(entry, token)
     except TokenDeniedError as error:

@@ -12,9 +12,8 @@ from aiohttp import web
 
 from overlay.api import search_answer
 from overlay.api.answers import SERVICES
-from overlay.api.executors import READ_EXECUTOR, RECORDS, RECORDS_SECONDS
+from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
 from overlay.api.problems import ProblemError
-from overlay.api.request_context import CONTEXT
 from overlay.api.search_api import cursor, find_hits
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.duplicates.duplicate_status import listing_with_duplicates
@@ -87,6 +86,4 @@ async def get(request: web.Request, id_: str) -> dict[str, Any]:
 
 async def history(request: web.Request, id_: str) -> dict[str, Any]:
     """CONTRACT's history of a registration. Raises ListingNotFoundError."""
-    store, client = request.app[SERVICES].store, request.app[CONTEXT].clients.of(request)
-    revisions: dict[str, Any] = await request.app[RECORDS].run(client, RECORDS_SECONDS, lookup.history, store, id_)
-    return revisions
+    return await run_in(request, RECORDS, lookup.history, request.app[SERVICES].store, id_)

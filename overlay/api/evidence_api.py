@@ -8,13 +8,10 @@ from aiohttp import web
 
 from overlay.api import request_bodies
 from overlay.api.answers import SERVICES, Answer, body, conditional, json_answer
-from overlay.api.executors import RECORDS, RECORDS_SECONDS
-from overlay.api.parameters import EVIDENCE, read_query_string
-from overlay.api.problems import BadRequestError, Fault, NotFoundError
-from overlay.api.publisher_api import run
-from overlay.api.request_context import CONTEXT
+from overlay.api.executors import PUBLISHING, RECORDS, read_json, run_in
+from overlay.api.parameters import EVIDENCE, read_query
+from overlay.api.problems import BadRequestError, NotFoundError, bad_request
 from overlay.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
-from overlay.text.compact_json import encode
 from parsers.claims.canonical_json import ClaimRefusedError, read
 
 MAX_BODY = 2 << 20
@@ -29,25 +26,21 @@ _POINTERS = {
 
 async def submit(request: web.Request) -> web.Response:
     """Hand in a signed document that is evidence of work, with the proof of its payment: verified, and stored once."""
-    return json_answer(await run(request, _submit, _intake(request), await body(request, MAX_BODY)))
+    return json_answer(await run_in(request, PUBLISHING, _submit, _intake(request), await body(request, MAX_BODY)))
 
 
 async def evidence(request: web.Request) -> web.Response:
     """What the rating of an agent rests on: its records with rung and reason, and all that rates them again."""
-    after = read_query_string(request.rel_url.raw_query_string, EVIDENCE).get("after")
-    client = request.app[CONTEXT].clients.of(request)
+    after = read_query(request, EVIDENCE).get("after")
     work = _intake(request).reader.evidence_json
-    answer = await request.app[RECORDS].run(client, RECORDS_SECONDS, work, request.match_info["id"], after)
-    return conditional(request, encode(answer))
+    return conditional(request, await read_json(request, work, request.match_info["id"], after))
 
 
 async def document(request: web.Request) -> web.Response:
     """A document that evidence names, by the SHA-256 of its bytes."""
     name = request.match_info["sha256"]
-    client = request.app[CONTEXT].clients.of(request)
     digest = bytes.fromhex(name) if len(name) == 64 and not set(name) - set("0123456789abcdef") else b""
-    work = _intake(request).reader.document
-    stored = await request.app[RECORDS].run(client, RECORDS_SECONDS, work, digest)
+    stored = await run_in(request, RECORDS, _intake(request).reader.document, digest)
     if stored is None:
         raise NotFoundError(f"no document has the SHA-256 {name[:100]!a}")
     headers = {"Content-Security-Policy": "sandbox; default-src 'none'", "Cache-Control": "public, max-age=31536000"}
@@ -93,4 +86,4 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
 
 
 def _refused(error: ClaimRefusedError, pointer: str) -> BadRequestError:
-    return BadRequestError((Fault(error.code, error.detail, pointer=pointer),))
+    return bad_request(error.code, error.detail, pointer=pointer)

@@ -20,8 +20,10 @@ from aiohttp import web
 
 from overlay.api.counters import SharedLoad
 from overlay.api.problems import ProblemError
+from overlay.api.request_context import CONTEXT
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import PRICE_SORTS, Hits, Query
+from overlay.text.compact_json import encode
 
 _T = TypeVar("_T")
 
@@ -30,13 +32,21 @@ class BoundedExecutor:
     """At most `workers` calls at a time, `waiting` calls that wait or run, and `per_client` calls of one client, in all
     processes that share `load`.
 
-    `kind` names a call in messages. Threads cannot be interrupted: an abandoned call occupies its thread until it ends.
-    Create it in an event loop.
+    `kind` names a call in messages, `seconds` is what one for a request may take (`run_in`). Threads cannot be
+    interrupted: an abandoned call occupies its thread until it ends. Create it in an event loop.
     """
 
     def __init__(
-        self, kind: str, load: SharedLoad | None = None, *, workers: int, waiting: int, per_client: int
+        self,
+        kind: str,
+        load: SharedLoad | None = None,
+        *,
+        workers: int,
+        waiting: int,
+        per_client: int,
+        seconds: float = 10.0,
     ) -> None:
+        self.seconds = seconds
         self._kind, self._waiting, self._per_client = kind, waiting, per_client
         self._load, self._under_way = load or SharedLoad(), 0
         self._running = asyncio.Semaphore(workers)
@@ -101,17 +111,27 @@ LOOKUPS = web.AppKey("LOOKUPS", BoundedExecutor)
 RECORDS = web.AppKey("RECORDS", BoundedExecutor)
 """Histories and proofs, which may be thousands of revisions."""
 
-PUBLISHING_SECONDS, RECORDS_SECONDS = 15.0, 10.0
+
+async def run_in(request: web.Request, key: web.AppKey[BoundedExecutor], work: Callable[..., _T], *args: Any) -> _T:
+    """The result of work for a request in a bounded executor of its application. Raises what `work` raises, and
+    ProblemError (429, 503)."""
+    executor = request.app[key]
+    return await executor.run(request.app[CONTEXT].clients.of(request), executor.seconds, work, *args)
+
+
+async def read_json(request: web.Request, work: Callable[..., Any], *args: Any) -> bytes:
+    """What a read of the store returns as JSON, encoded in its thread, too. Raises as `run_in`."""
+    return await run_in(request, RECORDS, lambda: encode(work(*args)))
 
 
 def publishing(load: SharedLoad) -> BoundedExecutor:
     """One call at a time: two would only compete for the interpreter lock."""
-    return BoundedExecutor("diagnosis or check", load, workers=1, waiting=16, per_client=4)
+    return BoundedExecutor("diagnosis or check", load, workers=1, waiting=16, per_client=4, seconds=15.0)
 
 
 def lookups(load: SharedLoad) -> BoundedExecutor:
     """Several calls at a time, as they mostly wait for sources."""
-    return BoundedExecutor("diagnosis", load, workers=4, waiting=32, per_client=8)
+    return BoundedExecutor("diagnosis", load, workers=4, waiting=32, per_client=8, seconds=15.0)
 
 
 def records(load: SharedLoad, *, here: bool) -> BoundedExecutor:

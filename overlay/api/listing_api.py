@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from base64 import b64encode
+from typing import Any
 
 from aiohttp import web
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, not_modified, unchanged
-from overlay.api.executors import READ_EXECUTOR, RECORDS, RECORDS_SECONDS
-from overlay.api.parameters import HEADERS, PROOF, read_query_string
-from overlay.api.problems import BadRequestError, Fault, ProblemError
-from overlay.api.request_context import CONTEXT
+from overlay.api.executors import READ_EXECUTOR, read_json
+from overlay.api.parameters import HEADERS, PROOF, read_query
+from overlay.api.problems import ProblemError, bad_request
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.duplicates.duplicate_status import listing_with_duplicates
@@ -33,9 +33,8 @@ async def listing(request: web.Request) -> web.Response:
 
 async def history(request: web.Request) -> web.Response:
     """Every revision, newest first."""
-    store, client = request.app[SERVICES].store, request.app[CONTEXT].clients.of(request)
-    run = request.app[RECORDS].run
-    return conditional(request, await run(client, RECORDS_SECONDS, _history, store, request.match_info["id"]))
+    store, id_ = request.app[SERVICES].store, request.match_info["id"]
+    return conditional(request, await read_json(request, lookup.history, store, id_))
 
 
 async def card(request: web.Request) -> web.Response:
@@ -54,38 +53,29 @@ async def card(request: web.Request) -> web.Response:
     return Answer(body=body, headers=headers)
 
 
-def _history(store: ListingRepository, text: str) -> bytes:
-    return encode(lookup.history(store, text))
-
-
 async def proof(request: web.Request) -> web.Response:
     """What proves a listing: the transactions of its satoshi with their merkle paths, and headers from a height on
     on request."""
-    parameters = read_query_string(request.rel_url.raw_query_string, PROOF)
+    parameters = read_query(request, PROOF)
     store, id_ = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], id_)
-    client = request.app[CONTEXT].clients.of(request)
-    first = parameters.get("from")
-    return conditional(request, await request.app[RECORDS].run(client, RECORDS_SECONDS, _encoded, store, id_, first))
+    return conditional(request, await read_json(request, proofs.proof, store, id_, parameters.get("from")))
 
 
 async def headers(request: web.Request) -> web.Response:
     """Consecutive headers of a chain from a height on, which link blocks to each other and to a checkpoint."""
-    parameters = read_query_string(request.rel_url.raw_query_string, HEADERS)
+    parameters = read_query(request, HEADERS)
     services, wanted, first = request.app[SERVICES], parameters.get("chain"), parameters.get("from") or 0
     chain = next((pair for pair in services.chains().items() if wanted in (None, *pair)), None)
     if chain is None:
         detail = f"chain: {shown(wanted or '')} is not indexed here; there are {', '.join(services.chains())}"
-        raise BadRequestError((Fault("unknown-chain", detail, "chain"),))
-    client = request.app[CONTEXT].clients.of(request)
-    return conditional(
-        request, await request.app[RECORDS].run(client, RECORDS_SECONDS, _headers, services.store, chain, first)
-    )
+        raise bad_request("unknown-chain", detail, "chain")
+    return conditional(request, await read_json(request, _headers, services.store, chain, first))
 
 
-def _headers(store: ListingRepository, chain: tuple[str, str], first: int) -> bytes:
+def _headers(store: ListingRepository, chain: tuple[str, str], first: int) -> dict[str, Any]:
     raws = store.headers(chain[0], first, proofs.MAX_HEADERS)
-    return encode({"chain": chain[1], "from": first, "headers": [raw.hex() for raw in raws]})
+    return {"chain": chain[1], "from": first, "headers": [raw.hex() for raw in raws]}
 
 
 async def _check_owner(services: AppServices, text: str) -> None:
@@ -97,7 +87,3 @@ async def _check_owner(services: AppServices, text: str) -> None:
     if listing and outpoint and await services.check_owner(listing.chain, outpoint) is False:
         raise ProblemError(503, f"{outpoint} has just been found spent, and what spent it is being read: ask again",
                            headers={"Retry-After": "2"})  # fmt: skip
-
-
-def _encoded(store: ListingRepository, text: str, first: int | None) -> bytes:
-    return encode(proofs.proof(store, text, first))

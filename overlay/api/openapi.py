@@ -82,7 +82,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "tags": [route.tag],
         "parameters": [
             *map(_in_path, re.findall(r"{(\w+)}", route.path)),
-            *_in_query(route.parameters),
+            *_in_query(route.parameters.parameters),
             *(_parameter(header.name, header, header.description, "header") for header in _headers(route)),
         ],
         "responses": _responses(route),

@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
+from aiohttp import web
+
 from overlay.api import values
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
 from overlay.search.query import FACETS, SORTS
 from parsers.claims.amount_due import STAGES
@@ -47,7 +49,7 @@ class Parameter:
     many: bool = False
     may_be_empty: bool = False
     required: bool = False
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
 
 
 def parameter(
@@ -55,15 +57,17 @@ def parameter(
     description: str,
     read: Callable[[str], Any] = values.text,
     *,
+    many: bool = False,
     may_be_empty: bool = False,
     required: bool = False,
+    aliases: tuple[str, ...] = (),
     **schema: Any,
 ) -> Parameter:
-    """A parameter of a foreign protocol: a string, unless `schema` says otherwise."""
-    schema = {"type": "string", **schema}
+    """A parameter: a string, unless the members of its `schema` say otherwise."""
     return Parameter(
-        name=name, description=description, schema=schema, read=read, may_be_empty=may_be_empty, required=required
-    )
+        name=name, description=description, schema={"type": "string", **schema}, read=read, many=many,
+        may_be_empty=may_be_empty, required=required, aliases=aliases,
+    )  # fmt: skip
 
 
 def _page_size(value: str) -> int:
@@ -89,42 +93,27 @@ def _facet_words(value: str) -> tuple[str, ...]:
     return tuple(values.one_of(name.strip(), FACETS) for name in value.split(",") if name.strip())
 
 
-def _sort(value: str) -> str:
-    return values.one_of(value, SORT_WORDS)
-
-
-def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool = False) -> Parameter:
-    schema = {"type": "string", "enum": list(allowed)}
-    return Parameter(
-        name=name, description=description, schema=schema, many=many, read=partial(values.one_of, allowed=allowed)
-    )
-
-
-def _text(name: str, description: str, read: Callable[[str], Any] = values.text, *, many: bool = True) -> Parameter:
-    return Parameter(name=name, description=description, schema={"type": "string"}, read=read, many=many)
+def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool = False, **schema: Any) -> Parameter:
+    read = partial(values.one_of, allowed=allowed)
+    return parameter(name, description, read, many=many, enum=list(allowed), **schema)
 
 
 def _amount(name: str, description: str) -> Parameter:
-    schema = {"type": "string", "pattern": r"^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,2})?$", "examples": ["0.05"]}
-    return Parameter(name=name, description=description, schema=schema, read=values.amount)
+    pattern = r"^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,2})?$"
+    return parameter(name, description, values.amount, pattern=pattern, examples=["0.05"])
 
 
-def _clamped(name: str, description: str, low: int, high: int, default: int | None = None) -> Parameter:
-    schema: dict[str, Any] = {"type": "number"}
-    if default is not None:
-        schema["default"] = default
+def _clamped(name: str, description: str, low: int, high: int, **schema: Any) -> Parameter:
     note = f" Numbers outside {low} to {high} are clamped, fractions cut."
-    return Parameter(
-        name=name, description=description + note, schema=schema, read=partial(values.clamped, low=low, high=high)
-    )
+    return parameter(name, description + note, partial(values.clamped, low=low, high=high), type="number", **schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """The parameters of one route; `names` maps every name and alias to its parameter."""
 
-    parameters: tuple[Parameter, ...]
-    names: Mapping[str, Parameter]
+    parameters: tuple[Parameter, ...] = ()
+    names: Mapping[str, Parameter] = field(default_factory=dict)
 
 
 def table(*parameters: Parameter) -> Table:
@@ -134,166 +123,138 @@ def table(*parameters: Parameter) -> Table:
 
 
 SEARCH = table(
-    Parameter(
-        name="q",
-        description="Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words. "
+    parameter(
+        "q",
+        "Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words. "
         '`"a phrase"` must be said word for word in one text; `-word` and `-"a phrase"` must not be said. `tag:`, '
         "`owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` (values here and "
         "there: any of them), with a `-` before them what must not be. An operator begins a word. A quotation mark "
         "without a second one, a `-` alone, `--` and a filter without a value say nothing.",
-        schema={"type": "string"},
-        read=values.words,
-        may_be_empty=True,
-        aliases=("query",),
+        values.words, may_be_empty=True, aliases=("query",),
     ),
     _words("type", "What to find.", KINDS, many=True),
-    _text("skillId", "The id of a skill, exactly as in the card."),
-    _text(
-        "acceptedCurrency", "A currency that an offer takes: its own or one of `acceptedCurrencies`.", values.currency
+    parameter("skillId", "The id of a skill, exactly as in the card.", many=True),
+    parameter(
+        "acceptedCurrency", "A currency that an offer takes: its own or one of `acceptedCurrencies`.", values.currency,
+        many=True,
     ),
-    _text("interval", "How often an offer is paid: an ISO 8601 duration or `none` (per call).", values.interval),
+    parameter(
+        "interval", "How often an offer is paid: an ISO 8601 duration or `none` (per call).", values.interval, many=True
+    ),
     _amount("maxPrice", "The most an offer may cost, in `priceCurrency`."),
     _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
-    _text(
+    parameter(
         "priceCurrency",
         "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one of `acceptedCurrency` "
         "(with several it must be given), else each offer's own. Offers in other currencies are converted by the "
         "newest exchange rates, which the answer tells in `rates`; an offer without a quote does not meet a price "
         "filter, and where nothing can be converted the answer names `priceCurrency` in `unappliedFilters`.",
         values.currency,
-        many=False,
     ),
-    _text("tag", "A tag of the listing or of one of its skills.", values.tag),
-    _text("chain", "A chain by its configured name or its CAIP-2 id."),
-    _text("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain),
-    _text("owner", "The address that holds the listing.", values.owner),
-    _text("duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches.", many=False),
-    Parameter(
-        name="verified",
-        description="`true`: only listings with a domain badge or a met hash; `false`: only those without.",
-        schema={"type": "boolean"},
-        read=values.truth,
+    parameter("tag", "A tag of the listing or of one of its skills.", values.tag, many=True),
+    parameter("chain", "A chain by its configured name or its CAIP-2 id.", many=True),
+    parameter("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain, many=True),
+    parameter("owner", "The address that holds the listing.", values.owner, many=True),
+    parameter("duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches."),
+    parameter(
+        "verified", "`true`: only listings with a domain badge or a met hash; `false`: only those without.",
+        values.truth, type="boolean",
     ),
     _words("status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True),
     _clamped("fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
     _clamped("toBlock", "The highest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
-    Parameter(
-        name="updatedSince",
-        description="Updated at or after this time: RFC 3339, or a date (UTC).",
-        schema=MOMENT,
-        read=values.moment,
-    ),
-    Parameter(
-        name="asOfHeight",
-        description="The registry as it stood after this block of `chain` (default: the first configured), at most the "
+    parameter("updatedSince", "Updated at or after this time: RFC 3339, or a date (UTC).", values.moment, **MOMENT),
+    parameter(
+        "asOfHeight",
+        "The registry as it stood after this block of `chain` (default: the first configured), at most the "
         "newest one indexed; nothing unconfirmed, and of each listing the last 256 states.",
-        schema=WHOLE,
-        read=values.whole,
+        values.whole, **WHOLE,
     ),
-    Parameter(
-        name="sort",
-        description="relevance, updated, created and rating put the best or newest first, price, price_per_day and "
+    _words(
+        "sort",
+        "relevance, updated, created and rating put the best or newest first, price, price_per_day and "
         "name the lowest; `-` reverses. price compares amounts, and with an `interval` that has a length prices per "
         "day, as price_per_day does; what has no such price, or no rating, comes last either way. The answer says "
         "in `priceComparison` which it was. Default: relevance, without words the latest.",
-        schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
-        read=_sort,
+        SORT_WORDS, default="relevance",
     ),
-    _clamped("limit", "Listings a page.", 1, MAX_LIMIT, 20),
-    Parameter(
-        name="offset",
-        description=f"Listings to skip. Out of 0 to {MAX_OFFSET} it is clamped; beyond the end there are no items.",
-        schema={"type": "number", "default": 0},
-        read=partial(values.clamped, low=0, high=MAX_OFFSET + 1),
+    _clamped("limit", "Listings a page.", 1, MAX_LIMIT, default=20),
+    parameter(
+        "offset", f"Listings to skip. Out of 0 to {MAX_OFFSET} it is clamped; beyond the end there are no items.",
+        partial(values.clamped, low=0, high=MAX_OFFSET + 1), type="number", default=0,
     ),
-    Parameter(
-        name="cursor",
-        description="The `nextCursor` of the page before, instead of `offset`; the rest stays the same. Empty: the "
-        "first page.",
-        schema={"type": "string"},
-        read=values.text,
+    parameter(
+        "cursor",
+        "The `nextCursor` of the page before, instead of `offset`; the rest stays the same. Empty: the first page.",
         may_be_empty=True,
     ),
-    Parameter(
-        name="facets",
-        description=f"What to count over all that was found: {', '.join(FACETS)}, comma-separated or repeated; "
+    parameter(
+        "facets",
+        f"What to count over all that was found: {', '.join(FACETS)}, comma-separated or repeated; "
         "or `all`. What a facet counts is not narrowed by its own filter, only by all others.",
-        schema={"type": "string"},
-        read=_facet_words,
-        many=True,
+        _facet_words, many=True,
     ),
-    Parameter(
-        name="explain",
-        description="`true`: the answer says in `explain` how the question was understood, and each item which factors "
+    parameter(
+        "explain",
+        "`true`: the answer says in `explain` how the question was understood, and each item which factors "
         "its score is made of.",
-        schema={"type": "boolean"},
-        read=values.truth,
+        values.truth, type="boolean",
     ),
-    Parameter(
-        name="highlight",
-        description="`true`: each item says in `highlights` where its texts contain what was searched for.",
-        schema={"type": "boolean"},
-        read=values.truth,
+    parameter(
+        "highlight", "`true`: each item says in `highlights` where its texts contain what was searched for.",
+        values.truth, type="boolean",
     ),
-)
+)  # fmt: skip
 
 SUGGEST = table(
-    Parameter(
-        name="q",
-        description="What has been typed so far.",
-        schema={"type": "string"},
-        read=values.words,
-        may_be_empty=True,
-    ),
-    _clamped("limit", "Completions.", 1, 20, 8),
+    parameter("q", "What has been typed so far.", values.words, may_be_empty=True),
+    _clamped("limit", "Completions.", 1, 20, default=8),
 )
 
 CHANGES = table(
-    Parameter(
-        name="since",
-        description="The last sequence number already known; default 0, the beginning.",
-        schema=WHOLE | {"default": 0},
-        read=values.whole,
+    parameter(
+        "since", "The last sequence number already known; default 0, the beginning.", values.whole, **WHOLE, default=0
     ),
-    _text("epoch", "The epoch that `since` belongs to; another one is answered with a reset.", many=False),
-    _clamped("limit", "Rows.", 1, MAX_CHANGES, 100),
+    parameter("epoch", "The epoch that `since` belongs to; another one is answered with a reset."),
+    _clamped("limit", "Rows.", 1, MAX_CHANGES, default=100),
 )
 
 STREAM = table(*CHANGES.parameters[:2])
 
 PROOF = table(
-    Parameter(
-        name="from",
-        description="Add the chain's headers from this height on, such as that of a checkpoint: at most 20,160, so "
+    parameter(
+        "from",
+        "Add the chain's headers from this height on, such as that of a checkpoint: at most 20,160, so "
         "that who needs more asks again from where they end.",
-        schema=WHOLE,
-        read=values.whole,
+        values.whole,
+        **WHOLE,
     )
 )
 
 EVIDENCE = table(
-    Parameter(
-        name="after",
-        description="The `next` of the page before.",
-        schema={"type": "string", "pattern": "^[0-9a-f]{64}-([0-9a-f]{64})?$"},
-        read=values.evidence_position,
+    parameter(
+        "after",
+        "The `next` of the page before.",
+        values.evidence_position,
+        pattern="^[0-9a-f]{64}-([0-9a-f]{64})?$",
     )
 )
 
 HEADERS = table(
-    Parameter(
-        name="from",
-        description="The height of the first header, 0 by default; at most 20,160 are returned at once.",
-        schema={"type": "integer", "minimum": 0},
-        read=values.whole,
+    parameter(
+        "from",
+        "The height of the first header, 0 by default; at most 20,160 are returned at once.",
+        values.whole,
+        type="integer",
+        minimum=0,
     ),
-    _text("chain", "The chain, by its configured name or CAIP-2 id; default: the first configured.", many=False),
+    parameter("chain", "The chain, by its configured name or CAIP-2 id; default: the first configured."),
 )
 
 QUOTE = table(
     parameter("id", "The listing's id.", required=True),
-    _text("configId", "The id of one of its offers; not needed where there is only one.", many=False),
-    _text("currency", "The currency to pay in; default: the offer's own.", values.currency, many=False),
+    parameter("configId", "The id of one of its offers; not needed where there is only one."),
+    parameter("currency", "The currency to pay in; default: the offer's own.", values.currency),
     _words("stage", "What to pay: default `deposit` where the offer asks for one, else `full`.", STAGES),
 )
 
@@ -309,10 +270,10 @@ def pairs(query_string: str) -> list[tuple[str, str]]:
         return parse_qsl(query_string, keep_blank_values=True, errors="strict", max_num_fields=MAX_PAIRS)
     except UnicodeError:
         detail = "the query string is not UTF-8 after percent-decoding"
-        raise BadRequestError((Fault("not-utf-8", detail, "query string"),)) from None
+        raise bad_request("not-utf-8", detail, "query string") from None
     except ValueError:
         detail = f"the query string has more than {MAX_PAIRS} parameters"
-        raise BadRequestError((Fault("too-many", detail, "query string"),)) from None
+        raise bad_request("too-many", detail, "query string") from None
 
 
 def read(pairs: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any], list[Fault]]:
@@ -336,9 +297,9 @@ def read(pairs: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any]
     return {name: value for name, value in values_by_name.items() if value is not None}, faults
 
 
-def read_query_string(query_string: str, table: Table) -> dict[str, Any]:
-    """The values of a raw query string by parameter name. Raises BadRequestError naming every fault."""
-    values_by_name, faults = read(pairs(query_string), table)
+def read_query(request: web.Request, table: Table) -> dict[str, Any]:
+    """The values of a request's query string by parameter name. Raises BadRequestError naming every fault."""
+    values_by_name, faults = read(pairs(request.rel_url.raw_query_string), table)
     if faults:
         raise BadRequestError(faults)
     return values_by_name

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.parameters import QUOTE, pairs, read
-from overlay.api.problems import BadRequestError, Fault, NotFoundError
-from overlay.api.publisher_api import run
+from overlay.api.problems import BadRequestError, Fault, NotFoundError, bad_request
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup
@@ -105,7 +105,7 @@ def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:
             return offer
     ids = ", ".join(shown(offer.id) for offer in offers[:16]) or "none"
     if config is None and offers:
-        raise BadRequestError((Fault("missing", f"configId is needed: {shown(id_)} names {ids}", "configId"),))
+        raise bad_request("missing", f"configId is needed: {shown(id_)} names {ids}", "configId")
     what = "there is no price" if config is None else f"no price has the id {shown(config)}"
     raise NotFoundError(f"{what}: {shown(id_)} names {ids}")
 
@@ -117,7 +117,7 @@ async def check_payment(request: web.Request) -> web.Response:
     """Whether a payment claim would be taken for a price of a listing, or for a price in `config`: 200 also where it
     would not. Nothing is reserved and nothing is sent; `unchecked` says what cannot be known here."""
     services = request.app[SERVICES]
-    wanted = await run(request, _read, await body(request, strict_json.MAX_BYTES))
+    wanted = await run_in(request, PUBLISHING, _read, await body(request, strict_json.MAX_BYTES))
     if "config" in wanted:
         offers = offers_in(wanted["config"])
     else:
@@ -127,7 +127,7 @@ async def check_payment(request: web.Request) -> web.Response:
     )
     answer = await check_claim(
         wanted["claim"], offers, sources,
-        skill=wanted.get("skillId"), state=wanted.get("state"), run=partial(run, request),
+        skill=wanted.get("skillId"), state=wanted.get("state"), run=partial(run_in, request, PUBLISHING),
     )  # fmt: skip
     return json_answer(answer)
 
@@ -137,9 +137,9 @@ def _read(document: bytes) -> dict[str, Any]:
     try:
         value, _ = strict_json.loads(document)
     except CardError as error:
-        raise _bad("not-json", f"the body: {error}", "") from None
+        raise bad_request("not-json", f"the body: {error}", pointer="") from None
     if not isinstance(value, dict):
-        raise _bad("not-an-object", f"the body is a JSON object with {', '.join(MEMBERS)}", "")
+        raise bad_request("not-an-object", f"the body is a JSON object with {', '.join(MEMBERS)}", pointer="")
     faults = [
         Fault("unknown-member", f"{shown(name)} is none of {', '.join(MEMBERS)}", pointer=f"/{name[:100]}")
         for name in value
@@ -164,7 +164,3 @@ def _read(document: bytes) -> dict[str, Any]:
     if faults:
         raise BadRequestError(faults)
     return wanted
-
-
-def _bad(code: str, detail: str, pointer: str) -> BadRequestError:
-    return BadRequestError((Fault(code, detail, pointer=pointer),))

@@ -59,6 +59,11 @@ class BadRequestError(ProblemError):
         super().__init__(400, "; ".join(named), faults)
 
 
+def bad_request(code: str, detail: str, parameter: str | None = None, *, pointer: str | None = None) -> BadRequestError:
+    """A 400 with one fault."""
+    return BadRequestError((Fault(code, detail, parameter, pointer),))
+
+
 class NotFoundError(ProblemError):
     """A 404."""
 

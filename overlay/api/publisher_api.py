@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from asyncio import to_thread
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from aiohttp import web
@@ -13,9 +12,9 @@ from aiohttp import web
 from indexer.fetcher.reasons import SENTENCES, Refusal
 from overlay.api import request_bodies
 from overlay.api.answers import SERVICES, body, json_answer, json_bytes
-from overlay.api.executors import LOOKUPS, PUBLISHING, PUBLISHING_SECONDS
-from overlay.api.parameters import CHECK, read_query_string
-from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
+from overlay.api.parameters import CHECK, read_query
+from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.services import AppServices
 from overlay.listings import card_check as checks
@@ -27,8 +26,6 @@ from parsers.errors import ParseError
 
 if TYPE_CHECKING:
     from indexer.store.requests import Recheck, TransactionRequest
-
-_T = TypeVar("_T")
 
 MAX_CHECK_BYTES = 2 << 20
 MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2 MiB of hex
@@ -44,12 +41,14 @@ async def diagnose(request: web.Request) -> web.Response:
 
 
 async def _diagnosis_by_id(request: web.Request, text: str) -> dict[str, Any]:
-    return await look_up(request, request.app[SERVICES].diagnose, _what(text))
+    return await run_in(request, LOOKUPS, request.app[SERVICES].diagnose, _what(text))
 
 
 async def diagnose_raw(request: web.Request) -> web.Response:
     """The step trace of a raw transaction."""
-    return json_answer(await run(request, _diagnosed, request.app[SERVICES], await body(request, MAX_RAW_BYTES)))
+    return json_answer(
+        await run_in(request, PUBLISHING, _diagnosed, request.app[SERVICES], await body(request, MAX_RAW_BYTES))
+    )
 
 
 async def diagnosis(request: web.Request, transaction: str) -> dict[str, Any]:
@@ -57,30 +56,19 @@ async def diagnosis(request: web.Request, transaction: str) -> dict[str, Any]:
     if len(transaction) <= 64 or "_" in transaction:
         return await _diagnosis_by_id(request, transaction)
     raw = request_bodies.checked(request_bodies.RawTransaction, {"rawTx": transaction}).rawTx
-    return await run(request, _diagnosis_of, request.app[SERVICES], raw)
+    return await run_in(request, PUBLISHING, _diagnosis_of, request.app[SERVICES], raw)
 
 
 async def check(request: web.Request) -> web.Response:
     """Errors, warnings and a preview of a card, an MCP config or a price list. The body is the file itself."""
-    parameters = read_query_string(request.rel_url.raw_query_string, CHECK)
+    parameters = read_query(request, CHECK)
     document = await body(request, MAX_CHECK_BYTES)
     if not document:
-        raise _bad("empty", "the body is empty: it is a card, an MCP config or a price list", "")
+        raise bad_request("empty", "the body is empty: it is a card, an MCP config or a price list", pointer="")
     return json_bytes(
-        await run(request, _checked, document, parameters.get("type")), headers={"Cache-Control": "no-store"}
+        await run_in(request, PUBLISHING, _checked, document, parameters.get("type")),
+        headers={"Cache-Control": "no-store"},
     )
-
-
-async def look_up(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """Run a look-up that may wait for sources, in a bounded executor. Raises ProblemError (429, 503)."""
-    client = request.app[CONTEXT].clients.of(request)
-    return await request.app[LOOKUPS].run(client, PUBLISHING_SECONDS, work, *args)
-
-
-async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """Run work on bytes that a client sent, in a bounded executor. Raises ProblemError (429, 503)."""
-    client = request.app[CONTEXT].clients.of(request)
-    return await request.app[PUBLISHING].run(client, PUBLISHING_SECONDS, work, *args)
 
 
 def _diagnosed(services: AppServices, document: bytes) -> dict[str, Any]:
@@ -91,7 +79,7 @@ def _diagnosis_of(services: AppServices, raw: str) -> dict[str, Any]:
     try:
         return services.diagnose(bytes.fromhex(raw))
     except ParseError as error:
-        raise _bad("not-a-transaction", f"rawTx is no transaction: {error}", "/rawTx") from None
+        raise bad_request("not-a-transaction", f"rawTx is no transaction: {error}", pointer="/rawTx") from None
 
 
 def _checked(document: bytes, kind: str | None) -> bytes:
@@ -104,11 +92,7 @@ def _what(text: str) -> str:
         return str(Outpoint.parse(text if len(text) != 64 else f"{text}_0"))[: None if len(text) != 64 else 64]
     except ValueError:
         detail = f"{text[:100]!a} is neither a txid (64 hex digits) nor an outpoint (<txid>_<output number>)"
-        raise BadRequestError((Fault("not-a-transaction-id", detail, "what"),)) from None
-
-
-def _bad(code: str, detail: str, pointer: str) -> BadRequestError:
-    return BadRequestError((Fault(code, detail, pointer=pointer),))
+        raise bad_request("not-a-transaction-id", detail, "what") from None
 
 
 async def ingest(request: web.Request) -> web.Response:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -18,7 +19,19 @@ from overlay.api import (
     search_api,
     status_api,
 )
-from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
+from overlay.api.parameters import (
+    CHANGES,
+    CHECK,
+    EVIDENCE,
+    HEADERS,
+    NONE,
+    PROOF,
+    QUOTE,
+    SEARCH,
+    SUGGEST,
+    Parameter,
+    Table,
+)
 from overlay.api.parameters import STREAM as STREAM_PARAMETERS
 from overlay.api.problems import ProblemError
 
@@ -34,7 +47,7 @@ SCRIPT, SVG, WEBP = "text/javascript", "image/svg+xml", "image/webp"
 _TOOLS = {"enhanced": "search", "listings": "get"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """A path and method, its handler (whose docstring is the summary) and its documentation.
 
@@ -48,16 +61,17 @@ class Route:
 
     path: str
     handler: Handler
-    tag: str
     answer: str | None
+    _: KW_ONLY
+    tag: str
     method: str = "GET"
-    parameters: tuple[Parameter, ...] = ()
+    parameters: Table = NONE
     headers: tuple[Parameter, ...] = ()
     media: tuple[str, ...] = (JSON,)
     body: str | None = None
     body_media: str = JSON
     errors: tuple[int, ...] = ()
-    conditional: bool = field(default=False)
+    conditional: bool = False
     status: int = 200
     empty: tuple[int, ...] = ()
     limit: str | None = "read"
@@ -80,7 +94,7 @@ class Route:
     @property
     def refuses_parameters(self) -> bool:
         """Whether any query parameter is an error. Not for pages, whose links get decorated, nor for health probes."""
-        return not self.parameters and self.path.startswith("/v1/")
+        return not self.parameters.parameters and self.path.startswith("/v1/")
 
     @property
     def summary(self) -> str:
@@ -88,103 +102,61 @@ class Route:
         return (self.handler.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ").strip()
 
 
+_search = partial(Route, tag="search", conditional=True, action="search")
+_listing = partial(Route, tag="listings", errors=(404,), conditional=True, action="search")
+_claims = partial(Route, tag="claims")
+_publishing = partial(Route, tag="publishers", method="POST", limit="costly")
+_operation = partial(Route, tag="operation")
+
 ROUTES = (
-    Route(
-        path="/v1/search", handler=search_api.search, tag="search", answer="Page",
-        parameters=SEARCH.parameters, conditional=True, action="search",
+    _search("/v1/search", search_api.search, "Page", parameters=SEARCH),
+    _search("/v1/search/enhanced", search_api.search, "Page", parameters=SEARCH),
+    _search("/v1/suggest", search_api.suggest, "Suggestions", parameters=SUGGEST),
+    _listing("/v1/listings/{id}/history", listing_api.history, "History"),
+    _listing("/v1/listings/{id}/card", listing_api.card, "Card"),
+    _listing("/v1/listings/{id}/proof", listing_api.proof, "Proof", parameters=PROOF),
+    _listing("/v1/headers", listing_api.headers, "Headers", parameters=HEADERS, errors=()),
+    _publishing(
+        "/v1/listings/{id}/recheck", publisher_api.recheck, "Recheck", errors=(404, 409), status=202, limit="ingest",
+        action="submit",
     ),
-    Route(
-        path="/v1/search/enhanced", handler=search_api.search, tag="search", answer="Page",
-        parameters=SEARCH.parameters, conditional=True, action="search",
+    _listing("/v1/listings/{id}/evidence", evidence_api.evidence, "Evidence", parameters=EVIDENCE),
+    _listing("/v1/listings/{id}", listing_api.listing, "Listing"),
+    _listing("/v1/quote", payment_api.quote, "Quote", parameters=QUOTE, conditional=False),
+    _listing(
+        "/v1/pay/check", payment_api.check_payment, "PaymentCheck", method="POST", body="PaymentClaim", limit="costly",
+        conditional=False,
     ),
-    Route(
-        path="/v1/suggest", handler=search_api.suggest, tag="search", answer="Suggestions",
-        parameters=SUGGEST.parameters, conditional=True, action="search",
+    _claims(
+        "/v1/verify/{kind}", claims_api.verify, "Verdict", method="POST", body="Claim", limit="costly",
+        errors=(400, 404, 408, 413, 415, 503),
     ),
-    Route(
-        path="/v1/listings/{id}/history", handler=listing_api.history, tag="listings", answer="History",
-        errors=(404,), conditional=True, action="search",
+    _claims(
+        "/v1/delegations/revocations", claims_api.revocations, "Revocations", parameters=claims_api.REVOCATIONS
     ),
-    Route(
-        path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
-        errors=(404,), conditional=True, action="search",
+    _claims(
+        "/v1/delegations/revocations", claims_api.revoke, "Revoked", method="POST", body="Revocation", errors=(401,),
+        limit="ingest",
     ),
-    Route(
-        path="/v1/listings/{id}/proof", handler=listing_api.proof, tag="listings", answer="Proof",
-        parameters=PROOF.parameters, errors=(404,), conditional=True, action="search",
+    _claims(
+        "/v1/evidence", evidence_api.submit, "AcceptedEvidence", method="POST", body="EvidenceOfWork", limit="costly",
+        errors=(400, 404, 408, 413, 415, 503), action="rate",
     ),
-    Route(
-        path="/v1/headers", handler=listing_api.headers, tag="listings", answer="Headers",
-        parameters=HEADERS.parameters, conditional=True, action="search",
+    _claims("/v1/evidence/{sha256}", evidence_api.document, "ClaimDocument", errors=(404,), action="search"),
+    _publishing("/v1/diagnose/{what}", publisher_api.diagnose, "Diagnosis", method="GET", action="search"),
+    _publishing("/v1/diagnose", publisher_api.diagnose_raw, "Diagnosis", body="RawTransaction", action="search"),
+    _publishing("/v1/check", publisher_api.check, "Check", parameters=CHECK, body="CardOrPrices"),
+    _publishing(
+        "/v1/ingest", publisher_api.ingest, "Ingest", body="WantedTransaction", status=202, limit="ingest",
+        action="submit",
     ),
-    Route(
-        path="/v1/listings/{id}/recheck", method="POST", handler=publisher_api.recheck, tag="publishers",
-        answer="Recheck", errors=(404, 409), status=202, limit="ingest", action="submit",
+    _operation("/v1/changes", changes_api.changes, "Changes", parameters=CHANGES, conditional=True, action="search"),
+    _operation(
+        "/v1/stream", changes_api.stream, None, parameters=STREAM_PARAMETERS, media=(STREAM,), limit="stream",
+        action="search",
     ),
-    Route(
-        path="/v1/listings/{id}/evidence", handler=evidence_api.evidence, tag="listings", answer="Evidence",
-        parameters=EVIDENCE.parameters, errors=(404,), conditional=True, action="search",
-    ),
-    Route(
-        path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
-        errors=(404,), conditional=True, action="search",
-    ),
-    Route(
-        path="/v1/quote", handler=payment_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
-        errors=(404,), action="search",
-    ),
-    Route(
-        path="/v1/pay/check", method="POST", handler=payment_api.check_payment, tag="listings", answer="PaymentCheck",
-        body="PaymentClaim", errors=(404,), limit="costly", action="search",
-    ),
-    Route(
-        path="/v1/verify/{kind}", method="POST", handler=claims_api.verify, tag="claims", answer="Verdict",
-        body="Claim", errors=(400, 404, 408, 413, 415, 503), limit="costly",
-    ),
-    Route(
-        path="/v1/delegations/revocations", handler=claims_api.revocations, tag="claims", answer="Revocations",
-        parameters=claims_api.REVOCATIONS.parameters,
-    ),
-    Route(
-        path="/v1/delegations/revocations", method="POST", handler=claims_api.revoke, tag="claims",
-        answer="Revoked", body="Revocation", errors=(401,), limit="ingest",
-    ),
-    Route(
-        path="/v1/evidence", method="POST", handler=evidence_api.submit, tag="claims", answer="AcceptedEvidence",
-        body="EvidenceOfWork", errors=(400, 404, 408, 413, 415, 503), limit="costly", action="rate",
-    ),
-    Route(
-        path="/v1/evidence/{sha256}", handler=evidence_api.document, tag="claims", answer="ClaimDocument",
-        errors=(404,), action="search",
-    ),
-    Route(
-        path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis",
-        limit="costly", action="search",
-    ),
-    Route(
-        path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
-        body="RawTransaction", limit="costly", action="search",
-    ),
-    Route(
-        path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
-        parameters=CHECK.parameters, body="CardOrPrices", limit="costly",
-    ),
-    Route(
-        path="/v1/ingest", method="POST", handler=publisher_api.ingest, tag="publishers", answer="Ingest",
-        body="WantedTransaction", status=202, limit="ingest", action="submit",
-    ),
-    Route(
-        path="/v1/changes", handler=changes_api.changes, tag="operation", answer="Changes",
-        parameters=CHANGES.parameters, conditional=True, action="search",
-    ),
-    Route(
-        path="/v1/stream", handler=changes_api.stream, tag="operation", answer=None,
-        parameters=STREAM_PARAMETERS.parameters, media=(STREAM,), limit="stream", action="search",
-    ),
-    Route(
-        path="/v1/status", handler=status_api.status, tag="operation", answer="Status", conditional=True,
-    ),
-    Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health", limit=None),
-    Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", limit=None),
-    Route(path="/robots.txt", handler=status_api.robots, tag="pages", answer=None, media=(TEXT,), limit=None),
+    _operation("/v1/status", status_api.status, "Status", conditional=True),
+    _operation("/healthz", status_api.healthz, "Health", limit=None),
+    _operation("/readyz", status_api.readyz, "Health", limit=None),
+    Route("/robots.txt", status_api.robots, None, tag="pages", media=(TEXT,), limit=None),
 )  # fmt: skip

@@ -12,8 +12,8 @@ from overlay.api import search_answer
 from overlay.api.answers import REVALIDATE, SERVICES, conditional, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.cursors import MOST_SHOWN
 from overlay.api.executors import SEARCH_EXECUTOR
-from overlay.api.parameters import SUGGEST, pairs, read_query_string
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.parameters import SUGGEST, pairs, read_query
+from overlay.api.problems import bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.search_answer import page
 from overlay.api.search_request import SearchRequest, from_pairs
@@ -77,7 +77,7 @@ async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits
             else await executor.wait(query, request.app[CONTEXT].clients.of(request))
         )
     except StaleCursorError:
-        raise BadRequestError((Fault("cursor-expired", _STALE, "cursor"),)) from None
+        raise bad_request("cursor-expired", _STALE, "cursor") from None
     return aged_hits(hits, services.heights(), services.change_blocks)
 
 
@@ -87,7 +87,7 @@ async def suggest(request: web.Request) -> web.Response:
     A tag with such characters is left out, as its escaped text would find nothing as a filter.
     """
     services = request.app[SERVICES]
-    parameters = read_query_string(request.rel_url.raw_query_string, SUGGEST)
+    parameters = read_query(request, SUGGEST)
     text, limit = query_syntax.read(parameters.get("q", "")).text, parameters.get("limit", 8)
     if services.engine.slow:
         completions = await to_thread(services.engine.suggest, text, limit)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from overlay.api import cursors, values
 from overlay.api.parameters import MAX_OFFSET, SEARCH, STATUSES, read
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import Cursor
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version, timestamp
@@ -125,7 +125,7 @@ def _table(exchange: ExchangeRates, price_currency: str, place: cursors.PagePosi
     table = exchange.of_version(place.rates, price_currency)
     if table is None:
         detail = "the exchange rates have changed since this order by price began: ask again without the cursor"
-        raise BadRequestError((Fault("rates-changed", detail, "cursor"),))
+        raise bad_request("rates-changed", detail, "cursor")
     return table
 
 

@@ -24,7 +24,7 @@ from overlay.api.executors import (
 )
 from overlay.api.middleware import handle_request
 from overlay.api.openapi import document
-from overlay.api.parameters import NONE, read_query_string
+from overlay.api.parameters import NONE, read_query
 from overlay.api.request_context import CONTEXT, RequestContext
 from overlay.api.routes import ROUTES as API_ROUTES
 from overlay.api.routes import STREAM, Handler
@@ -87,7 +87,7 @@ async def _close_payment_nodes(app: web.Application) -> None:
 def _without_parameters(handler: Handler) -> Handler:
     async def refuse_or_answer(request: web.Request) -> web.StreamResponse:
         if request.rel_url.raw_query_string:
-            read_query_string(request.rel_url.raw_query_string, NONE)
+            read_query(request, NONE)
         return await handler(request)
 
     return refuse_or_answer

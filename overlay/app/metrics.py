@@ -39,7 +39,7 @@ async def metrics(request: web.Request) -> web.Response:
     return Answer(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
 
-ROUTES = (Route(path="/metrics", handler=metrics, tag="operation", answer=None, media=(TEXT,)),)
+ROUTES = (Route("/metrics", metrics, None, tag="operation", media=(TEXT,)),)
 
 _HANDLERS = {"/metrics": metrics, "/healthz": status_api.healthz, "/readyz": status_api.readyz}
 

@@ -65,8 +65,7 @@ _INSTEAD = {
         read=partial(values.one_of, allowed=_STATUSES),
     ),
 }
-_PARAMETERS = optional(_INSTEAD.get(one.name, one) for one in SEARCH.parameters if one.name not in _WITHOUT)
-FEED = table(*_PARAMETERS)
+FEED = table(*optional(_INSTEAD.get(one.name, one) for one in SEARCH.parameters if one.name not in _WITHOUT))
 """The parameters of a search that make sense for a feed."""
 
 
@@ -272,15 +271,10 @@ def _json_item(entry: FeedEntry, item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_feed_route = partial(Route, tag="feeds", parameters=FEED, conditional=True)
 DOOR = Door(
     routes=(
-        Route(
-            path=ATOM_PATH, handler=atom, tag="feeds", answer=None, media=(ATOM_TYPE,), parameters=FEED.parameters,
-            conditional=True,
-        ),
-        Route(
-            path=JSON_PATH, handler=json_feed, tag="feeds", answer=None, media=(JSON_TYPE,),
-            parameters=FEED.parameters, conditional=True,
-        ),
+        _feed_route(ATOM_PATH, atom, None, media=(ATOM_TYPE,)),
+        _feed_route(JSON_PATH, json_feed, None, media=(JSON_TYPE,)),
     ),
 )  # fmt: skip

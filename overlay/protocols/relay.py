@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -248,29 +249,24 @@ _TOKEN = parameter("Authorization", "`Bearer motebit:TOKEN`, signed by the regis
 _KEY = parameter("Idempotency-Key", "A repeated request with the same key is done once.")
 
 
-def _route(method: str, path: str, handler: Any, answer: str, *errors: int, **options: Any) -> Route:
-    limit = {"limit": "ingest"} if method == "POST" else {}
-    return Route(
-        path=path, method=method, handler=handler, tag="Motebit relay", answer=answer,
-        error_response=error_response, errors=(401, 404, *errors),
-        **{"headers": (_TOKEN,)} | limit | options,
-    )  # fmt: skip
-
-
+_read = partial(Route, tag="Motebit relay", error_response=error_response, headers=(_TOKEN,), errors=(401, 403, 404))
+_write = partial(_read, method="POST", limit="ingest")
 _ACCOUNT = "/api/v1/agents/{agent}"
-_WITH_KEY = {"headers": (_TOKEN, _KEY)}
 DOOR = Door(
     routes=(
-        _route("POST", "/api/v1/agents/register", register, "RelayRegistration", 403, 409, body="RelayNewAgent"),
-        _route("POST", "/api/v1/agents/heartbeat", heartbeat, "RelayHeartbeat"),
-        _route("POST", "/agent/{agent}/task", submit, "RelayTask", 402, 403, 409, 410, body="RelayNewTask", status=201,
-               **_WITH_KEY),
-        _route("POST", "/agent/{agent}/task/{task}/result", result, "RelaySettlement", 403, 410, body="RelayReceipt"),
-        _route("GET", "/agent/{agent}/task/{task}", task, "RelayTaskStatus", 403),
-        _route("GET", f"{_ACCOUNT}/balance", balance, "RelayBalance", 403),
-        _route("POST", f"{_ACCOUNT}/deposit", deposit, "RelayDeposit", 403, 422, body="RawTransaction", status=202),
-        _route("POST", f"{_ACCOUNT}/withdraw", withdraw, "RelayWithdrawal", 402, 403, 422, body="RelayNewWithdrawal",
-               status=202, **_WITH_KEY),
+        _write("/api/v1/agents/register", register, "RelayRegistration", errors=(401, 404, 403, 409),
+               body="RelayNewAgent"),
+        _write("/api/v1/agents/heartbeat", heartbeat, "RelayHeartbeat", errors=(401, 404)),
+        _write("/agent/{agent}/task", submit, "RelayTask", errors=(401, 404, 402, 403, 409, 410), body="RelayNewTask",
+               status=201, headers=(_TOKEN, _KEY)),
+        _write("/agent/{agent}/task/{task}/result", result, "RelaySettlement", errors=(401, 404, 403, 410),
+               body="RelayReceipt"),
+        _read("/agent/{agent}/task/{task}", task, "RelayTaskStatus"),
+        _read(f"{_ACCOUNT}/balance", balance, "RelayBalance"),
+        _write(f"{_ACCOUNT}/deposit", deposit, "RelayDeposit", errors=(401, 404, 403, 422), body="RawTransaction",
+               status=202),
+        _write(f"{_ACCOUNT}/withdraw", withdraw, "RelayWithdrawal", errors=(401, 404, 402, 403, 422),
+               body="RelayNewWithdrawal", status=202, headers=(_TOKEN, _KEY)),
     ),
     schemas={
         "RelayRegistration": record({"registered": BOOL, "motebit_id": TEXT, "expires_at": COUNT}),

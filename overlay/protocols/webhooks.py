@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from asyncio import to_thread
+from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from operator import attrgetter
@@ -19,7 +20,7 @@ from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.parameters import SEARCH, Table
 from overlay.api.parameters import read as read_parameters
-from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
+from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError, bad_request
 from overlay.api.request_bodies import Body, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
@@ -122,7 +123,9 @@ def _search(members: dict[str, Any], services: AppServices) -> str:
     """A saved search as a query string. Raises BadRequestError naming every fault."""
     for name, value in members.items():
         if any(isinstance(one, dict | list) for one in (value if isinstance(value, list) else [value])):
-            raise _bad("wrong-type", f"{shown(name)} is a text, a number, or a list", f"/search/{name[:100]}")
+            raise bad_request(
+                "wrong-type", f"{shown(name)} is a text, a number, or a list", pointer=f"/search/{name[:100]}"
+            )
     pairs = [(name, text) for name, value in members.items() for text in json_texts(value) if text.strip()]
     _, faults = read_parameters(pairs, _SAVED)
     if faults:
@@ -133,12 +136,20 @@ def _search(members: dict[str, Any], services: AppServices) -> str:
         raise BadRequestError([_located(fault) for fault in error.faults]) from None
     query = request.query
     if not (words := required_terms(query.text)) and query.text.strip():
-        raise _bad("no-words", "q has no words", "/search/q")
+        raise bad_request("no-words", "q has no words", pointer="/search/q")
     if not words and not any(_narrowing(query)):
-        raise _bad("too-wide", "the search needs words, or a filter other than type: for all listings read /v1/changes")
+        raise bad_request(
+            "too-wide",
+            "the search needs words, or a filter other than type: for all listings read /v1/changes",
+            pointer="/search",
+        )
     search = urlencode(pairs)
     if len(search) > MAX_SEARCH:
-        raise _bad("too-long", f"as a query string the search has {len(search):,} characters; at most {MAX_SEARCH:,}")
+        raise bad_request(
+            "too-long",
+            f"as a query string the search has {len(search):,} characters; at most {MAX_SEARCH:,}",
+            pointer="/search",
+        )
     return search
 
 
@@ -146,24 +157,20 @@ def _located(fault: Fault) -> Fault:
     return fault._replace(parameter=None, pointer=f"/search/{fault.parameter}" if fault.parameter else "/search")
 
 
-def _bad(code: str, detail: str, pointer: str = "/search") -> BadRequestError:
-    return BadRequestError((Fault(code, detail, pointer=pointer),))
-
-
 async def _challenged(webhooks: Webhooks, url: str) -> str:
     """The URL in canonical form, after its host has returned a challenge. Raises ProblemError."""
     if len(url) > MAX_URL:
-        raise _bad("too-long", f"the URL has {len(url):,} characters; at most {MAX_URL:,}", "/url")
+        raise bad_request("too-long", f"the URL has {len(url):,} characters; at most {MAX_URL:,}", pointer="/url")
     try:
         checked = await webhooks.targets.check(url)
         await webhooks.targets.challenge(checked)
     except ChallengeError as error:
-        raise _bad("challenge-failed", str(error), "/url") from None
+        raise bad_request("challenge-failed", str(error), pointer="/url") from None
     except FetchError as error:
         if error.refusal.code == "fetch-budget":
             wait = {"Retry-After": str(int(error.retry_after or 0) + 1)}
             raise ProblemError(429, str(error), headers=wait) from None
-        raise _bad(error.refusal.code, f"the target cannot be reached: {error}", "/url") from None
+        raise bad_request(error.refusal.code, f"the target cannot be reached: {error}", pointer="/url") from None
     return checked
 
 
@@ -205,23 +212,16 @@ _DELIVERY = record(
         "outcome": TEXT, "createdAt": TIME, "triedAt": maybe(TIME),
     }
 )  # fmt: skip
+_route = partial(Route, tag="feeds", errors=(404,))
 _ONE = "/v1/subscriptions/{subscription}"
 DOOR = Door(
     signs=True,
     routes=(
-        Route(
-            path="/v1/subscriptions", method="POST", handler=subscribe, tag="feeds", answer="CreatedSubscription",
-            body="NewSubscription", errors=(404,), status=201, limit="ingest",
-        ),
-        Route(
-            path="/v1/subscriptions", handler=signing_key, tag="feeds", answer="SigningKey", errors=(404,),
-            conditional=True,
-        ),
-        Route(path=_ONE, handler=subscription_log, tag="feeds", answer="Subscription", errors=(403, 404)),
-        Route(
-            path=_ONE, method="DELETE", handler=unsubscribe, tag="feeds", answer=None, media=(), status=204,
-            errors=(403, 404), limit="ingest",
-        ),
+        _route("/v1/subscriptions", subscribe, "CreatedSubscription", method="POST", body="NewSubscription",
+               status=201, limit="ingest"),
+        _route("/v1/subscriptions", signing_key, "SigningKey", conditional=True),
+        _route(_ONE, subscription_log, "Subscription", errors=(403, 404)),
+        _route(_ONE, unsubscribe, None, method="DELETE", media=(), status=204, errors=(403, 404), limit="ingest"),
     ),
     schemas={
         "NewSubscription": record({"url": TEXT, "search": {"type": "object"}}, additionalProperties=False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_CEILING, Context, Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -18,7 +19,7 @@ from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import FoundPage, find
-from overlay.api.parameters import WHOLE, page_size, parameter, read_query_string, table
+from overlay.api.parameters import WHOLE, page_size, parameter, read_query, table
 from overlay.api.problems import ProblemError
 from overlay.api.routes import Route
 from overlay.protocols import Door
@@ -52,19 +53,17 @@ _FILTERS = (
     parameter("extensions", "No resource has any."),
     page_size("limit", "Resources a page: 20, at most 100."),
 )
-_LIST_PARAMETERS = (*_FILTERS, parameter("offset", "Resources to skip.", values.whole, **WHOLE))
-_SEARCH_PARAMETERS = (
+_LIST = table(*_FILTERS, parameter("offset", "Resources to skip.", values.whole, **WHOLE))
+_SEARCH = table(
     parameter("query", "Words to find.", values.words, required=True),
     *_FILTERS,
     parameter("cursor", "The cursor of the page before."),
 )
-_LIST = table(*_LIST_PARAMETERS)
-_SEARCH = table(*_SEARCH_PARAMETERS)
 
 
 async def resources(request: web.Request) -> web.Response:
     """Resources that can be paid for, the oldest first."""
-    arguments = read_query_string(request.rel_url.raw_query_string, _LIST)
+    arguments = read_query(request, _LIST)
     offset = arguments.get("offset", 0)
     page = await _find(request, arguments, [("sort", "-created"), ("offset", str(offset))])
     paging = {"limit": arguments.get("limit", 20), "offset": offset, "total": page.total if page else 0}
@@ -73,7 +72,7 @@ async def resources(request: web.Request) -> web.Response:
 
 async def search(request: web.Request) -> web.Response:
     """Resources that can be paid for and match words, the most relevant first."""
-    arguments = read_query_string(request.rel_url.raw_query_string, _SEARCH)
+    arguments = read_query(request, _SEARCH)
     cursor = [("cursor", arguments["cursor"])] if "cursor" in arguments else []
     page = await _find(request, arguments, [("q", arguments["query"]), *cursor])
     paging = {"limit": arguments.get("limit", 20), "cursor": page.next_cursor if page else None}
@@ -185,21 +184,11 @@ def error_response(_request: web.Request, problem: ProblemError, _request_id: st
 _OBJECT = {"type": "object"}
 _LISTED = {"type": "array", "items": {**_OBJECT, "required": ["resource", "type", "accepts", "metadata"]}}
 _ITEMS, _RESOURCES = {"items": _LISTED}, {"resources": _LISTED}
+_route = partial(Route, tag="x402 Bazaar", conditional=True, error_response=error_response)
 DOOR = Door(
-    routes=tuple(
-        Route(
-            path=f"/discovery/{name}",
-            handler=handler,
-            tag="x402 Bazaar",
-            answer=answer,
-            parameters=parameters,
-            conditional=True,
-            error_response=error_response,
-        )
-        for name, handler, answer, parameters in (
-            ("resources", resources, "BazaarResources", _LIST_PARAMETERS),
-            ("search", search, "BazaarHits", _SEARCH_PARAMETERS),
-        )
+    routes=(
+        _route("/discovery/resources", resources, "BazaarResources", parameters=_LIST),
+        _route("/discovery/search", search, "BazaarHits", parameters=_SEARCH),
     ),
     schemas={
         "BazaarResources": {**_OBJECT, "required": ["x402Version", "items", "pagination"], "properties": _ITEMS},

@@ -18,8 +18,8 @@ from indexer.diagnosis.diagnoser import MOST_PARTS
 from indexer.model import LOGO_BYTES
 from overlay.api import publisher_api
 from overlay.api.answers import SERVICES, body, json_answer
-from overlay.api.problems import BadRequestError, Fault
-from overlay.api.publisher_api import look_up, run
+from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
+from overlay.api.problems import bad_request
 from overlay.api.request_bodies import WantedTransaction
 from overlay.api.services import AppServices
 from overlay.duplicates.duplicate_status import listing_with_duplicates
@@ -134,12 +134,12 @@ async def publish(request: web.Request) -> web.Response:
     """The page Check & track, with the step trace of the transaction `tx`; the trace as JSON when Accept prefers
     that."""
     text = request.query.get("tx", "").strip()
-    outcome = await look_up(request, _traced, request.app[SERVICES], text) if text else TraceOutcome()
+    outcome = await run_in(request, LOOKUPS, _traced, request.app[SERVICES], text) if text else TraceOutcome()
     if not wants_json(request):
         return await _answer(request, outcome)
     if outcome.trace is None:
         detail = outcome.fault or "tx is needed: a txid or an outpoint"
-        raise BadRequestError((Fault("not-a-transaction-id", detail, "tx"),))
+        raise bad_request("not-a-transaction-id", detail, "tx")
     return json_answer(outcome.trace)
 
 
@@ -148,7 +148,7 @@ async def publish_pasted(request: web.Request) -> web.Response:
     /v1/ingest."""
     form = read_form(await body(request, MAX_BYTES))
     if "what" not in form:
-        raise BadRequestError((Fault("missing", "the form has no field what: a transaction or a card", "what"),))
+        raise bad_request("missing", "the form has no field what: a transaction or a card", "what")
     text = form["what"].strip()
     txid = _TXID.fullmatch(text)
     if txid and form.get("fetch"):
@@ -156,7 +156,7 @@ async def publish_pasted(request: web.Request) -> web.Response:
     if txid and not wants_json(request):
         # so that the URL is the state of the page
         return web.Response(status=303, headers={"Location": f"/publish?tx={text}", "Cache-Control": "no-store"})
-    outcome = await run(request, _of, request.app[SERVICES], text)
+    outcome = await run_in(request, PUBLISHING, _of, request.app[SERVICES], text)
     if wants_json(request):
         return json_answer(outcome.trace or outcome.checked or {"ok": False, "detail": outcome.fault})
     return await _answer(request, outcome)
@@ -167,7 +167,7 @@ def read_form(document: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(document.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
     except (UnicodeError, ValueError):
-        raise BadRequestError((Fault("not-a-form", "the body is no form in UTF-8 of a few fields"),)) from None
+        raise bad_request("not-a-form", "the body is no form in UTF-8 of a few fields") from None
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
@@ -206,7 +206,9 @@ def _name(text: str) -> str:
 async def _answer(request: web.Request, outcome: TraceOutcome) -> web.Response:
     services = request.app[SERVICES]
     is_blank = outcome.trace is None and outcome.checked is None
-    page = await (to_thread(_page, services, outcome) if is_blank else run(request, _page, services, outcome))
+    page = await (
+        to_thread(_page, services, outcome) if is_blank else run_in(request, PUBLISHING, _page, services, outcome)
+    )
     return html_answer(page, status=400 if outcome.fault else 200)
 
 

@@ -14,8 +14,8 @@ import segno
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import BadRequestError, Fault
-from overlay.api.publisher_api import run
 from overlay.api.services import AppServices
 from overlay.listings.card_check import check
 from overlay.publish.coins import CoinsError, read_lines
@@ -90,14 +90,14 @@ async def prepare(request: web.Request) -> web.Response:
     as JSON with `as=file` or where Accept prefers that. `coins` are lines of `<txid>_<output> <satoshis>`."""
     fields = read_form(await body(request, MAX_BYTES))
     form = RegistrationForm(**{name: fields[name].strip() for name in RegistrationForm.__slots__ if name in fields})
-    outcome = await run(request, _prepared, form)
+    outcome = await run_in(request, PUBLISHING, _prepared, form)
     if wants_json(request) and outcome.built is None:
         raise BadRequestError(tuple(_faults(outcome)))
     if outcome.built is not None and (wants_json(request) or fields.get("as") == "file"):
         response = json_answer(outcome.built.as_json())
         response.headers["Content-Disposition"] = _FILE
         return response
-    page = await run(request, _page, request.app[SERVICES], outcome)
+    page = await run_in(request, PUBLISHING, _page, request.app[SERVICES], outcome)
     return html_answer(page, status=400 if outcome.fault else 200)
 
 

@@ -19,7 +19,7 @@ from indexer.model import LOGO_BYTES
 from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.parameters import MAX_LIMIT, MAX_OFFSET, pairs
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.search_answer import AGAIN, UNMADE, next_cursor
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.api.services import AppServices
@@ -135,7 +135,7 @@ async def _outcome(request: web.Request, query_string: str, heights: Mapping[str
     parameters: Pairs = ()
     try:
         if len(query_string) > LONGEST:
-            raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
+            raise bad_request("too-long", f"the page reads searches of up to {LONGEST:,} characters")
         parameters = pairs(query_string)
         search_request = from_pairs(parameters, services.chains(), services.exchange, heights)
         hits = await _find_with_facets(request, search_request)

@@ -142,12 +142,12 @@ DOOR = Door(
     signs=True,
     routes=(
         *(
-            Route(path=path, handler=agent_card, tag="a2a", answer="A2aAgentCard", conditional=True)
+            Route(path, agent_card, "A2aAgentCard", tag="a2a", conditional=True)
             for path in ("/.well-known/agent-card.json", "/.well-known/agent.json")
         ),
-        Route(path=KEYS_PATH, handler=own_keys, tag="a2a", answer="JwkSet", conditional=True),
+        Route(KEYS_PATH, own_keys, "JwkSet", tag="a2a", conditional=True),
         Route(
-            path="/a2a", method="POST", handler=json_rpc, tag="a2a", answer="A2aResponse", body="A2aRequest",
+            "/a2a", json_rpc, "A2aResponse", tag="a2a", method="POST", body="A2aRequest",
             headers=(parameter("A2A-Version", "The client's version, 1.0 or 0.3."),),
             error_response=error_response,
         ),

@@ -3,6 +3,7 @@ host. Every listing is a catalog entry; there are no other registries to refer t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -11,7 +12,7 @@ from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url, url_note
 from overlay.api.door_requests import FoundPage, find, get
-from overlay.api.parameters import parameter, read_query_string, table
+from overlay.api.parameters import parameter, read_query, table
 from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
 from overlay.api.request_bodies import read
 from overlay.api.routes import Route
@@ -40,7 +41,7 @@ _HALF_SCORE = 2.0
 _CODES = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RATE_LIMIT_EXCEEDED"}
 
 
-_LIST_PARAMETERS = (
+_LIST = table(
     parameter(
         "filter", "Clauses such as `type = 'application/mcp-server-card+json'`, joined by AND.", may_be_empty=True
     ),
@@ -52,7 +53,6 @@ _LIST_PARAMETERS = (
     ),
     parameter("pageToken", "The `pageToken` of the page before.", may_be_empty=True),
 )
-_LIST = table(*_LIST_PARAMETERS)
 
 
 async def search(request: web.Request) -> web.Response:
@@ -87,7 +87,7 @@ async def explore(request: web.Request) -> web.Response:
 
 async def agents(request: web.Request) -> web.Response:
     """All entries that a filter expression selects, in a fixed order."""
-    arguments = read_query_string(request.rel_url.raw_query_string, _LIST)
+    arguments = read_query(request, _LIST)
     chains = request.app[SERVICES].chains()
     narrowed = expression(arguments.get("filter", ""), publisher(base_url(request)), chains)
     paging = page(arguments.get("pageSize", 20), arguments.get("pageToken"))
@@ -203,15 +203,12 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
-    return Route(path=path, handler=handler, tag="ARD", answer=answer, error_response=error_response, **options)
-
-
+_route = partial(Route, tag="ARD", error_response=error_response)
 DOOR = Door(
     routes=(
         _route("/search", search, "ArdResults", method="POST", body="ArdSearch"),
         _route("/explore", explore, "ArdFacets", method="POST", body="ArdExplore"),
-        _route("/agents", agents, "ArdEntries", parameters=_LIST_PARAMETERS, conditional=True),
+        _route("/agents", agents, "ArdEntries", parameters=_LIST, conditional=True),
         _route("/agents/{id}", agent, "CatalogEntry", errors=(404,), conditional=True),
         _route("/.well-known/ai-catalog.json", catalog, "AiCatalog", conditional=True),
     ),

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from overlay.api import values
 from overlay.api.parameters import MAX_LIMIT
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.request_bodies import Body
 from overlay.listings.item_json import timestamp
 from overlay.protocols.ard.catalog_entries import MEDIA_TYPES
@@ -140,12 +140,12 @@ def expression(text: str, own: str, chains: Mapping[str, str]) -> Constraints:
         parsed = _CLAUSE.fullmatch(clause)
         if parsed is None:
             detail = f"filter: {values.shown(clause)} is not a clause such as type = 'application/mcp-server-card+json'"
-            raise BadRequestError((Fault("bad-filter", detail, "filter"),))
+            raise bad_request("bad-filter", detail, "filter")
         path, operator, value = parsed[1], parsed[2], parsed[3] if parsed[3] is not None else parsed[4]
         if path == "updatedAfter" or (path == "updatedAt" and operator != "="):
             since.append(("updatedSince", _moment(value, later=operator != ">=")))
         elif operator != "=":
-            raise BadRequestError((Fault("bad-filter", f"filter: {path} can only be compared by =", "filter"),))
+            raise bad_request("bad-filter", f"filter: {path} can only be compared by =", "filter")
         else:
             filters.setdefault("publisher" if path == "publisherId" else path, []).extend(value.split(","))
     narrowed = constraints(filters, own, chains, "filter")
@@ -157,7 +157,7 @@ def _moment(value: str, *, later: bool) -> str:
     try:
         return timestamp(values.moment(value) + later) or ""
     except values.ValueRefusedError as error:
-        raise BadRequestError((Fault(error.code, f"filter: {error}", "filter"),)) from None
+        raise bad_request(error.code, f"filter: {error}", "filter") from None
 
 
 def order(text: str) -> str:
@@ -169,7 +169,7 @@ def order(text: str) -> str:
         return "-created"
     if field not in _ORDERS or direction not in ("", "ASC", "DESC"):
         detail = f"orderBy: {values.shown(text)} is not one of {', '.join(_ORDERS)}, with ASC or DESC after it"
-        raise BadRequestError((Fault("bad-order", detail, "orderBy"),))
+        raise bad_request("bad-order", detail, "orderBy")
     return _ORDERS[field][direction == "DESC"]
 
 
@@ -177,7 +177,7 @@ def page(size: int, token: str | None) -> Pairs:
     """The parameters for a page: sizes above 100 are cut. A token is a cursor of the house, or the base64 of an
     offset. Raises BadRequestError for a size below 1."""
     if size < 1:
-        raise BadRequestError((Fault("too-small", f"pageSize: {size} is below 1", "pageSize"),))
+        raise bad_request("too-small", f"pageSize: {size} is below 1", "pageSize")
     pairs = [("limit", str(min(size, MAX_LIMIT)))]
     if not token:
         return pairs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from aiohttp import web
@@ -10,16 +11,13 @@ from pydantic import Field
 
 from indexer.model import UNCONFIRMED
 from overlay.api.answers import SERVICES, body, json_bytes
-from overlay.api.executors import RECORDS, RECORDS_SECONDS
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.executors import read_json
+from overlay.api.problems import bad_request
 from overlay.api.request_bodies import Body, read
-from overlay.api.request_context import CONTEXT
-from overlay.api.routes import Handler, Route
 from overlay.api.schemas import BOOL, COUNT, HEX, TEXT, TXID, array_of, maybe, record
 from overlay.listings.repository import ListingRepository
-from overlay.protocols.bsv_overlay.express_routes import error_response, read_topic, topic_header
+from overlay.protocols.bsv_overlay.express_routes import express_route, read_topic, topic_header
 from overlay.protocols.bsv_overlay.service_names import CHAIN_PREFIX
-from overlay.text.compact_json import encode
 from parsers.bitcoin import bump
 from parsers.bitcoin.basm import TopicAnchor
 from parsers.errors import ParseError
@@ -84,7 +82,7 @@ async def anchor_range(request: web.Request) -> web.Response:
     heights = read(AnchorRange, await body(request, MAX_BODY))
     if not 0 <= heights.toHeight - heights.fromHeight < MAX_RANGE:
         detail = f"toHeight is {heights.toHeight}: from fromHeight on, and for at most {MAX_RANGE} heights at once"
-        raise _refused("out-of-range", detail, "/toHeight")
+        raise bad_request("out-of-range", detail, pointer="/toHeight")
     return await _answer(request, _range, topic, chain, heights)
 
 
@@ -106,13 +104,8 @@ async def raw_transactions(request: web.Request) -> web.Response:
 
 
 async def _answer(request: web.Request, work: Callable[..., dict[str, Any]], *args: Any) -> web.Response:
-    client, store = request.app[CONTEXT].clients.of(request), request.app[SERVICES].store
-    encoded = await request.app[RECORDS].run(client, RECORDS_SECONDS, _encoded, work, store, *args)
+    encoded = await read_json(request, work, request.app[SERVICES].store, *args)
     return json_bytes(encoded, headers={"Cache-Control": "no-store"})
-
-
-def _encoded(work: Callable[..., dict[str, Any]], *args: Any) -> bytes:
-    return encode(work(*args))
 
 
 def _chain(request: web.Request) -> tuple[str, str]:
@@ -120,12 +113,8 @@ def _chain(request: web.Request) -> tuple[str, str]:
     chains = request.app[SERVICES].chains().items()
     own = next((pair for pair in chains if pair[1].startswith(CHAIN_PREFIX)), None)
     if own is None:
-        raise BadRequestError((Fault("no-chain", "this overlay follows no BSV chain"),))
+        raise bad_request("no-chain", "this overlay follows no BSV chain")
     return own
-
-
-def _refused(code: str, detail: str, pointer: str) -> BadRequestError:
-    return BadRequestError((Fault(code, detail, pointer=pointer),))
 
 
 def _tip(store: ListingRepository, topic: str, chain: tuple[str, str]) -> dict[str, Any]:
@@ -152,10 +141,12 @@ def _admitted(store: ListingRepository, topic: str, chain: tuple[str, str], asks
     height, end = asks.blockHeight, asks.offset + MAX_ADMITTED
     of_block = store.topic_anchors.admitted(chain[0], height, asks.offset, MAX_ADMITTED)
     if of_block is None:
-        raise _refused("unknown-block", f"there is no block at height {height} yet, or it was not read", "/blockHeight")
+        raise bad_request(
+            "unknown-block", f"there is no block at height {height} yet, or it was not read", pointer="/blockHeight"
+        )
     block_hash = _hex(of_block.block_hash)
     if asks.blockHash not in (None, block_hash):
-        raise _refused("another-block", f"the block at height {height} is {block_hash} here", "/blockHash")
+        raise bad_request("another-block", f"the block at height {height} is {block_hash} here", pointer="/blockHash")
     answer: dict[str, Any] = {
         "topic": topic, "blockHeight": height, "blockHash": block_hash, "admittedCount": of_block.count,
         "admitted": [{"txid": _hex(one.txid), "blockIndex": one.number} for one in of_block.transactions],
@@ -169,11 +160,11 @@ def _path(store: ListingRepository, topic: str, chain: tuple[str, str], asks: Pa
     missing = next((txid for txid in wanted if txid not in stored), None)
     if missing is not None:
         detail = f"there is no merkle path of {_hex(missing)} at height {asks.blockHeight} here"
-        raise _refused("not-proved", detail, "/txids")
+        raise bad_request("not-proved", detail, pointer="/txids")
     try:
         path = bump.combine([bump.read(stored[txid]) for txid in wanted])
     except ParseError as error:
-        raise _refused("not-proved", f"the paths cannot be combined: {error}", "/txids") from None
+        raise bad_request("not-proved", f"the paths cannot be combined: {error}", pointer="/txids") from None
     return {
         "topic": topic, "blockHeight": asks.blockHeight, "txids": [_hex(txid) for txid in wanted],
         "merklePath": path.to_bytes().hex(),
@@ -201,20 +192,13 @@ def _bytes(text: str) -> bytes:
     return bytes.fromhex(text)[::-1]
 
 
-def _route(path: str, handler: Handler, answer: str, question: str | None = None, *, has_topic: bool = True) -> Route:
-    return Route(
-        path=path, method="POST", handler=handler, tag="bsv overlay", answer=answer, body=question,
-        headers=(topic_header(required=True),) if has_topic else (),
-        error_response=error_response,
-    )  # fmt: skip
-
-
+_route = partial(express_route, method="POST", headers=(topic_header(required=True),))
 ROUTES = (
     _route("/requestTopicAnchorTip", anchor_tip, "TopicAnchorTip"),
-    _route("/requestTopicAnchorRange", anchor_range, "TopicAnchorRange", "AnchorRange"),
-    _route("/requestAdmittedList", admitted_list, "AdmittedList", "AdmittedQuestion"),
-    _route("/requestCompoundMerklePath", compound_path, "CompoundPath", "PathQuestion"),
-    _route("/requestRawTransactions", raw_transactions, "RawTransactions", "RawQuestion", has_topic=False),
+    _route("/requestTopicAnchorRange", anchor_range, "TopicAnchorRange", body="AnchorRange"),
+    _route("/requestAdmittedList", admitted_list, "AdmittedList", body="AdmittedQuestion"),
+    _route("/requestCompoundMerklePath", compound_path, "CompoundPath", body="PathQuestion"),
+    _route("/requestRawTransactions", raw_transactions, "RawTransactions", body="RawQuestion", headers=()),
 )
 
 _HEIGHT = COUNT | {"exclusiveMaximum": UNCONFIRMED}

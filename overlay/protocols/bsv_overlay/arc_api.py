@@ -10,12 +10,12 @@ from aiohttp import hdrs, web
 from indexer.admission.admission import Admissions
 from indexer.admission.refusal import NotAdmittedError
 from overlay.api.answers import SERVICES, body, json_answer
-from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.executors import run_in
+from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_bodies import ArcCallback, read
-from overlay.api.routes import Route
 from overlay.api.schemas import record
-from overlay.protocols.bsv_overlay.express_routes import error_response
-from overlay.protocols.bsv_overlay.submit_api import run
+from overlay.protocols.bsv_overlay.express_routes import express_route
+from overlay.protocols.bsv_overlay.submit_api import SUBMISSIONS
 
 MAX_BODY = 256 * 1024
 REJECTED = "REJECTED"
@@ -31,14 +31,14 @@ async def arc_ingest(request: web.Request) -> web.Response:
         raise ProblemError(503, "this server takes no reports: its database cannot be written")
     txid = bytes.fromhex(callback.txid)[::-1]
     if callback.txStatus == REJECTED:
-        count = await run(request, Admissions.reject, admissions, txid)
+        count = await run_in(request, SUBMISSIONS, Admissions.reject, admissions, txid)
         return _done(f"{count} submitted transactions deleted")
     if not callback.merklePath:
         return _done("nothing to do for this status")
     try:
-        is_mined = await run(request, Admissions.is_mined, admissions, txid, callback.merklePath)
+        is_mined = await run_in(request, SUBMISSIONS, Admissions.is_mined, admissions, txid, callback.merklePath)
     except NotAdmittedError as error:
-        raise BadRequestError((Fault(error.code, str(error), pointer="/merklePath"),)) from None
+        raise bad_request(error.code, str(error), pointer="/merklePath") from None
     later = "the block is not known here yet; it is read once the chain's source has it"
     return _done("Transaction status updated" if is_mined else later)
 
@@ -61,9 +61,9 @@ def _done(message: str) -> web.Response:
 
 _TEXT = {"type": "string"}
 ROUTES = (
-    Route(
-        path="/arc-ingest", method="POST", handler=arc_ingest, tag="bsv overlay", answer="ArcAnswer",
-        body="ArcCallback", errors=(400, 401, 408, 413, 415, 503), limit="ingest", error_response=error_response,
+    express_route(
+        "/arc-ingest", arc_ingest, "ArcAnswer", method="POST", body="ArcCallback", limit="ingest",
+        errors=(400, 401, 408, 413, 415, 503),
     ),
 )  # fmt: skip
 SCHEMAS: dict[str, Any] = {

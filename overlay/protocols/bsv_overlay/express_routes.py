@@ -3,11 +3,14 @@ X-BSV-Topic, by which other overlays name a topic."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from aiohttp import web
 
 from overlay.api.answers import json_answer
 from overlay.api.parameters import Parameter, parameter
-from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.problems import ProblemError, bad_request
+from overlay.api.routes import Route
 from overlay.api.values import shown
 from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name, names
 
@@ -18,7 +21,7 @@ def read_topic(request: web.Request) -> str:
     if by_name(TOPICS, name) is None:
         topics = ", ".join(topic.name for topic in TOPICS)
         code, problem = ("unknown-topic", f"is {shown(name)}") if name else ("missing-topic", "is missing")
-        raise BadRequestError((Fault(code, f"the header X-BSV-Topic {problem}: one of {topics}"),))
+        raise bad_request(code, f"the header X-BSV-Topic {problem}: one of {topics}")
     return name
 
 
@@ -32,3 +35,6 @@ def error_response(_request: web.Request, problem: ProblemError, request_id: str
     members = {"status": "error", "message": problem.detail, "requestId": request_id}
     codes = {"code": problem.faults[0].code} if problem.faults else {}
     return json_answer(members | codes, status=problem.status)
+
+
+express_route = partial(Route, tag="bsv overlay", error_response=error_response)

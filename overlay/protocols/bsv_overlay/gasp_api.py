@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.counters import SharedLoad
-from overlay.api.executors import BoundedExecutor
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.executors import RECORDS, BoundedExecutor, run_in
+from overlay.api.problems import bad_request
 from overlay.api.request_bodies import NodeRequest, SyncRequest, read
-from overlay.api.request_context import CONTEXT
-from overlay.api.routes import Handler, Route
 from overlay.api.schemas import array_of, record
-from overlay.protocols.bsv_overlay.express_routes import error_response, read_topic, topic_header
-from overlay.protocols.bsv_overlay.registry_lookup import run
+from overlay.protocols.bsv_overlay.express_routes import express_route, read_topic, topic_header
 from parsers.bitcoin.tx import Outpoint, read_exactly
 
 VERSION = 1
@@ -25,7 +23,6 @@ MAX_OUTPUTS = 1_000
 for one that was refused; one that requested more outputs than this goes on with the next synchronisation."""
 
 NODES = web.AppKey("graph nodes", BoundedExecutor)
-_NODE_SECONDS = 60.0
 
 MAX_SCORE = (1 << 63) - 1
 MAX_BODY = 4_096
@@ -33,7 +30,8 @@ MAX_BODY = 4_096
 
 def node_executor(load: SharedLoad) -> BoundedExecutor:
     """The threads that read nodes: what a client asks for at once waits. Create it in an event loop."""
-    return BoundedExecutor("graph node", load, workers=2, waiting=10 * MAX_OUTPUTS, per_client=2 * MAX_OUTPUTS)
+    return BoundedExecutor("graph node", load, workers=2, waiting=10 * MAX_OUTPUTS, per_client=2 * MAX_OUTPUTS,
+                           seconds=60.0)  # fmt: skip
 
 
 async def sync_response(request: web.Request) -> web.Response:
@@ -42,10 +40,10 @@ async def sync_response(request: web.Request) -> web.Response:
     question = read(SyncRequest, await body(request, MAX_BODY))
     if question.version != VERSION:
         detail = f"GASP version mismatch. Current version: {VERSION}, foreign version: {question.version}"
-        raise BadRequestError((Fault("ERR_GASP_VERSION_MISMATCH", detail, pointer="/version"),))
+        raise bad_request("ERR_GASP_VERSION_MISMATCH", detail, pointer="/version")
     limit = min(question.limit or MAX_OUTPUTS, MAX_OUTPUTS)
     since = math.floor(min(question.since, MAX_SCORE))
-    outputs = await run(request, request.app[SERVICES].store.topic_graph.outputs, since, limit)
+    outputs = await run_in(request, RECORDS, request.app[SERVICES].store.topic_graph.outputs, since, limit)
     utxos = [
         {"txid": outpoint.txid[::-1].hex(), "outputIndex": outpoint.vout, "score": score} for outpoint, score in outputs
     ]
@@ -60,32 +58,26 @@ async def graph_node(request: web.Request) -> web.Response:
     try:
         root = Outpoint.parse(question.graphID)
     except ValueError as error:
-        raise BadRequestError((Fault("not-an-outpoint", str(error), pointer="/graphID"),)) from None
+        raise bad_request("not-an-outpoint", str(error), pointer="/graphID") from None
     txid = bytes.fromhex(question.txid)[::-1]
-    client, graph = request.app[CONTEXT].clients.of(request), request.app[SERVICES].store.topic_graph
-    node = await request.app[NODES].run(client, _NODE_SECONDS, graph.node, root.txid, txid)
+    node = await run_in(request, NODES, request.app[SERVICES].store.topic_graph.node, root.txid, txid)
     if node is None:
         detail = f"transaction {question.txid} is not in the graph of {root}"
-        raise BadRequestError((Fault("unknown-transaction", detail, pointer="/txid"),))
+        raise bad_request("unknown-transaction", detail, pointer="/txid")
     if question.outputIndex >= len(read_exactly(node.raw).outputs):
         detail = f"transaction {question.txid} has no output {question.outputIndex}"
-        raise BadRequestError((Fault("unknown-output", detail, pointer="/outputIndex"),))
+        raise bad_request("unknown-output", detail, pointer="/outputIndex")
     members = {"graphID": question.graphID, "rawTx": node.raw.hex(), "outputIndex": question.outputIndex}
     return json_answer(members | ({"proof": node.path.hex()} if node.path else {}))
 
 
-def _route(path: str, handler: Handler, answer: str, body: str, *, topic_required: bool) -> Route:
-    return Route(
-        path=path, method="POST", handler=handler, tag="bsv overlay", answer=answer, body=body,
-        headers=(topic_header(required=topic_required),),
-        error_response=error_response,
-    )  # fmt: skip
-
-
+_route = partial(express_route, method="POST")
 ROUTES = (
-    _route("/requestSyncResponse", sync_response, "GaspOutputs", "GaspSyncRequest", topic_required=True),
-    _route("/requestForeignGASPNode", graph_node, "GaspNode", "GaspNodeRequest", topic_required=False),
-)
+    _route("/requestSyncResponse", sync_response, "GaspOutputs", body="GaspSyncRequest",
+           headers=(topic_header(required=True),)),
+    _route("/requestForeignGASPNode", graph_node, "GaspNode", body="GaspNodeRequest",
+           headers=(topic_header(required=False),)),
+)  # fmt: skip
 
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
 _TXID = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}

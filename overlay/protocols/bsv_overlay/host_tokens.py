@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from overlay.api.identity_key import IdentityKey
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import bad_request
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.protocols.bsv_overlay.output_list import OverlayOutput, PackedTransaction
@@ -62,23 +62,19 @@ def _selected(kind: TokenKind, query: Any, own: dict[str, str]) -> tuple[str, ..
     if query == _FIND_ALL:
         return kind.hosted
     if not isinstance(query, dict):
-        raise _refused(f"the query is {shown(str(query))}: an object or {_FIND_ALL}", "/query")
+        raise bad_request("wrong-type", f"the query is {shown(str(query))}: an object or {_FIND_ALL}", pointer="/query")
     names = kind.hosted
     for member, value in query.items():
         values = value if isinstance(value, list) else [value]
         if member not in (*kind.selectors, *own) or value is None:
             continue
         if not all(isinstance(single, str) for single in values):
-            raise _refused(f"{member} is a text or a list of texts", f"/query/{member}")
+            raise bad_request("wrong-type", f"{member} is a text or a list of texts", pointer=f"/query/{member}")
         if member in own and own[member] not in values:
             return ()
         if member in kind.selectors:
             names = tuple(name for name in names if name in values)
     return names
-
-
-def _refused(detail: str, pointer: str) -> BadRequestError:
-    return BadRequestError((Fault("wrong-type", detail, pointer=pointer),))
 
 
 def token_script(identity: IdentityKey, kind: TokenKind, url: str, name: str) -> bytes:

@@ -9,12 +9,12 @@ from aiohttp import hdrs, web
 
 from overlay.api.answers import SERVICES, Answer, body, json_bytes
 from overlay.api.parameters import parameter
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import bad_request
 from overlay.api.request_bodies import LookupQuestion, read
-from overlay.api.routes import BINARY, JSON, Route
+from overlay.api.routes import BINARY, JSON
 from overlay.api.schemas import array_of, record
 from overlay.api.values import shown
-from overlay.protocols.bsv_overlay.express_routes import error_response
+from overlay.protocols.bsv_overlay.express_routes import express_route
 from overlay.protocols.bsv_overlay.host_tokens import host_outputs
 from overlay.protocols.bsv_overlay.output_list import JSON_CHARACTERS, MAX_ANSWER_BYTES, aggregated, output_list
 from overlay.protocols.bsv_overlay.registry_lookup import RegistryOutputs, find_outputs
@@ -32,7 +32,7 @@ async def lookup(request: web.Request) -> web.Response:
     if service is None:
         services = ", ".join(service.name for service in LOOKUPS)
         detail = f"{shown(question.service)} is not a lookup service here: one of {services}"
-        raise BadRequestError((Fault("unknown-service", detail, pointer="/service"),))
+        raise bad_request("unknown-service", detail, pointer="/service")
     binary = request.headers.get("X-Aggregation", "").strip().lower() == "yes"
     if service.name == LOOKUP:
         room = MAX_ANSWER_BYTES // (1 if binary else JSON_CHARACTERS)
@@ -59,10 +59,9 @@ def _headers(result: RegistryOutputs) -> dict[str, str]:
 
 _AGGREGATION = parameter("X-Aggregation", "`yes`: the answer is binary.")
 ROUTES = (
-    Route(
-        path="/lookup", method="POST", handler=lookup, tag="bsv overlay", answer="OverlayLookupAnswer",
-        media=(JSON, BINARY), body="OverlayLookupQuestion", headers=(_AGGREGATION,),
-        error_response=error_response,
+    express_route(
+        "/lookup", lookup, "OverlayLookupAnswer", method="POST", media=(JSON, BINARY), body="OverlayLookupQuestion",
+        headers=(_AGGREGATION,),
     ),
 )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,9 +14,8 @@ from aiohttp import web
 from overlay.api.answers import SERVICES, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
-from overlay.api.routes import Handler, Route
 from overlay.api.schemas import array_of, record
-from overlay.protocols.bsv_overlay.express_routes import error_response
+from overlay.protocols.bsv_overlay.express_routes import express_route
 from overlay.protocols.bsv_overlay.service_names import CHAIN_PREFIX, LOOKUPS, TOPICS
 
 _STARTED_AT = web.AppKey("overlay node start", datetime)
@@ -74,14 +74,12 @@ def _service(request: web.Request) -> dict[str, Any]:
     }
 
 
-def _route(path: str, handler: Handler, *errors: int) -> Route:
-    return Route(
-        path=path, handler=handler, tag="bsv overlay", answer="OverlayHealth", errors=errors, limit=None,
-        error_response=error_response,
-    )  # fmt: skip
-
-
-ROUTES = (_route("/health", health, 503), _route("/health/ready", health, 503), _route("/health/live", live))
+_route = partial(express_route, answer="OverlayHealth", limit=None)
+ROUTES = (
+    _route("/health", health, errors=(503,)),
+    _route("/health/ready", health, errors=(503,)),
+    _route("/health/live", live),
+)
 
 _STATUS: dict[str, Any] = {"enum": ["ok", "degraded", "error"]}
 _CHECK = record({"name": {"type": "string"}, "scope": {"enum": ["live", "ready"]}, "status": _STATUS})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -11,9 +11,8 @@ from aiohttp import web
 
 from overlay.api import door_requests
 from overlay.api.answers import SERVICES
-from overlay.api.executors import RECORDS, RECORDS_SECONDS
-from overlay.api.problems import BadRequestError, Fault
-from overlay.api.request_context import CONTEXT
+from overlay.api.executors import RECORDS, run_in
+from overlay.api.problems import bad_request
 from overlay.api.values import json_texts, shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
@@ -57,7 +56,9 @@ async def find_outputs(request: web.Request, query: Any, room: int) -> RegistryO
     """The outputs for a query, in at most about `room` bytes of transactions. Raises BadRequestError naming every
     fault, and ProblemError as a search does."""
     if not isinstance(query, dict):
-        raise _refused("wrong-type", f"the query is {shown(str(query))}: an object of search parameters", "/query")
+        raise bad_request(
+            "wrong-type", f"the query is {shown(str(query))}: an object of search parameters", pointer="/query"
+        )
     if query.keys() & set(_DIRECT):
         items = await _direct(request, query)
         return await _proved(request, items, len(items), None, room)
@@ -78,14 +79,14 @@ async def _direct(request: web.Request, query: Mapping[str, Any]) -> list[dict[s
     name = next(name for name in _DIRECT if name in query)
     text = query[name]
     if len(query) > 1 or not isinstance(text, str):
-        raise _refused("not-alone", f"{name} is a text, and the only member of its query", f"/query/{name}")
+        raise bad_request("not-alone", f"{name} is a text, and the only member of its query", pointer=f"/query/{name}")
     ids = [text]
     if name == "outpoint":
         try:
             outpoint = Outpoint.parse(text)
         except ValueError as error:
-            raise _refused("not-an-outpoint", str(error), "/query/outpoint") from None
-        ids = (await run(request, request.app[SERVICES].store.ids_at, outpoint))[:MAX_SAME_OUTPOINT]
+            raise bad_request("not-an-outpoint", str(error), pointer="/query/outpoint") from None
+        ids = (await run_in(request, RECORDS, request.app[SERVICES].store.ids_at, outpoint))[:MAX_SAME_OUTPOINT]
     items = []
     for id_ in ids:
         with suppress(ListingNotFoundError):
@@ -97,12 +98,10 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Search parameters as pairs."""
     for name, value in query.items():
         if any(isinstance(single, dict | list) for single in (value if isinstance(value, list) else [value])):
-            raise _refused("wrong-type", f"{shown(name)} is a text, a number, or a list", f"/query/{name[:100]}")
+            raise bad_request(
+                "wrong-type", f"{shown(name)} is a text, a number, or a list", pointer=f"/query/{name[:100]}"
+            )
         yield from ((name, text) for text in json_texts(value))
-
-
-def _refused(code: str, detail: str, pointer: str) -> BadRequestError:
-    return BadRequestError((Fault(code, detail, pointer=pointer),))
 
 
 async def _proved(
@@ -115,16 +114,12 @@ async def _proved(
             outpoint = Outpoint.parse(item["outpoint"])
             current.setdefault(outpoint, CurrentOutput(item["id"], item["chain"], outpoint))
     wanted = tuple(current.values())
-    outputs = await run(request, proved_outputs, request.app[SERVICES].store, wanted, room) if wanted else ()
+    outputs = (
+        await run_in(request, RECORDS, proved_outputs, request.app[SERVICES].store, wanted, room) if wanted else ()
+    )
     return RegistryOutputs(
         outputs=outputs, total=total, next_cursor=next_cursor, left_out=len(wanted) - len(outputs)
     )  # fmt: skip
-
-
-async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """Run a read of the store in a bounded executor. Raises ProblemError (429, 503)."""
-    client = request.app[CONTEXT].clients.of(request)
-    return await request.app[RECORDS].run(client, RECORDS_SECONDS, work, *args)
 
 
 def proved_outputs(store: ListingRepository, wanted: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, conditional
-from overlay.api.parameters import parameter
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.parameters import parameter, table
+from overlay.api.problems import bad_request
 from overlay.api.routes import Handler, Route
 from overlay.api.schemas import record
 from overlay.api.values import shown
-from overlay.protocols.bsv_overlay.express_routes import error_response
+from overlay.protocols.bsv_overlay.express_routes import express_route
 from overlay.protocols.bsv_overlay.host_tokens import unnamed_reason
 from overlay.protocols.bsv_overlay.service_names import LOOKUPS, SHIP, SLAP, TOPICS, OverlayService, by_name, names
 from overlay.text.compact_json import encode
@@ -59,31 +60,24 @@ def _documentation(request: web.Request, services: tuple[OverlayService, ...], n
     if service is None:
         every = ", ".join(service.name for service in services)
         detail = f"{named} is {shown(name)}: one of {every}" if name else f"{named} is missing: one of {every}"
-        raise BadRequestError((Fault("unknown-service" if name else "missing", detail, named),))
+        raise bad_request("unknown-service" if name else "missing", detail, named)
     note = "".join(f"\nThis server {text}.\n" for text in _note(request, service).values())
     answer = conditional(request, (service.documentation + note).encode())
     answer.content_type, answer.charset = _MARKDOWN, "utf-8"
     return answer
 
 
-def _list_route(path: str, handler: Handler) -> Route:
-    return Route(
-        path=path, handler=handler, tag="bsv overlay", answer="OverlayServices", conditional=True,
-        error_response=error_response,
-    )  # fmt: skip
+_list = partial(express_route, answer="OverlayServices", conditional=True)
 
 
 def _documentation_route(path: str, handler: Handler, name: str, services: tuple[OverlayService, ...]) -> Route:
-    named = parameter(name, "The service's name.", required=True, enum=names(services))
-    return Route(
-        path=path, handler=handler, tag="bsv overlay", answer=None, media=(_MARKDOWN,), parameters=(named,),
-        conditional=True, error_response=error_response,
-    )  # fmt: skip
+    named = table(parameter(name, "The service's name.", required=True, enum=names(services)))
+    return express_route(path, handler, None, media=(_MARKDOWN,), parameters=named, conditional=True)
 
 
 ROUTES = (
-    _list_route("/listTopicManagers", topic_managers),
-    _list_route("/listLookupServiceProviders", lookup_services),
+    _list("/listTopicManagers", topic_managers),
+    _list("/listLookupServiceProviders", lookup_services),
     _documentation_route("/getDocumentationForTopicManager", topic_documentation, "manager", TOPICS),
     _documentation_route("/getDocumentationForLookupServiceProvider", lookup_documentation, "lookupService", LOOKUPS),
 )

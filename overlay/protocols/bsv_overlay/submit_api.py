@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
@@ -13,24 +12,21 @@ from indexer.admission.refusal import NotAdmittedError
 from indexer.store.submissions import FullError
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.counters import SharedLoad
-from overlay.api.executors import BoundedExecutor
+from overlay.api.executors import BoundedExecutor, run_in
 from overlay.api.parameters import parameter
-from overlay.api.problems import BadRequestError, Fault, ProblemError
-from overlay.api.request_context import CONTEXT
-from overlay.api.routes import BINARY, Route
+from overlay.api.problems import ProblemError, bad_request
+from overlay.api.routes import BINARY
 from overlay.api.schemas import array_of, record
 from overlay.api.values import shown
-from overlay.protocols.bsv_overlay.express_routes import error_response
+from overlay.protocols.bsv_overlay.express_routes import express_route
 from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name
 from parsers.byte_reader import ByteReader
 from parsers.errors import ParseError
 
-_T = TypeVar("_T")
-
 MAX_TOPICS = 16
 
 SUBMISSIONS = web.AppKey("SUBMISSIONS", BoundedExecutor)
-_SUBMIT_SECONDS = 60.0
+SUBMIT_SECONDS = 60.0
 """What a submission may take, waiting included; its scripts of other kinds than P2PKH may take half of it."""
 
 _FULL_SECONDS = 600
@@ -40,13 +36,7 @@ _FULL_SECONDS = 600
 def submission_executor(load: SharedLoad) -> BoundedExecutor:
     """The threads that admit submissions: a large one takes seconds, in which checks and diagnoses are not held up.
     Create it in an event loop."""
-    return BoundedExecutor("submission", load, workers=2, waiting=16, per_client=4)
-
-
-async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """Run work on a submission in its executor. Raises ProblemError (429, 503)."""
-    client = request.app[CONTEXT].clients.of(request)
-    return await request.app[SUBMISSIONS].run(client, _SUBMIT_SECONDS, work, *args)
+    return BoundedExecutor("submission", load, workers=2, waiting=16, per_client=4, seconds=SUBMIT_SECONDS)
 
 
 async def submit(request: web.Request) -> web.Response:
@@ -66,9 +56,9 @@ async def admit(request: web.Request, beef: bytes) -> Admission:
     if admissions is None:
         raise ProblemError(503, "this server takes no submissions: its database cannot be written")
     try:
-        return await run(request, Admissions.submit, admissions, beef)
+        return await run_in(request, SUBMISSIONS, Admissions.submit, admissions, beef)
     except NotAdmittedError as error:
-        raise BadRequestError((Fault(error.code, str(error)),)) from None
+        raise bad_request(error.code, str(error)) from None
     except FullError as error:
         raise ProblemError(429, str(error), headers={"Retry-After": str(_FULL_SECONDS)}) from None
 
@@ -76,21 +66,23 @@ async def admit(request: web.Request, beef: bytes) -> Admission:
 def _topics(header: str | None) -> list[str]:
     """The topics that a client names, as JSON or separated by commas: both are in use. Raises BadRequestError."""
     if header is None:
-        raise _refused("missing-topics", 'the header X-Topics is missing: a JSON array such as ["tm_agent_registry"]')
+        raise bad_request(
+            "missing-topics", 'the header X-Topics is missing: a JSON array such as ["tm_agent_registry"]'
+        )
     names: Any = [name.strip() for name in header.split(",")]
     if header.lstrip()[:1] in ("[", "{", '"'):
         try:
             names = json.loads(header)
         except (ValueError, RecursionError):
-            raise _refused("bad-topics", f"X-Topics is {shown(header)}, which is not JSON") from None
+            raise bad_request("bad-topics", f"X-Topics is {shown(header)}, which is not JSON") from None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
-        raise _refused("bad-topics", f"X-Topics is {shown(header)}: a JSON array of at least one topic")
+        raise bad_request("bad-topics", f"X-Topics is {shown(header)}: a JSON array of at least one topic")
     if len(names) > MAX_TOPICS:
-        raise _refused("bad-topics", f"X-Topics names {len(names)} topics: at most {MAX_TOPICS}")
+        raise bad_request("bad-topics", f"X-Topics names {len(names)} topics: at most {MAX_TOPICS}")
     for name in names:
         if by_name(TOPICS, name) is None:
             topics = ", ".join(topic.name for topic in TOPICS)
-            raise _refused("unknown-topic", f"{shown(name)} is not a topic of this overlay: one of {topics}")
+            raise bad_request("unknown-topic", f"{shown(name)} is not a topic of this overlay: one of {topics}")
     return list(dict.fromkeys(names))
 
 
@@ -101,11 +93,7 @@ def _without_off_chain_values(received: bytes) -> bytes:
         reader = ByteReader(received)
         return reader.take(reader.varint("the length of the BEEF"), "the BEEF")
     except ParseError as error:
-        raise _refused("not-a-beef", str(error)) from None
-
-
-def _refused(code: str, detail: str) -> BadRequestError:
-    return BadRequestError((Fault(code, detail),))
+        raise bad_request("not-a-beef", str(error)) from None
 
 
 _HEADERS = (
@@ -113,10 +101,9 @@ _HEADERS = (
     parameter("X-Includes-Off-Chain-Values", "`true`: the BEEF has its length before it, and values after it."),
 )
 ROUTES = (
-    Route(
-        path="/submit", method="POST", handler=submit, tag="bsv overlay", answer="OverlaySteak",
-        body="OverlayBeef", body_media=BINARY, headers=_HEADERS, limit="ingest", action="submit",
-        error_response=error_response,
+    express_route(
+        "/submit", submit, "OverlaySteak", method="POST", body="OverlayBeef", body_media=BINARY, headers=_HEADERS,
+        limit="ingest", action="submit",
     ),
 )  # fmt: skip
 

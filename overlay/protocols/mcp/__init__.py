@@ -13,10 +13,11 @@ from aiohttp import web
 
 from overlay.api import door_requests
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.executors import LOOKUPS, run_in
 from overlay.api.parameters import parameter
 from overlay.api.payment_api import quote_for
 from overlay.api.problems import ProblemError
-from overlay.api.publisher_api import diagnosis, look_up
+from overlay.api.publisher_api import diagnosis
 from overlay.api.routes import JSON, Route
 from overlay.api.services import AppServices
 from overlay.protocols import Door
@@ -62,7 +63,7 @@ class HttpSource:
 
     async def verify(self, id_: str) -> Mapping[str, Any]:
         """This server's check of its own proof."""
-        return await look_up(self._request, _verified, self._request.app[SERVICES], id_)
+        return await run_in(self._request, LOOKUPS, _verified, self._request.app[SERVICES], id_)
 
     async def quote(self, pairs: Pairs) -> Mapping[str, Any]:
         """What is to be paid now."""
@@ -168,11 +169,11 @@ _HEADERS = (parameter("MCP-Protocol-Version", "The client's version of the proto
 DOOR = Door(
     routes=(
         Route(
-            path="/mcp", method="POST", handler=post, tag="MCP", answer="McpMessage", body="McpMessage",
+            "/mcp", post, "McpMessage", tag="MCP", method="POST", body="McpMessage",
             headers=_HEADERS, empty=(202,), errors=(404, 406), error_response=error_response,
         ),
         Route(
-            path="/mcp/message", method="POST", handler=post_message, tag="MCP", answer="McpMessage",
+            "/mcp/message", post_message, "McpMessage", tag="MCP", method="POST",
             body="DelegateOsMessage", errors=(404,), error_response=error_response,
         ),
     ),

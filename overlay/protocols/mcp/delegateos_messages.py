@@ -15,9 +15,8 @@ from aiohttp import web
 from overlay.api.answers import json_answer
 from overlay.api.claims_api import store_revocation
 from overlay.api.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAccess, delegated_access
-from overlay.api.executors import SECONDS
+from overlay.api.executors import PUBLISHING, SECONDS, run_in
 from overlay.api.problems import ProblemError
-from overlay.api.publisher_api import run
 from overlay.text.compact_json import encode
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
@@ -40,7 +39,7 @@ async def answer(request: web.Request, document: bytes) -> web.Response:
     try:
         message = read(document)
         id_ = message.get("id")
-        result = await run(request, _result, delegated_access(request), message)
+        result = await run_in(request, PUBLISHING, _result, delegated_access(request), message)
     except ClaimRefusedError as error:
         return _error(id_, error.detail, {"type": error.code, "detail": error.detail})
     except ProblemError as problem:

@@ -3,6 +3,7 @@ under `/registry`."""
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -11,11 +12,10 @@ from aiohttp import web
 from overlay.api import openapi, values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.executors import RECORDS, RECORDS_SECONDS
-from overlay.api.parameters import MOMENT, page_size, parameter, read_query_string, table
+from overlay.api.executors import RECORDS, run_in
+from overlay.api.parameters import MOMENT, page_size, parameter, read_query, table
 from overlay.api.problems import TYPE as PROBLEM_TYPE
-from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
-from overlay.api.request_context import CONTEXT
+from overlay.api.problems import NotFoundError, ProblemError, bad_request
 from overlay.api.routes import Route
 from overlay.listings.repository import ListingRepository
 from overlay.protocols import Door
@@ -31,7 +31,7 @@ _READ_ONLY = "this registry is read from chains: inscribe the server's config as
 
 
 _DELETED = parameter("include_deleted", "Also servers whose registration is burned.", values.truth, type="boolean")
-_LIST_PARAMETERS = (
+_LIST = table(
     parameter("cursor", "The `nextCursor` of the page before."),
     page_size("limit", "Versions a page: 30, at most 100."),
     parameter("search", "Words to find, as in the house API; or a server's name.", values.words),
@@ -41,17 +41,16 @@ _LIST_PARAMETERS = (
     parameter("version", "`latest`: the newest version of each server; else exactly this one."),
     _DELETED,
 )
-_LIST = table(*_LIST_PARAMETERS)
 _ONE = table(_DELETED)
 
 
 async def servers(request: web.Request) -> web.Response:
     """Servers in all versions, page by page."""
-    read = read_query_string(request.rel_url.raw_query_string, _LIST)
+    read = read_query(request, _LIST)
     since, deleted = read.get("updated_since"), read.get("include_deleted")
     if since is not None and deleted is False:
         detail = "updated_since includes deleted servers: leave include_deleted out"
-        raise BadRequestError((Fault("conflict", detail, "include_deleted"),))
+        raise bad_request("conflict", detail, "include_deleted")
     query = ServerQuery(
         read.get("search", ""), read.get("version", ""), since, bool(deleted) or since is not None,
         read.get("limit", 30), read.get("cursor", ""),
@@ -117,10 +116,9 @@ def _list(request: web.Request, rows: list[ServerVersion], following: str) -> we
 
 async def _versions(request: web.Request) -> list[ServerVersion]:
     """The versions of the server that the path names. Raises ListingNotFoundError, NotFoundError."""
-    read = read_query_string(request.rel_url.raw_query_string, _ONE)
-    repository, client = request.app[SERVICES].store, request.app[CONTEXT].clients.of(request)
+    read = read_query(request, _ONE)
     name = request.match_info["server"]
-    rows = await request.app[RECORDS].run(client, RECORDS_SECONDS, _all_versions, repository, name)
+    rows = await run_in(request, RECORDS, _all_versions, request.app[SERVICES].store, name)
     if not rows:
         raise NotFoundError(f"the server {name[:200]!a} is not confirmed yet")
     if rows[0].deleted and not read.get("include_deleted"):
@@ -168,33 +166,26 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def _route(path: str, handler: Any, answer: str | None, **options: Any) -> Route:
-    return Route(
-        path=path,
-        handler=handler,
-        tag="MCP Registry",
-        answer=answer,
-        error_response=error_response,
-        error_media=PROBLEM_TYPE,
-        **options,
-    )
+_route = partial(Route, tag="MCP Registry", error_response=error_response, error_media=PROBLEM_TYPE)
+
+
+_one_route = partial(_route, parameters=_ONE, errors=(404,), conditional=True)
+_state_route = partial(_route, answer="RegistryState", limit=None)
 
 
 def _routes(mount: str) -> list[Route]:
     """The routes of the API below a path."""
     routes = []
     for root in (f"{mount}/v0.1", f"{mount}/v0"):
-        one = {"parameters": (_DELETED,), "errors": (404,), "conditional": True}
-        list_options = {"parameters": _LIST_PARAMETERS, "conditional": True}
         routes += [
-            _route(f"{root}/servers", servers, "ServerList", **list_options),
-            _route(f"{root}/servers/{{server}}/versions/{{version}}", server_version, "ServerResponse", **one),
-            _route(f"{root}/servers/{{server}}/versions", server_versions, "ServerList", **one),
-            _route(f"{root}/servers/{{server}}", server_version, "ServerResponse", **one),
+            _route(f"{root}/servers", servers, "ServerList", parameters=_LIST, conditional=True),
+            _one_route(f"{root}/servers/{{server}}/versions/{{version}}", server_version, "ServerResponse"),
+            _one_route(f"{root}/servers/{{server}}/versions", server_versions, "ServerList"),
+            _one_route(f"{root}/servers/{{server}}", server_version, "ServerResponse"),
             _route(f"{root}/publish", refuse, None, method="POST", errors=(403,)),
-            _route(f"{root}/health", health, "RegistryState", limit=None),
-            _route(f"{root}/ping", ping, "RegistryState", limit=None),
-            _route(f"{root}/version", program_version, "RegistryState", limit=None),
+            _state_route(f"{root}/health", health),
+            _state_route(f"{root}/ping", ping),
+            _state_route(f"{root}/version", program_version),
         ]
     return [*routes, _route(f"{mount}/openapi.yaml", openapi_yaml, None, media=(YAML,), conditional=True)]
 

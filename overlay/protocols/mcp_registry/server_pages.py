@@ -10,9 +10,8 @@ from aiohttp import web
 
 from overlay.api.answers import SERVICES
 from overlay.api.door_requests import FoundPage, cursor_after, find
-from overlay.api.executors import RECORDS, RECORDS_SECONDS
-from overlay.api.problems import BadRequestError, Fault
-from overlay.api.request_context import CONTEXT
+from overlay.api.executors import RECORDS, run_in
+from overlay.api.problems import bad_request
 from overlay.listings import lookup
 from overlay.listings.item_json import timestamp
 from overlay.listings.repository import ListingRepository
@@ -69,7 +68,7 @@ def read_cursor(text: str) -> PageCursor:
     """The inverse of `str`. Raises BadRequestError."""
     parsed = _CURSOR.fullmatch(text)
     if parsed is None:
-        raise BadRequestError((Fault("bad-cursor", "the cursor was not given out here", "cursor"),))
+        raise bad_request("bad-cursor", "the cursor was not given out here", "cursor")
     burned = (parsed["chain"], int(parsed["place"])) if parsed["place"] else None
     return PageCursor(parsed["house"] or "", burned, int(parsed["skip"] or 0))
 
@@ -92,8 +91,7 @@ async def page(request: web.Request, query: ServerQuery) -> ServerPage:
 
 async def _in_thread(request: web.Request, work: Callable[..., ServerPage], *args: object) -> ServerPage:
     """A page that is read from the store in a thread, within the limits of histories."""
-    repository, client = request.app[SERVICES].store, request.app[CONTEXT].clients.of(request)
-    return await request.app[RECORDS].run(client, RECORDS_SECONDS, work, repository, *args)
+    return await run_in(request, RECORDS, work, request.app[SERVICES].store, *args)
 
 
 async def _live(request: web.Request, query: ServerQuery, start: PageCursor) -> ServerPage:

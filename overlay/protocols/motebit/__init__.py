@@ -6,6 +6,7 @@ this server."""
 from __future__ import annotations
 
 from asyncio import to_thread
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find
-from overlay.api.parameters import MAX_LIMIT, parameter, read_query_string, table
+from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.routes import Route
 from overlay.listings.motebit import CLAIMED, NONE, VERIFIED, capability_fact, id_fact
@@ -36,7 +37,7 @@ def _include(text: str) -> str:
     return text
 
 
-_PARAMETERS = (
+_DISCOVER = table(
     parameter("capability", "The exact id of a capability (skill)."),
     parameter("motebit_id", "The identity of an agent."),
     parameter("limit", f"Agents: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", _limit, type="number"),
@@ -45,13 +46,12 @@ _PARAMETERS = (
     ),
     parameter("unverified", "`true`: also agents without a Motebit identity.", values.truth, type="boolean"),
 )
-_DISCOVER = table(*_PARAMETERS)
 
 
 async def discover(request: web.Request) -> web.Response:
     """Agents with a Motebit identity, those first whose host serves a verified identity file, those last that are only
     registered with the relay."""
-    wanted = read_query_string(request.rel_url.raw_query_string, _DISCOVER)
+    wanted = read_query(request, _DISCOVER)
     limit, capability, motebit_id = wanted.get("limit", 20), wanted.get("capability"), wanted.get("motebit_id")
     groups = [(id_fact(motebit_id),)] if motebit_id is not None else []
     identified = [*groups, (capability_fact(capability),)] if capability is not None else groups
@@ -138,17 +138,11 @@ _SCORE = {**_OBJECT, "description": "RouteScore (v1).",
 _TOKEN = parameter("Authorization", "`Bearer motebit:TOKEN` of the agent whose trust counts; else this registry's.")
 
 
-def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
-    return Route(
-        path=path, handler=handler, tag="Motebit", answer=answer, error_response=error_response,
-        **{"conditional": True} | options,
-    )  # fmt: skip
-
-
+_route = partial(Route, tag="Motebit", error_response=error_response, conditional=True)
 DOOR = Door(
     signs=True,
     routes=(
-        _route("/api/v1/agents/discover", discover, "MotebitAgents", parameters=_PARAMETERS),
+        _route("/api/v1/agents/discover", discover, "MotebitAgents", parameters=_DISCOVER),
         _route("/api/v1/discover/{id}", resolve, "MotebitResolution"),
         _route(
             "/api/v1/market/candidates",

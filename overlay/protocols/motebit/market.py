@@ -14,7 +14,7 @@ from indexer.store.trust_graph import TrustGraph
 from overlay.api import values
 from overlay.api.answers import SERVICES
 from overlay.api.door_requests import find
-from overlay.api.parameters import MAX_LIMIT, parameter, read_query_string, table
+from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
@@ -40,12 +40,11 @@ def _budget(text: str) -> int:
     return values.clamped(text, 0, MAX_PRICE)
 
 
-PARAMETERS = (
+PARAMETERS = table(
     parameter("capability", "The exact id of a capability (skill).", required=True),
     parameter("max_budget", "What a task may cost, in satoshis.", _budget, type="number"),
     parameter("limit", f"Candidates: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", _limit, type="number"),
 )
-_QUERY = table(*PARAMETERS)
 
 
 class _Agent(NamedTuple):
@@ -59,7 +58,7 @@ class _Agent(NamedTuple):
 
 async def candidates(request: web.Request) -> dict[str, Any]:
     """The answer: RouteScores (v1), the best first. Raises ProblemError."""
-    wanted = read_query_string(request.rel_url.raw_query_string, _QUERY)
+    wanted = read_query(request, PARAMETERS)
     observer = await _observer(request)
     agents = await _agents(request, wanted["capability"])
     graph = request.app[SERVICES].trust

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -13,7 +14,7 @@ from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import get
-from overlay.api.parameters import WHOLE, parameter, read_query_string, table
+from overlay.api.parameters import WHOLE, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_context import CONTEXT
 from overlay.api.request_id import REQUEST_ID
@@ -48,15 +49,13 @@ _MESSAGE: web.RequestKey[Any] = web.RequestKey("MRP message", object)
 Exchange = Callable[[web.Request, Envelope], Awaitable[tuple[str, dict[str, Any]]]]
 
 
-_QUERY_PARAMETERS = (
+_QUERY = table(
     parameter("capability", "The id of a skill, or the name of a tool."),
     parameter("policy", "A policy that providers state; no listing does."),
     parameter("limit", "Entries a page: 20; others than 1 to 100 are cut to that.", values.whole, **WHOLE),
     parameter("cursor", "The `next_page` of the page before."),
 )
-_QUERY = table(*_QUERY_PARAMETERS)
-_MANIFEST_PARAMETERS = (parameter("capability", "One of several capabilities; default: the first."),)
-_MANIFEST = table(*_MANIFEST_PARAMETERS)
+_MANIFEST = table(parameter("capability", "One of several capabilities; default: the first."))
 
 
 async def well_known(request: web.Request) -> web.Response:
@@ -78,7 +77,7 @@ async def own_manifest(request: web.Request) -> web.Response:
 
 async def manifest(request: web.Request) -> web.Response:
     """The manifest of a capability of a listing."""
-    wanted = read_query_string(request.rel_url.raw_query_string, _MANIFEST).get("capability")
+    wanted = read_query(request, _MANIFEST).get("capability")
     item = await get(request, request.match_info["id"])
     if "skills" not in item:
         raise NotFoundError(f"this is a config of several servers: {', '.join(item['servers'])[:1_000]}")
@@ -98,7 +97,7 @@ def _manifest(request: web.Request, document: dict[str, Any]) -> web.Response:
 async def query(request: web.Request) -> web.Response:
     """Verified providers, and listings as providers, at least half of a page while there are any; of one capability,
     the most relevant listings."""
-    arguments = read_query_string(request.rel_url.raw_query_string, _QUERY)
+    arguments = read_query(request, _QUERY)
     results, next_page = await registration.page(request, arguments)
     return conditional(request, encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
 
@@ -234,26 +233,14 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
-    return Route(
-        path=path, handler=handler, tag="MRP", answer=answer, error_response=json_error, conditional=True, **options
-    )
-
-
-def _registration(name: str, handler: Any, body: str, answer: str) -> Route:
-    return Route(
-        path=f"/mrp/registry/{name}", method="POST", handler=handler, tag="MRP", answer=answer, body=body,
-        error_response=json_error, errors=(404,), limit="ingest", action="submit",
-    )  # fmt: skip
-
-
-def _exchange(name: str, handler: Any) -> Route:
-    return Route(
-        path=f"/mrp/{name}", method="POST", handler=handler, tag="MRP", answer="MrpMessage", body="MrpMessage",
-        media=(MEDIA_TYPE, BATCH_MEDIA_TYPE), error_response=error_response, error_media=MEDIA_TYPE,
-    )  # fmt: skip
-
-
+_route = partial(Route, tag="MRP", error_response=json_error, conditional=True)
+_registration = partial(
+    Route, tag="MRP", method="POST", error_response=json_error, errors=(404,), limit="ingest", action="submit"
+)
+_exchange = partial(
+    Route, answer="MrpMessage", tag="MRP", method="POST", body="MrpMessage", media=(MEDIA_TYPE, BATCH_MEDIA_TYPE),
+    error_response=error_response, error_media=MEDIA_TYPE,
+)  # fmt: skip
 DOOR = Door(
     signs=True,
     routes=(
@@ -265,17 +252,17 @@ DOOR = Door(
             manifest,
             "MrpManifest",
             media=(MANIFEST_TYPE,),
-            parameters=_MANIFEST_PARAMETERS,
+            parameters=_MANIFEST,
             errors=(404,),
         ),
-        _route("/mrp/registry/query", query, "MrpRegistryPage", parameters=_QUERY_PARAMETERS),
-        _registration("submit", registration.submit, "MrpSubmission", "MrpChallenge"),
-        _registration("verify", registration.verify, "MrpVerification", "MrpVerified"),
-        _exchange("hello", hello),
-        _exchange("discover", discover),
-        _exchange("negotiate", negotiate),
-        _exchange("execute", execute),
-        _exchange("evidence", evidence),
+        _route("/mrp/registry/query", query, "MrpRegistryPage", parameters=_QUERY),
+        _registration("/mrp/registry/submit", registration.submit, "MrpChallenge", body="MrpSubmission"),
+        _registration("/mrp/registry/verify", registration.verify, "MrpVerified", body="MrpVerification"),
+        _exchange("/mrp/hello", hello),
+        _exchange("/mrp/discover", discover),
+        _exchange("/mrp/negotiate", negotiate),
+        _exchange("/mrp/execute", execute),
+        _exchange("/mrp/evidence", evidence),
     ),
     schemas=SCHEMAS | registration.REGISTRATION_SCHEMAS,
 )

@@ -15,9 +15,9 @@ from aiohttp import web
 from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find, get
+from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.payment_api import quoted
 from overlay.api.problems import ProblemError
-from overlay.api.publisher_api import run
 from overlay.api.request_bodies import checked
 from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
@@ -244,8 +244,8 @@ async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[
     listing = None if route is None else route.listing
     submit = partial(intake.submit, "mrp-evidence", document | {"keys": {"keys": shown}}, listing=listing)
     try:
-        hashes = await run(request, check_outputs, payload.outputs)
-        accepted = await run(request, submit)
+        hashes = await run_in(request, PUBLISHING, check_outputs, payload.outputs)
+        accepted = await run_in(request, PUBLISHING, submit)
     except ClaimRefusedError as error:
         raise MrpError(_CODES.get(error.code, "MRP_INVALID_REQUEST"), error.detail, reason=error.code) from None
     stored = accepted.as_json()

@@ -21,7 +21,7 @@ from indexer.store.mrp_providers import CHALLENGE_DURATION, MrpChallenge, MrpPro
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find
-from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
+from overlay.api.problems import NotFoundError, ProblemError, bad_request
 from overlay.api.request_bodies import Body, read
 from overlay.api.request_context import CONTEXT
 from overlay.listings.item_json import timestamp
@@ -191,5 +191,5 @@ def _read(cursor: str) -> tuple[str | None, str | None]:
     except (ClaimRefusedError, ValueError):
         after, dot = None, ""
     if not dot or not (after or "").isprintable():
-        raise BadRequestError((Fault("bad-cursor", f"{cursor[:100]!a} is no cursor of this registry", "cursor"),))
+        raise bad_request("bad-cursor", f"{cursor[:100]!a} is no cursor of this registry", "cursor")
     return after, None if listings == _END else listings
