@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,12 +103,9 @@ def stored_heights(settings: Settings) -> dict[str, int]:
         from indexer.sqlite_heights import heights
 
         return heights(file)
-    store = open_store(settings, create=False)
-    try:
+    with closing(open_store(settings, create=False)) as store:
         newest = {name: store.blocks.newest(name) for name in store.chains()}
         return {name: ref.height for name, ref in newest.items() if ref is not None}
-    finally:
-        store.engine.dispose()
 
 
 def open_index(settings: Settings, *, create: bool) -> SearchIndex:

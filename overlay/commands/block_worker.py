@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from overlay.commands.options import UsageError, command, settings_of
@@ -33,8 +34,7 @@ def block(args: Namespace) -> int:
         raise UsageError("KEY is not 64 lower-case hex digits")
     if args.undo and args.key is None:
         raise UsageError("--undo needs the key that is blocked")
-    store = open_store(settings_of(args), create=False)
-    try:
+    with closing(open_store(settings_of(args), create=False)) as store:
         graph = store.trust
         if args.key is None:
             for key in sorted(graph.blocked()):
@@ -43,6 +43,4 @@ def block(args: Namespace) -> int:
             return 0 if graph.unblock(args.key) else 1
         else:
             graph.block(args.key, int(time.time()))
-    finally:
-        store.engine.dispose()
     return 0

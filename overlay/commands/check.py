@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import add_json, add_url, ask, command
+from overlay.commands.options import add_json, add_url, ask, command, print_answer
 from overlay.commands.search import card_lines
 from overlay.commands.show import offer_line
 from overlay.text.safe_text import on_one_line
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -37,17 +37,12 @@ def check(args: Namespace) -> int:
     """Print errors, warnings and a preview."""
     body = _read(args.file)
     if args.url:
-        from overlay.client import calls
-
-        answer = ask(args.url, calls.check(body, args.type))
+        answer = ask(args.url, lambda calls: calls.check(body, args.type))
     else:
         from overlay.listings.card_check import check as examine
 
         answer = examine(body, args.type)
-    if args.json:
-        say_json(answer)
-    else:
-        _show(answer)
+    print_answer(args, answer, _show)
     return 0 if answer["ok"] else 1
 
 
@@ -59,16 +54,21 @@ def _read(name: str) -> bytes:
 
 
 def _show(answer: Mapping[str, Any]) -> None:
+    show_review(answer)
+    preview = answer["preview"] or {}
+    if preview.get("type") == "prices":
+        for offer in preview.get("offers", ()):
+            say(f"offer {offer_line(offer)}")
+    say("valid" if answer["ok"] else "invalid")
+
+
+def show_review(answer: Mapping[str, Any]) -> None:
+    """Print the errors and warnings of a card, and the result cards that it would be listed with."""
     for word, reasons in (("error", answer["errors"]), ("warning", answer["warnings"])):
         for reason in reasons:
             say(f"{word}: {on_one_line(reason['pointer'] or '/')}: {on_one_line(reason['detail'])}")
     preview = answer["preview"] or {}
     for shown in preview.get("servers", [preview]):
-        if "name" not in shown:
-            continue
-        for line in card_lines({"status": "live", "id": "(not published yet)"} | shown):
-            say(line)
-    if preview.get("type") == "prices":
-        for offer in preview.get("offers", ()):
-            say(f"offer {offer_line(offer)}")
-    say("valid" if answer["ok"] else "invalid")
+        if "name" in shown:
+            for line in card_lines({"status": "live", "id": "(not published yet)"} | shown):
+                say(line)

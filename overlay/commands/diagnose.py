@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import UsageError, add_json, add_url, ask, command, settings_of
+from overlay.commands.options import UsageError, add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.safe_text import on_one_line
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -38,15 +39,10 @@ def diagnose(args: Namespace) -> int:
         raise UsageError("give a txid or an outpoint, or --raw")
     transaction = _transaction_id(args.what) if args.what is not None else _raw_bytes(args.raw)
     if args.url:
-        from overlay.client import calls
-
-        answer = ask(args.url, calls.diagnose(transaction))
+        answer = ask(args.url, lambda calls: calls.diagnose(transaction))
     else:
         answer = _local(settings_of(args), transaction)
-    if args.json:
-        say_json(answer)
-    else:
-        _show(answer)
+    print_answer(args, answer, _show)
     return 0 if _is_listed(answer) else 1
 
 
@@ -81,13 +77,11 @@ def _local(settings: Settings, transaction: str | bytes) -> dict[str, Any]:
     from parsers.errors import ParseError
 
     set_cache_folder(settings)
-    store = open_store(settings, create=False)
-    try:
-        return diagnosis.diagnose(settings, store, transaction)
-    except ParseError as error:
-        raise UsageError(f"these bytes are no transaction: {error}") from None
-    finally:
-        store.engine.dispose()
+    with closing(open_store(settings, create=False)) as store:
+        try:
+            return diagnosis.diagnose(settings, store, transaction)
+        except ParseError as error:
+            raise UsageError(f"these bytes are no transaction: {error}") from None
 
 
 def _is_listed(answer: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import KEYS, Settings
+from overlay.text.terminal import say_json
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -80,17 +81,26 @@ def add_url(parser: ArgumentParser) -> None:
     parser.add_argument("--url", help="ask the overlay running there instead of the local data")
 
 
-def ask(url: str, call: Call[Any]) -> Any:
-    """The answer of the overlay at a URL to a call, as JSON. Raises ClientError."""
-    from overlay.client import OverlayClient
+def ask(url: str, call: Callable[[Any], Call[Any]]) -> Any:
+    """The answer of the overlay at a URL as JSON to what `call` makes of the module `overlay.client.calls`. Raises
+    ClientError."""
+    from overlay.client import OverlayClient, calls
 
     with OverlayClient(url) as client:
-        return client.ask(call)
+        return client.ask(call(calls))
 
 
 def add_json(parser: ArgumentParser) -> None:
     """The option to print JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON, as the HTTP API answers")
+
+
+def print_answer(args: Namespace, answer: Any, show: Callable[[Any], None]) -> None:
+    """Print an answer as JSON where that is requested, else by `show`."""
+    if args.json:
+        say_json(answer)
+    else:
+        show(answer)
 
 
 def settings_of(args: Namespace) -> Settings:

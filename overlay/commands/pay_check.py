@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import UsageError, add_json, add_url, ask, command, settings_of
+from overlay.commands.options import UsageError, add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.safe_text import on_one_line
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,10 +53,7 @@ def pay_check(args: Namespace) -> int:
         import asyncio
 
         answer = asyncio.run(_check(args, claim))
-    if args.json:
-        say_json(answer)
-    else:
-        _show(answer)
+    print_answer(args, answer, _show)
     return 0 if answer["ok"] else 1
 
 
@@ -72,10 +70,9 @@ def _read(file: Path) -> Any:
 
 
 def _ask(args: Namespace, claim: Any) -> Any:
-    from overlay.client import calls
-
     priced = {"id": args.id} if args.id else {"config": _read(args.card)}
-    return ask(args.url, calls.pay_check({"claim": claim, "skillId": args.skill, "state": args.state, **priced}))
+    body = {"claim": claim, "skillId": args.skill, "state": args.state, **priced}
+    return ask(args.url, lambda calls: calls.pay_check(body))
 
 
 async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
@@ -107,15 +104,12 @@ def _stored(settings: Settings, id_: str, nodes: Mapping[str, Broadcaster]) -> t
     from overlay.payments.checking import PaymentSources, utxo_chains
     from overlay.pricing.exchange_rates import ExchangeRates
 
-    store = open_store(settings, create=False)
-    try:
+    with closing(open_store(settings, create=False)) as store:
         exchange = ExchangeRates(Quotes(store.engine).newest)
         exchange.refresh()
         chains = utxo_chains(in_configured_order(settings, store.chains()))
         offers = single_listing(ListingRepository(store), id_).card.offers
         return offers, PaymentSources(chains=chains, nodes=nodes, exchange=exchange)
-    finally:
-        store.close()
 
 
 def _show(answer: Any) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlay.commands.check import show_review
 from overlay.commands.options import UsageError, add_json, ask, command, settings_of
-from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from overlay.publish.registration_output import RegistrationOutput
     from overlay.publish.transactions import Draft
     from overlay.web.amounts import About
-    from parsers.cards import Kind
 
 MAX_CARD_BYTES = 2 << 20
 MAX_SAVED_BYTES = 32 << 20
@@ -93,6 +93,7 @@ def inscribe(args: Namespace) -> int:
     """Register, or update."""
     from overlay.publish import scripts
     from overlay.publish.transactions import with_sigma
+    from parsers.cards import Kind
 
     key, registration = _key(args), _registration(args, args.update) if args.update else None
     if registration is None and (args.file is None or args.app is None):
@@ -107,7 +108,7 @@ def inscribe(args: Namespace) -> int:
         checked = _checked(card, args.type or (registration.kind.value if registration else None))
         if not checked["ok"]:
             return _show_invalid(checked, as_json=args.json)
-    kind = registration.kind if registration else _kind(checked)
+    kind = registration.kind if registration else Kind(checked["preview"]["type"])
     app = args.app or (registration.app if registration else "")
     coins, first = _coins(args, key), registration.coin if registration else None
     try:
@@ -222,9 +223,7 @@ def _sign(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str
     sent = _send(args, draft.raw, draft.extended) if args.broadcast else None
     _show(args, draft, checked, sent)
     if sent is not None and args.url:
-        from overlay.client import calls
-
-        ask(args.url, calls.ingest(sent))
+        ask(args.url, lambda calls: calls.ingest(sent))
     return 0
 
 
@@ -275,7 +274,7 @@ def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], sent: str |
         say_json(answer)
         return
     if checked:
-        _show_check(checked)
+        show_review(checked)
     say(f"transaction {answer['txid']}, {draft.tx.size:,} bytes")
     say(f"costs {draft.fee:,} satoshis of fee{f', about {about.amount} {about.currency}' if about else ''}")
     if sent:
@@ -298,23 +297,11 @@ def _about(args: Namespace, satoshis: int) -> About | None:
     return about(str(Decimal(satoshis).scaleb(-8)), "BSV", args.currency.upper(), exchange_of(settings_of(args)))
 
 
-def _show_check(checked: Mapping[str, Any]) -> None:
-    from overlay.commands.search import card_lines
-
-    for warning in checked["warnings"]:
-        say(f"warning: {on_one_line(warning['pointer'] or '/')}: {on_one_line(warning['detail'])}")
-    preview = checked["preview"] or {}
-    for shown in preview.get("servers", [preview]):
-        for line in card_lines({"status": "live", "id": "(not published yet)"} | shown):
-            say(line)
-
-
 def _show_invalid(checked: Mapping[str, Any], *, as_json: bool) -> int:
     if as_json:
         say_json(checked)
     else:
-        for error in checked["errors"]:
-            say(f"error: {on_one_line(error['pointer'] or '/')}: {on_one_line(error['detail'])}")
+        show_review({**checked, "warnings": ()})
         say("invalid: nothing was built")
     return 1
 
@@ -376,23 +363,14 @@ def _registration(args: Namespace, id_: str) -> RegistrationOutput:
     from overlay.listings.repository import ListingRepository
     from overlay.verify.local_source import LocalSource
 
-    store = open_store(settings_of(args), create=False)
-    try:
+    with closing(open_store(settings_of(args), create=False)) as store:
         return find(LocalSource(ListingRepository(store)), id_)
-    finally:
-        store.engine.dispose()
 
 
 def _checked(card: bytes, kind: str | None) -> dict[str, Any]:
     from overlay.listings.card_check import check
 
     return check(card, kind)
-
-
-def _kind(checked: Mapping[str, Any]) -> Kind:
-    from parsers.cards import Kind
-
-    return Kind(checked["preview"]["type"])
 
 
 def _read(file: Path, most: int) -> bytes:

@@ -34,17 +34,14 @@ def rebuild(args: Namespace) -> int:
     from overlay.projection.projector import IndexProjector
 
     settings = settings_of(args)
-    store = open_store(settings, create=False)
-    try:
-        with (
-            index_write_errors(settings),
-            closing(open_index(settings, create=True)) as engine,
-            closing(open_duplicates(settings)) as duplicates,
-            progress_of("rebuilding the index", "registrations") as progress,
-        ):
-            total = IndexProjector(store, engine, duplicates).rebuild(progress)
-    finally:
-        store.engine.dispose()
+    with (
+        closing(open_store(settings, create=False)) as store,
+        index_write_errors(settings),
+        closing(open_index(settings, create=True)) as engine,
+        closing(open_duplicates(settings)) as duplicates,
+        progress_of("rebuilding the index", "registrations") as progress,
+    ):
+        total = IndexProjector(store, engine, duplicates).rebuild(progress)
     say(f"indexed {total:,} registrations into {masked(settings.search)}")
     return 0
 
@@ -54,14 +51,10 @@ def _rebuild_anchors(args: Namespace) -> int:
     from overlay.app.storage import open_store
     from overlay.text.safe_text import on_one_line
 
-    store = open_store(settings_of(args), create=False)
-    try:
-        with closing(Writer(store.engine)) as writer:
-            for chain in sorted(store.chains()):
-                writer.rebuild_anchors(chain)
-                newest = store.topic_anchors.newest(chain)
-                if newest is not None:
-                    say(f"{on_one_line(chain)}: block {newest.height:,}, anchor {newest.tac[::-1].hex()}")
-    finally:
-        store.engine.dispose()
+    with closing(open_store(settings_of(args), create=False)) as store, closing(Writer(store.engine)) as writer:
+        for chain in sorted(store.chains()):
+            writer.rebuild_anchors(chain)
+            newest = store.topic_anchors.newest(chain)
+            if newest is not None:
+                say(f"{on_one_line(chain)}: block {newest.height:,}, anchor {newest.tac[::-1].hex()}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from overlay.commands.options import UsageError, add_json, command, settings_of
@@ -30,8 +31,7 @@ def relay(args: Namespace) -> int:
     from indexer.store.relay import RelayStore
     from overlay.app.storage import open_store
 
-    store = open_store(settings_of(args), create=False)
-    try:
+    with closing(open_store(settings_of(args), create=False)) as store:
         cash = RelayStore(store.primary).cash
         if args.signed is not None:
             return _store_signed(cash, args.signed)
@@ -42,8 +42,6 @@ def relay(args: Namespace) -> int:
             }
             for one in cash.open_withdrawals()
         ]  # fmt: skip
-    finally:
-        store.engine.dispose()
     if args.json:
         say_json(rows)
     for row in [] if args.json else rows:

@@ -9,14 +9,15 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import add_json, add_url, ask, command, settings_of
+from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.interval_words import per
 from overlay.text.safe_text import on_one_line, visible
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -152,15 +153,10 @@ def search(args: Namespace) -> int:
     if args.text and not args.json and can_mark():
         parameters.append(("highlight", "true"))
     if args.url:
-        from overlay.client import calls
-
-        page = ask(args.url, calls.search_by(parameters))
+        page = ask(args.url, lambda calls: calls.search_by(parameters))
     else:
         page = _local(settings_of(args), parameters)
-    if args.json:
-        say_json(page)
-    else:
-        _show(page)
+    print_answer(args, page, _show)
     return 0 if page.get("items") else 1
 
 
@@ -178,8 +174,7 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
     from overlay.listings.recent_changes import aged_hits, is_due
     from overlay.pricing.exchange_rates import ExchangeRates
 
-    engine = open_index(settings, create=False)
-    try:
+    with closing(open_index(settings, create=False)) as engine:
         needs_chains = any(name == "chain" for name, _ in parameters)
         exchange = exchange_of(settings) if _needs_rates(parameters) else ExchangeRates()
         question = from_pairs(parameters, _chains(engine, settings) if needs_chains else {}, exchange)
@@ -189,8 +184,6 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
             hits = aged_hits(hits, _heights(settings), settings.change_blocks)
         hits, more = search_answer.extras(engine, question, hits)
         return json.loads(bytes(page(question, hits, engine.cursor(), {}, rates, more)))
-    finally:
-        engine.close()
 
 
 def _needs_rates(parameters: list[tuple[str, str]]) -> bool:
@@ -210,12 +203,10 @@ def exchange_of(settings: Settings) -> ExchangeRates:
         return ExchangeRates()
     from indexer.store.rates import Quotes
 
-    try:
+    with closing(store):
         rates = ExchangeRates(Quotes(store.engine).newest)
         rates.refresh()
         return rates
-    finally:
-        store.engine.dispose()
 
 
 def _heights(settings: Settings) -> dict[str, int]:

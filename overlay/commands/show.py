@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import add_json, add_url, ask, command, settings_of
+from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.safe_text import on_one_line
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -32,36 +33,24 @@ def add(commands: Commands) -> None:
 
 def show(args: Namespace) -> int:
     """Print one listing."""
-    if args.url:
-        from overlay.client import calls
-
-        answer = ask(args.url, calls.get(args.id))
-    else:
-        answer = _listing(settings_of(args), args.id)
-    if args.json:
-        say_json(answer)
-    else:
-        _show(answer)
+    answer = ask(args.url, lambda calls: calls.get(args.id)) if args.url else _listing(settings_of(args), args.id)
+    print_answer(args, answer, _show)
     return 0
 
 
 def history(args: Namespace) -> int:
     """Print its revisions."""
-    if args.url:
-        from overlay.client import calls
+    answer = ask(args.url, lambda calls: calls.history(args.id)) if args.url else _revisions(settings_of(args), args.id)
+    print_answer(args, answer, _show_history)
+    return 0
 
-        answer = ask(args.url, calls.history(args.id))
-    else:
-        answer = _revisions(settings_of(args), args.id)
-    if args.json:
-        say_json(answer)
-        return 0
+
+def _show_history(answer: Mapping[str, Any]) -> None:
     for drift in answer.get("drifts", ()):
         say(f"{on_one_line(drift['since'])}  drifted  served {drift['cardSha256']} instead of the card")
     for revision in answer["revisions"]:
         for line in _revision(revision):
             say(line)
-    return 0
 
 
 def _listing(settings: Settings, id_: str) -> dict[str, Any]:
@@ -70,12 +59,9 @@ def _listing(settings: Settings, id_: str) -> dict[str, Any]:
     from overlay.listings.recent_changes import aged
     from overlay.listings.repository import ListingRepository
 
-    store = open_store(settings, create=False)
-    try:
+    with closing(open_store(settings, create=False)) as store:
         item = listing_with_duplicates(ListingRepository(store), partial(_indexed, settings), id_)
         return aged(item, stored_heights(settings), settings.change_blocks)
-    finally:
-        store.engine.dispose()
 
 
 def _indexed(settings: Settings, id_: str) -> bytes | None:
@@ -97,11 +83,8 @@ def _revisions(settings: Settings, id_: str) -> dict[str, Any]:
     from overlay.listings.lookup import history
     from overlay.listings.repository import ListingRepository
 
-    store = open_store(settings, create=False)
-    try:
+    with closing(open_store(settings, create=False)) as store:
         return history(ListingRepository(store), id_)
-    finally:
-        store.engine.dispose()
 
 
 _ROWS = (

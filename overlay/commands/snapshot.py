@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,12 +48,12 @@ def export(args: Namespace) -> int:
 
     if args.file.exists() and not args.file.is_file():
         raise UsageError(f"{args.file} is not a regular file")
-    store = open_store(settings_of(args), create=False)
-    try:
-        with progress_of("exporting", "blocks") as progress, new_file(args.file) as opened:
-            counts = write(store, opened, progress)
-    finally:
-        store.engine.dispose()
+    with (
+        closing(open_store(settings_of(args), create=False)) as store,
+        progress_of("exporting", "blocks") as progress,
+        new_file(args.file) as opened,
+    ):
+        counts = write(store, opened, progress)
     say(
         f"wrote {counts.blocks:,} blocks, {counts.events:,} events, {counts.cards:,} cards and "
         f"{counts.proofs:,} proofs to {args.file}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import add_json, add_url, ask, command, settings_of
+from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
 from overlay.text.safe_text import on_one_line
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -31,15 +32,10 @@ def add(commands: Commands) -> None:
 def status(args: Namespace) -> int:
     """Print the status of the local database, or of a running overlay."""
     if args.url:
-        from overlay.client import calls
-
-        answer = ask(args.url, calls.status())
+        answer = ask(args.url, lambda calls: calls.status())
     else:
         answer = _local(settings_of(args), recompute=args.recompute)
-    if args.json:
-        say_json(answer)
-    else:
-        show_status(answer)
+    print_answer(args, answer, show_status)
     return 0
 
 
@@ -48,8 +44,7 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
     from overlay.app.status_service import StatusService
     from overlay.app.storage import MissingError, open_index, open_store
 
-    store = open_store(settings, create=False)
-    try:
+    with closing(open_store(settings, create=False)) as store:
         try:
             engine = open_index(settings, create=False)
         except MissingError:
@@ -65,8 +60,6 @@ def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
         finally:
             if engine is not None:
                 engine.close()
-    finally:
-        store.engine.dispose()
 
 
 def show_status(answer: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
@@ -95,11 +95,8 @@ def _repository(settings: Settings) -> Iterator[ListingRepository]:
     from overlay.app.storage import open_store
     from overlay.listings.repository import ListingRepository
 
-    store = open_store(settings, create=False)
-    try:
+    with closing(open_store(settings, create=False)) as store:
         yield ListingRepository(store)
-    finally:
-        store.engine.dispose()
 
 
 def _completeness(args: Namespace, stack: ExitStack, own: AnchorSource, *others: AnchorSource) -> Completeness:
