@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from indexer.model import RegistrationState, Status
+from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import card_offers, more
@@ -26,12 +26,7 @@ from parsers.pointers.locator import url_host
 from parsers.reasons import Reason
 
 if TYPE_CHECKING:
-    from indexer.resolution.pointer_service import PointerListing
-    from indexer.store.badges import DomainBadge
-    from indexer.store.card_signatures import StoredSignature
     from indexer.store.evidence import StoredRating
-    from indexer.store.motebit_endpoints import EndpointCheck
-    from indexer.store.motebit_hosts import HostIdentity
 
 Shown = AgentCard | McpServer
 
@@ -52,37 +47,23 @@ class CardChange(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
-    """One listing: the state of a registration, its card or one server of it, and what is stored about them.
+class Listing(Registration):
+    """One listing: a registration with its card, or with one server of it.
 
-    `chain` is the configured name, `caip2` its CAIP-2 id; times are block times in seconds since 1970. `confirmed` is
-    false for a registration in the mempool, whose heights mean nothing. `count` is the number of servers that the card
-    holds: several are listed each under `<id>#<key>` (law 6). `warnings` are those of the config around a server.
-    `pointers` are the pointers to a fetched card, `badge` is what the host of an inscribed card declares about it.
-    `changes` are the differences of prices and addresses to earlier cards, oldest first.
+    `count` is the number of servers that the card holds: several are listed each under `<id>#<key>` (law 6). `warnings`
+    are those of the config around a server. `changes` are the differences of prices and addresses to earlier cards,
+    oldest first.
     """
 
-    state: RegistrationState
     card: Shown
-    chain: str
-    caip2: str
-    updated_time: int | None
-    created_time: int | None
-    confirmed: bool = True
-    undecided: Reason | None = None
     count: int = 1
     warnings: tuple[Reason, ...] = ()
-    signer: str | None = None
-    pending: PendingRevision | None = None
-    owner_checked: int | None = None
-    pointers: PointerListing | None = None
-    badge: DomainBadge | None = None
     changes: tuple[CardChange, ...] = ()
-    headers_unproved: bool = False
-    signature: StoredSignature | None = None
-    published_identity: HostIdentity | None = None
-    endpoint_checks: tuple[EndpointCheck, ...] = ()
-    rating: StoredRating | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """False for a registration in the mempool, whose heights mean nothing."""
+        return self.created_time is not None
 
     @property
     def id(self) -> str:
@@ -158,31 +139,16 @@ class Listing:
 def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
     """The listings of a registration: its agent, or each of its servers."""
     shown: Sequence[Shown] = card.servers if isinstance(card, ToolConfig) else (card,)
+    members = {name: getattr(registration, name) for name in Registration.__slots__}
     return tuple(
         Listing(
-            state=registration.state,
-            card=shown_card,
-            chain=registration.chain,
-            caip2=registration.caip2,
-            updated_time=registration.updated_time,
-            created_time=registration.created_time,
-            confirmed=registration.created_time is not None,
-            undecided=registration.undecided,
+            **members | {"pending": _pending(registration.pending, one) if registration.pending else None},
+            card=one,
             count=len(shown),
             warnings=card.warnings if isinstance(card, ToolConfig) else (),
-            signer=registration.signer,
-            pending=_pending(registration.pending, shown_card) if registration.pending else None,
-            owner_checked=registration.owner_checked,
-            pointers=registration.pointers,
-            badge=registration.badge,
-            changes=_changes(registration, shown_card),
-            headers_unproved=registration.headers_unproved,
-            signature=registration.signature,
-            published_identity=registration.published_identity,
-            endpoint_checks=registration.endpoint_checks,
-            rating=registration.rating,
+            changes=_changes(registration, one),
         )
-        for shown_card in shown
+        for one in shown
     )
 
 

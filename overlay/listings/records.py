@@ -59,7 +59,7 @@ class Registration:
     state: RegistrationState
     chain: str
     caip2: str
-    card_body: bytes | None
+    card_body: bytes | None = None
     updated_time: int | None
     created_time: int | None
     signer: str | None = None
