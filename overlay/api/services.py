@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from indexer.setting_values import CHANGE_BLOCKS, Quota
 from overlay.api.counters import Counters
 from overlay.listings.change_notifier import ChangeNotifier
-from overlay.listings.logos import NoLogos
+from overlay.listings.logos import LogoImages
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
 from parsers.bitcoin.tx import Outpoint
@@ -28,22 +28,6 @@ if TYPE_CHECKING:
     from overlay.rating.evidence_intake import EvidenceIntake
     from overlay.relay.task_relay import Relay
     from overlay.webhooks import Webhooks
-
-
-class LogoSource(Protocol):
-    """Small pictures of listings' logos; see `overlay.listings.logos`. `stamp` answers from memory, the others read."""
-
-    def shown(self, urls: Iterable[str], /) -> Mapping[str, str]:
-        """The SHA-256 (hex) of the small picture of each of these logos that there is one of."""
-        ...
-
-    def picture(self, digest: str, /) -> bytes | None:
-        """The small picture (WebP) with this SHA-256 (hex)."""
-        ...
-
-    def stamp(self) -> int:
-        """Another number when there are other pictures."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +88,7 @@ class AppServices(ProcessInfo):
     change_blocks: int = CHANGE_BLOCKS
     notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
     exchange: ExchangeRates = field(default_factory=ExchangeRates)
-    logos: LogoSource = field(default_factory=NoLogos)
+    logos: LogoImages = field(default_factory=LogoImages)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
     public_url: str = ""

@@ -1,10 +1,12 @@
-"""The loops beside following a chain: what sends requests to hosts, other overlays and rate feeds."""
+"""The loops beside following a chain: what sends requests to hosts, other overlays and rate feeds, and what keeps the
+search index up to date with the store."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING
 
 from indexer.chains.concurrency import gather
@@ -15,9 +17,13 @@ from indexer.sync.follower import Follower
 from indexer.sync.request_loop import RequestLoop, TransactionSource
 from overlay.app.chain_loops import Loop, transaction_source
 from overlay.app.fetching import build_fetch_loop, sends_requests
+from overlay.app.memory import release_memory
 from overlay.app.status_service import StatusService
+from overlay.app.storage import index_write_errors
 from overlay.app.store_watcher import StoreWatcher
+from overlay.engines import BusyError
 from overlay.listings.change_notifier import ChangeNotifier
+from overlay.projection.projector import IndexProjector
 
 if TYPE_CHECKING:
     from indexer.store import Store, Writer
@@ -122,3 +128,58 @@ async def match_subscriptions(deliveries: DeliveryLoop, notifier: ChangeNotifier
 def _follows_bsv(follower: Follower) -> bool:
     """Whether a follower is at the tip of a BSV chain."""
     return follower.progress.state == "following" and follower.progress.caip2.startswith("bsv:")
+
+
+BULK = 2_000
+"""Changes projected without a pause, after which freed memory is returned to the system."""
+
+BUSY_SECONDS = 1.0
+"""Pause between attempts to become the process that writes the index."""
+
+
+class CancelledWorkError(Exception):
+    """Work in a thread ended early because the process ends."""
+
+
+class IndexLoop:
+    """The loop that projects changes into the index, and publishes the heights up to which searches answer."""
+
+    def __init__(
+        self, settings: Settings, projector: IndexProjector, status: StatusService, notifier: ChangeNotifier
+    ) -> None:
+        self._settings, self._projector, self._status, self._notifier = settings, projector, status, notifier
+        self._is_ending = Event()
+
+    async def run(self) -> None:
+        """Project until cancelled. Raises EngineError, StoreUnavailableError."""
+        await asyncio.to_thread(self._projector.cleanup)
+        try:
+            with self._notifier.listen() as changed:
+                await self._project(changed)
+        except asyncio.CancelledError:
+            self._is_ending.set()  # a step may still run in its thread
+            raise
+
+    async def _project(self, changed: asyncio.Event) -> None:
+        projected = 0
+        while True:
+            changed.clear()
+            heights = self._status.stored_heights()
+            try:
+                with index_write_errors(self._settings):
+                    count = await asyncio.to_thread(self._projector.step, self._check_ending)
+            except BusyError:
+                # another process on the same data writes the index; searches here see its commits
+                await asyncio.sleep(BUSY_SECONDS)
+                continue
+            projected += count
+            if not count:
+                self._status.publish(heights)
+                if projected >= BULK:
+                    await asyncio.to_thread(release_memory)
+                projected = 0
+                await changed.wait()
+
+    def _check_ending(self, _done: int) -> None:
+        if self._is_ending.is_set():
+            raise CancelledWorkError

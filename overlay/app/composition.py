@@ -18,13 +18,11 @@ from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices, ProcessInfo
 from overlay.app import version
-from overlay.app.background import BackgroundLoops, match_subscriptions
+from overlay.app.background import BackgroundLoops, IndexLoop, match_subscriptions
 from overlay.app.chain_loops import ChainLoops, Loop
 from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
-from overlay.app.index_loop import IndexLoop
-from overlay.app.own_payments import OwnPayments
-from overlay.app.own_relay import OwnRelay
+from overlay.app.own_payments import OwnPayments, OwnRelay
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
     build_delegated_access,

@@ -1,25 +1,36 @@
-"""The payments of this overlay: the nodes that check claims, its own prices, and the gate that takes them."""
+"""The payments of this overlay: the nodes that check claims, its own prices, the gate that takes them, and the relay
+where its operator wants one, with the operator's address for deposits."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import time
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.errors import SourceError
 from indexer.settings import Settings, SettingsError
+from overlay.app.chain_loops import Loop
 from overlay.payments.checking import offers_in
 from overlay.payments.node import PaymentNode, nodes_of
+from parsers.bitcoin import address
 from parsers.cards import strict_json
 from parsers.errors import CardError
 
 if TYPE_CHECKING:
     from indexer.store import Store
+    from indexer.store.relay import RelayStore
+    from overlay.api.identity_key import IdentityKey
     from overlay.payments.gate import PaymentGate
+    from overlay.payments.node import PaymentNode
     from overlay.pricing.exchange_rates import ExchangeRates
+    from overlay.relay.bank import Bank
+    from overlay.relay.task_relay import Relay
+
 
 log = logging.getLogger(__name__)
 
@@ -72,3 +83,72 @@ def _number(text: str) -> float | str:
     """A number of a price as the card shows it: as it is where JSON readers get it exactly, else as a text."""
     value = float(text)
     return value if Decimal(repr(value)) == Decimal(text) else text
+
+
+class OwnRelay:
+    """The relay, None where the settings want none. Raises SettingsError, StoreError."""
+
+    def __init__(
+        self, settings: Settings, store: Store, identity: IdentityKey | None, payments: OwnPayments | None
+    ) -> None:
+        self.relay: Relay | None = None
+        if not settings.relay or payments is None:
+            return
+        if identity is None:
+            raise SettingsError("relay needs an identity key, which signs settlements: set identity_key")
+        from indexer.store.relay import RelayStore
+        from overlay.relay.task_relay import Relay
+
+        tables = RelayStore(store.primary)
+        bank = _bank(settings.relay_address, tables, payments)
+        self.relay = Relay(tables, identity.ed25519_public, identity.sign_ed25519, bank=bank)
+
+    def loops(self) -> list[Loop]:
+        """What is to run as long as the relay."""
+        return [] if self.relay is None else [self._maintain]
+
+    async def _maintain(self) -> None:
+        """Unlock what expired, watch deposits and withdrawals, and forget old agents, again and again."""
+        from overlay.relay.agent_registration import KEPT_SECONDS
+
+        while self.relay is not None:
+            now = self.relay.now()
+            while await asyncio.to_thread(self.relay.tasks.expire, now):
+                continue
+            await asyncio.to_thread(self.relay.agents.trim, now - KEPT_SECONDS)
+            try:
+                if self.relay.bank is not None:
+                    await self.relay.bank.watch()
+            except SourceError as error:
+                log.warning("deposits cannot be watched now: %s", error)
+            await asyncio.sleep(MAINTENANCE_SECONDS)
+
+
+def _bank(setting: str, tables: RelayStore, payments: OwnPayments) -> Bank | None:
+    """What takes deposits at the configured `TICKER:ADDRESS`."""
+    if not setting:
+        return None
+    from overlay.relay.bank import Bank
+
+    ticker, _, pay_to = setting.partition(":")
+    node = _node(ticker, pay_to, payments.nodes)
+    offers = payments.gate.offers if payments.gate is not None else ()
+    if any(_hashes(offer.address.strip(), node.coin) & _hashes(pay_to, node.coin) for offer in offers):
+        raise SettingsError(f"relay_address is {pay_to}, where prices are paid to: one payment would count twice")
+    return Bank(tables.cash, node, pay_to, time.time)
+
+
+def _hashes(text: str, coin: str) -> set[bytes]:
+    """What an address pays to: on BCH it has two forms."""
+    digests = (address.p2pkh_hash(text, prefixes) for prefixes in address.PREFIXES[coin].values())
+    return {digest for digest in digests if digest is not None}
+
+
+def _node(ticker: str, pay_to: str, nodes: Mapping[str, PaymentNode]) -> PaymentNode:
+    node = nodes.get(ticker.upper())
+    if node is None:
+        raise SettingsError(f"relay_address needs a node of {ticker[:10]!a} among the chains, which sees deposits")
+    networks = address.PREFIXES[node.coin].values()
+    if not any(address.p2pkh_hash(pay_to, prefixes) for prefixes in networks):
+        raise SettingsError(f"relay_address is {pay_to[:60]!a}: write TICKER:ADDRESS, a P2PKH address in base58")
+    return node

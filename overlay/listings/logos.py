@@ -15,9 +15,10 @@ MOST_NOTED = 2_000
 
 
 class LogoImages:
-    """Thumbnails of logos. Requests are kept in memory until `flush`, which is called from time to time."""
+    """Thumbnails of logos, none without a store. Requests are kept in memory until `flush`, which is called from time
+    to time."""
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: Stored | None = None) -> None:
         self._stored = stored
         self._wanted: set[str] = set()
         self._lock = Lock()
@@ -25,6 +26,8 @@ class LogoImages:
 
     def shown(self, urls: Iterable[str]) -> Mapping[str, str]:
         """The SHA-256 (hex) of the thumbnail of each of these logos that has one; all are requested."""
+        if self._stored is None:
+            return {}
         requested = {url for url in urls if url}
         with self._lock:
             if len(self._wanted) + len(requested) <= MOST_NOTED:
@@ -37,7 +40,7 @@ class LogoImages:
 
     def picture(self, digest: str) -> bytes | None:
         """The thumbnail (WebP) with this SHA-256 (hex)."""
-        return self._stored.body(bytes.fromhex(digest))
+        return self._stored.body(bytes.fromhex(digest)) if self._stored else None
 
     @property
     def has_requests(self) -> bool:
@@ -46,24 +49,10 @@ class LogoImages:
 
     def flush(self) -> None:
         """Store the requests, and update `stamp`. Raises what the database raises."""
+        if self._stored is None:
+            return
         with self._lock:
             wanted, self._wanted = self._wanted, set()
         if wanted:
             self._stored.request(wanted, int(time.time() * 1000))
         self._newest = self._stored.newest()
-
-
-class NoLogos:
-    """The source of logos of a process without a fetcher: it has none."""
-
-    def shown(self, urls: Iterable[str]) -> Mapping[str, str]:  # noqa: ARG002
-        """None."""
-        return {}
-
-    def stamp(self) -> int:
-        """Constant."""
-        return 0
-
-    def picture(self, digest: str) -> bytes | None:  # noqa: ARG002
-        """None."""
-        return None

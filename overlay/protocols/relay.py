@@ -27,8 +27,7 @@ from overlay.protocols import Door
 from overlay.relay import accounts, agent_registration, tasks
 from overlay.relay.agent_registration import MAX_NAME, MAX_NAMES, MAX_TEXT, AgentRegistration
 from overlay.relay.bank import MAX_RAW
-from overlay.relay.refusals import RelayRefusedError
-from overlay.relay.task_relay import Relay
+from overlay.relay.task_relay import Relay, RelayRefusedError
 from overlay.relay.tasks import TaskRequest
 from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError

@@ -10,8 +10,7 @@ from indexer.store.ledger import InsufficientFundsError, agent_account
 from indexer.store.relay_cash import CashRefusedError, Deposit, Withdrawal
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.bank import DEPTH, Bank
-from overlay.relay.refusals import RelayRefusedError, insufficient_funds
-from overlay.relay.task_relay import Relay, request_key
+from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, request_key
 from parsers.claims.motebit.settlement import MAX_PRICE
 
 BALANCE_AUDIENCES = ("account:balance",)

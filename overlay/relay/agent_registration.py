@@ -9,8 +9,7 @@ from uuid import UUID
 
 from indexer.store.queries import is_storable
 from indexer.store.relay_agents import KeyConflictError, RelayAgent, TooManyAgentsError
-from overlay.relay.refusals import RelayRefusedError
-from overlay.relay.task_relay import PREFIX, Relay
+from overlay.relay.task_relay import PREFIX, Relay, RelayRefusedError
 from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
 from parsers.claims.motebit.bearer_token import MAX_BYTES

@@ -1,4 +1,4 @@
-"""The relay: its tables, its identity, and who calls it by which bearer token."""
+"""The relay: its tables, its identity, who calls it by which bearer token, and what it answers instead of doing it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from indexer.store.ledger import InsufficientFundsError
 from indexer.store.relay import RelayStore
 from indexer.store.relay_agents import RelayAgents
-from overlay.relay.refusals import RelayRefusedError
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs
 from parsers.claims.motebit.bearer_token import payload_of
 from parsers.claims.motebit.identifiers import sovereign_id
@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from overlay.relay.bank import Bank
+
+
+class RelayRefusedError(Exception):
+    """A request that is refused: the HTTP status, a stable code, a sentence for people, and more members of the
+    answer.
+
+    Codes: those of bearer tokens, receipts and successions, and bad-request, unauthorized, forbidden, not-registered,
+    expired, capability-missing, insufficient-funds, too-many, too-dear, key-mismatch, not-bound, not-a-deposit,
+    bad-destination, no-coins, no-deposits.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.members = status, code, detail, members
+
+
+def insufficient_funds(error: InsufficientFundsError, use: str) -> RelayRefusedError:
+    """The refusal of what an account cannot pay. `use` says what becomes of the satoshis that are needed."""
+    detail = f"{error.needed:,} are {use}, and the account has {error.balance:,}"
+    return RelayRefusedError(402, "insufficient-funds", detail, required=error.needed, balance=error.balance)
+
 
 PREFIX = "Bearer motebit:"
 MAX_TOKEN_MS = 3_600_000

@@ -12,8 +12,7 @@ from indexer.store.ledger import InsufficientFundsError
 from indexer.store.relay_agents import RelayAgent
 from indexer.store.relay_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.relay.agent_registration import UNIT
-from overlay.relay.refusals import RelayRefusedError, insufficient_funds
-from overlay.relay.task_relay import Relay, request_key
+from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.motebit.settlement import (

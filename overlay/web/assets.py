@@ -15,7 +15,7 @@ from aiohttp import web
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged
 from overlay.api.problems import NotFoundError
-from overlay.api.services import LogoSource
+from overlay.listings.logos import LogoImages
 
 _FOLDER = Path(__file__).with_name("static")
 _TYPES = {
@@ -91,7 +91,7 @@ async def logo(request: web.Request) -> web.Response:
     return Answer(body=body, headers=headers)
 
 
-def addresses(logos: LogoSource, items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def addresses(logos: LogoImages, items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """The addresses of the items' thumbnails by the logo URL of the card, for those that are stored."""
     digests = logos.shown(item["logo"] for item in items if item.get("logo"))
     return {url: f"/logos/{digest}" for url, digest in digests.items()}

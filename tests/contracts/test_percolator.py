@@ -9,7 +9,7 @@ import pytest
 
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Operators, Query
-from overlay.webhooks.percolator import Percolator
+from overlay.webhooks.matcher import Percolator
 from parsers.cards import Skill
 from tests.contracts.listed import listing, price, put
 

@@ -18,8 +18,7 @@ from indexer.store import Store, connect, unchecked
 from indexer.store.ledger import CHAIN
 from overlay import cli
 from overlay.api.identity_key import IdentityKey
-from overlay.app.own_payments import OwnPayments
-from overlay.app.own_relay import OwnRelay
+from overlay.app.own_payments import OwnPayments, OwnRelay
 from overlay.payments.node import PaymentNode
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.relay import accounts

@@ -15,7 +15,7 @@ from indexer.store import unchecked
 from indexer.store.ledger import agent_account
 from overlay.relay import accounts
 from overlay.relay.bank import DEPTH
-from overlay.relay.refusals import RelayRefusedError
+from overlay.relay.task_relay import RelayRefusedError
 from overlay.relay.tasks import LOCK_SECONDS
 from parsers.bitcoin.tx import Transaction
 from parsers.claims.motebit.settlement import RelayTaskState

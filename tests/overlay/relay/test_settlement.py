@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from overlay.relay.agent_registration import REGISTERED_SECONDS
-from overlay.relay.refusals import RelayRefusedError
+from overlay.relay.task_relay import RelayRefusedError
 from overlay.relay.tasks import LOCK_SECONDS
 from parsers.claims.canonical_json import jcs, without
 from parsers.claims.motebit.identifiers import check_signature

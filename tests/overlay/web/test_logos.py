@@ -16,7 +16,7 @@ from indexer.model import LOGO_BYTES
 from indexer.store import connect
 from indexer.store.logos import Logos as Stored
 from overlay.api.services import AppServices
-from overlay.listings.logos import MOST_NOTED, LogoImages, NoLogos
+from overlay.listings.logos import MOST_NOTED, LogoImages
 from overlay.web.assets import assets
 from overlay.web.cards import HUES, mark, render_card, result
 from overlay.web.rendering import WITH_LOGOS
@@ -93,7 +93,7 @@ async def test_a_small_picture_is_served_for_ever_and_as_nothing_else(
             assert answer.status == 404
 
 
-class EveryLogo(NoLogos):
+class EveryLogo(LogoImages):
     """There is a small picture of every logo."""
 
     def shown(self, urls: Iterable[str]) -> Mapping[str, str]:
