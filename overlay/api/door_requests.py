@@ -16,6 +16,7 @@ from overlay.api.executors import READ_EXECUTOR, RECORDS, run_in
 from overlay.api.problems import ProblemError
 from overlay.api.search_api import cursor, find_hits
 from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.api.services import AppServices
 from overlay.duplicates.duplicate_status import listing_with_duplicates
 from overlay.engines import Cursor
 from overlay.listings import lookup
@@ -79,9 +80,13 @@ def cursor_after(page: FoundPage, count: int) -> str | None:
 
 async def get(request: web.Request, id_: str) -> dict[str, Any]:
     """CONTRACT's item, or the ids of a registration's servers. Raises ListingNotFoundError."""
-    services = request.app[SERVICES]
-    item = await request.app[READ_EXECUTOR].read(listing_with_duplicates, services.store, services.engine.get, id_)
-    return dict(aged(item, services.heights(), services.change_blocks))
+    return await request.app[READ_EXECUTOR].read(read_item, request.app[SERVICES], id_)
+
+
+def read_item(services: AppServices, id_: str) -> dict[str, Any]:
+    """The same, read in this thread."""
+    item = listing_with_duplicates(services.store, services.engine.get, id_)
+    return aged(item, services.heights(), services.change_blocks)
 
 
 async def history(request: web.Request, id_: str) -> dict[str, Any]:

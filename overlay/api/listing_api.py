@@ -9,15 +9,14 @@ from typing import Any
 from aiohttp import web
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, not_modified, unchanged
+from overlay.api.door_requests import get
 from overlay.api.executors import READ_EXECUTOR, read_json
 from overlay.api.parameters import HEADERS, PROOF, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.services import AppServices
 from overlay.api.values import shown
-from overlay.duplicates.duplicate_status import listing_with_duplicates
 from overlay.listings import lookup, proofs
 from overlay.listings.lookup import parse_id
-from overlay.listings.recent_changes import aged
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
 
@@ -26,9 +25,7 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
-    services, id_ = request.app[SERVICES], request.match_info["id"]
-    item = await request.app[READ_EXECUTOR].read(listing_with_duplicates, services.store, services.engine.get, id_)
-    return conditional(request, encode(aged(item, services.heights(), services.change_blocks)))
+    return conditional(request, encode(await get(request, request.match_info["id"])))
 
 
 async def history(request: web.Request) -> web.Response:

@@ -13,11 +13,10 @@ from aiohttp import web
 from indexer.headers.networks import SCRYPT, by_caip2, mined
 from overlay.api import listing_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.api.door_requests import read_item
 from overlay.api.problems import NotFoundError
 from overlay.api.services import AppServices
-from overlay.duplicates.duplicate_status import listing_with_duplicates
 from overlay.listings import lookup
-from overlay.listings.recent_changes import aged
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.safe_text import visible_in_json
 from overlay.web.amounts import FAMILIAR, about
@@ -103,7 +102,7 @@ async def listing(request: web.Request) -> web.Response:
 def _page(services: AppServices, text: str, into: str) -> bytes:
     """The page of an id. Raises ListingNotFoundError."""
     store, exchange = services.store, services.exchange
-    item = aged(listing_with_duplicates(store, services.engine.get, text), services.heights(), services.change_blocks)
+    item = read_item(services, text)
     revisions = lookup.history(store, text)["revisions"]
     _, card = lookup.card(store, text)
     proved = item["txid"] in store.proved([item["txid"]])

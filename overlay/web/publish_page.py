@@ -18,14 +18,13 @@ from indexer.diagnosis.diagnoser import MOST_PARTS
 from indexer.model import LOGO_BYTES
 from overlay.api import publisher_api
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.door_requests import read_item
 from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
 from overlay.api.problems import bad_request
 from overlay.api.request_bodies import WantedTransaction
 from overlay.api.services import AppServices
-from overlay.duplicates.duplicate_status import listing_with_duplicates
 from overlay.listings import lookup
 from overlay.listings.card_check import check
-from overlay.listings.recent_changes import aged
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
 from overlay.web.badges import Badge, explained
@@ -60,17 +59,12 @@ def leads(services: AppServices, ids: Sequence[str]) -> list[Leads]:
 def _items(services: AppServices, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     for id_ in ids[:MOST]:
         with suppress(lookup.ListingNotFoundError):
-            item = listing_with_duplicates(services.store, services.engine.get, id_)
+            item = read_item(services, id_)
             server_ids = item["servers"][:MOST] if "servers" in item else ()
-            yield from (
-                (listing_with_duplicates(services.store, services.engine.get, server) for server in server_ids)
-                if server_ids
-                else (item,)
-            )
+            yield from (read_item(services, server) for server in server_ids) if server_ids else (item,)
 
 
 def _lead(services: AppServices, item: dict[str, Any]) -> Leads:
-    item = aged(item, services.heights(), services.change_blocks)
     cheapest = item["cheapest"]
     worth = about(cheapest["amount"], cheapest["currency"], FAMILIAR, services.exchange) if cheapest else None
     proved = item["txid"] in services.store.proved([item["txid"]])
