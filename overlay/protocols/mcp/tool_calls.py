@@ -60,7 +60,7 @@ async def call(source: ToolSource, name: str, arguments: Mapping[str, Any]) -> d
     """The answer of one of the tools. Raises ToolRefusedError for what the registry refuses."""
     tool = _CALLS[name]
     try:
-        return await tool(source, arguments)
+        return {"notice": NOTICE, **await tool(source, arguments)}
     except ProblemError as error:
         details = [fault.detail for fault in error.faults[:8]] or [error.detail]
         raise ToolRefusedError("; ".join(details)) from None
@@ -78,30 +78,22 @@ async def _search(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str,
     page = await source.search(pairs)
     items = [{name: item[name] for name in ITEM_MEMBERS if name in item} for item in page["items"]]
     members = {name: page[name] for name in PAGE_MEMBERS if name in page}
-    return {"notice": NOTICE, **members, "items": items}
+    return {**members, "items": items}
 
 
-async def _get(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"notice": NOTICE, **await source.get(checked(ListingArguments, arguments).id)}
+def _id(arguments: Mapping[str, Any]) -> str:
+    return checked(ListingArguments, arguments).id
 
 
-async def _history(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"notice": NOTICE, **await source.history(checked(ListingArguments, arguments).id)}
+def _quote(source: ToolSource, arguments: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:
+    return source.quote(list(checked(QuoteArguments, arguments).model_dump(exclude_none=True).items()))
 
 
-async def _diagnose(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"notice": NOTICE, **await source.diagnose(checked(DiagnoseArguments, arguments).what.strip())}
-
-
-async def _verify(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"notice": NOTICE, **await source.verify(checked(ListingArguments, arguments).id)}
-
-
-async def _quote(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = checked(QuoteArguments, arguments).model_dump(exclude_none=True)
-    return {"notice": NOTICE, **await source.quote(list(wanted.items()))}
-
-
-_CALLS: dict[str, Callable[[ToolSource, Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
-    "search": _search, "get": _get, "history": _history, "diagnose": _diagnose, "verify": _verify, "quote": _quote,
-}  # fmt: skip
+_CALLS: dict[str, Callable[[ToolSource, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]] = {
+    "search": _search,
+    "get": lambda source, arguments: source.get(_id(arguments)),
+    "history": lambda source, arguments: source.history(_id(arguments)),
+    "diagnose": lambda source, arguments: source.diagnose(checked(DiagnoseArguments, arguments).what.strip()),
+    "verify": lambda source, arguments: source.verify(_id(arguments)),
+    "quote": _quote,
+}

@@ -18,7 +18,7 @@ from overlay.api.parameters import WHOLE, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_context import CONTEXT
 from overlay.api.request_id import REQUEST_ID
-from overlay.api.routes import Route
+from overlay.api.routes import Handler, Route
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.protocols import Door
 from overlay.protocols.mrp import exchanges, registration, route_offers
@@ -102,29 +102,14 @@ async def query(request: web.Request) -> web.Response:
     return conditional(request, encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
 
 
-async def hello(request: web.Request) -> web.Response:
-    """HELLO: the versions and capabilities of this registry."""
-    return await _respond(request, "HELLO", exchanges.hello)
+def _handler(msg_type: str, exchange: Exchange) -> Handler:
+    """The handler of a route for messages of a type."""
 
+    async def answer(request: web.Request) -> web.Response:
+        return await _respond(request, msg_type, exchange)
 
-async def discover(request: web.Request) -> web.Response:
-    """DISCOVER: offers for an intent, an empty list where none is known to meet the requirements."""
-    return await _respond(request, "DISCOVER", exchanges.discover)
-
-
-async def negotiate(request: web.Request) -> web.Response:
-    """NEGOTIATE: whether a route is available under constraints, and what it costs now."""
-    return await _respond(request, "NEGOTIATE", exchanges.negotiate)
-
-
-async def execute(request: web.Request) -> web.Response:
-    """EXECUTE: refused with the address of the agent, as the registry executes nothing."""
-    return await _respond(request, "EXECUTE", exchanges.execute)
-
-
-async def evidence(request: web.Request) -> web.Response:
-    """EVIDENCE: what an agent signed of its work, taken in as evidence of it."""
-    return await _respond(request, "EVIDENCE", exchanges.evidence)
+    answer.__doc__ = exchange.__doc__
+    return answer
 
 
 async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> web.Response:
@@ -258,11 +243,11 @@ DOOR = Door(
         _route("/mrp/registry/query", query, "MrpRegistryPage", parameters=_QUERY),
         _registration("/mrp/registry/submit", registration.submit, "MrpChallenge", body="MrpSubmission"),
         _registration("/mrp/registry/verify", registration.verify, "MrpVerified", body="MrpVerification"),
-        _exchange("/mrp/hello", hello),
-        _exchange("/mrp/discover", discover),
-        _exchange("/mrp/negotiate", negotiate),
-        _exchange("/mrp/execute", execute),
-        _exchange("/mrp/evidence", evidence),
+        _exchange("/mrp/hello", _handler("HELLO", exchanges.hello)),
+        _exchange("/mrp/discover", _handler("DISCOVER", exchanges.discover)),
+        _exchange("/mrp/negotiate", _handler("NEGOTIATE", exchanges.negotiate)),
+        _exchange("/mrp/execute", _handler("EXECUTE", exchanges.execute)),
+        _exchange("/mrp/evidence", _handler("EVIDENCE", exchanges.evidence)),
     ),
     schemas=SCHEMAS | registration.REGISTRATION_SCHEMAS,
 )

@@ -82,7 +82,10 @@ _SERVICES = ("service:", "registry:")
 
 
 async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """What this server supports. Raises MrpError where the sender supports other versions only."""
+    """HELLO: the versions and capabilities of this registry.
+
+    Raises MrpError where the sender supports other versions only.
+    """
     wanted = checked(Hello, envelope.payload).schemas
     if wanted and not any(version.startswith("0.") for version in wanted):
         detail = f"none of the versions {', '.join(wanted[:8])[:200]} is spoken here: {VERSION} is"
@@ -95,7 +98,10 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
 
 
 async def discover(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """Offers for an intent, the most fitting first; none where a requirement is not known to be met."""
+    """DISCOVER: offers for an intent, an empty list where none is known to meet the requirements.
+
+    The most fitting come first.
+    """
     wanted = checked(Discover, envelope.payload)
     limits, intent = read_constraints(wanted.constraints), wanted.intent
     capability, unapplied = limits.capability, limits.unapplied
@@ -150,7 +156,10 @@ async def with_capability(
 
 
 async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """Whether a route is available under constraints, and what is to be paid for it now. Nothing is reserved."""
+    """NEGOTIATE: whether a route is available under constraints, and what it costs now.
+
+    Nothing is reserved.
+    """
     wanted = checked(Negotiate, envelope.payload)
     limits = read_constraints(wanted.constraints)
     route, item = await _route(request, wanted.route_id)
@@ -196,7 +205,10 @@ def _decimal(name: str, value: Any) -> Decimal:
 
 
 async def execute(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """Always raises MrpError, which names the agent to ask."""
+    """EXECUTE: refused with the address of the agent, as the registry executes nothing.
+
+    Always raises MrpError.
+    """
     route, item = await _route(request, checked(Execute, envelope.payload).route_id, is_current=False)
     protocol = "A2A" if item["type"] == "agent" else "MCP"
     detail = f"this registry executes nothing: ask the {item['type']} itself by {protocol}"
@@ -226,7 +238,10 @@ _CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATIO
 
 
 async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """EVIDENCE to EVIDENCE: what was stored. Raises MrpError."""
+    """EVIDENCE: what an agent signed of its work, taken in as evidence of it.
+
+    The answer says what was stored. Raises MrpError.
+    """
     intake, verified = request.app[SERVICES].evidence, request.get(VERIFIED)
     if intake is None:
         raise MrpError("MRP_POLICY_VIOLATION", "this server takes no evidence")
