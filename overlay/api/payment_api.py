@@ -19,7 +19,8 @@ from overlay.api.values import shown
 from overlay.listings import lookup
 from overlay.listings.lookup import single_listing
 from overlay.payments.checking import PaymentSources, check_claim, offers_in, utxo_chains
-from overlay.pricing.exchange_rates import ExchangeRates, timestamp
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.text.timestamps import timestamp
 from parsers.cards import strict_json
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer

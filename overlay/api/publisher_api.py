@@ -18,9 +18,9 @@ from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.services import AppServices
 from overlay.listings import card_check as checks
-from overlay.listings.item_json import timestamp
 from overlay.listings.lookup import parse_id, registration
 from overlay.text.compact_json import encode
+from overlay.text.timestamps import timestamp
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
 

@@ -12,11 +12,12 @@ from overlay.api.parameters import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import Cursor
-from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version, timestamp
+from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.query import PRICE_SORTS, Operators, Query
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
+from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created", "rating"})

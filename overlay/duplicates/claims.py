@@ -16,7 +16,7 @@ from parsers.cards import AgentCard, McpServer
 from parsers.pointers.locator import url_host
 
 if TYPE_CHECKING:
-    from overlay.listings.item_json import Listing
+    from overlay.listings.listing import Listing
 
 TEXT, CLUSTER, NAME, URL, ADDRESS = "text", "cluster", "name", "url", "address"
 """Kinds of claims. Listings with the same `TEXT` meet the same filters on the content of cards; those that share a

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlay.listings.item_json import Shown, card_fields, cheapest_json, offer_json, warning_json
+from overlay.listings.item_json import card_fields, cheapest_json, offer_json, warning_json
+from overlay.listings.listing import Shown
 from parsers import cards
 from parsers.cards import Kind, ToolConfig, strict_json
 from parsers.cards.fields import Fields

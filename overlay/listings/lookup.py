@@ -10,8 +10,9 @@ from urllib.parse import quote, unquote
 
 from overlay.listings import item_json
 from overlay.listings.from_pointer import why_not
-from overlay.listings.item_json import timestamp
+from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
+from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 
@@ -79,7 +80,7 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
     return record
 
 
-def listings(repository: ListingRepository, text: str) -> tuple[item_json.Listing, ...]:
+def listings(repository: ListingRepository, text: str) -> tuple[Listing, ...]:
     """The listings of the registration that the id `text` belongs to: one, or one for each MCP server of its card.
 
     Raises ListingNotFoundError.
@@ -92,7 +93,7 @@ def listings(repository: ListingRepository, text: str) -> tuple[item_json.Listin
 
 def listings_by_id(
     repository: ListingRepository, ids: Iterable[str], revisions: Revisions | None = None
-) -> dict[str, tuple[item_json.Listing, ...]]:
+) -> dict[str, tuple[Listing, ...]]:
     """The listings of the registrations that these ids belong to, read together: ids without one, or whose card is not
     fetched, are left out. `revisions` are those of these registrations where they were read before."""
     registration_ids = {id_: parse_id(id_)[0] for id_ in ids}
@@ -104,9 +105,9 @@ def listings_by_id(
     }
 
 
-def _listings_of(record: Registration, body: bytes) -> tuple[item_json.Listing, ...]:
+def _listings_of(record: Registration, body: bytes) -> tuple[Listing, ...]:
     read = _read_again if len(body) <= CACHED_CARD else cards.read_of
-    return item_json.listings_of(record, read(record.state.id, body, record.state.kind))
+    return listings_of(record, read(record.state.id, body, record.state.kind))
 
 
 CACHED_CARD, CACHED_CARDS = 16_384, 256
@@ -129,7 +130,7 @@ def listing(repository: ListingRepository, text: str) -> dict[str, Any]:
     raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; this registration lists {ids}")
 
 
-def single_listing(repository: ListingRepository, text: str) -> item_json.Listing:
+def single_listing(repository: ListingRepository, text: str) -> Listing:
     """The one listing that an id names. Raises ListingNotFoundError, also for a registration of several servers."""
     candidates = listings(repository, text)
     registration_id, key = parse_id(text)
@@ -149,7 +150,7 @@ def history(repository: ListingRepository, text: str) -> dict[str, Any]:
         registration(repository, registration_id, text)
     members = {"id": registration_id, "revisions": [revision(entry) for entry in entries]}
     drifts = [
-        {"cardSha256": drift.sha256.hex(), "since": item_json.timestamp_of_milliseconds(drift.since)}
+        {"cardSha256": drift.sha256.hex(), "since": timestamp_of_milliseconds(drift.since)}
         for drift in repository.drifts(registration_id)
     ]
     return members | {"drifts": drifts} if drifts else members

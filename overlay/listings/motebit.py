@@ -7,14 +7,14 @@ claim of another identity or key counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from overlay.text.timestamps import timestamp
 from parsers.cards import AgentCard, MotebitClaim
 
 if TYPE_CHECKING:
     from indexer.store.motebit_hosts import HostIdentity
-    from overlay.listings.item_json import Listing
+    from overlay.listings.listing import Listing
 
 VERIFIED, CLAIMED, NONE = "motebit:verified", "motebit:claimed", "motebit:none"
 """Facts of agents: their host serves a verified identity file, their card claims an identity, neither."""
@@ -89,7 +89,7 @@ def _handshake(listing: Listing, endpoint: str, key: str) -> dict[str, Any] | No
             return {
                 "state": check.state,
                 "reason": check.reason or None,
-                "checkedAt": datetime.fromtimestamp(check.checked_at // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "checkedAt": timestamp(check.checked_at // 1_000),
                 "manifestSha256": check.manifest_sha256 or None,
                 **{name: list(names) for name, names in check.changes._asdict().items() if names},
             }

@@ -12,8 +12,8 @@ from indexer.model import RegistrationState, Status
 from indexer.resolution.pointer_service import is_outpoint, pointer_listing
 from indexer.store import Revision, Store
 from indexer.store.proofs import Proved
-from overlay.listings.item_json import timestamp
 from overlay.listings.lookup import ListingNotFoundError, parse_id, registration
+from overlay.text.timestamps import timestamp
 from parsers.bitcoin import beef, bump, tx
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError

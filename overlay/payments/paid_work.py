@@ -34,7 +34,7 @@ from overlay.payments.gate_answers import (
 )
 from overlay.payments.node import Broadcaster
 from overlay.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
-from overlay.pricing.exchange_rates import timestamp
+from overlay.text.timestamps import timestamp
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import Payment, UtxoChain, read_claim, transaction_of, verify

@@ -9,12 +9,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
 
 if TYPE_CHECKING:
@@ -154,11 +154,6 @@ def table_version(table: RateTable) -> str:
     """A digest of a table's base and rates (8 bytes of BLAKE2b, hex): equal rates at another time give the same one."""
     content = f"{table.base} {sorted((currency, str(rate)) for currency, rate in table.rates.items())}"
     return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def timestamp(seconds: int) -> str:
-    """ISO 8601 in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _members(table: RateTable) -> tuple[object, ...]:

@@ -18,7 +18,8 @@ from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import more
-from overlay.listings.item_json import Listing, listing_json, listings_of
+from overlay.listings.item_json import listing_json
+from overlay.listings.listing import Listing, listings_of
 from overlay.listings.motebit import motebit_facts
 from overlay.listings.records import PendingRevision, Registration
 from overlay.listings.registrations import (

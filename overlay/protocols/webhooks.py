@@ -28,10 +28,10 @@ from overlay.api.schemas import COUNT, TEXT, TIME, array_of, maybe, record
 from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
 from overlay.api.values import json_texts, shown
-from overlay.listings.item_json import timestamp
 from overlay.protocols import Door
 from overlay.search.planner import required_terms
 from overlay.text.compact_json import encode
+from overlay.text.timestamps import timestamp
 from overlay.webhooks import Webhooks
 from overlay.webhooks.targets import ChallengeError
 

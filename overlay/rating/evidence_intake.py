@@ -13,7 +13,7 @@ from indexer.headers.networks import by_caip2
 from indexer.store import Store
 from indexer.store.evidence import ClaimDocument, KeyBind, StoredEvidence
 from overlay.listings.card_texts import card_offers
-from overlay.listings.item_json import Listing
+from overlay.listings.listing import Listing
 from overlay.listings.lookup import parse_id
 from overlay.listings.records import Registration
 from overlay.listings.repository import ListingRepository

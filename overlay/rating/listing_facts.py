@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from indexer.store import Store
 from indexer.store.evidence import KeyBind, StoredEvidence
 from indexer.store.motebit_hosts import AT_WELL_KNOWN
-from overlay.listings.item_json import Listing, listings_of
+from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry, Registration
 from overlay.listings.repository import ListingRepository
 from parsers import cards

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from overlay.listings import item_json
+from overlay.text.timestamps import timestamp
 from overlay.verify import block_checks, domains, item_members, pointer_checks, satoshi_path
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
@@ -124,7 +124,7 @@ def block(context: VerificationContext) -> Finding:
     block_checks.check_path(claim.tx, claim.block)
     block_checks.check_beef(claim.tx, claim.block, claim.beef)
     time = int.from_bytes(claim.block.header[68:72], "little")
-    name, shown = claim.block.hash[::-1].hex(), {"timestamp": item_json.timestamp(time)}
+    name, shown = claim.block.hash[::-1].hex(), {"timestamp": timestamp(time)}
     return Finding(f"a merkle path leads from the transaction to the root of block {name}", shown)
 
 

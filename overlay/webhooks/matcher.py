@@ -21,7 +21,6 @@ from urllib.parse import quote
 from indexer.store.outbox import Change
 from indexer.store.subscriptions import ListingReport, NewDelivery, Subscriptions, WebhookSubscription
 from overlay.duplicates.duplicate_status import document_with_status
-from overlay.listings.item_json import timestamp
 from overlay.projection.documents import DocumentReader
 from overlay.search.document import Document
 from overlay.search.facts import facts, selection, unwanted, wanted
@@ -31,6 +30,7 @@ from overlay.search.prices import asks_offer, meets, pack
 from overlay.search.query import Query
 from overlay.text.compact_json import encode
 from overlay.text.safe_text import on_one_line
+from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from indexer.store import Store

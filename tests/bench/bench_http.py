@@ -40,6 +40,7 @@ from overlay.app.http_app import create_app
 from overlay.app.memory import tune_garbage_collection
 from overlay.engines import Cursor
 from overlay.listings import item_json
+from overlay.listings.listing import Listing
 from overlay.listings.records import FeedPage, HistoryEntry, Registration
 from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import stem
@@ -73,7 +74,7 @@ def _full(document: Document) -> Document:
         owner=document.owner, map={"app": "bench", "type": "a2b-agent"}, card=txid, winner=Outpoint(txid, 0),
         updated_height=document.updated_height or 0, created_height=document.created_height or 0,
     )  # fmt: skip
-    subject = item_json.Listing(
+    subject = Listing(
         state=state, card=card, chain="bsv", caip2="bsv:mainnet", updated_time=document.updated_time,
         created_time=document.created_time,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices
 from overlay.engines import Cursor
-from overlay.listings import item_json
+from overlay.listings.listing import listings_of
 from overlay.listings.proofs import Evidence, Located, NoProofError
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
 from overlay.projection.documents import document
@@ -265,7 +265,7 @@ def sample_services(sample: Path) -> AppServices:
         document(subject)
         for listing in listings
         if listing.card_body
-        for subject in item_json.listings_of(listing, cards.read(listing.card_body, listing.state.kind))
+        for subject in listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     ]
     return AppServices(
         engine=FakeEngine(documents),
@@ -285,6 +285,6 @@ def with_listing(services: AppServices, listing: Registration) -> AppServices:
     store = services.store
     assert isinstance(store, FakeStore)
     assert listing.card_body is not None
-    subjects = item_json.listings_of(listing, cards.read(listing.card_body, listing.state.kind))
+    subjects = listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     more = FakeStore([*store.listings.values(), listing], store.histories)
     return replace(services, store=more, engine=FakeEngine(map(document, subjects)))

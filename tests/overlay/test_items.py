@@ -11,10 +11,12 @@ import pytest
 
 from indexer.model import Status
 from overlay.listings import item_json
-from overlay.listings.item_json import cheapest_json, listing_json, listings_of, registration_json, timestamp
+from overlay.listings.item_json import cheapest_json, listing_json, registration_json
+from overlay.listings.listing import Listing, listings_of
 from overlay.listings.lookup import revision
 from overlay.listings.records import PendingRevision, Registration
 from overlay.projection.documents import document
+from overlay.text.timestamps import timestamp
 from parsers import cards
 from parsers.cards import AgentCard
 from parsers.pointers.locator import url_host
@@ -40,7 +42,7 @@ def shown(listing: Registration) -> list[dict[str, Any]]:
     return [listing_json(subject) for subject in _subjects(listing)]
 
 
-def _subjects(listing: Registration) -> tuple[item_json.Listing, ...]:
+def _subjects(listing: Registration) -> tuple[Listing, ...]:
     assert listing.card_body is not None
     return listings_of(listing, cards.read(listing.card_body, listing.state.kind))
 

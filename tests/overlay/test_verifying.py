@@ -353,13 +353,14 @@ def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(
         "outpoint": UPDATED, "txid": UPDATED[:64], "beef": beef.write([(kept.proof.raw, path)]).hex(),
     }  # fmt: skip
     from overlay.listings import item_json
+    from overlay.text.timestamps import timestamp
     from parsers import cards
 
     server.proofs[UPDATED], server.cards[UPDATED] = proof, card
     server.items[UPDATED] |= item_json.card_fields(cards.read(card, Kind.AGENT)) | {
         "txid": UPDATED[:64], "outpoint": UPDATED, "cardSha256": sha256(card).hexdigest(),
         "updatedHeight": kept.ref.height, "blockHeight": kept.ref.height,
-        "timestamp": item_json.timestamp(kept.ref.time),
+        "timestamp": timestamp(kept.ref.time),
         "owner": first.event.owner, "cheapest": item_json.cheapest_json(cards.read(card, Kind.AGENT).offers),
     }  # fmt: skip
     assert check(server).missing == []

@@ -12,8 +12,8 @@ from overlay.api import values
 from overlay.api.parameters import MAX_LIMIT
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.request_bodies import Body
-from overlay.listings.item_json import timestamp
 from overlay.protocols.ard.catalog_entries import MEDIA_TYPES
+from overlay.text.timestamps import timestamp
 
 Pairs = list[tuple[str, str]]
 

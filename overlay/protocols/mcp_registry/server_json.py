@@ -6,10 +6,11 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from overlay.listings.item_json import domain_json, offer_json, timestamp, warning_json
+from overlay.listings.item_json import domain_json, offer_json, warning_json
 from overlay.protocols.mcp_registry.command_packages import package
 from overlay.protocols.mcp_registry.server_versions import ServerVersion
 from overlay.text.compact_json import encode
+from overlay.text.timestamps import timestamp
 from parsers.cards import McpServer
 
 SCHEMA_URL = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"

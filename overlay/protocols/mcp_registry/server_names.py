@@ -12,7 +12,7 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from overlay.listings import lookup
-from overlay.listings.item_json import Listing
+from overlay.listings.listing import Listing
 from overlay.listings.repository import ListingRepository
 from parsers.cards import McpServer
 

@@ -13,10 +13,10 @@ from overlay.api.door_requests import FoundPage, cursor_after, find
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import bad_request
 from overlay.listings import lookup
-from overlay.listings.item_json import timestamp
 from overlay.listings.repository import ListingRepository
 from overlay.protocols.mcp_registry.server_names import NAMESPACE, listings_named
 from overlay.protocols.mcp_registry.server_versions import ServerVersion, versions
+from overlay.text.timestamps import timestamp
 
 _CURSOR = re.compile(
     r"(?:burned\.(?P<place>[0-9]{1,18})\.(?P<chain>[^~]{0,200})|(?P<house>[^~]*))(?:~(?P<skip>[0-9]{1,3}))?"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from overlay.listings.from_pointer import card_periods
-from overlay.listings.item_json import Listing
+from overlay.listings.listing import Listing
 from overlay.listings.records import HistoryEntry
 from overlay.listings.repository import ListingRepository, Revisions
 from overlay.listings.unconfirmed import WINS

@@ -24,10 +24,10 @@ from overlay.api.door_requests import find
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
 from overlay.api.request_bodies import Body, read
 from overlay.api.request_context import CONTEXT
-from overlay.listings.item_json import timestamp
 from overlay.protocols.mrp import exchanges, route_offers
 from overlay.protocols.mrp.envelopes import VERSION, MrpError
 from overlay.protocols.mrp.route_offers import provider_entry
+from overlay.text.timestamps import timestamp
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
 
 MAX_BODY = 16 << 10

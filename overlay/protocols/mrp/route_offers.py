@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from indexer.store.mrp_providers import MrpProvider
-from overlay.listings.item_json import timestamp
+from overlay.text.timestamps import timestamp
 
 PREFIX = "route:a2b/"
 _LONGEST = 2_000

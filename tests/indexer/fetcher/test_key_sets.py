@@ -17,7 +17,8 @@ from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.key_sets import KeySetVerifier, key_set_url
 from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.requests import Rechecks
-from overlay.listings.item_json import listing_json, listings_of
+from overlay.listings.item_json import listing_json
+from overlay.listings.listing import listings_of
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from parsers import cards

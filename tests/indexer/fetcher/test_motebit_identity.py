@@ -20,7 +20,8 @@ from indexer.fetcher.motebit_identity import MotebitVerifier, listed, published
 from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
-from overlay.listings.item_json import listing_json, listings_of
+from overlay.listings.item_json import listing_json
+from overlay.listings.listing import listings_of
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from parsers import cards

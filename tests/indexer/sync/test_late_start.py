@@ -14,7 +14,8 @@ from indexer.model import BlockRef, RegistrationState
 from indexer.resolution import origins
 from indexer.resolution import output_envelopes as one_sat
 from indexer.sync import follower as follow
-from overlay.listings.item_json import listing_json, listings_of
+from overlay.listings.item_json import listing_json
+from overlay.listings.listing import listings_of
 from overlay.listings.proofs import evidence
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader

@@ -17,7 +17,7 @@ from overlay.api.search_answer import extras
 from overlay.api.search_request import from_pairs
 from overlay.engines import Cursor
 from overlay.listings import item_json
-from overlay.listings.item_json import listings_of
+from overlay.listings.listing import Listing, listings_of
 from overlay.projection.documents import document
 from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import words
@@ -39,7 +39,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-def shown(sample: Path) -> Iterator[item_json.Listing]:
+def shown(sample: Path) -> Iterator[Listing]:
     """Every listing of the sample chain, and a tool that says something everywhere."""
     listings = sample_listings(sample)
     for listing in listings:

@@ -18,7 +18,7 @@ from indexer.store.badges import BadgeCandidate, HostVerdict
 from overlay.duplicates.claims import TEXT, ClaimHistory, same_url
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.skeleton import skeletons
-from overlay.listings import item_json
+from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
@@ -397,14 +397,14 @@ LONG = (
 GATEWAY = card("Gateway", description=LONG)
 
 
-def subject_of(body: bytes) -> item_json.Listing:
+def subject_of(body: bytes) -> Listing:
     """A listing of a card that was just inscribed."""
     told = inscribed("a", body).state
     assert told is not None
     listing = Registration(
         state=told, chain="demo", caip2="demo:regtest", card_body=body, updated_time=1, created_time=1
     )
-    return item_json.listings_of(listing, read_of(told.id, body, told.kind))[0]
+    return listings_of(listing, read_of(told.id, body, told.kind))[0]
 
 
 def variation(number: int, **more: Any) -> bytes:

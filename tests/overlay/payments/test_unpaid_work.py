@@ -11,7 +11,7 @@ from indexer.store.payment_records import PaymentState
 from overlay.payments.asgi_gate import AsgiGate
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES
-from overlay.pricing.exchange_rates import timestamp
+from overlay.text.timestamps import timestamp
 from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import claim_of, price
 

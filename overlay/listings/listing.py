@@ -1,0 +1,164 @@
+"""Listings: a registration with its card, or with one server of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from indexer.model import Status
+from indexer.resolution.pointer_resolution import Integrity
+from overlay.listings import from_pointer
+from overlay.listings.card_texts import card_offers, more
+from overlay.listings.motebit import contradicts_host
+from overlay.listings.records import PendingRevision, Registration
+from overlay.search.forward import Analysed
+from overlay.text.timestamps import timestamp_of_milliseconds
+from parsers.cards import AgentCard, Card, McpServer, ToolConfig, server_id
+from parsers.cards.price_changes import price_changes
+from parsers.pointers.locator import url_host
+from parsers.reasons import Reason
+
+Shown = AgentCard | McpServer
+
+_UNVERIFIED = {
+    "malformed-signature": "it is no JWS by an algorithm that is verified (ES256, ES384, RS256, EdDSA)",
+    "key-set-elsewhere": "its key set (jku) is neither on the card's host nor on a domain above it",
+    "unknown-key": "the key set has no such key",
+    "bad-signature": "the signature is not of this card, in any canonical form in use",
+}
+"""Why the signature of a card is not verified, by code; others are codes of fetching its key set."""
+
+
+class CardChange(NamedTuple):
+    """How the current card differs from one that was shown until height `replaced_at`."""
+
+    replaced_at: int
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Registration):
+    """One listing: a registration with its card, or with one server of it.
+
+    `count` is the number of servers that the card holds: several are listed each under `<id>#<key>` (law 6). `warnings`
+    are those of the config around a server. `changes` are the differences of prices and addresses to earlier cards,
+    oldest first.
+    """
+
+    card: Shown
+    count: int = 1
+    warnings: tuple[Reason, ...] = ()
+    changes: tuple[CardChange, ...] = ()
+
+    @property
+    def confirmed(self) -> bool:
+        """False for a registration in the mempool, whose heights mean nothing."""
+        return self.created_time is not None
+
+    @property
+    def id(self) -> str:
+        """The listing's id (laws 3 and 6)."""
+        return (
+            server_id(self.state.id, self.card.key, self.count) if isinstance(self.card, McpServer) else self.state.id
+        )
+
+    @cached_property
+    def analysed(self) -> Analysed:
+        """Its analysed texts, for search and duplicate detection."""
+        return Analysed.read(self.card, more(self.card))
+
+    @property
+    def status(self) -> str:
+        """live, pending (without a confirmed event), burned or undecided."""
+        if self.state.status is Status.BURNED:
+            return "burned"
+        if self.undecided or self.state.status is Status.UNDECIDED:
+            return "undecided"
+        return "live" if self.confirmed else "pending"
+
+    @property
+    def host(self) -> str:
+        """Its domain: that of the pointer's locator, else that of the card's url."""
+        resolution = self.pointers.resolution if self.pointers else None
+        return (from_pointer.host(resolution.anchor.locator or "") if resolution else "") or url_host(self.card.url)
+
+    @property
+    def integrity(self) -> Integrity:
+        """How the card is bound to the chain (law 10)."""
+        resolution = self.pointers.resolution if self.pointers else None
+        return resolution.integrity if resolution else Integrity.INSCRIBED
+
+    @property
+    def verified(self) -> bool:
+        """Whether its card has the hash on chain, or its domain confirms it."""
+        return self.integrity in (Integrity.HASH_VERIFIED, Integrity.DRIFTED) or self._has_badge
+
+    @property
+    def is_confirmed_by_domain(self) -> bool:
+        """Whether the domain of the listing confirms it (laws 10 and 11)."""
+        resolution = self.pointers.resolution if self.pointers else None
+        if resolution is None:
+            return bool(self.host) and self.verified
+        return (
+            bool(from_pointer.host(resolution.anchor.locator or "")) and resolution.integrity is Integrity.HASH_VERIFIED
+        )
+
+    @property
+    def all_warnings(self) -> tuple[Reason, ...]:
+        """Warnings of the config, the reason why it is undecided, and warnings about the chain's headers, a drifted
+        card and its signature."""
+        resolution = self.pointers.resolution if self.pointers else None
+        reasons = [*self.warnings]
+        if self.undecided and self.status == "undecided":
+            reasons.append(self.undecided)
+        if self.headers_unproved:
+            reasons.append(Reason("headers-unproved"))
+        if resolution is not None and resolution.drift is not None:
+            reasons.append(Reason("drifted", timestamp_of_milliseconds(resolution.drift.since) or ""))
+        if self.signature is not None and self.signature.reason and not self.signature.by:
+            reasons.append(Reason("card-signature", _UNVERIFIED.get(self.signature.reason, self.signature.reason)))
+        if contradicts_host(self):
+            reasons.append(Reason("motebit-claim", "its host has published another one", "/x-motebit"))
+        return tuple(reasons)
+
+    @property
+    def _has_badge(self) -> bool:
+        return self.badge is not None and self.badge.holds(self.host, self.state.card)
+
+
+def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
+    """The listings of a registration: its agent, or each of its servers."""
+    shown: Sequence[Shown] = card.servers if isinstance(card, ToolConfig) else (card,)
+    members = {name: getattr(registration, name) for name in Registration.__slots__}
+    return tuple(
+        Listing(
+            **members | {"pending": _pending(registration.pending, one) if registration.pending else None},
+            card=one,
+            count=len(shown),
+            warnings=card.warnings if isinstance(card, ToolConfig) else (),
+            changes=_changes(registration, one),
+        )
+        for one in shown
+    )
+
+
+def _changes(registration: Registration, shown: Shown) -> tuple[CardChange, ...]:
+    """The differences to each earlier card, oldest first; of equal neighbours the later one; () without any."""
+    key = shown.key if isinstance(shown, McpServer) else ""
+    changes: list[CardChange] = []
+    for card in registration.previous:
+        note = "; the owner has changed, too" if card.owner != registration.state.owner else ""
+        reasons = price_changes(card_offers(card.body, registration.state.kind).get(key, ()), shown.offers, note)
+        if changes and changes[-1].reasons == reasons:
+            changes.pop()
+        changes.append(CardChange(card.replaced_at, reasons))
+    return tuple(changes) if any(change.reasons for change in changes) else ()
+
+
+def _pending(pending: PendingRevision, shown: Shown) -> PendingRevision:
+    """The unconfirmed revision of one server or agent; its summary is empty for a server removed from the config."""
+    if isinstance(shown, McpServer) and pending.servers:
+        return PendingRevision(outpoint=pending.outpoint, summary=pending.servers.get(shown.key, ""))
+    return pending

@@ -1,0 +1,20 @@
+"""Times as ISO 8601 in UTC, to the second: `2025-04-20T12:00:00Z`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import overload
+
+
+@overload
+def timestamp(seconds: int) -> str: ...
+@overload
+def timestamp(seconds: int | None) -> str | None: ...
+def timestamp(seconds: int | None) -> str | None:
+    """Seconds since 1970 as text; None for none."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def timestamp_of_milliseconds(since: int | None) -> str | None:
+    """Milliseconds since 1970 as text; None also for 0, which means never."""
+    return timestamp(since // 1000) if since else None
