@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from overlay.api.problems import BadRequestError, Fault
 
@@ -24,52 +24,55 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def _bytes(text: str) -> int:
-    """The number of bytes that a hex text encodes, -1 for other texts."""
+class OpenBody(Body):
+    """A JSON object with these members, each of exactly its type; others are not read."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+def _is_hex(text: str) -> bool:
     try:
-        return len(bytes.fromhex(text))
+        return 2 * len(bytes.fromhex(text)) == len(text) > 0
     except ValueError:
-        return -1
+        return False
+
+
+def _hex(text: str) -> str:
+    if not _is_hex(text):
+        raise ValueError("not pairs of hex digits")
+    return text
+
+
+def _txid(text: str) -> str:
+    if len(text) != 64 or not _is_hex(text):
+        raise ValueError("not 64 hex digits")
+    return text.lower()
+
+
+Hex = Annotated[str, AfterValidator(_hex)]
+"""Bytes as hex, at least one."""
+
+Txid = Annotated[str, AfterValidator(_txid)]
+"""A txid in display order."""
 
 
 class RawTransaction(Body):
     """A raw transaction as hex."""
 
-    rawTx: str  # noqa: N815 - the member's name in JSON
-
-    @field_validator("rawTx")
-    @classmethod
-    def _is_hex(cls, text: str) -> str:
-        if not text or _bytes(text) * 2 != len(text):
-            raise ValueError("not pairs of hex digits")
-        return text
+    rawTx: Hex  # noqa: N815 - the member's name in JSON
 
 
 class WantedTransaction(Body):
     """The txid of a transaction to fetch, 64 hex digits (display order)."""
 
-    txid: str
-
-    @field_validator("txid")
-    @classmethod
-    def _is_txid(cls, text: str) -> str:
-        if len(text) != 64 or _bytes(text) != 32:
-            raise ValueError("not 64 hex digits")
-        return text.lower()
+    txid: Txid
 
 
 class PaymentBody(Body):
     """The proof of a payment as hex: a BEEF, and the transaction that its first input spends if that is not in it."""
 
-    beef: str
-    parent: str | None = None
-
-    @field_validator("beef", "parent")
-    @classmethod
-    def _is_hex(cls, text: str | None) -> str | None:
-        if text is not None and (not text or _bytes(text) * 2 != len(text)):
-            raise ValueError("not pairs of hex digits")
-        return text
+    beef: Hex
+    parent: Hex | None = None
 
 
 class EvidenceBody(Body):
@@ -82,39 +85,33 @@ class EvidenceBody(Body):
     payment: PaymentBody | None = None
 
 
-class LookupQuestion(Body):
+class LookupQuestion(OpenBody):
     """A question to a lookup service of a BSV overlay (BRC-24). What the query may be depends on the service."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     service: str
     query: Any
 
 
-class SyncRequest(Body):
+class SyncRequest(OpenBody):
     """Another overlay's question for outputs with a score above `since` (GASP)."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     version: int
     since: float = Field(ge=0, allow_inf_nan=False)
     limit: int | None = Field(default=None, ge=1)
 
 
-class ArcCallback(WantedTransaction):
+class ArcCallback(OpenBody):
     """What ARC reports of a transaction: its status, and its merkle path (BRC-74, hex) once it is in a block."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
+    txid: Txid
     txStatus: str | None = None  # noqa: N815 - the members' names in JSON
     merklePath: str | None = None  # noqa: N815
 
 
-class NodeRequest(WantedTransaction):
+class NodeRequest(OpenBody):
     """Another overlay's question for a transaction of the graph that `graphID`, an outpoint, is the tip of (GASP)."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
+    txid: Txid
     graphID: str  # noqa: N815 - the member's name in JSON
     outputIndex: int = Field(ge=0)  # noqa: N815
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from aiohttp import hdrs, web
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from indexer.errors import SourceError
 from overlay.api import request_bodies
@@ -19,7 +19,7 @@ from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.door_requests import find
 from overlay.api.parameters import parameter
 from overlay.api.problems import NotFoundError, ProblemError
-from overlay.api.request_bodies import RawTransaction
+from overlay.api.request_bodies import OpenBody, RawTransaction
 from overlay.api.routes import Route
 from overlay.api.schemas import BOOL, COUNT, TEXT, array_of, maybe, record
 from overlay.listings.motebit import VERIFIED, id_fact
@@ -46,20 +46,14 @@ MAX_KEY = 200
 """Characters of an Idempotency-Key."""
 
 
-class _Open(request_bodies.Body):
-    """A body with members that this relay does not read."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-class AgentMetadata(_Open):
+class AgentMetadata(OpenBody):
     """What people read about an agent."""
 
     name: str = Field(default="", max_length=MAX_NAME)
     description: str = Field(default="", max_length=MAX_TEXT)
 
 
-class NewAgent(_Open):
+class NewAgent(OpenBody):
     """A registration: the address of an agent, what it does and for which price; succession records where the key is
     another one than before."""
 
@@ -72,7 +66,7 @@ class NewAgent(_Open):
     metadata: AgentMetadata = AgentMetadata()
 
 
-class NewTask(_Open):
+class NewTask(OpenBody):
     """A task: what is asked, of which only the price concerns the relay."""
 
     prompt: str
@@ -81,7 +75,7 @@ class NewTask(_Open):
     max_budget: int | None = Field(default=None, ge=0, le=MAX_PRICE)
 
 
-class NewWithdrawal(_Open):
+class NewWithdrawal(OpenBody):
     """An amount in satoshis, and the address that it goes to."""
 
     amount: int

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from uuid import UUID, uuid4, uuid5
 
 from aiohttp import web
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from overlay.api.answers import json_answer
 from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
-from overlay.api.request_bodies import Body, checked
+from overlay.api.request_bodies import OpenBody, checked
 from overlay.api.values import shown
 from parsers.claims.canonical_json import base64url_text
 from parsers.claims.mrp.signed_envelope import AUTH, signing_input
@@ -45,17 +45,13 @@ class MrpError(ProblemError):
         self.code, self.details = code, details
 
 
-class _Lenient(Body):
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-class Party(_Lenient):
+class Party(OpenBody):
     """Who sends or receives."""
 
     id: str = Field(min_length=3, max_length=1_000)
 
 
-class Envelope(_Lenient):
+class Envelope(OpenBody):
     """A request."""
 
     mrp_version: str
@@ -81,13 +77,13 @@ class Envelope(_Lenient):
         return text
 
 
-class Hello(_Lenient):
+class Hello(OpenBody):
     """The payload of HELLO."""
 
     schemas: _Texts = Field(default=[])
 
 
-class Discover(_Lenient):
+class Discover(OpenBody):
     """The payload of DISCOVER."""
 
     intent: str = Field(min_length=1)
@@ -95,7 +91,7 @@ class Discover(_Lenient):
     proofs_required: _Texts = Field(default=[])
 
 
-class Negotiate(_Lenient):
+class Negotiate(OpenBody):
     """The payload of NEGOTIATE."""
 
     route_id: str
@@ -103,13 +99,13 @@ class Negotiate(_Lenient):
     payment_intent: dict[str, Any] | None = None
 
 
-class Execute(_Lenient):
+class Execute(OpenBody):
     """The payload of EXECUTE."""
 
     route_id: str
 
 
-class EvidencePayload(_Lenient):
+class EvidencePayload(OpenBody):
     """The payload of EVIDENCE."""
 
     route_id: str = Field(max_length=2_000)

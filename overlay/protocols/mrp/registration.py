@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from indexer.fetcher.budgets import registrable
 from indexer.fetcher.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
@@ -22,7 +22,7 @@ from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
-from overlay.api.request_bodies import Body, read
+from overlay.api.request_bodies import OpenBody, read
 from overlay.api.request_context import CONTEXT
 from overlay.protocols.mrp import exchanges, route_offers
 from overlay.protocols.mrp.envelopes import VERSION, MrpError
@@ -34,18 +34,14 @@ MAX_BODY = 16 << 10
 _AGAIN = {"Retry-After": "3600"}
 
 
-class NewProvider(Body):
+class NewProvider(OpenBody):
     """The manifest that a provider wants to be listed."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     manifest_url: str = Field(min_length=1, max_length=2_048)
 
 
-class ProviderProof(Body):
+class ProviderProof(OpenBody):
     """The token of a challenge that the host serves now."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
     token: str = Field(min_length=1, max_length=200)
 
