@@ -70,7 +70,7 @@ def weak_etag(*parts: object) -> str:
 
 
 def unchanged(request: web.Request, etag: str) -> bool:
-    """Whether If-None-Match contains this tag, by weak comparison (RFC 9110 §13.1.2); for `*` see `unless_any`."""
+    """Whether If-None-Match contains this tag, by weak comparison (RFC 9110 §13.1.2); for `*` see `unless_current`."""
     if_none_match = request.headers.get("If-None-Match")
     if if_none_match is None:
         return False
@@ -83,21 +83,21 @@ def not_modified(headers: Mapping[str, str]) -> web.Response:
     return web.Response(status=304, headers=headers)
 
 
-def unless_any(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """The response; or for `If-None-Match: *` a 304, where the response is a success with an entity tag (RFC 9110
-    §13.1.2)."""
-    if request.headers.get(hdrs.IF_NONE_MATCH, "").strip() != "*":
+def unless_current(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """The response; or a 304 where it is a success with an entity tag that If-None-Match contains, or that is `*` (RFC
+    9110 §13.1.2)."""
+    if hdrs.IF_NONE_MATCH not in request.headers or response.status != 200 or hdrs.ETAG not in response.headers:
         return response
-    if response.status != 200 or hdrs.ETAG not in response.headers:
+    is_any = request.headers[hdrs.IF_NONE_MATCH].strip() == "*"
+    if not is_any and not unchanged(request, response.headers[hdrs.ETAG]):
         return response
     return not_modified({name: response.headers[name] for name in _NOT_MODIFIED_HEADERS if name in response.headers})
 
 
-def conditional(request: web.Request, value: bytes) -> web.Response:
-    """JSON with a weak entity tag of its bytes, or 304 where the client has it."""
+def conditional(value: bytes, cache: str = REVALIDATE) -> web.Response:
+    """JSON with a weak entity tag of its bytes; the middleware answers 304 where the client has it."""
     etag = weak_etag(blake2b(value, digest_size=16).digest())
-    headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
-    return not_modified(headers) if unchanged(request, headers[hdrs.ETAG]) else json_bytes(value, headers=headers)
+    return json_bytes(value, headers={hdrs.ETAG: etag, hdrs.CACHE_CONTROL: cache})
 
 
 async def body(request: web.Request, limit: int) -> bytes:

@@ -40,7 +40,7 @@ async def changes(request: web.Request) -> web.Response:
     """The change feed after a sequence number, in order, without gaps."""
     parameters = read_query(request, CHANGES)
     store, since, limit = request.app[SERVICES].store, parameters.get("since", 0), parameters.get("limit", 100)
-    return conditional(request, encode(await to_thread(feed, store, since, limit, parameters.get("epoch"))))
+    return conditional(encode(await to_thread(feed, store, since, limit, parameters.get("epoch"))))
 
 
 async def stream(request: web.Request) -> web.StreamResponse:

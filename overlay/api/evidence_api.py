@@ -33,7 +33,7 @@ async def evidence(request: web.Request) -> web.Response:
     """What the rating of an agent rests on: its records with rung and reason, and all that rates them again."""
     after = read_query(request, EVIDENCE).get("after")
     work = _intake(request).reader.evidence_json
-    return conditional(request, await read_json(request, work, request.match_info["id"], after))
+    return conditional(await read_json(request, work, request.match_info["id"], after))
 
 
 async def document(request: web.Request) -> web.Response:

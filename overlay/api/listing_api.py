@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, not_modified, unchanged
+from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional
 from overlay.api.door_requests import get
 from overlay.api.executors import READ_EXECUTOR, read_json
 from overlay.api.parameters import HEADERS, PROOF, read_query
@@ -25,13 +25,13 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
-    return conditional(request, encode(await get(request, request.match_info["id"])))
+    return conditional(encode(await get(request, request.match_info["id"])))
 
 
 async def history(request: web.Request) -> web.Response:
     """Every revision, newest first."""
     store, id_ = request.app[SERVICES].store, request.match_info["id"]
-    return conditional(request, await read_json(request, lookup.history, store, id_))
+    return conditional(await read_json(request, lookup.history, store, id_))
 
 
 async def card(request: web.Request) -> web.Response:
@@ -45,8 +45,6 @@ async def card(request: web.Request) -> web.Response:
         "Cache-Control": f"{REVALIDATE}, no-transform",
         "Content-Security-Policy": _CARD_POLICY,
     }
-    if unchanged(request, headers["ETag"]):
-        return not_modified(headers)
     return Answer(body=body, headers=headers)
 
 
@@ -56,7 +54,7 @@ async def proof(request: web.Request) -> web.Response:
     parameters = read_query(request, PROOF)
     store, id_ = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], id_)
-    return conditional(request, await read_json(request, proofs.proof, store, id_, parameters.get("from")))
+    return conditional(await read_json(request, proofs.proof, store, id_, parameters.get("from")))
 
 
 async def headers(request: web.Request) -> web.Response:
@@ -67,7 +65,7 @@ async def headers(request: web.Request) -> web.Response:
     if chain is None:
         detail = f"chain: {shown(wanted or '')} is not indexed here; there are {', '.join(services.chains())}"
         raise bad_request("unknown-chain", detail, "chain")
-    return conditional(request, await read_json(request, _headers, services.store, chain, first))
+    return conditional(await read_json(request, _headers, services.store, chain, first))
 
 
 def _headers(store: ListingRepository, chain: tuple[str, str], first: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from isal import igzip
 
 from indexer.masking import masked
 from indexer.store import StoreUnavailableError
-from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_any
+from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_current
 from overlay.api.changes_api import EventStream
 from overlay.api.delegated_access import authorize_request
 from overlay.api.paid_requests import paid_beyond_limit
@@ -139,7 +139,7 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
     try:
         if hdrs.AUTHORIZATION in request.headers:
             await authorize_request(request)
-        return unless_any(request, await handler(request))
+        return unless_current(request, await handler(request))
     except ProblemError as error:
         problem = error
     except ListingNotFoundError as error:

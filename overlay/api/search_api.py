@@ -98,4 +98,4 @@ async def suggest(request: web.Request) -> web.Response:
         for completion in completions
         if (text := one_line(completion.text)) == completion.text or completion.kind != "tag"
     ]
-    return conditional(request, encode({"items": items}))
+    return conditional(encode({"items": items}))

@@ -14,7 +14,7 @@ from overlay.text.compact_json import encode
 
 async def status(request: web.Request) -> web.Response:
     """The state of every chain, counts, versions."""
-    return conditional(request, encode(await to_thread(request.app[PROCESS].status)))
+    return conditional(encode(await to_thread(request.app[PROCESS].status)))
 
 
 async def healthz(request: web.Request) -> web.Response:

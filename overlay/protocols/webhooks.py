@@ -82,7 +82,7 @@ async def subscribe(request: web.Request) -> web.Response:
 
 async def signing_key(request: web.Request) -> web.Response:
     """The public key by which deliveries are verified."""
-    return conditional(request, encode({"publicKey": _webhooks(request).public_key}))
+    return conditional(encode({"publicKey": _webhooks(request).public_key}))
 
 
 async def subscription_log(request: web.Request) -> web.Response:

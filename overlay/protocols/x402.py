@@ -111,7 +111,7 @@ def _answer(
     answer |= {"pagination": paging, **more}
     if "payTo" in arguments and page is not None:
         answer["unappliedFilters"] = ["payTo"]
-    return conditional(request, encode(answer))
+    return conditional(encode(answer))
 
 
 def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from overlay.api.answers import OPENAPI, REVALIDATE, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import OPENAPI, conditional
 from overlay.api.problems import NotFoundError
 from overlay.text.compact_json import encode
 from overlay.web.rendering import revalidated_page, wants_json
@@ -108,9 +108,7 @@ _MANY = 5
 
 async def openapi(request: web.Request) -> web.Response:
     """The OpenAPI 3.1 document."""
-    body = encode(request.app[OPENAPI])
-    headers = {"ETag": weak_etag(body), "Cache-Control": REVALIDATE}
-    return not_modified(headers) if unchanged(request, headers["ETag"]) else json_bytes(body, headers=headers)
+    return conditional(encode(request.app[OPENAPI]))
 
 
 async def api_page(request: web.Request) -> web.Response:

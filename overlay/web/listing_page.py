@@ -12,7 +12,7 @@ from aiohttp import web
 
 from indexer.headers.networks import SCRYPT, by_caip2, mined
 from overlay.api import listing_api
-from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.api.answers import SERVICES, weak_etag
 from overlay.api.door_requests import read_item
 from overlay.api.problems import NotFoundError
 from overlay.api.services import AppServices
@@ -93,10 +93,7 @@ async def listing(request: web.Request) -> web.Response:
         body = await to_thread(_page, request.app[SERVICES], request.match_info["id"], into)
     except lookup.ListingNotFoundError as error:
         return problem_page(NotFoundError(str(error)))
-    etag = weak_etag(body)
-    if unchanged(request, etag):
-        return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
-    return html_answer(body, etag=etag)
+    return html_answer(body, etag=weak_etag(body))
 
 
 def _page(services: AppServices, text: str, into: str) -> bytes:

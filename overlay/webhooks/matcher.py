@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from indexer.store import Store
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
-    from overlay.search.document import Document
 
 
 _WORD = "word:"

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
-from overlay.api.answers import SERVICES, body, json_answer, not_modified, unchanged, weak_etag
+from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.parameters import parameter
 from overlay.api.routes import Route
@@ -16,6 +16,7 @@ from overlay.protocols.a2a import a2a_errors as errors
 from overlay.protocols.a2a.a2a_errors import RPC_ID, A2aError, error_response
 from overlay.protocols.a2a.own_card import KEYS_PATH, own_card, public_jwk, signed
 from overlay.protocols.a2a.search_messages import read_message, reply
+from overlay.text.compact_json import encode
 from parsers.cards import strict_json
 from parsers.errors import ParseError
 
@@ -60,19 +61,13 @@ async def agent_card(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     base = base_url(request)
     card = own_card(base, services.version, is_configured=bool(services.public_url), prices=services.prices)
-    return _cached(request, card if services.identity is None else signed(card, base, services.identity))
+    return conditional(encode(card if services.identity is None else signed(card, base, services.identity)), CARD_CACHE)
 
 
 async def own_keys(request: web.Request) -> web.Response:
     """The public key that signs this overlay's agent card, as a JWK Set."""
     identity = request.app[SERVICES].identity
-    return _cached(request, {"keys": [] if identity is None else [public_jwk(identity)]})
-
-
-def _cached(request: web.Request, document: dict[str, Any]) -> web.Response:
-    etag = weak_etag("a2a", document)
-    headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: CARD_CACHE}
-    return not_modified(headers) if unchanged(request, etag) else json_answer(document, headers=headers)
+    return conditional(encode({"keys": [] if identity is None else [public_jwk(identity)]}), CARD_CACHE)
 
 
 async def json_rpc(request: web.Request) -> web.Response:

@@ -93,7 +93,7 @@ async def agents(request: web.Request) -> web.Response:
     paging = page(arguments.get("pageSize", 20), arguments.get("pageToken"))
     hits_page = await _find(request, narrowed, [("sort", order(arguments.get("orderBy", ""))), *paging])
     answer = {"items": [_entry(request, item) for item in (hits_page.items if hits_page else ())]}
-    return conditional(request, encode(answer | {"total": hits_page.total if hits_page else 0} | _token(hits_page)))
+    return conditional(encode(answer | {"total": hits_page.total if hits_page else 0} | _token(hits_page)))
 
 
 async def agent(request: web.Request) -> web.Response:
@@ -104,12 +104,12 @@ async def agent(request: web.Request) -> web.Response:
         base = base_url(request)
         names = ", ".join(identifier(base, server) for server in item["servers"])
         raise NotFoundError(f"{id_} is a config of several servers, each of which is an entry: {names}")
-    return conditional(request, encode(_entry(request, item)))
+    return conditional(encode(_entry(request, item)))
 
 
 async def catalog(request: web.Request) -> web.Response:
     """The manifest of this host, which names its registry."""
-    return conditional(request, manifest(base_url(request), url_note(request)))
+    return conditional(manifest(base_url(request), url_note(request)))
 
 
 def _entry(request: web.Request, item: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ async def lookup_documentation(request: web.Request) -> web.Response:
 def _listed(request: web.Request, services: tuple[OverlayService, ...]) -> web.Response:
     version = request.app[SERVICES].version
     listed = {service.name: service.as_json(version) | _note(request, service) for service in services}
-    return conditional(request, encode(listed))
+    return conditional(encode(listed))
 
 
 def _note(request: web.Request, service: OverlayService) -> dict[str, str]:
@@ -62,7 +62,7 @@ def _documentation(request: web.Request, services: tuple[OverlayService, ...], n
         detail = f"{named} is {shown(name)}: one of {every}" if name else f"{named} is missing: one of {every}"
         raise bad_request("unknown-service" if name else "missing", detail, named)
     note = "".join(f"\nThis server {text}.\n" for text in _note(request, service).values())
-    answer = conditional(request, (service.documentation + note).encode())
+    answer = conditional((service.documentation + note).encode())
     answer.content_type, answer.charset = _MARKDOWN, "utf-8"
     return answer
 

@@ -69,7 +69,7 @@ async def server_version(request: web.Request) -> web.Response:
     wanted = request.match_info.get("version", "latest")
     for version in await _versions(request):
         if version.version == wanted or (wanted == "latest" and version.latest):
-            return conditional(request, encode(response(base_url(request), version)))
+            return conditional(encode(response(base_url(request), version)))
     raise NotFoundError(f"the server has no version {wanted[:100]!a}")
 
 
@@ -103,7 +103,7 @@ async def openapi_yaml(request: web.Request) -> web.Response:
         "description": f"Read-only subregistry. The API is that of the MCP Registry, {_UPSTREAM}.",
     }
     document |= {"servers": [{"url": base_url(request) + mount}], "components": {"schemas": SCHEMAS}}
-    answer = conditional(request, encode(document))
+    answer = conditional(encode(document))
     answer.content_type = YAML
     return answer
 
@@ -111,7 +111,7 @@ async def openapi_yaml(request: web.Request) -> web.Response:
 def _list(request: web.Request, rows: list[ServerVersion], following: str) -> web.Response:
     metadata: dict[str, Any] = {"count": len(rows)} | ({"nextCursor": following} if following else {})
     base = base_url(request)
-    return conditional(request, encode({"servers": [response(base, row) for row in rows], "metadata": metadata}))
+    return conditional(encode({"servers": [response(base, row) for row in rows], "metadata": metadata}))
 
 
 async def _versions(request: web.Request) -> list[ServerVersion]:

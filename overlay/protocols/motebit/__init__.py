@@ -65,7 +65,7 @@ async def discover(request: web.Request) -> web.Response:
             items = await _agents(request, limit - len(rows), (fact,), *more, with_duplicates=motebit_id is not None)
             rows += [agent_rows.agent(base, item, relay) for item in items]
     rows += await _registered(request, rows, relay, capability, motebit_id)
-    return conditional(request, encode({"agents": rows[:limit]}))
+    return conditional(encode({"agents": rows[:limit]}))
 
 
 async def _registered(
@@ -97,7 +97,7 @@ async def resolve(request: web.Request) -> web.Response:
         for fact in (VERIFIED, CLAIMED):
             items += await _agents(request, 20, (fact,), (id_fact(motebit_id),), with_duplicates=True)
     base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
-    return conditional(request, encode(agent_rows.resolution(base, motebit_id, items, relay)))
+    return conditional(encode(agent_rows.resolution(base, motebit_id, items, relay)))
 
 
 async def _agents(
@@ -116,7 +116,7 @@ async def metadata(request: web.Request) -> web.Response:
     pairs = [("type", "agent"), ("status", "live"), ("limit", "1")]
     count = (await find(request, pairs, facts=((VERIFIED, CLAIMED),))).total
     settles = request.app[SERVICES].relay is not None
-    return conditional(request, encode(agent_rows.signed(identity, base_url(request), count, settles=settles)))
+    return conditional(encode(agent_rows.signed(identity, base_url(request), count, settles=settles)))
 
 
 async def candidates(request: web.Request) -> web.Response:

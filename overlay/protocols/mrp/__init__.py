@@ -62,17 +62,17 @@ async def well_known(request: web.Request) -> web.Response:
     """What this registry offers to MRP clients."""
     manifest_url = f"{base_url(request)}/mrp/manifest"
     answer = {"mrp_version": VERSION, "capabilities": ["registry-search"], "manifest_url": manifest_url}
-    return conditional(request, encode(answer))
+    return conditional(encode(answer))
 
 
 async def own_keys(request: web.Request) -> web.Response:
     """The public key that signs this registry's MRP messages."""
-    return conditional(request, encode(keys(request.app[SERVICES].identity)))
+    return conditional(encode(keys(request.app[SERVICES].identity)))
 
 
 async def own_manifest(request: web.Request) -> web.Response:
     """The manifest of the registry's own capability, search."""
-    return _manifest(request, route_offers.own_manifest(base_url(request), request.app[SERVICES].version))
+    return _manifest(route_offers.own_manifest(base_url(request), request.app[SERVICES].version))
 
 
 async def manifest(request: web.Request) -> web.Response:
@@ -84,13 +84,12 @@ async def manifest(request: web.Request) -> web.Response:
     names = route_offers.capabilities(item)
     if wanted is not None and wanted not in names:
         raise NotFoundError(f"the listing has no capability {wanted[:100]!a}")
-    return _manifest(request, route_offers.manifest(base_url(request), item, wanted or names[0]))
+    return _manifest(route_offers.manifest(base_url(request), item, wanted or names[0]))
 
 
-def _manifest(request: web.Request, document: dict[str, Any]) -> web.Response:
-    response = conditional(request, encode(document))
-    if response.status == 200:
-        response.headers["Content-Type"] = MANIFEST_TYPE
+def _manifest(document: dict[str, Any]) -> web.Response:
+    response = conditional(encode(document))
+    response.headers["Content-Type"] = MANIFEST_TYPE
     return response
 
 
@@ -99,7 +98,7 @@ async def query(request: web.Request) -> web.Response:
     the most relevant listings."""
     arguments = read_query(request, _QUERY)
     results, next_page = await registration.page(request, arguments)
-    return conditional(request, encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
+    return conditional(encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
 
 
 def _handler(msg_type: str, exchange: Exchange) -> Handler:
