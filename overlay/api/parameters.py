@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
-
-from aiohttp import web
 
 from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
 from overlay.search.query import FACETS, SORTS
 from parsers.claims.amount_due import STAGES
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 MAX_LIMIT, MAX_OFFSET = 100, 10_000
 MAX_PAIRS, MAX_REPEATS = 200, 64

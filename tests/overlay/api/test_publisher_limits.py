@@ -117,15 +117,16 @@ async def test_a_full_queue_is_refused_with_the_time_to_come_back(
 async def test_a_diagnosis_that_takes_too_long_is_given_up(
     serve: Serve, attacked: AppServices, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    publishing = executors.publishing(attacked.counters.load)
+    publishing.seconds = 0.2
+    monkeypatch.setattr("overlay.app.http_app.publishing", lambda _load: publishing)
     client = await serve(attacked)
-    publishing = client.app[executors.PUBLISHING]
-    monkeypatch.setattr(publishing, "seconds", 0.2)
     async with client.post("/v1/diagnose", json={"rawTx": "01000000"}) as response:
         found = await problem(response, 503)
     assert found["detail"].startswith("this diagnosis or check could not be answered within 0.2 s")
     assert await status(client, "198.51.100.1") == (503, True), "the one given up keeps its place until it ends"
     held.may.set()
-    monkeypatch.setattr(publishing, "seconds", PATIENCE)
+    publishing.seconds = PATIENCE
     assert await status(client, "198.51.100.1") == (200, False)
 
 
