@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import UsageError, add_json, command, settings_of
+from overlay.commands.options import UsageError, add_json, command, print_answer, settings_of
 from overlay.text.safe_text import on_one_line
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from indexer.store.motebit_hosts import IdentityOutcome
@@ -47,12 +47,13 @@ def motebit(args: Namespace) -> int:
     if outcome.is_unknown:
         raise SourceUnavailableError(f"{host} could not be reached: {outcome.reason}")
     answer = _answer(outcome)
-    if args.json:
-        say_json(answer)
-    else:
-        for name, value in answer.items():
-            say(f"{name:14}{on_one_line(', '.join(value) if isinstance(value, list) else str(value))}")
+    print_answer(args, answer, _show)
     return 0 if answer["verified"] else 1
+
+
+def _show(answer: dict[str, Any]) -> None:
+    for name, value in answer.items():
+        say(f"{name:14}{on_one_line(', '.join(value) if isinstance(value, list) else str(value))}")
 
 
 def _answer(outcome: IdentityOutcome) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import add_json, command, settings_of
-from overlay.text.terminal import say, say_json
+from overlay.commands.options import add_json, command, print_answer, settings_of
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from indexer.store.payment_records import LedgerPayment, PaidTask
     from overlay.commands.options import Commands
@@ -34,8 +35,7 @@ def refunds(args: Namespace) -> int:
     from indexer.store.payments import PaymentLedger
     from overlay.app.storage import open_store
 
-    store = open_store(settings_of(args), create=False)
-    try:
+    with closing(open_store(settings_of(args), create=False)) as store:
         ledger = PaymentLedger(store.primary)
         if args.done is not None:
             if not ledger.close_refund(args.done):
@@ -44,15 +44,14 @@ def refunds(args: Namespace) -> int:
             say(f"the task {args.done} is refunded")
             return 0
         rows = [_row(task, ledger.payments_of(task.id)) for task in ledger.refunds()]
-    finally:
-        store.engine.dispose()
-    if args.json:
-        say_json(rows)
-        return 0
+    print_answer(args, rows, _show)
+    return 0
+
+
+def _show(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         say(f"{row['failedAt']}  {row['taskId']}: {row['detail']}")
         say(f"  {row['satoshis']:,} satoshis on {row['chain']} to {row['refundAddress']}: {row['rawTx']}")
-    return 0
 
 
 def _row(task: PaidTask, paid: Sequence[LedgerPayment]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import UsageError, add_json, command, settings_of
-from overlay.text.terminal import say, say_json
+from overlay.commands.options import UsageError, add_json, command, print_answer, settings_of
+from overlay.text.terminal import say
 
 if TYPE_CHECKING:
     from indexer.store.relay_cash import RelayCash
@@ -42,11 +42,13 @@ def relay(args: Namespace) -> int:
             }
             for one in cash.open_withdrawals()
         ]  # fmt: skip
-    if args.json:
-        say_json(rows)
-    for row in [] if args.json else rows:
-        say("  ".join(map(str, row.values())))
+    print_answer(args, rows, _show)
     return 0
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        say("  ".join(map(str, row.values())))
 
 
 def _store_signed(cash: RelayCash, text: str) -> int:

@@ -9,15 +9,7 @@ from aiohttp import web
 
 from overlay.api.answers import SERVICES
 from overlay.protocols import Door
-from overlay.protocols.bsv_overlay import (
-    anchor_api,
-    arc_api,
-    gasp_api,
-    lookup_api,
-    node_health,
-    service_directory,
-    submit_api,
-)
+from overlay.protocols.bsv_overlay import anchor_api, gasp_api, lookup_api, node_health, service_directory, submit_api
 
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
@@ -30,7 +22,7 @@ async def _run(app: web.Application) -> AsyncIterator[None]:
     submissions.close()
 
 
-_PARTS = (service_directory, lookup_api, submit_api, arc_api, anchor_api, gasp_api, node_health)
+_PARTS = (service_directory, lookup_api, submit_api, anchor_api, gasp_api, node_health)
 DOOR = Door(
     signs=True,
     routes=tuple(route for part in _PARTS for route in part.ROUTES),

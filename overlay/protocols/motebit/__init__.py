@@ -62,7 +62,8 @@ async def discover(request: web.Request) -> web.Response:
     rows: list[dict[str, Any]] = []
     for fact, more in searches:
         if len(rows) < limit:
-            items = await _agents(request, limit - len(rows), (fact,), *more, with_duplicates=motebit_id is not None)
+            is_named, room = motebit_id is not None, limit - len(rows)
+            items = await market.live_agents(request, room, (fact,), *more, with_duplicates=is_named)
             rows += [agent_rows.agent(base, item, relay) for item in items]
     rows += await _registered(request, rows, relay, capability, motebit_id)
     return conditional(encode({"agents": rows[:limit]}))
@@ -95,17 +96,9 @@ async def resolve(request: web.Request) -> web.Response:
     items = []
     if len(motebit_id) <= MAX_ID:
         for fact in (VERIFIED, CLAIMED):
-            items += await _agents(request, 20, (fact,), (id_fact(motebit_id),), with_duplicates=True)
+            items += await market.live_agents(request, 20, (fact,), (id_fact(motebit_id),), with_duplicates=True)
     base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
     return conditional(encode(agent_rows.resolution(base, motebit_id, items, relay)))
-
-
-async def _agents(
-    request: web.Request, limit: int, *facts: tuple[str, ...], with_duplicates: bool = False
-) -> list[dict[str, Any]]:
-    """The live agents with these facts, the oldest listing first."""
-    pairs = [("type", "agent"), ("status", "live"), ("sort", "-created"), ("limit", str(limit))]
-    return (await find(request, pairs, with_duplicates=with_duplicates, facts=facts)).items
 
 
 async def metadata(request: web.Request) -> web.Response:

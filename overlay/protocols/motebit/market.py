@@ -107,15 +107,21 @@ def _row(route: RankedRoute, direct: TrustEdge, is_first: bool) -> dict[str, Any
     }  # fmt: skip
 
 
+async def live_agents(
+    request: web.Request, limit: int, *facts: tuple[str, ...], with_duplicates: bool = False
+) -> list[dict[str, Any]]:
+    """The live agents with these facts, the oldest listing first."""
+    pairs = [("type", "agent"), ("status", "live"), ("sort", "-created"), ("limit", str(limit))]
+    return (await find(request, pairs, with_duplicates=with_duplicates, facts=facts)).items
+
+
 async def _agents(request: web.Request, capability: str) -> dict[str, _Agent]:
     """Agents with a capability by their identity: of several listings with one the best proved."""
     agents: dict[str, _Agent] = {}
-    pairs = [("type", "agent"), ("status", "live"), ("sort", "-created"), ("limit", str(MAX_LIMIT))]
-    services = request.app[SERVICES]
-    relay = services.relay
+    relay = request.app[SERVICES].relay
     registered = [] if relay is None else await to_thread(relay.agents.live, relay.now(), MAX_CANDIDATES)
     for fact in (VERIFIED, CLAIMED):
-        for item in (await find(request, pairs, facts=((fact,), (capability_fact(capability),)))).items:
+        for item in await live_agents(request, MAX_LIMIT, (fact,), (capability_fact(capability),)):
             identity = item["motebit"]
             agents.setdefault(identity["id"], _Agent(identity["id"], _bound_key(identity), 0))
         for one in registered if fact == VERIFIED else []:
@@ -160,9 +166,8 @@ async def _keys(request: web.Request, mid: str) -> dict[str, bytes]:
     keys = {} if relay is None else await to_thread(relay.agents.keys, [mid])
     if keys:
         return keys
-    pairs = [("type", "agent"), ("status", "live"), ("sort", "-created"), ("limit", "20")]
     for fact in (VERIFIED, CLAIMED):
-        for item in (await find(request, pairs, with_duplicates=True, facts=((fact,), (id_fact(mid),)))).items:
+        for item in await live_agents(request, 20, (fact,), (id_fact(mid),), with_duplicates=True):
             if key := _bound_key(item["motebit"]):
                 return {mid: bytes.fromhex(key)}
     return {}

@@ -18,7 +18,7 @@ from indexer.model import Proof
 from overlay.api.identity_key import read_or_create
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.protocols.bsv_overlay import registry_lookup
+from overlay.protocols.bsv_overlay import lookup_api
 from overlay.protocols.bsv_overlay.host_tokens import host_outputs
 from overlay.protocols.bsv_overlay.output_list import (
     MAX_ANSWER_BYTES,
@@ -114,7 +114,7 @@ async def test_a_busy_server_answers_in_the_same_shape(client: ClientSession, mo
     async def busy(*_: Any) -> Any:
         raise ProblemError(503, "too many searches are under way", headers={"Retry-After": "2"})
 
-    monkeypatch.setattr(registry_lookup, "_proved", busy)
+    monkeypatch.setattr(lookup_api, "_proved", busy)
     async with client.post("/lookup", json={"service": REGISTRY, "query": {}}) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
         assert (await answer.json())["message"] == "too many searches are under way"
@@ -142,14 +142,14 @@ async def test_only_chains_of_bsv_are_searched(serve: Serve, services: AppServic
         assert [query.chains for query in services.engine.asked] == ([] if searched is None else [searched])  # type: ignore[attr-defined]
 
 
-def current(*txids: bytes) -> list[registry_lookup.CurrentOutput]:
-    return [registry_lookup.CurrentOutput(f"id {txid.hex()}", CHAIN, Outpoint(txid, 0)) for txid in txids]
+def current(*txids: bytes) -> list[lookup_api.CurrentOutput]:
+    return [lookup_api.CurrentOutput(f"id {txid.hex()}", CHAIN, Outpoint(txid, 0)) for txid in txids]
 
 
 def test_an_output_without_a_proof_or_of_the_size_of_two_merkle_nodes_is_left_out() -> None:
     (proved, proof), (pair, pair_proof) = proof_of(200), proof_of(64)
     store = ProofStore((proved, proof), (pair, pair_proof))
-    outputs = registry_lookup.proved_outputs(store, current(pair, bytes(32), proved), 1 << 20)
+    outputs = lookup_api.proved_outputs(store, current(pair, bytes(32), proved), 1 << 20)
     assert [output.outpoint.txid for output in outputs] == [proved]
 
 
@@ -157,7 +157,7 @@ def test_an_answer_has_room_for_so_many_bytes() -> None:
     proofs = [proof_of(400_000, seed) for seed in range(20)]
     wanted = current(*(txid for txid, _ in proofs))
     for factor, form in ((1, aggregated), (4, lambda outputs: encode(output_list(outputs)))):
-        outputs = registry_lookup.proved_outputs(ProofStore(*proofs), wanted, MAX_ANSWER_BYTES // factor)
+        outputs = lookup_api.proved_outputs(ProofStore(*proofs), wanted, MAX_ANSWER_BYTES // factor)
         assert [output.outpoint for output in outputs] == [output.outpoint for output in wanted[: len(outputs)]]
         assert MAX_ANSWER_BYTES // 2 < len(form(outputs)) <= MAX_ANSWER_BYTES
 
