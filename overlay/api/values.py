@@ -103,11 +103,6 @@ def clamped(value: str, low: int, high: int) -> int:
     return low if number <= low else high if number >= high or number == inf else int(number)
 
 
-def height(value: str) -> int:
-    """A block height to filter by, clamped to [0, 2^53)."""
-    return clamped(value, 0, LARGEST)
-
-
 def evidence_position(value: str) -> tuple[bytes, str]:
     """The digest of a record and its second key, with a hyphen between them."""
     if not re.fullmatch(r"[0-9a-f]{64}-([0-9a-f]{64})?", value):

@@ -26,9 +26,6 @@ from parsers.claims.evidence_documents import WorkEvidence, bound_key, evidence_
 from parsers.claims.payment import UtxoChain
 from parsers.claims.payment_evidence import PaidOffer, ProvedPayment, paid_offer, read_payment
 
-MAX_LISTINGS = 64
-"""Listings that one document is evidence for: one for each receipt of a tree."""
-
 
 class BindRefusedError(ClaimRefusedError):
     """A token that binds no key to the listing."""
