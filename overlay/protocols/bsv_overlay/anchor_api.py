@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from aiohttp import web
 from pydantic import Field
@@ -36,7 +36,6 @@ MAX_RAW_BYTES = 16 << 20
 MAX_PARENTS = 100
 """Transactions of one request that are looked for among those whose output values were needed."""
 
-_T = TypeVar("_T")
 _Height = Annotated[int, Field(ge=0, lt=UNCONFIRMED)]
 _Txid = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Txids = Annotated[list[_Txid], Field(min_length=1, max_length=MAX_TXIDS)]

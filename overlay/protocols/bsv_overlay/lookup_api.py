@@ -7,7 +7,7 @@ from asyncio import to_thread
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from aiohttp import hdrs, web
 
@@ -37,7 +37,6 @@ from overlay.text.compact_json import encode
 from parsers.bitcoin.beef import NODE_PAIR
 from parsers.bitcoin.tx import Outpoint
 
-_T = TypeVar("_T")
 _LISTED = ("live", "pending")
 _DIRECT = ("id", "outpoint")
 MAX_SAME_OUTPOINT = 64
