@@ -69,8 +69,8 @@ def test_a_node_is_killed_while_writes_and_searches_go_on(opensearch_programs: D
             assert reader.cursor() == Cursor(EPOCH, seq)
             assert (count(reader), len(found(reader, "alpha"))) == (LISTINGS, LISTINGS)
             assert found(reader, f"word{seq}") == {str(at) for at in range(LISTINGS)}
-            assert reader.terms().counts()[f"word{seq}"] == (LISTINGS, LISTINGS)
-            assert f"word{seq - 1}" not in reader.terms().counts()
+            for counted in (reader.terms().counts.surfaces, reader.terms().counts.terms):
+                assert (counted[f"word{seq}"], counted[f"word{seq - 1}"]) == (LISTINGS, 0)
 
 
 def manager(nodes: list[Node]) -> Node:
