@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from indexer.fetcher import outcomes
 from indexer.fetcher.budgets import VisitRates
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest
+from indexer.fetcher.connections import Admit
 from indexer.fetcher.domain_badges import BadgeChecks, BadgeQueue, DomainVerifier, host_of_card
-from indexer.fetcher.due_checks import DueChecks
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule
@@ -52,6 +53,27 @@ ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
 
 _START = (-1, "")
+
+
+class DueChecks(Protocol):
+    """Checks of one kind, each named by a URL or a host. Due times are in the database, in milliseconds since 1970."""
+
+    prefix: str
+    """Of the keys of its jobs, with a colon at the end."""
+    priority: Priority
+
+    def due(self, now: int, limit: int, after: tuple[int, str], /) -> list[tuple[int, str]]:
+        """At most `limit` names to check, as (due since, name), in order, after such a pair. Raises StoreError."""
+        ...
+
+    async def check(self, name: str, now: int, admit: Admit, /) -> tuple[int, FetchError | None]:
+        """Check, and store the result. Returns how many listings may be shown otherwise, and what could not be fetched
+        of it. Raises FetchError where nothing could be, which `fail` stores, and StoreError."""
+        ...
+
+    async def fail(self, name: str, reason: str, now: int, /) -> int:
+        """Store that a check failed with a reason code; how many listings may be shown otherwise. Raises StoreError."""
+        ...
 
 
 class FetchLoop:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, jcs
+from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError, from_base64url, jcs
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation
 from parsers.claims.motebit.bearer_token import payload_of, verify_token
 from parsers.claims.motebit.identifiers import KeyRing, hex_bytes
-from parsers.claims.motebit.receipt_evidence import bound_receipts
-from parsers.claims.motebit.receipts import ReceiptRules
+from parsers.claims.motebit.receipts import ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from parsers.claims.payment_evidence import bound_txid
 from parsers.claims.rating import EvidenceRecord
@@ -50,6 +49,31 @@ def _receipts(document: Any, now: int, keys: KeyRing) -> list[WorkEvidence]:
         WorkEvidence(record, bound_txid(receipt["task_id"], receipt.get("relay_task_id")))
         for record, receipt in bound_receipts(document, rules)
     ]
+
+
+def bound_receipts(receipt: Any, rules: ReceiptRules) -> list[tuple[EvidenceRecord, Mapping[str, Any]]]:
+    """A record, without payment, with its receipt for every receipt of a tree that verifies; others, as of the legacy
+    profile, are left out. The agent that nests a receipt signs it, too: its key is the second one if its own receipt
+    verifies. Raises ClaimRefusedError for a tree that is too deep, too large or has no RFC 8785 form."""
+    return [(_receipt_record(node), node.receipt) for node in receipt_tree(receipt, rules) if not node.error]
+
+
+def _receipt_record(node: ReceiptNode) -> EvidenceRecord:
+    """A task is named by the key that signed for it, as an identity has more than one spelling."""
+    completed_at = min(max(node.receipt["completed_at"], 0), SAFE_INTEGER)
+    return EvidenceRecord(
+        node.digest,
+        _receipt_key(node),
+        counter_signer=_receipt_key(node.parent),
+        task=f"{_receipt_key(node)}:{sha256(node.receipt['task_id'].encode()).hexdigest()}",
+        outcome=node.receipt["status"],
+        completed_at=int(completed_at),
+    )
+
+
+def _receipt_key(node: ReceiptNode | None) -> str:
+    """The key of a receipt that verifies, in hex; empty for none."""
+    return node.key.hex() if node is not None and node.key is not None and not node.error else ""
 
 
 def _attestation(document: Any, _now: int, _keys: KeyRing) -> list[WorkEvidence]:

@@ -7,6 +7,7 @@ a file of several blocks and a sharded directory are only recognised.
 
 from __future__ import annotations
 
+from base64 import b32decode, b32encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -25,7 +26,6 @@ MAX_TEXT = 128
 _SHA256 = 0x12
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
-_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 class Cid(NamedTuple):
@@ -39,9 +39,7 @@ class Cid(NamedTuple):
     def base32(self) -> str:
         """The CIDv1 of the block in base32, which every gateway accepts, also for a CIDv0."""
         raw = b"\x01" + bytes((self.codec, _SHA256, 32)) + self.digest
-        bits = int.from_bytes(raw, "big") << -len(raw) * 8 % 5
-        count = -(-len(raw) * 8 // 5)
-        return "b" + "".join(_BASE32[bits >> 5 * (count - 1 - offset) & 31] for offset in range(count))
+        return "b" + _in_base32(raw)
 
 
 class BlockContent(Enum):
@@ -113,17 +111,19 @@ def _number(digits: str, alphabet: str) -> bytes:
     return bytes(zeros) + value.to_bytes(-(-value.bit_length() // 8), "big")
 
 
+def _in_base32(data: bytes) -> str:
+    """Base32 in lower case without padding."""
+    return b32encode(data).decode().rstrip("=").lower()
+
+
 def _base32(digits: str) -> bytes:
-    value = 0
-    for digit in digits:
-        place = _BASE32.find(digit)
-        if place < 0:
-            raise ParseError(f"{digit!a} is no digit of base32")
-        value = value << 5 | place
-    spare = len(digits) * 5 % 8
-    if spare >= 5 or value & (1 << spare) - 1:
-        raise ParseError("base32 that ends in the middle of a byte")
-    return (value >> spare).to_bytes(len(digits) * 5 // 8, "big")
+    try:
+        data = b32decode(digits.upper() + "=" * (-len(digits) % 8))
+    except ValueError:
+        data = None
+    if data is None or _in_base32(data) != digits:
+        raise ParseError("digits that are no base32 in lower case, or end in the middle of a byte")
+    return data
 
 
 def _hex(digits: str) -> bytes:

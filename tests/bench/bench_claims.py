@@ -15,7 +15,7 @@ from typing import Any
 from parsers.claims.delegateos import token_issue
 from parsers.claims.delegateos.capability_token import read_dct, serialize_dct
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
-from parsers.claims.motebit.receipt_evidence import bound_receipts
+from parsers.claims.evidence_documents import bound_receipts
 from parsers.claims.motebit.receipts import ReceiptRules
 from parsers.claims.verification import verify_claim
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
+from parsers.claims.evidence_documents import bound_receipts
 from parsers.claims.motebit.identifiers import did_key
-from parsers.claims.motebit.receipt_evidence import bound_receipts
 from parsers.claims.motebit.receipts import MAX_RECEIPTS, ReceiptRules
 from parsers.claims.rating import EvidenceRecord, RatedListing, rate
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW
