@@ -32,6 +32,7 @@ from sqlalchemy import (
 from indexer.store.database import writing
 from indexer.store.nonces import Nonces, use_nonce
 from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
+from indexer.store.schema import keys, required
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
 """Revocations stored of signers that are not proven to have signed what they revoke, and of the others; those of
@@ -50,37 +51,25 @@ _metadata = MetaData()
 token_spend = Table(
     "token_spend",
     _metadata,
-    Column("revocation_id", String, primary_key=True),
-    Column("spent", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
+    *keys(revocation_id=String),
+    *required(spent=BigInteger, expires_at=BigInteger),
     Index("token_spend_by_expiry", "expires_at"),
 )
 
 dct_revocations = Table(
     "dct_revocations",
     _metadata,
-    Column("revocation_id", String, primary_key=True),
-    Column("signer", String, primary_key=True),
-    Column("scope", String, primary_key=True),
+    *keys(revocation_id=String, signer=String, scope=String),
     Column("seq", BigInteger, nullable=False, unique=True),
-    Column("is_proven", Boolean, nullable=False),
-    Column("entry", Text, nullable=False),
+    *required(is_proven=Boolean, entry=Text),
 )
 
 dct_delegations = Table(
     "dct_delegations",
     _metadata,
-    Column("block", String, primary_key=True),
-    Column("id", String, nullable=False),
-    Column("parent_id", String, nullable=False),
-    Column("delegator", String, nullable=False),
-    Column("delegatee", String, nullable=False),
-    Column("depth", BigInteger, nullable=False),
-    Column("dct", Text, nullable=False),
-    Column("contract", Text, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Column("status", String, nullable=False),
-    Column("attestation", Text, nullable=False),
+    *keys(block=String),
+    *required(id=String, parent_id=String, delegator=String, delegatee=String, depth=BigInteger, dct=Text),
+    *required(contract=Text, expires_at=BigInteger, status=String, attestation=Text),
     Index("dct_delegations_by_id", "id", "delegatee"),
     Index("dct_delegations_by_expiry", "expires_at"),
 )

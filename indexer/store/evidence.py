@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     Boolean,
-    Column,
     Connection,
     Index,
     Integer,
@@ -29,7 +28,7 @@ from sqlalchemy import (
 
 from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
-from indexer.store.schema import BYTEWISE, metadata
+from indexer.store.schema import BYTEWISE, keys, metadata, optional, required
 from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
 
 MAX_PAID, MAX_COUNTER_SIGNED = 10_000, 1_000
@@ -45,34 +44,20 @@ _LOCK = 0x61326265
 claim_documents = Table(
     "claim_documents",
     metadata,
-    Column("sha256", LargeBinary, primary_key=True),
-    Column("kind", String, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("received_at", BigInteger, nullable=False),
+    *keys(sha256=LargeBinary),
+    *required(kind=String, body=LargeBinary, received_at=BigInteger),
 )
 
 evidence = Table(
     "evidence",
     metadata,
-    Column("digest", LargeBinary, primary_key=True),
-    Column("counter_signer", String, primary_key=True),
-    Column("document", LargeBinary, nullable=False),
-    Column("listing", BYTEWISE, nullable=False),
-    Column("worker", String, nullable=False),
-    Column("task", String, nullable=False),
-    Column("outcome", String, nullable=False),
-    Column("completed_at", BigInteger, nullable=False),
-    Column("received_at", BigInteger, nullable=False),
-    Column("payer", String, nullable=False),
-    Column("payment", String, nullable=False),
-    Column("proof", LargeBinary),
-    Column("funding", String, nullable=False),
-    Column("paid", BigInteger, nullable=False),
-    Column("price", BigInteger, nullable=False),
-    Column("chain", String, nullable=False),
-    Column("pay_height", Integer),
-    Column("pay_root", LargeBinary),
-    Column("is_proved", Boolean, nullable=False),
+    *keys(digest=LargeBinary, counter_signer=String),
+    *required(document=LargeBinary, listing=BYTEWISE, worker=String, task=String, outcome=String),
+    *required(completed_at=BigInteger, received_at=BigInteger, payer=String, payment=String),
+    *optional(proof=LargeBinary),
+    *required(funding=String, paid=BigInteger, price=BigInteger, chain=String),
+    *optional(pay_height=Integer, pay_root=LargeBinary),
+    *required(is_proved=Boolean),
     Index("evidence_by_listing", "listing", "digest", "counter_signer"),
     Index("evidence_by_age", "listing", "is_proved", "received_at", "digest", "counter_signer"),
     Index("evidence_by_worker", "worker"),
@@ -84,10 +69,10 @@ evidence = Table(
 key_binds = Table(
     "key_binds",
     metadata,
-    Column("key", String, primary_key=True),
-    Column("listing", BYTEWISE, nullable=False),
-    Column("document", LargeBinary),
-    Column("received_at", BigInteger, nullable=False),
+    *keys(key=String),
+    *required(listing=BYTEWISE),
+    *optional(document=LargeBinary),
+    *required(received_at=BigInteger),
     Index("key_binds_by_listing", "listing"),
 )
 """The key's consent to work for a listing: a signed token, or without a document the identity that its host serves."""
@@ -95,16 +80,11 @@ key_binds = Table(
 ratings = Table(
     "ratings",
     metadata,
-    Column("listing", BYTEWISE, primary_key=True),
-    Column("submitted", BigInteger, nullable=False),
-    Column("rated", BigInteger, nullable=False),
-    Column("score", Integer),
-    Column("base_score", Integer),
-    Column("rung", Integer, nullable=False),
-    Column("completed", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Column("as_of", BigInteger, nullable=False),
-    Column("basis_sha256", LargeBinary),
+    *keys(listing=BYTEWISE),
+    *required(submitted=BigInteger, rated=BigInteger),
+    *optional(score=Integer, base_score=Integer),
+    *required(rung=Integer, completed=Integer, failed=Integer, as_of=BigInteger),
+    *optional(basis_sha256=LargeBinary),
     Index("ratings_by_time", "as_of"),
 )
 """Ratings in thousandths, null without evidence that counts; `base_score` is without E3. A listing is to be rated again

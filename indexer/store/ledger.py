@@ -9,40 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from sqlalchemy import BigInteger, Column, Connection, Engine, Index, MetaData, String, Table, func, insert, select
+from sqlalchemy import BigInteger, Connection, Engine, Index, MetaData, String, Table, func, insert, select
 
 from indexer.store.database import writing
 from indexer.store.queries import Queries, Row, upsert
+from indexer.store.schema import keys, required
 
 _LOCK = 0x6132626C
 """PostgreSQL advisory lock under which the ledger is written ("a2bl")."""
 
 metadata = MetaData()
 
-ledger_entries = Table(
-    "ledger_entries",
-    metadata,
-    Column("kind", String, primary_key=True),
-    Column("ref", String, primary_key=True),
-    Column("at", BigInteger, nullable=False),
-)
+ledger_entries = Table("ledger_entries", metadata, *keys(kind=String, ref=String), *required(at=BigInteger))
 
 ledger_postings = Table(
     "ledger_postings",
     metadata,
-    Column("kind", String, primary_key=True),
-    Column("ref", String, primary_key=True),
-    Column("account", String, primary_key=True),
-    Column("amount", BigInteger, nullable=False),
+    *keys(kind=String, ref=String, account=String),
+    *required(amount=BigInteger),
     Index("ledger_postings_by_account", "account"),
 )
 
-ledger_balances = Table(
-    "ledger_balances",
-    metadata,
-    Column("account", String, primary_key=True),
-    Column("amount", BigInteger, nullable=False),
-)
+ledger_balances = Table("ledger_balances", metadata, *keys(account=String), *required(amount=BigInteger))
 
 CHAIN, FEES = "chain", "fees"
 """Accounts: what is held on the chain (its balance is the negative of it), and the operator's fees."""

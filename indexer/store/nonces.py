@@ -8,10 +8,11 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Engine, Index, LargeBinary, MetaData, String, Table
+from sqlalchemy import BigInteger, Connection, Engine, Index, LargeBinary, MetaData, String, Table
 
 from indexer.store.database import writing
 from indexer.store.queries import Queries, trim_expired, upsert
+from indexer.store.schema import keys, required
 
 _LOCK = 0x6132626E
 """PostgreSQL advisory lock under which the table is created ("a2bn")."""
@@ -21,9 +22,8 @@ _metadata = MetaData()
 seen_nonces = Table(
     "seen_nonces",
     _metadata,
-    Column("scope", String, primary_key=True),
-    Column("nonce", LargeBinary, primary_key=True),
-    Column("expires_at", BigInteger, nullable=False),
+    *keys(scope=String, nonce=LargeBinary),
+    *required(expires_at=BigInteger),
     Index("seen_nonces_by_expiry", "expires_at"),
 )
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Index, LargeBinary, MetaData, String, Table, Text
 
 from indexer.store.queries import texts_of
+from indexer.store.schema import keys, optional, required
 
 metadata = MetaData()
 
@@ -60,18 +61,9 @@ needsFinal."""
 payments = Table(
     "payments",
     metadata,
-    Column("chain", String, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("task", String, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("stage", String, nullable=False),
-    Column("needed", BigInteger, nullable=False),
-    Column("paid", BigInteger, nullable=False),
-    Column("state", texts_of(PaymentState), nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("raw", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *keys(chain=String, txid=LargeBinary),
+    *required(task=String, config=Text, stage=String, needed=BigInteger, paid=BigInteger, state=texts_of(PaymentState)),
+    *required(detail=Text, raw=LargeBinary, created_at=BigInteger, updated_at=BigInteger),
     Index("payments_by_state", "state", "updated_at"),
     Index("payments_by_task", "task"),
 )
@@ -79,38 +71,30 @@ payments = Table(
 payment_inputs = Table(
     "payment_inputs",
     metadata,
-    Column("chain", String, primary_key=True),
-    Column("spent_txid", LargeBinary, primary_key=True),
-    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("txid", LargeBinary, nullable=False),
+    *keys(chain=String, spent_txid=LargeBinary, spent_vout=BigInteger),
+    *required(txid=LargeBinary),
     Index("payment_inputs_by_tx", "chain", "txid"),
 )
 
 paid_tasks = Table(
     "paid_tasks",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("state", texts_of(TaskState), nullable=False),
-    Column("config", Text, nullable=False),
-    Column("deadline", BigInteger),
-    Column("subscription", Text, nullable=False),
-    Column("refund_address", Text, nullable=False),
-    Column("refund", LargeBinary),
-    Column("head", Text, nullable=False),
-    Column("body", LargeBinary),
-    Column("detail", Text, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *keys(id=String),
+    *required(state=texts_of(TaskState), config=Text),
+    *optional(deadline=BigInteger),
+    *required(subscription=Text, refund_address=Text),
+    *optional(refund=LargeBinary),
+    *required(head=Text),
+    *optional(body=LargeBinary),
+    *required(detail=Text, updated_at=BigInteger),
     Index("paid_tasks_by_state", "state", "deadline"),
 )
 
 subscriptions = Table(
     "subscriptions",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("config", Text, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("periods", BigInteger, nullable=False),
-    Column("paid_until", BigInteger, nullable=False),
+    *keys(id=String),
+    *required(config=Text, started_at=BigInteger, periods=BigInteger, paid_until=BigInteger),
 )
 
 

@@ -7,25 +7,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Engine, Index, LargeBinary, String, Table, Text, delete, select, update
+from sqlalchemy import BigInteger, Engine, Index, LargeBinary, String, Table, Text, delete, select, update
 
 from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
 from indexer.store.queries import Queries, Row, count, is_storable, row_of, upsert
+from indexer.store.schema import keys, required
 
 MAX_AGENTS = 100_000
 
 relay_agents = Table(
     "relay_agents",
     metadata,
-    Column("motebit_id", String, primary_key=True),
-    Column("public_key", LargeBinary, nullable=False),
-    Column("endpoint", Text, nullable=False),
-    Column("capabilities", Text, nullable=False),
-    Column("prices", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("description", Text, nullable=False),
-    Column("last_seen", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
+    *keys(motebit_id=String),
+    *required(public_key=LargeBinary, endpoint=Text, capabilities=Text, prices=Text, name=Text, description=Text),
+    *required(last_seen=BigInteger, expires_at=BigInteger),
     Index("relay_agents_by_expiry", "expires_at"),
 )
 

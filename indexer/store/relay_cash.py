@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
-    Column,
     Connection,
     Engine,
     Index,
@@ -31,6 +30,7 @@ from sqlalchemy import (
 
 from indexer.store.ledger import CHAIN, agent_account, booking, metadata, post
 from indexer.store.queries import Queries, count, insert_new, row_of, texts_of
+from indexer.store.schema import keys, optional, required
 from parsers.bitcoin.tx import Outpoint
 
 MAX_WAITING = 20
@@ -61,39 +61,28 @@ class WithdrawalState(StrEnum):
 relay_deposits = Table(
     "relay_deposits",
     metadata,
-    Column("txid", LargeBinary, primary_key=True),
-    Column("motebit_id", String, nullable=False),
-    Column("amount", BigInteger, nullable=False),
-    Column("raw", LargeBinary, nullable=False),
-    Column("state", texts_of(DepositState), nullable=False),
-    Column("credits", BigInteger, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("seen_at", BigInteger, nullable=False),
+    *keys(txid=LargeBinary),
+    *required(motebit_id=String, amount=BigInteger, raw=LargeBinary, state=texts_of(DepositState), credits=BigInteger),
+    *required(created_at=BigInteger, seen_at=BigInteger),
     Index("relay_deposits_by_state", "state", "seen_at"),
 )
 
 relay_coins = Table(
     "relay_coins",
     metadata,
-    Column("txid", LargeBinary, primary_key=True),
-    Column("vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("amount", BigInteger, nullable=False),
-    Column("withdrawal", String),
+    *keys(txid=LargeBinary, vout=BigInteger),
+    *required(amount=BigInteger),
+    *optional(withdrawal=String),
 )
 
 relay_withdrawals = Table(
     "relay_withdrawals",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("motebit_id", String, nullable=False),
-    Column("idempotency_key", String, nullable=False),
-    Column("destination", Text, nullable=False),
-    Column("amount", BigInteger, nullable=False),
-    Column("unsigned", LargeBinary, nullable=False),
-    Column("signed", LargeBinary),
-    Column("state", texts_of(WithdrawalState), nullable=False),
-    Column("requested_at", BigInteger, nullable=False),
-    Column("completed_at", BigInteger),
+    *keys(id=String),
+    *required(motebit_id=String, idempotency_key=String, destination=Text, amount=BigInteger, unsigned=LargeBinary),
+    *optional(signed=LargeBinary),
+    *required(state=texts_of(WithdrawalState), requested_at=BigInteger),
+    *optional(completed_at=BigInteger),
     UniqueConstraint("motebit_id", "idempotency_key"),
     Index("relay_withdrawals_by_state", "state"),
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
-    Column,
     Connection,
     Engine,
     Index,
@@ -27,6 +26,7 @@ from sqlalchemy import (
 
 from indexer.store.ledger import FEES, agent_account, booking, metadata, post
 from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of
+from indexer.store.schema import keys, required
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
 
 MAX_PENDING = 1_000
@@ -35,15 +35,9 @@ MAX_PENDING = 1_000
 relay_tasks = Table(
     "relay_tasks",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("idempotency_key", String, nullable=False),
-    Column("submitted_by", String, nullable=False),
-    Column("worker", String, nullable=False),
-    Column("price", BigInteger, nullable=False),
-    Column("locked", BigInteger, nullable=False),
-    Column("state", texts_of(RelayTaskState), nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
+    *keys(id=String),
+    *required(idempotency_key=String, submitted_by=String, worker=String, price=BigInteger, locked=BigInteger),
+    *required(state=texts_of(RelayTaskState), created_at=BigInteger, expires_at=BigInteger),
     UniqueConstraint("submitted_by", "idempotency_key"),
     Index("relay_tasks_by_state", "state", "expires_at"),
 )
@@ -51,12 +45,8 @@ relay_tasks = Table(
 relay_settlements = Table(
     "relay_settlements",
     metadata,
-    Column("task", String, primary_key=True),
-    Column("upstream_relay_id", String, primary_key=True),
-    Column("receipt_sha256", String, nullable=False),
-    Column("receipt", Text, nullable=False),
-    Column("record", Text, nullable=False),
-    Column("settled_at", BigInteger, nullable=False),
+    *keys(task=String, upstream_relay_id=String),
+    *required(receipt_sha256=String, receipt=Text, record=Text, settled_at=BigInteger),
 )
 
 

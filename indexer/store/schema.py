@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.types import TypeEngine
 
 SCHEMA = "5"
 
@@ -29,6 +30,8 @@ POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
 
 metadata = MetaData()
+
+_Type = TypeEngine[Any] | type[TypeEngine[Any]]
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
@@ -39,55 +42,44 @@ CHAIN, PARTIAL, UNPROVED = "chain:", "partial:", "unproved:"
 """Before the name of a chain, keys in `meta`: its CAIP-2 id; only selected transactions of its blocks were read;
 headers of it were accepted without their proof of work."""
 
-meta = Table("meta", metadata, Column("key", String, primary_key=True), Column("value", Text, nullable=False))
+
+def keys(**types: _Type) -> list[Column[Any]]:
+    """Columns of the primary key, by their types."""
+    return [Column(name, kind, primary_key=True, autoincrement=False) for name, kind in types.items()]
+
+
+def required(**types: _Type) -> list[Column[Any]]:
+    """Columns that are never null."""
+    return [Column(name, kind, nullable=False) for name, kind in types.items()]
+
+
+def optional(**types: _Type) -> list[Column[Any]]:
+    """Columns that may be null."""
+    return [Column(name, kind) for name, kind in types.items()]
+
+
+meta = Table("meta", metadata, *keys(key=String), *required(value=Text))
 
 blocks = Table(
     "blocks",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("height", Integer, primary_key=True, autoincrement=False),
-    Column("hash", LargeBinary, nullable=False),
-    Column("prev", LargeBinary, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("header", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, height=Integer),
+    *required(hash=LargeBinary, prev=LargeBinary, time=BigInteger, header=LargeBinary),
     Index("blocks_by_hash", "hash"),
 )
 
 
 def _event_columns() -> list[Column[Any]]:
     return [
-        Column("chain", _TEXT, primary_key=True),
-        Column("place", BigInteger, primary_key=True, autoincrement=False),
-        Column("height", Integer, nullable=False),
-        Column("kind", String, nullable=False),
-        Column("tx_index", Integer, nullable=False),
-        Column("txid", LargeBinary, nullable=False),
-        Column("vout", BigInteger),
-        Column("spent_txid", LargeBinary),
-        Column("spent_vout", BigInteger),
-        Column("card", LargeBinary),
-        Column("valid", Boolean, nullable=False),
-        Column("reasons", Text),
-        Column("owner", _TEXT),
-        Column("signer", Text),
-        Column("pointer", Text),
-        Column("anchor", _TEXT),
-        Column("anchor_digest", LargeBinary),
+        *keys(chain=_TEXT, place=BigInteger),
+        *required(height=Integer, kind=String, tx_index=Integer, txid=LargeBinary),
+        *optional(vout=BigInteger, spent_txid=LargeBinary, spent_vout=BigInteger, card=LargeBinary),
+        *required(valid=Boolean),
+        *optional(reasons=Text, owner=_TEXT, signer=Text, pointer=Text, anchor=_TEXT, anchor_digest=LargeBinary),
         # the registration's state after the event; all null where the event is about none
-        Column("registration", _TEXT),
-        Column("type", String),
-        Column("status", String),
-        Column("at_txid", LargeBinary),
-        Column("at_vout", BigInteger),
-        Column("at_offset", BigInteger),
-        Column("at_satoshis", BigInteger),
-        Column("holder", _TEXT),
-        Column("map", Text),
-        Column("winner_card", LargeBinary),
-        Column("winner_txid", LargeBinary),
-        Column("winner_vout", BigInteger),
-        Column("updated_height", Integer),
-        Column("created_height", Integer),
+        *optional(registration=_TEXT, type=String, status=String, at_txid=LargeBinary, at_vout=BigInteger),
+        *optional(at_offset=BigInteger, at_satoshis=BigInteger, holder=_TEXT, map=Text, winner_card=LargeBinary),
+        *optional(winner_txid=LargeBinary, winner_vout=BigInteger, updated_height=Integer, created_height=Integer),
     ]
 
 
@@ -119,51 +111,27 @@ _partial("events_by_card", events.c.card.is_not(None), events.c.card)
 _partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
 _partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
 
-cards = Table(
-    "cards",
-    metadata,
-    Column("sha256", LargeBinary, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
+cards = Table("cards", metadata, *keys(sha256=LargeBinary), *required(body=LargeBinary))
 """Card bytes by their SHA-256; content-addressed, so never rolled back."""
 
-outputs = Table(
-    "outputs",
-    metadata,
-    Column("txid", LargeBinary, primary_key=True),
-    Column("vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("satoshis", BigInteger, nullable=False),
-)
+outputs = Table("outputs", metadata, *keys(txid=LargeBinary, vout=BigInteger), *required(satoshis=BigInteger))
 """Values of outputs that had to be looked up to follow a satoshi; named by a hash, so never rolled back."""
 
-parents = Table(
-    "parents",
-    metadata,
-    Column("txid", LargeBinary, primary_key=True),
-    Column("raw", LargeBinary, nullable=False),
-)
+parents = Table("parents", metadata, *keys(txid=LargeBinary), *required(raw=LargeBinary))
 """Raw transactions with such outputs, so that others can check their values; named by a hash, so never rolled back.
 Empty in databases of earlier versions, and where a source gives values only."""
 
 changes = Table(
     "changes",
     metadata,
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("chain", _TEXT, nullable=False),
-    Column("op", String, nullable=False),
-    Column("id", _TEXT, nullable=False),
-    Column("height", Integer),
-    Column("reason", String, nullable=False),
+    *keys(seq=BigInteger),
+    *required(chain=_TEXT, op=String, id=_TEXT),
+    *optional(height=Integer),
+    *required(reason=String),
 )
 """The outbox: the ids that readers must look at again. Append-only, never rolled back."""
 
-cursors = Table(
-    "cursors",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("epoch", String, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-)
+cursors = Table("cursors", metadata, *keys(name=String), *required(epoch=String, seq=BigInteger))
 
 pending = Table(
     "pending",
@@ -174,21 +142,14 @@ pending = Table(
 )
 """The unconfirmed events of each chain, in the order of `place`; `height` and the height in `place` are 2^31 - 1."""
 
-pending_cards = Table(
-    "pending_cards",
-    metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("sha256", LargeBinary, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
+pending_cards = Table("pending_cards", metadata, *keys(chain=_TEXT, sha256=LargeBinary), *required(body=LargeBinary))
 """Card bytes that only unconfirmed events name, apart so that they can go with those."""
 
 state_hashes = Table(
     "state_hashes",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("height", Integer, primary_key=True, autoincrement=False),
-    Column("hash", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, height=Integer),
+    *required(hash=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
 )
 """State hashes (law 18) after some blocks: those that were a tip for a while."""
@@ -196,9 +157,8 @@ state_hashes = Table(
 state_lines = Table(
     "state_lines",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("id", _TEXT, primary_key=True),
-    Column("line", Text, nullable=False),
+    *keys(chain=_TEXT, id=_TEXT),
+    *required(line=Text),
     sqlite_with_rowid=False,
 )
 """The line of each registration in the newest state hash of its chain; a projection of the outbox, whose cursor is
@@ -207,11 +167,8 @@ state_lines = Table(
 topic_anchors = Table(
     "topic_anchors",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("height", Integer, primary_key=True, autoincrement=False),
-    Column("root", LargeBinary, nullable=False),
-    Column("admitted", Integer, nullable=False),
-    Column("tac", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, height=Integer),
+    *required(root=LargeBinary, admitted=Integer, tac=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
     sqlite_with_rowid=False,
 )
@@ -221,11 +178,8 @@ those between follow from these and the hashes of the blocks."""
 proofs = Table(
     "proofs",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("height", Integer, primary_key=True, autoincrement=False),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("raw", LargeBinary, nullable=False),
-    Column("bump", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, height=Integer, txid=LargeBinary),
+    *required(raw=LargeBinary, bump=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
     Index("proofs_by_tx", "txid"),
 )
@@ -234,11 +188,8 @@ proofs = Table(
 coinbases = Table(
     "coinbases",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("height", Integer, primary_key=True, autoincrement=False),
-    Column("raw", LargeBinary, nullable=False),
-    Column("reserved", LargeBinary, nullable=False),
-    Column("bump", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, height=Integer),
+    *required(raw=LargeBinary, reserved=LargeBinary, bump=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
 )
 """Coinbases, without their witness, of blocks whose witnesses carry envelopes: they commit to these (BIP 141)."""
@@ -246,35 +197,22 @@ coinbases = Table(
 witness_paths = Table(
     "witness_paths",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("height", Integer, primary_key=True, autoincrement=False),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("bump", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, height=Integer, txid=LargeBinary),
+    *required(bump=LargeBinary),
     ForeignKeyConstraint(
         ["chain", "height", "txid"], ["proofs.chain", "proofs.height", "proofs.txid"], ondelete="CASCADE"
     ),
 )
 """Merkle paths (BRC-74) of the wtxids of proved transactions, up to what the block's coinbase commits to."""
 
-headers = Table(
-    "headers",
-    metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("first", Integer, primary_key=True, autoincrement=False),
-    Column("raw", LargeBinary, nullable=False),
-)
+headers = Table("headers", metadata, *keys(chain=_TEXT, first=Integer), *required(raw=LargeBinary))
 """Headers of 80 bytes of the best chain of each source, joined, from height `first` on."""
 
 requests = Table(
     "requests",
     metadata,
-    Column("txid", LargeBinary, primary_key=True),
-    Column("client", _TEXT, nullable=False),
-    Column("requested_at", BigInteger, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("next_at", BigInteger, nullable=False),
-    Column("state", String, nullable=False),
-    Column("detail", Text, nullable=False),
+    *keys(txid=LargeBinary),
+    *required(client=_TEXT, requested_at=BigInteger, tries=Integer, next_at=BigInteger, state=String, detail=Text),
     Index("requests_open", "state", "next_at"),
 )
 """Transactions that publishers requested to be fetched; times in seconds since 1970."""
@@ -282,13 +220,10 @@ requests = Table(
 submissions = Table(
     "submissions",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("raw", LargeBinary, nullable=False),
-    Column("height", Integer, nullable=False),
-    Column("steak", Text),
-    Column("beef", LargeBinary),
-    Column("sent", Boolean, nullable=False),
+    *keys(chain=_TEXT, txid=LargeBinary),
+    *required(raw=LargeBinary, height=Integer),
+    *optional(steak=Text, beef=LargeBinary),
+    *required(sent=Boolean),
     Index("submissions_by_height", "chain", "height"),
 )
 """Transactions that clients handed in with a verified BEEF, and their ancestors that were in no indexed block; `height`
@@ -298,10 +233,8 @@ is that of the newest block at the time. `steak` is the answer (JSON) and `beef`
 submission_inputs = Table(
     "submission_inputs",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("spent_txid", LargeBinary, primary_key=True),
-    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("txid", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, spent_txid=LargeBinary, spent_vout=BigInteger),
+    *required(txid=LargeBinary),
     ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
     Index("submission_inputs_by_tx", "chain", "txid"),
 )
@@ -310,11 +243,8 @@ submission_inputs = Table(
 extra_transactions = Table(
     "found",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("height", Integer, nullable=False),
-    Column("raw", LargeBinary, nullable=False),
-    Column("bump", LargeBinary, nullable=False),
+    *keys(chain=_TEXT, txid=LargeBinary),
+    *required(height=Integer, raw=LargeBinary, bump=LargeBinary),
 )
 """Transactions that a source of selected transactions did not deliver, and that checks of live outpoints brought. They
 hang from no block, so that a block that is read again has them."""
@@ -322,12 +252,9 @@ hang from no block, so that a block that is read again has them."""
 checks = Table(
     "checks",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("tried_at", BigInteger, nullable=False),
-    Column("checked_at", BigInteger),
-    Column("announced_at", BigInteger),
+    *keys(chain=_TEXT, txid=LargeBinary, vout=BigInteger),
+    *required(tried_at=BigInteger),
+    *optional(checked_at=BigInteger, announced_at=BigInteger),
 )
 """When an outpoint was last checked at a source of selected transactions, when it was last unspent there, and which of
 these times the outbox has announced; all in seconds since 1970."""
@@ -335,12 +262,8 @@ these times the outbox has announced; all in seconds since 1970."""
 sightings = Table(
     "sightings",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("locator", _TEXT, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("seen_at", BigInteger, nullable=False),
+    *keys(chain=_TEXT, txid=LargeBinary, vout=BigInteger),
+    *required(locator=_TEXT, digest=LargeBinary, seen_at=BigInteger),
     Index("sightings_by_locator", "locator", "seen_at"),
     Index("sightings_by_digest", "locator", "digest"),
 )
@@ -351,12 +274,8 @@ it names, empty for none. A place that later holds another pointer, as an accoun
 fetches = Table(
     "fetches",
     metadata,
-    Column("locator", _TEXT, primary_key=True),
-    Column("sha256", LargeBinary, primary_key=True),
-    Column("url", Text, nullable=False),
-    Column("by_cid", Boolean, nullable=False),
-    Column("first_at", BigInteger, nullable=False),
-    Column("last_at", BigInteger, nullable=False),
+    *keys(locator=_TEXT, sha256=LargeBinary),
+    *required(url=Text, by_cid=Boolean, first_at=BigInteger, last_at=BigInteger),
     Index("fetches_by_sha256", "sha256"),
 )
 """Facts (law 9): a locator served bytes with this SHA-256, in fetches that began between `first_at` and `last_at`
@@ -367,44 +286,27 @@ that an anchor names, then the latest."""
 locators = Table(
     "locators",
     metadata,
-    Column("locator", _TEXT, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("added_at", BigInteger, nullable=False),
-    Column("last_at", BigInteger),
-    Column("next_at", BigInteger),
-    Column("serving", LargeBinary),
-    Column("serving_since", BigInteger),
-    Column("validators", Text, nullable=False),
+    *keys(locator=_TEXT),
+    *required(state=String, reason=String, detail=Text, tries=Integer, added_at=BigInteger),
+    *optional(last_at=BigInteger, next_at=BigInteger, serving=LargeBinary, serving_since=BigInteger),
+    *required(validators=Text),
     Index("locators_due", "next_at"),
 )
 """What came of fetching a locator; times in milliseconds since 1970. `state` is new, met, unhashed, mismatch,
 failed or given-up; `reason` a reason code of fetching, "" for none. `next_at` is null where nothing is due;
 `serving` is the SHA-256 of what it served last, unchanged since `serving_since`; `validators` JSON by URL."""
 
-servings = Table(
-    "servings",
-    metadata,
-    Column("locator", _TEXT, primary_key=True),
-    Column("since", BigInteger, primary_key=True, autoincrement=False),
-    Column("sha256", LargeBinary, nullable=False),
-)
+servings = Table("servings", metadata, *keys(locator=_TEXT, since=BigInteger), *required(sha256=LargeBinary))
 """What a locator served one after the other: bytes with this SHA-256 in fetches begun `since` then (milliseconds since
 1970), until the next row. The newest 64 of a locator are stored: drifts are read from them (law 10)."""
 
 badges = Table(
     "badges",
     metadata,
-    Column("registration", _TEXT, primary_key=True),
-    Column("host", _TEXT, nullable=False),
-    Column("card", LargeBinary, nullable=False),
-    Column("by", String, nullable=False),
-    Column("checked_at", BigInteger, nullable=False),
-    Column("next_at", BigInteger),
-    Column("tries", Integer, nullable=False),
-    Column("reason", String, nullable=False),
+    *keys(registration=_TEXT),
+    *required(host=_TEXT, card=LargeBinary, by=String, checked_at=BigInteger),
+    *optional(next_at=BigInteger),
+    *required(tries=Integer, reason=String),
     Index("badges_due", "next_at"),
     Index("badges_by_host", "host", "card"),
 )
@@ -415,17 +317,10 @@ of fetching where it gave no answer; `tries` counts the checks that gave no badg
 card_signatures = Table(
     "card_signatures",
     metadata,
-    Column("card", LargeBinary, primary_key=True),
-    Column("url", _TEXT, nullable=False),
-    Column("by", _TEXT, nullable=False),
-    Column("kid", Text, nullable=False),
-    Column("form", String, nullable=False),
-    Column("covers_pricing", Boolean, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("checked_at", BigInteger, nullable=False),
-    Column("verified_at", BigInteger, nullable=False),
-    Column("next_at", BigInteger),
+    *keys(card=LargeBinary),
+    *required(url=_TEXT, by=_TEXT, kid=Text, form=String, covers_pricing=Boolean, reason=String, tries=Integer),
+    *required(checked_at=BigInteger, verified_at=BigInteger),
+    *optional(next_at=BigInteger),
     Index("card_signatures_due", "next_at"),
     Index("card_signatures_by_url", "url"),
 )
@@ -436,19 +331,10 @@ since 1970, 0 for never), and the host `by` whose key `kid` verified one, "" for
 motebit_hosts = Table(
     "motebit_hosts",
     metadata,
-    Column("host", _TEXT, primary_key=True),
-    Column("motebit_id", Text, nullable=False),
-    Column("public_key", String, nullable=False),
-    Column("binding", String, nullable=False),
-    Column("method", String, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("endpoint", Text, nullable=False),
-    Column("capabilities", Text, nullable=False),
-    Column("valid", Boolean, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("verified_at", BigInteger, nullable=False),
-    Column("next_at", BigInteger),
+    *keys(host=_TEXT),
+    *required(motebit_id=Text, public_key=String, binding=String, method=String, url=Text, endpoint=Text),
+    *required(capabilities=Text, valid=Boolean, reason=String, tries=Integer, verified_at=BigInteger),
+    *optional(next_at=BigInteger),
     Index("motebit_hosts_due", "next_at", "host"),
 )
 """Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
@@ -458,18 +344,10 @@ served and verified at the last fetch, else `reason` is a code of why not. Times
 motebit_endpoints = Table(
     "motebit_endpoints",
     metadata,
-    Column("host", _TEXT, primary_key=True),
-    Column("endpoint", _TEXT, primary_key=True),
-    Column("public_key", String, primary_key=True),
-    Column("manifest_sha256", String, nullable=False),
-    Column("tools", Text, nullable=False),
-    Column("state", String, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("changes", Text, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("verified_at", BigInteger, nullable=False),
-    Column("checked_at", BigInteger, nullable=False),
-    Column("next_at", BigInteger),
+    *keys(host=_TEXT, endpoint=_TEXT, public_key=String),
+    *required(manifest_sha256=String, tools=Text, state=String, reason=String, changes=Text, tries=Integer),
+    *required(verified_at=BigInteger, checked_at=BigInteger),
+    *optional(next_at=BigInteger),
     Index("motebit_endpoints_due", "next_at", "endpoint"),
 )
 """MCP endpoints of agents at a host, the key that each has to name, and the manifest of tools that is pinned ("" for
@@ -480,16 +358,10 @@ is due."""
 logos = Table(
     "logos",
     metadata,
-    Column("url_sha256", LargeBinary, primary_key=True),
-    Column("url", Text, nullable=False),
-    Column("state", String, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("wanted_at", BigInteger, nullable=False),
-    Column("noted_at", BigInteger, nullable=False),
-    Column("next_at", BigInteger, nullable=False),
-    Column("sha256", LargeBinary),
-    Column("body", LargeBinary),
+    *keys(url_sha256=LargeBinary),
+    *required(url=Text, state=String, reason=String, tries=Integer, wanted_at=BigInteger, noted_at=BigInteger),
+    *required(next_at=BigInteger),
+    *optional(sha256=LargeBinary, body=LargeBinary),
     Index("logos_by_sha256", "sha256"),
     Index("logos_by_state", "state", "noted_at"),
     Index("logos_due", "next_at"),
@@ -501,14 +373,8 @@ logos = Table(
 quotes = Table(
     "quotes",
     metadata,
-    Column("feed", _TEXT, primary_key=True),
-    Column("since", BigInteger, primary_key=True, autoincrement=False),
-    Column("quoted_at", BigInteger, nullable=False),
-    Column("until", BigInteger, nullable=False),
-    Column("rank", Integer, nullable=False),
-    Column("base", _TEXT, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("rates", Text, nullable=False),
+    *keys(feed=_TEXT, since=BigInteger),
+    *required(quoted_at=BigInteger, until=BigInteger, rank=Integer, base=_TEXT, source=Text, rates=Text),
 )
 """Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `quoted_at`, and used until
 `until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings.
@@ -518,19 +384,11 @@ URL."""
 subscriptions = Table(
     "subscriptions",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("client", _TEXT, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("search", Text, nullable=False),
-    Column("base", Text, nullable=False),
-    Column("secret_sha256", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("since_seq", BigInteger, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("failing_since", BigInteger),
-    Column("next_at", BigInteger),
-    Column("ended_at", BigInteger),
-    Column("reason", String, nullable=False),
+    *keys(id=String),
+    *required(client=_TEXT, url=Text, search=Text, base=Text, secret_sha256=LargeBinary, created_at=BigInteger),
+    *required(since_seq=BigInteger, sequence=BigInteger),
+    *optional(failing_since=BigInteger, next_at=BigInteger, ended_at=BigInteger),
+    *required(reason=String),
     Index("subscriptions_by_client", "client"),
     Index("subscriptions_due", "next_at"),
 )
@@ -542,15 +400,11 @@ says why it ended."""
 deliveries = Table(
     "deliveries",
     metadata,
-    Column("subscription", String, primary_key=True),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("state", String, nullable=False),
-    Column("body", LargeBinary),
-    Column("changes", Integer, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("tried_at", BigInteger),
+    *keys(subscription=String, sequence=BigInteger),
+    *required(state=String),
+    *optional(body=LargeBinary),
+    *required(changes=Integer, tries=Integer, outcome=Text, created_at=BigInteger),
+    *optional(tried_at=BigInteger),
     ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
 )
 """Deliveries of subscriptions, and their log: `state` is waiting, delivered or dropped, `body` what is sent while it
@@ -559,11 +413,8 @@ waits, `outcome` what the last try came to."""
 reported = Table(
     "reported",
     metadata,
-    Column("subscription", String, primary_key=True),
-    Column("listing", _TEXT, primary_key=True),
-    Column("registration", _TEXT, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
+    *keys(subscription=String, listing=_TEXT),
+    *required(registration=_TEXT, digest=LargeBinary, sequence=BigInteger),
     ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
     Index("reported_by_registration", "registration"),
 )
@@ -572,11 +423,8 @@ reported = Table(
 mrp_challenges = Table(
     "mrp_challenges",
     metadata,
-    Column("token", String, primary_key=True),
-    Column("client", String, nullable=False),
-    Column("manifest_url", _TEXT, nullable=False),
-    Column("expected", String, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
+    *keys(token=String),
+    *required(client=String, manifest_url=_TEXT, expected=String, expires_at=BigInteger),
     Index("mrp_challenges_by_client", "client", "manifest_url"),
 )
 """What hosts have to serve before an MRP manifest of theirs is listed. Times are milliseconds since 1970."""
@@ -584,15 +432,9 @@ mrp_challenges = Table(
 mrp_providers = Table(
     "mrp_providers",
     metadata,
-    Column("manifest_url", _TEXT, primary_key=True),
-    Column("host", _TEXT, nullable=False),
-    Column("capability", _TEXT, nullable=False),
-    Column("policies", Text, nullable=False),
-    Column("manifest", Text, nullable=False),
-    Column("verified_at", BigInteger, nullable=False),
-    Column("next_at", BigInteger, nullable=False),
-    Column("tries", Integer, nullable=False),
-    Column("reason", String, nullable=False),
+    *keys(manifest_url=_TEXT),
+    *required(host=_TEXT, capability=_TEXT, policies=Text, manifest=Text, verified_at=BigInteger, next_at=BigInteger),
+    *required(tries=Integer, reason=String),
     Index("mrp_providers_by_host", "host"),
     Index("mrp_providers_by_capability", "capability", "manifest_url"),
     Index("mrp_providers_due", "next_at", "manifest_url"),

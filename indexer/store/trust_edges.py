@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Connection, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Connection, Index, Integer, String, Table
 
 from indexer.store.queries import upsert
-from indexer.store.schema import metadata
+from indexer.store.schema import keys, metadata, required
 
 ANYBODY = ""
 """The observer that is this registry: it counts the tasks that a proven payment paid for."""
@@ -17,23 +17,13 @@ ANYBODY = ""
 trust_edges = Table(
     "trust_edges",
     metadata,
-    Column("observer", String, primary_key=True),
-    Column("worker", String, primary_key=True),
-    Column("submitted", BigInteger, nullable=False),
-    Column("computed", BigInteger, nullable=False),
-    Column("level", String, nullable=False),
-    Column("successes", Integer, nullable=False),
-    Column("failures", Integer, nullable=False),
+    *keys(observer=String, worker=String),
+    *required(submitted=BigInteger, computed=BigInteger, level=String, successes=Integer, failures=Integer),
     Index("trust_edges_by_worker", "worker"),
 )
 """One row for each pair that there is evidence of. It is to be computed while more was submitted than is computed."""
 
-blocked_workers = Table(
-    "blocked_workers",
-    metadata,
-    Column("worker", String, primary_key=True),
-    Column("blocked_at", BigInteger, nullable=False),
-)
+blocked_workers = Table("blocked_workers", metadata, *keys(worker=String), *required(blocked_at=BigInteger))
 
 
 class EdgePair(NamedTuple):
