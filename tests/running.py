@@ -72,7 +72,7 @@ class Running:
             if found := what():
                 return found
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.out}{self.err}"
-            time.sleep(0.02)
+            time.sleep(0.05)
         raise AssertionError(f"nothing after {LONG:.0f} s: {self.out}{self.err}")
 
     @property
