@@ -11,10 +11,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import lanes
-from tests.databases import database_url, postgresql
+from tests.databases import database_url, empty_database_url, postgresql
 from tests.opensearch_server import new_opensearch_url, opensearch, opensearch_programs, opensearch_url
 
-__all__ = ["database_url", "new_opensearch_url", "opensearch", "opensearch_programs", "opensearch_url", "postgresql"]
+__all__ = [
+    "database_url",
+    "empty_database_url",
+    "new_opensearch_url",
+    "opensearch",
+    "opensearch_programs",
+    "opensearch_url",
+    "postgresql",
+]
 
 # how long an example takes says more about who else uses the machine than about what is tested
 settings.register_profile("a2b", deadline=None, suppress_health_check=[HealthCheck.too_slow])

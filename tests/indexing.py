@@ -18,6 +18,7 @@ from indexer.state_hash import digest, state_hash
 from indexer.store import Change, Store, Writer, connect
 from indexer.sync.follower import Follower
 from tests import told
+from tests.databases import prepare_sqlite
 from tests.oracles.anchors import Anchor
 from tests.told import Record
 
@@ -26,7 +27,7 @@ class Indexing:
     """What follows these chains into the database at `url`. Use it in a `with`; a restart keeps only the database."""
 
     def __init__(self, url: str, *chains: Chain) -> None:
-        self.url, self.chains = url, chains
+        self.url, self.chains = prepare_sqlite(url), chains
         self._start()
 
     def _start(self) -> None:

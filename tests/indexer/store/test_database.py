@@ -11,12 +11,12 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, inspect, select
 
 from indexer.model import Event
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, connect
-from indexer.store.schema import blocks, events
+from indexer.store.schema import blocks, events, metadata
 from tests.facts import at, born, moved, name, ref, says
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing, Reader
@@ -61,6 +61,16 @@ def test_a_name_belongs_to_one_chain(store: Store, writer: Writer) -> None:
     with pytest.raises(StoreError, match=r"holds bsv:regtest under the name 'demo', and the source is bsv:mainnet"):
         writer.name_chain("demo", "bsv:mainnet")
     assert store.chains() == {"demo": "bsv:regtest", "other": "ltc:regtest"}
+
+
+def test_an_empty_database_gets_the_schema_and_an_epoch(empty_database_url: str) -> None:
+    epochs = []
+    for _ in range(2):
+        engine = connect(empty_database_url)
+        assert set(metadata.tables) <= set(inspect(engine).get_table_names())
+        epochs.append(Store(engine).outbox.epoch)
+        engine.dispose()
+    assert epochs[0] == epochs[1]
 
 
 def test_a_second_writer_is_refused_until_the_first_has_closed(database_url: str) -> None:

@@ -82,10 +82,10 @@ def make(url: str, version: str, today: Rows) -> None:
 
 
 @pytest.fixture(params=["1", "2", "3", "4"])
-def old(request: pytest.FixtureRequest, database_url: str, today: Rows) -> str:
+def old(request: pytest.FixtureRequest, empty_database_url: str, today: Rows) -> str:
     """The URL of a database of an earlier version, which holds the sample chain."""
-    make(database_url, request.param, today)
-    return database_url
+    make(empty_database_url, request.param, today)
+    return empty_database_url
 
 
 UNLIKE = {"meta", "sightings", "locators", "changes", "proofs", "headers", "outputs", "parents"}
@@ -165,9 +165,9 @@ def test_a_step_that_fails_leaves_the_old_database(old: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("version", ["3", "4"])
-def test_renamed_columns_keep_their_values(version: str, database_url: str, today: Rows) -> None:
-    make(database_url, version, today)
-    engine = create_engine(database_url)
+def test_renamed_columns_keep_their_values(version: str, empty_database_url: str, today: Rows) -> None:
+    make(empty_database_url, version, today)
+    engine = create_engine(empty_database_url)
     with engine.begin() as connection:
         for row in (
             "requests (txid, client, asked_at, tries, next_at, state, detail) VALUES ('1', '', 11, 0, 0, '', '')",
@@ -176,7 +176,7 @@ def test_renamed_columns_keep_their_values(version: str, database_url: str, toda
         ):
             connection.exec_driver_sql(f"INSERT INTO {row}")
     engine.dispose()
-    engine = connect(database_url)
+    engine = connect(empty_database_url)
     rows = rows_of(engine)
     assert [row["requested_at"] for row in rows["requests"]] == [11]
     assert [(row["tried_at"], row["checked_at"], row["announced_at"]) for row in rows["checks"]] == [(21, 22, 23)]
