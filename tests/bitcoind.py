@@ -17,7 +17,7 @@ import pytest
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d, varint
 from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit_scripts import Json, body_of, envelope, map_tape, pointer_script, push
-from tests.litecoind import SAID, Litecoind
+from tests.litecoind import AGENT_MAP, Litecoind
 from tests.taproot import N, multiply
 
 VARIABLE = "BITCOIND"
@@ -73,7 +73,7 @@ class Key(NamedTuple):
 
 
 def _der(r: int, s: int) -> bytes:
-    parts = b"".join(b"\x02" + push(each.to_bytes(each.bit_length() // 8 + 1, "big")) for each in (r, s))
+    parts = b"".join(b"\x02" + push(item.to_bytes(item.bit_length() // 8 + 1, "big")) for item in (r, s))
     return b"\x30" + push(parts)
 
 
@@ -88,7 +88,7 @@ class Coin(NamedTuple):
 
 def pay(coins: Sequence[Coin], outputs: Sequence[tuple[int, bytes]]) -> bytes:
     """The raw transaction that spends these coins, each signed."""
-    outs = tuple(TxOutput(*each) for each in outputs)
+    outs = tuple(TxOutput(*output) for output in outputs)
     bare = tuple(TxInput(coin.outpoint, b"", 0xFFFFFFFF) for coin in coins)
     signed = []
     for number, coin in enumerate(coins):
@@ -99,8 +99,8 @@ def pay(coins: Sequence[Coin], outputs: Sequence[tuple[int, bytes]]) -> bytes:
 
 def _digest(inputs: Sequence[TxInput], outs: Sequence[TxOutput], number: int, coin: Coin) -> bytes:
     """What is signed for an input: BIP 143's form with SIGHASH_FORKID."""
-    prevouts = b"".join(each.prevout.pack() for each in inputs)
-    paid = b"".join(each.satoshis.to_bytes(8, "little") + varint(len(each.script)) + each.script for each in outs)
+    prevouts = b"".join(item.prevout.pack() for item in inputs)
+    paid = b"".join(item.satoshis.to_bytes(8, "little") + varint(len(item.script)) + item.script for item in outs)
     parts = [
         (1).to_bytes(4, "little"), sha256d(prevouts), sha256d(b"\xff" * 4 * len(inputs)), coin.outpoint.pack(),
         varint(len(coin.script)), coin.script, coin.satoshis.to_bytes(8, "little"),
@@ -123,7 +123,7 @@ class Bitcoind(Litecoind):
         self._keys = (Key(number) for number in range(7, 10**9))
         self._miner = next(self._keys)
         self._coins: list[Coin] = []
-        self._seats: dict[Outpoint, Coin] = {}
+        self._satpoints: dict[Outpoint, Coin] = {}
 
     def binary(self) -> str | None:
         """The program that the variable names."""
@@ -163,44 +163,44 @@ class Bitcoind(Litecoind):
         del map_in, chunk
         return self._say([], body_of(card))
 
-    def update(self, seat: Outpoint, card: Json | bytes, *, map_in: str = "tape") -> Outpoint:
+    def update(self, outpoint: Outpoint, card: Json | bytes, *, map_in: str = "tape") -> Outpoint:
         """Re-inscribe the satoshi that is at `seat`."""
         del map_in
-        return self._say([self._seats[seat]], body_of(card))
+        return self._say([self._satpoints[outpoint]], body_of(card))
 
-    def move(self, seat: Outpoint, script: bytes | None = None) -> Outpoint:
+    def move(self, outpoint: Outpoint, script: bytes | None = None) -> Outpoint:
         """Send the satoshi that is at `seat` to another key."""
         key = next(self._keys)
-        return self._seat(self._spend([self._seats[seat]], [(1, script or key.lock)]), key)
+        return self._registered(self._spend([self._satpoints[outpoint]], [(1, script or key.lock)]), key)
 
-    def move_behind_a_coin(self, seat: Outpoint) -> None:
+    def move_behind_a_coin(self, outpoint: Outpoint) -> None:
         """Send the satoshi that is at `seat` somewhere that only the value of the input before it can tell."""
         before, payer = self._coins.pop(0), self._coins.pop(0)
         # the fee comes from a coin behind the satoshi: the node mines nothing that pays none
         outputs = [(before.satoshis, before.script), (1, next(self._keys).lock), (payer.satoshis - FEE, payer.script)]
-        tx = self._send(pay([before, self._seats[seat], payer], outputs))
+        tx = self._send(pay([before, self._satpoints[outpoint], payer], outputs))
         self._coins += [Coin(tx.outpoint(vout), *outputs[vout], self._miner) for vout in (0, 2)]
 
-    def burn(self, seat: Outpoint) -> None:
+    def burn(self, outpoint: Outpoint) -> None:
         """Merge the satoshi that is at `seat` into the change."""
-        self._spend([self._seats[seat]], [])
+        self._spend([self._satpoints[outpoint]], [])
 
     def point(self, domain: str, digest: bytes | None = None) -> Outpoint:
         """Write a pointer."""
         return self._spend([], [(0, pointer_script(domain, digest))]).outpoint(0)
 
-    def _say(self, seats: list[Coin], body: bytes) -> Outpoint:
+    def _say(self, outpoints: list[Coin], body: bytes) -> Outpoint:
         key = next(self._keys)
-        return self._seat(self._spend(seats, [(1, key.lock + envelope(body) + map_tape(SAID))]), key)
+        return self._registered(self._spend(outpoints, [(1, key.lock + envelope(body) + map_tape(AGENT_MAP))]), key)
 
-    def _seat(self, tx: Transaction, key: Key) -> Outpoint:
-        at = tx.outpoint(0)
-        self._seats[at] = Coin(at, 1, tx.outputs[0].script, key)
-        return at
+    def _registered(self, tx: Transaction, key: Key) -> Outpoint:
+        position = tx.outpoint(0)
+        self._satpoints[position] = Coin(position, 1, tx.outputs[0].script, key)
+        return position
 
-    def _spend(self, seats: list[Coin], outputs: list[tuple[int, bytes]]) -> Transaction:
+    def _spend(self, outpoints: list[Coin], outputs: list[tuple[int, bytes]]) -> Transaction:
         """Send a transaction that spends these and a coin, with the change last."""
-        coins = [*seats, self._coins.pop(0)]
+        coins = [*outpoints, self._coins.pop(0)]
         change = sum(coin.satoshis for coin in coins) - sum(satoshis for satoshis, _ in outputs) - FEE
         tx = self._send(pay(coins, [*outputs, (change, self._miner.lock)]))
         last = len(tx.outputs) - 1

@@ -47,7 +47,7 @@ class ChainKit:
         self._txs: dict[bytes, Transaction] = {}
         self._values: dict[Outpoint, int] = {}
         self._owners: dict[Outpoint, str] = {}
-        self._said: dict[Outpoint, dict[str, str]] = {}
+        self._fields: dict[Outpoint, dict[str, str]] = {}
         self._index: dict[bytes, Block] = {}
         self._letters = iter(fork_letters())
         self._spent_funds = 0
@@ -70,10 +70,10 @@ class ChainKit:
 
     def branch(self, block: Block | None = None) -> list[Block]:
         """The blocks from genesis to `block` (default: the tip), in order of height."""
-        found = [block or self.tip]
-        while found[-1].height:
-            found.append(self._index[found[-1].prev])
-        return found[::-1]
+        results = [block or self.tip]
+        while results[-1].height:
+            results.append(self._index[results[-1].prev])
+        return results[::-1]
 
     def tx(self, what: Minable) -> Transaction:
         """The transaction of an outpoint, or of its raw bytes."""
@@ -97,7 +97,7 @@ class ChainKit:
         """Mine these transactions, in this order, on `parent` (default: the newest block)."""
         parent = parent or self.blocks[-1]
         label = self._label(parent)
-        txids = list(dict.fromkeys(self._txid(each) for each in what))
+        txids = list(dict.fromkeys(self._txid(item) for item in what))
         fees = sum(self._fee(txid) for txid in txids) if spends_fees else 0
         outputs = [(self.coin.subsidy + fees, p2pkh("miner"))]
         return self._mine(parent, label, outputs, txids)
@@ -142,11 +142,11 @@ class ChainKit:
         return block
 
     def _txids_of(self, raw: bytes) -> Iterable[bytes]:
-        count, at = read_count(raw, 80)
+        count, position = read_count(raw, 80)
         for _ in range(count):
-            tx = read(raw, at, segwit=self.coin.segwit)
-            self._know(raw[at : at + tx.size])
-            at += tx.size
+            tx = read(raw, position, segwit=self.coin.segwit)
+            self._know(raw[position : position + tx.size])
+            position += tx.size
             yield tx.txid
 
     def _label(self, parent: Block) -> str:
@@ -162,17 +162,17 @@ class ChainKit:
 
         `witnesses` gives each input's stack (segwit chains), `locktime` makes equal transactions differ.
         """
-        spent = [each if isinstance(each[0], Outpoint) else (each, None) for each in inputs]
+        spent = [item if isinstance(item[0], Outpoint) else (item, None) for item in inputs]
         for outpoint, satoshis in spent:
             if satoshis is not None:
                 self._values[outpoint] = satoshis
         stacks = more.get("witnesses") or [()] * len(spent)
-        made = tuple(TxOutput(*output) for output in outputs)
+        created = tuple(TxOutput(*output) for output in outputs)
         ins = tuple(
             TxInput(outpoint, b"" if stack else b"\x07unlocks", 0xFFFFFFFF, tuple(stack))
             for (outpoint, _), stack in zip(spent, stacks, strict=True)
         )
-        return self._txs[self._know(serialise_tx(ins, made, locktime=more.get("locktime", 0)))]
+        return self._txs[self._know(serialise_tx(ins, created, locktime=more.get("locktime", 0)))]
 
     def fund(self) -> Outpoint:
         """A coin of 0.01 that nothing else here spends. Raises ValueError when none is left."""
@@ -208,7 +208,7 @@ class ChainKit:
         fields = {**({"app": app, "type": type} if type else {}), **(map or {})}
         script = inscription(body_of(card), fields, owner, **form)
         outpoint = self._make([source or self.fund()], [(satoshis, script)], owner)
-        self._said[outpoint] = fields
+        self._fields[outpoint] = fields
         return outpoint
 
     def update(
@@ -223,24 +223,24 @@ class ChainKit:
     ) -> Outpoint:
         """Re-inscribe the satoshi of `outpoint`, with identical MAP unless told (`map=None`: without MAP)."""
         owner = owner or self._owners[outpoint]
-        fields = self._said.get(outpoint, {}) if map is SAME else map or {}
+        fields = self._fields.get(outpoint, {}) if map is SAME else map or {}
         script = inscription(body_of(card), fields, owner, **form)
-        made = self._make([outpoint, self.fund()], [(satoshis, script)], owner)
-        self._said[made] = {**self._said.get(outpoint, {}), **fields}
-        return made
+        created = self._make([outpoint, self.fund()], [(satoshis, script)], owner)
+        self._fields[created] = {**self._fields.get(outpoint, {}), **fields}
+        return created
 
     def move(self, outpoint: Outpoint, owner: str = "bob") -> Outpoint:
         """Transfer the satoshi, with neither envelope nor MAP."""
-        made = self._make([outpoint, self.fund()], [(1, p2pkh(owner))], owner)
-        self._said[made] = self._said.get(outpoint, {})
-        return made
+        created = self._make([outpoint, self.fund()], [(1, p2pkh(owner))], owner)
+        self._fields[created] = self._fields.get(outpoint, {})
+        return created
 
     def map_only(self, outpoint: Outpoint, map: dict[str, str], owner: str | None = None) -> Outpoint:  # noqa: A002
         """Transfer the satoshi with a MAP tape and no envelope."""
         owner = owner or self._owners[outpoint]
-        made = self._make([outpoint, self.fund()], [(1, p2pkh(owner) + map_tape(map))], owner)
-        self._said[made] = {**self._said.get(outpoint, {}), **map}
-        return made
+        created = self._make([outpoint, self.fund()], [(1, p2pkh(owner) + map_tape(map))], owner)
+        self._fields[created] = {**self._fields.get(outpoint, {}), **map}
+        return created
 
     def burn(self, outpoint: Outpoint, to: str = "change") -> Outpoint:
         """Lose the satoshi: `to="change"` merges it into a larger output, `to="fee"` leaves it to the miner."""
@@ -254,7 +254,7 @@ class ChainKit:
     def displace(self, outpoint: Outpoint, card: Json | bytes, **form: Any) -> Outpoint:
         """What looks like an update but is none: a coin stands before the satoshi, which ends in the change."""
         owner = self._owners[outpoint]
-        script = inscription(body_of(card), self._said[outpoint], owner, **form)
+        script = inscription(body_of(card), self._fields[outpoint], owner, **form)
         return self._make([self.fund(), outpoint, self.fund()], [(1, script)], owner)
 
     def point(self, domain: str, digest: bytes | str | None = None, **form: Any) -> Outpoint:
@@ -284,12 +284,12 @@ class ChainKit:
         if fields and map_in == "tape":
             outputs.append((0, map_tape(fields)))
         outpoint = self._make([source or self.fund()], outputs, owner, witnesses=[stack])
-        self._said[outpoint] = fields
+        self._fields[outpoint] = fields
         return outpoint
 
     def _make(self, inputs: list[Spendable], outputs: list[tuple[int, bytes]], owner: str, **more: Any) -> Outpoint:
         """A transaction with the change of its inputs, less a fee, in a last output."""
-        held = sum(each[1] if isinstance(each[0], Outpoint) else self._values[each] for each in inputs)
+        held = sum(item[1] if isinstance(item[0], Outpoint) else self._values[item] for item in inputs)
         change = held - sum(satoshis for satoshis, _ in outputs) - FEE
         if change > 0:
             outputs = [*outputs, (change, p2pkh("change"))]
@@ -306,7 +306,7 @@ class ChainKit:
         tx = read(raw, segwit=self.coin.segwit)
         if tx.txid not in self._txs:
             self._raws[tx.txid], self._txs[tx.txid] = raw, tx
-            self._values.update({tx.outpoint(n): made.satoshis for n, made in enumerate(tx.outputs)})
+            self._values.update({tx.outpoint(n): output.satoshis for n, output in enumerate(tx.outputs)})
         return tx.txid
 
     def _txid(self, what: Minable) -> bytes:
@@ -317,8 +317,8 @@ class ChainKit:
     def _fee(self, txid: bytes) -> int:
         tx = self._txs[txid]
         held = [self._values.get(spent.prevout) for spent in tx.inputs]
-        made = sum(output.satoshis for output in tx.outputs)
-        return sum(value or 0 for value in held) - made if None not in held else 0
+        created = sum(output.satoshis for output in tx.outputs)
+        return sum(value or 0 for value in held) - created if None not in held else 0
 
     # -- files --------------------------------------------------------------------------------------------------
 
@@ -348,8 +348,13 @@ class ChainKit:
         """The `tip.json` that says which chain a folder holds."""
         tip = tip or self.tip
         path = folder / "tip.json"
-        told = {"chain": f"{self.chain}-regtest", "height": tip.height, "hash": tip.hex, "genesis": self.blocks[0].hex}
-        path.write_text(json.dumps(told))
+        answers = {
+            "chain": f"{self.chain}-regtest",
+            "height": tip.height,
+            "hash": tip.hex,
+            "genesis": self.blocks[0].hex,
+        }
+        path.write_text(json.dumps(answers))
         return path
 
 

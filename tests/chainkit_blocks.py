@@ -62,5 +62,9 @@ def count_bytes(number: int) -> bytes:
     return bytes((number,)) if number < 0xFD else b"\xfd" + number.to_bytes(2, "little")
 
 
-def read_count(raw: bytes, at: int) -> tuple[int, int]:
-    return (raw[at], at + 1) if raw[at] < 0xFD else (int.from_bytes(raw[at + 1 : at + 3], "little"), at + 3)
+def read_count(raw: bytes, position: int) -> tuple[int, int]:
+    return (
+        (raw[position], position + 1)
+        if raw[position] < 0xFD
+        else (int.from_bytes(raw[position + 1 : position + 3], "little"), position + 3)
+    )

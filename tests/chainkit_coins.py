@@ -51,15 +51,15 @@ class Coin:
         self, height: int, label: str, outputs: Sequence[tuple[int, bytes]], raws: Sequence[bytes] | None = None
     ) -> bytes:
         """A coinbase naming its block's label; with `raws` it commits to their witnesses (BIP 141)."""
-        made = [TxOutput(*output) for output in outputs]
+        created = [TxOutput(*output) for output in outputs]
         stack: tuple[bytes, ...] = ()
         if raws is not None:
             stack = (bytes(32),)
             root = _root([bytes(32), *(sha256d(raw) for raw in raws)])
-            made.append(TxOutput(0, b"\x6a" + push(b"\xaa\x21\xa9\xed" + sha256d(root + stack[0]))))
+            created.append(TxOutput(0, b"\x6a" + push(b"\xaa\x21\xa9\xed" + sha256d(root + stack[0]))))
         script = push(height.to_bytes(height.bit_length() // 8 + 1, "little")) + push(f"block {label}")
         entrance = TxInput(Outpoint(COINBASE_TXID, 0xFFFFFFFF), script, 0xFFFFFFFF, stack)
-        return serialise_tx((entrance,), tuple(made))
+        return serialise_tx((entrance,), tuple(created))
 
 
 def _root(hashes: list[bytes]) -> bytes:

@@ -26,7 +26,7 @@ def push(data: bytes | str, width: int | None = None) -> bytes:
 
 def pushes(*data: bytes | str) -> bytes:
     """Several pushes by their shortest forms."""
-    return b"".join(push(each) for each in data)
+    return b"".join(push(item) for item in data)
 
 
 def p2pkh(owner: str) -> bytes:
@@ -108,8 +108,8 @@ def pointer_script(
     start = OP_FALSE if false else b""
     if uri is not None:
         text = digest.hex() if isinstance(digest, bytes) else digest
-        said = {"app": app, "type": "a2b", **({"hash": text} if text is not None else {}), "uri": uri}
-        return start + map_tape(said)
+        messages = {"app": app, "type": "a2b", **({"hash": text} if text is not None else {}), "uri": uri}
+        return start + map_tape(messages)
     return start + OP_RETURN + pushes("a2b", domain) + (push(digest) if digest is not None else b"")
 
 
@@ -123,6 +123,6 @@ def tapscript(
 ) -> bytes:
     """`<key> OP_CHECKSIG` and an ord envelope whose body is cut into pushes of at most `chunk` bytes (BTC, LTC)."""
     fields = push(MAP_PREFIX) + push(map_pushes(map)) if map else b""
-    chunks = b"".join(push(body[at : at + chunk]) for at in range(0, len(body), chunk))
+    chunks = b"".join(push(body[index : index + chunk]) for index in range(0, len(body), chunk))
     start = push(b"\x53" * 32) + b"\xac" + OP_FALSE + OP_IF + push("ord")
     return start + push(b"\x01") + push(content_type) + fields + b"\x00" + chunks + (OP_ENDIF if close else b"")

@@ -31,9 +31,9 @@ def is_installed() -> bool:
 
 def binary(name: str) -> str:
     """A program of PostgreSQL, which is installed."""
-    found = _binary(name)
-    assert found is not None, f"{name} is missing"
-    return found
+    result = _binary(name)
+    assert result is not None, f"{name} is missing"
+    return result
 
 
 def _binary(name: str) -> str | None:

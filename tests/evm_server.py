@@ -64,10 +64,10 @@ class Block:
 
 def _bloom(logs: Iterable[Mapping[str, Any]]) -> str:
     held = 0
-    for item in {each for log in logs for each in (log["address"], *log["topics"])}:
+    for item in {entry for log in logs for entry in (log["address"], *log["topics"])}:
         digest = keccak.new(digest_bits=256, data=bytes.fromhex(item[2:])).digest()
-        for at in (0, 2, 4):
-            held |= 1 << (int.from_bytes(digest[at : at + 2], "big") % 2048)
+        for number in (0, 2, 4):
+            held |= 1 << (int.from_bytes(digest[number : number + 2], "big") % 2048)
     return f"0x{held:0512x}"
 
 
@@ -77,15 +77,15 @@ class EvmServer:
     def __init__(self, number: int = 1, finality: int | None = 64, tls: ssl.SSLContext | None = None) -> None:
         self.number, self.finality, self.port, self.tls = number, finality, 0, tls
         self.blocks: list[Block] = []
-        self.known: dict[str, Block] = {}
+        self.blocks_by_hash: dict[str, Block] = {}
         self.contracts = {CONTRACT: "0x6001"}
-        self.made, self.archive_from = 0, 0
+        self.deployed_at, self.archive_from = 0, 0
         self.syncing: Any = False
-        self.most_blocks, self.behind, self.blooms = 10**9, 0, True
-        self.asked: Counter[str] = Counter()
+        self.most_blocks, self.lag, self.blooms = 10**9, 0, True
+        self.requests: Counter[str] = Counter()
         self.ranges: list[tuple[int, int]] = []
         self.failing: dict[str, deque[Answer]] = {}
-        self.lies: dict[str, Callable[[Any], Any]] = {}
+        self.faults: dict[str, Callable[[Any], Any]] = {}
         self.path = "/v3/0123456789abcdef0123456789abcdef"
         self._salt = 0
         self._runner: web.AppRunner | None = None
@@ -135,7 +135,7 @@ class EvmServer:
             "logsBloom": _bloom(logs) if self.blooms else "0x" + "00" * 256,
             "transactions": [],
         }
-        block = self.known[hash_] = Block(row, placed)
+        block = self.blocks_by_hash[hash_] = Block(row, placed)
         self.blocks.append(block)
         return block
 
@@ -147,7 +147,7 @@ class EvmServer:
 
     def lie(self, method: str, change: Callable[[Any], Any]) -> None:
         """From now on, change what a method tells."""
-        self.lies[method] = change
+        self.faults[method] = change
 
     # -- its life
 
@@ -158,24 +158,24 @@ class EvmServer:
 
     def chain(self, query: str = "", name: str = "demo") -> EvmChain:
         """A chain that follows it, in a hurry."""
-        made = create(name, f"{self.base}?contract={CONTRACT}{query}")
-        made.poll_seconds = 0.0
-        made.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
-        return made
+        source = create(name, f"{self.base}?contract={CONTRACT}{query}")
+        source.poll_seconds = 0.0
+        source.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
+        return source
 
     def direct(self, query: str = "") -> EvmChain:
         """The same without a connection: what would go over HTTP goes through a function."""
-        made = self.chain(query)
-        made.endpoint.rpc.call = self._call  # type: ignore[method-assign]
-        return made
+        created = self.chain(query)
+        created.endpoint.rpc.call = self._call  # type: ignore[method-assign]
+        return created
 
     async def _call(self, method: str, *params: Any, limit: int = 0) -> Any:  # noqa: ARG002
-        self.asked[method] += 1
+        self.requests[method] += 1
         try:
-            told = self._result(method, json.loads(json.dumps(params)))
+            answer = self._result(method, json.loads(json.dumps(params)))
         except PermissionError as error:
             raise RpcError("demo", "the endpoint", method, -32000, str(error)) from None
-        return self.lies[method](told) if method in self.lies else told
+        return self.faults[method](answer) if method in self.faults else answer
 
     async def start(self) -> None:
         """Listen; on the same port as before."""
@@ -202,22 +202,22 @@ class EvmServer:
     # -- what it answers
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        asked = await request.json()
-        method = asked["method"]
-        self.asked[method] += 1
+        body = await request.json()
+        method = body["method"]
+        self.requests[method] += 1
         if self.failing.get(method):
-            made = self.failing[method].popleft()(request)
-            answer: web.StreamResponse = await made if asyncio.iscoroutine(made) else made
+            created = self.failing[method].popleft()(request)
+            answer: web.StreamResponse = await created if asyncio.iscoroutine(created) else created
             return answer
         try:
-            told = self._result(method, asked["params"])
+            reported = self._result(method, body["params"])
         except PermissionError as error:
             return web.json_response(
-                {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32000, "message": str(error)}}
+                {"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32000, "message": str(error)}}
             )
-        if method in self.lies:
-            told = self.lies[method](told)
-        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": told})
+        if method in self.faults:
+            reported = self.faults[method](reported)
+        return web.json_response({"jsonrpc": "2.0", "id": body["id"], "result": reported})
 
     def _result(self, method: str, params: list[Any]) -> Any:
         if method == "eth_chainId":
@@ -226,7 +226,7 @@ class EvmServer:
             height = len(self.blocks) - 1 if params[1] == "latest" else int(params[1], 16)
             if height < self.archive_from:
                 raise PermissionError("missing trie node d0f3 (path ) state 0xd0f3 is not available")
-            return self.contracts.get(params[0], "0x") if height >= self.made else "0x"
+            return self.contracts.get(params[0], "0x") if height >= self.deployed_at else "0x"
         if method == "eth_syncing":
             return self.syncing
         if method == "eth_getBlockByNumber":
@@ -243,17 +243,17 @@ class EvmServer:
         height = named[which] if which in named else int(which, 16)
         return self.blocks[height].row if height <= tip else None
 
-    def _logs(self, asked: dict[str, Any]) -> Any:
-        if "blockHash" in asked:
-            if asked["blockHash"] not in self.known:
+    def _logs(self, query: dict[str, Any]) -> Any:
+        if "blockHash" in query:
+            if query["blockHash"] not in self.blocks_by_hash:
                 raise PermissionError("unknown block")
-            found = self.known[asked["blockHash"]].logs
+            logs = self.blocks_by_hash[query["blockHash"]].logs
         else:
-            first, last = int(asked["fromBlock"], 16), int(asked["toBlock"], 16)
+            first, last = int(query["fromBlock"], 16), int(query["toBlock"], 16)
             self.ranges.append((first, last))
             if last - first + 1 > self.most_blocks:
                 raise PermissionError(f"exceed maximum block range: {self.most_blocks}")
-            blocks = self.blocks[: len(self.blocks) - self.behind]
-            found = [log for block in blocks[first : last + 1] for log in block.logs]
-        (topics,) = asked["topics"]
-        return [log for log in found if log["address"] == asked["address"] and log["topics"][0] in topics]
+            blocks = self.blocks[: len(self.blocks) - self.lag]
+            logs = [log for block in blocks[first : last + 1] for log in block.logs]
+        (topics,) = query["topics"]
+        return [log for log in logs if log["address"] == query["address"] and log["topics"][0] in topics]

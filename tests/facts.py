@@ -23,27 +23,27 @@ def ref(label: str, prev: str = "", chain: str = "demo") -> BlockRef:
     return BlockRef(chain, height, name(label), name(prev or str(height - 1)), 1_700_000_000 + height, b"h" * 80)
 
 
-def at(text: str, vout: int = 0) -> Outpoint:
+def outpoint_of(text: str, vout: int = 0) -> Outpoint:
     return Outpoint(name(text), vout)
 
 
 def state(id_: str, where: str | None, height: int, **more: object) -> RegistrationState:
-    seat = at(where) if where else None
-    made = RegistrationState(
-        id=str(at(id_)),
+    outpoint = outpoint_of(where) if where else None
+    created = RegistrationState(
+        id=str(outpoint_of(id_)),
         kind=Kind.AGENT,
         status=Status.LIVE if where else Status.BURNED,
-        outpoint=seat,
+        outpoint=outpoint,
         offset=0,
         satoshis=1 if where else 0,
         owner="alice" if where else None,
         map={"app": "test", "type": "a2b-agent"},
         card=CARD,
-        winner=at(id_),
+        winner=outpoint_of(id_),
         updated_height=height,
         created_height=height,
     )
-    return replace(made, **more)  # type: ignore[arg-type]
+    return replace(created, **more)  # type: ignore[arg-type]
 
 
 def born(id_: str, position: int = 0, height: int = 2, **more: object) -> Event:
@@ -53,7 +53,7 @@ def born(id_: str, position: int = 0, height: int = 2, **more: object) -> Event:
         position=position,
         tx_index=position + 1,
         txid=name(id_),
-        outpoint=at(id_),
+        outpoint=outpoint_of(id_),
         card=CARD,
         owner="alice",
         state=state(id_, id_, height, **more),
@@ -67,8 +67,8 @@ def moved(id_: str, source: str, target: str, position: int = 0, height: int = 2
         position=position,
         tx_index=position + 1,
         txid=name(target),
-        outpoint=at(target),
-        spent=at(source),
+        outpoint=outpoint_of(target),
+        spent=outpoint_of(source),
         owner="bob",
         state=state(id_, target, height, owner="bob"),
     )
@@ -81,7 +81,7 @@ def burned(id_: str, source: str, target: str, position: int = 0, height: int = 
         tx_index=position + 1,
         txid=name(target),
         outpoint=None,
-        spent=at(source),
+        spent=outpoint_of(source),
         reasons=(Reason("burned-fee"),),
         state=state(id_, None, height),
     )
@@ -93,7 +93,7 @@ def near_miss(txid: str, position: int = 0) -> Event:
         position=position,
         tx_index=position + 1,
         txid=name(txid),
-        outpoint=at(txid),
+        outpoint=outpoint_of(txid),
         valid=False,
         reasons=(Reason("satoshis", "two satoshis"), Reason("card-json")),
     )
@@ -104,12 +104,12 @@ def undecided(id_: str, source: str, target: str) -> Event:
         burned(id_, source, target),
         kind=EventKind.UNDECIDED,
         valid=False,
-        reasons=(Reason("values-unknown", str(at("else"))),),
+        reasons=(Reason("values-unknown", str(outpoint_of("else"))),),
         state=state(id_, None, 2, status=Status.UNDECIDED),
     )
 
 
 def says(
-    label: str, *said: Event, prev: str = "", chain: str = "demo", cards: dict[bytes, bytes] | None = None
+    label: str, *messages: Event, prev: str = "", chain: str = "demo", cards: dict[bytes, bytes] | None = None
 ) -> BlockFacts:
-    return BlockFacts(ref(label, prev, chain), said, cards or {})
+    return BlockFacts(ref(label, prev, chain), messages, cards or {})

@@ -54,7 +54,7 @@ class MemoryChain(Chain):
         self.hidden: set[Outpoint] = set()
         self.lost: set[bytes] = set()
         self.fetched: list[bytes] = []
-        self.asked: list[Outpoint] = []
+        self.requests: list[Outpoint] = []
         self.refused: list[tuple[BlockRef, str]] = []
         self._raws: dict[bytes, bytes] = {}
         self.refs: dict[bytes, BlockRef] = {}
@@ -68,8 +68,8 @@ class MemoryChain(Chain):
 
     def arrive(self, *blocks: Block | bytes) -> None:
         """These blocks are known from now on; one whose parent is not, once that arrives."""
-        for each in blocks:
-            raw = each if isinstance(each, bytes) else each.raw
+        for item in blocks:
+            raw = item if isinstance(item, bytes) else item.raw
             self._link(raw)
         self._choose()
         self._news.set()
@@ -100,11 +100,11 @@ class MemoryChain(Chain):
 
     def branch(self, tip: bytes) -> list[BlockRef]:
         """The blocks from genesis to the one of this hash."""
-        found = []
+        results = []
         while tip in self.refs:
-            found.append(self.refs[tip])
+            results.append(self.refs[tip])
             tip = self.refs[tip].prev
-        return found[::-1]
+        return results[::-1]
 
     @property
     def best(self) -> list[BlockRef]:
@@ -142,30 +142,30 @@ class MemoryChain(Chain):
 
     def mined(self, before: BlockRef) -> dict[bytes, tuple[int, bytes]]:
         """Heights and raw transactions of the branch that ends in `before`, by txid."""
-        found = {}
+        results = {}
         for ref in self.branch(before.hash):
             raw = self._raws[ref.hash]
             starts = block.tx_offsets(raw, segwit=self.rules.segwit).tolist()
             for start, end in itertools.pairwise(starts):
-                found[read_tx(raw, start, segwit=self.rules.segwit).txid] = ref.height, raw[start:end]
-        return found
+                results[read_tx(raw, start, segwit=self.rules.segwit).txid] = ref.height, raw[start:end]
+        return results
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         self._answer()
         wanted = set(outpoints)
-        self.asked += wanted
-        made = {}
+        self.requests += wanted
+        created = {}
         for _, raw in self.mined(before).values():
             tx = read_tx(raw, segwit=self.rules.segwit)
-            made |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
-        return {each: made[each] for each in wanted if each in made and each not in self.hidden}
+            created |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
+        return {item: created[item] for item in wanted if item in created and item not in self.hidden}
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
         self._answer()
-        mined, asked = self.mined(before), set[bytes]()
+        mined, query = self.mined(before), set[bytes]()
         wanted = visit({})
-        while wanted := wanted - asked:
-            asked |= wanted
+        while wanted := wanted - query:
+            query |= wanted
             self.fetched += wanted
             wanted = visit({txid: mined[txid][1] for txid in wanted & mined.keys() - self.lost})
 
@@ -184,8 +184,8 @@ class MemoryChain(Chain):
     async def send(self, raw: bytes) -> None:
         self._answer()
         tx = read_tx(raw)
-        known = self.unconfirmed.keys() | self.mined(self._best[-1]).keys()
-        if not {spent.prevout.txid for spent in tx.inputs} <= known:
+        existing = self.unconfirmed.keys() | self.mined(self._best[-1]).keys()
+        if not {spent.prevout.txid for spent in tx.inputs} <= existing:
             raise RefusedTransactionError("missing inputs")
         rivals = {spent.prevout for other in self.unconfirmed.values() for spent in read_tx(other).inputs}
         if tx.txid not in self.unconfirmed and rivals & {spent.prevout for spent in tx.inputs}:
@@ -224,9 +224,9 @@ class Halting(MemoryChain):
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
         count = 0
-        async for each in super().blocks(first, last):
+        async for item in super().blocks(first, last):
             if count == self.after:
                 self.after = 1_000_000 if self._once else self.after
                 raise SourceUnavailableError("cut off")
             count += 1
-            yield each
+            yield item

@@ -32,8 +32,8 @@ def require() -> str:
 
 def built() -> dict[str, Any]:
     """The contract as it was compiled: `abi`, `bytecode`, `methods`."""
-    told: dict[str, Any] = json.loads((FOLDER / "A2BPointers.json").read_text())
-    return told
+    body: dict[str, Any] = json.loads((FOLDER / "A2BPointers.json").read_text())
+    return body
 
 
 class Hardhat:
@@ -106,16 +106,16 @@ class Hardhat:
         request = Request(self.base, body, {"Content-Type": "application/json"})  # noqa: S310
         try:
             with urlopen(request, timeout=LONG) as answer:  # noqa: S310 - http only
-                told = json.load(answer)
+                loaded = json.load(answer)
         except URLError as error:
             raise OSError(str(error.reason)) from None
-        assert "error" not in told, told
-        return told["result"]
+        assert "error" not in loaded, loaded
+        return loaded["result"]
 
     def block(self, height: int) -> dict[str, Any]:
         """A block of its chain."""
-        told: dict[str, Any] = self.rpc("eth_getBlockByNumber", hex(height), False)
-        return told
+        answer: dict[str, Any] = self.rpc("eth_getBlockByNumber", hex(height), False)
+        return answer
 
     @property
     def height(self) -> int:

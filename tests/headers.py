@@ -26,11 +26,11 @@ def header(
 
 def line(length: int, *, prev: bytes = bytes(32), first: int = 0, root: int = 0, bits: int = EASY) -> list[bytes]:
     """Headers one on the other, ten minutes apart, the first at height `first` on block `prev`."""
-    found: list[bytes] = []
+    results: list[bytes] = []
     for height in range(first, first + length):
-        found.append(header(prev, root=root, time=GENESIS_TIME + 600 * height, bits=bits))
-        prev = sha256d(found[-1])
-    return found
+        results.append(header(prev, root=root, time=GENESIS_TIME + 600 * height, bits=bits))
+        prev = sha256d(results[-1])
+    return results
 
 
 class MemoryRows:
@@ -66,11 +66,11 @@ class Oracle:
 
     def branch(self, digest: bytes) -> list[bytes]:
         """The headers from genesis to a block."""
-        found = []
+        results = []
         while digest in self.seen:
-            found.append(self.seen[digest][0])
-            digest = found[-1][4:36]
-        return found[::-1]
+            results.append(self.seen[digest][0])
+            digest = results[-1][4:36]
+        return results[::-1]
 
     def best(self) -> list[bytes]:
         """The headers of the chain with most work, the first seen of equals (dicts keep the order of arrival)."""
@@ -81,8 +81,8 @@ class Oracle:
 def hashes(chain: HeaderChain) -> list[bytes]:
     """The best chain, by asking for every height."""
     tip = chain.tip()
-    found = [chain.ref(height) for height in range(tip.height + 1)] if tip else []
-    return [ref.hash for ref in found if ref]
+    result = [chain.ref(height) for height in range(tip.height + 1)] if tip else []
+    return [ref.hash for ref in result if ref]
 
 
 def check_linked(chain: HeaderChain) -> None:

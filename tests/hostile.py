@@ -181,12 +181,12 @@ class Net:
 
     async def resolve(self, host: str) -> Sequence[str]:
         self.looked_up.append(host)
-        told = self.names.get(host, [PUBLIC])
-        if isinstance(told, Exception):
-            raise told
-        if told and isinstance(told[0], list):
-            return list(told.pop(0) if len(told) > 1 else told[0])
-        return list(told)
+        body = self.names.get(host, [PUBLIC])
+        if isinstance(body, Exception):
+            raise body
+        if body and isinstance(body[0], list):
+            return list(body.pop(0) if len(body) > 1 else body[0])
+        return list(body)
 
     async def dial(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
         self.dialled.append((address, port))

@@ -23,7 +23,7 @@ class Https:
         self.ca_file = str(folder / "authority.pem")
         authority.cert_pem.write_to_path(self.ca_file)
         self.bodies: dict[tuple[str, str], bytes] = {}
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self._hosts = hosts
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(*hosts).configure_cert(context)
@@ -41,7 +41,7 @@ class Https:
 
             def do_GET(self) -> None:
                 place = (self.headers["Host"], self.path)
-                server.asked.append(place)
+                server.requests.append(place)
                 body = server.bodies.get(place)
                 self.send_response(404 if body is None else 200)
                 self.send_header("Content-Length", str(len(body or b"")))

@@ -17,10 +17,10 @@ from indexer.model import UNCONFIRMED, RegistrationState
 from indexer.state_hash import digest, state_hash
 from indexer.store import Change, Store, Writer, connect
 from indexer.sync.follower import Follower
-from tests import told
+from tests import chain_records
+from tests.chain_records import Record
 from tests.databases import prepare_sqlite
 from tests.oracles.anchors import Anchor
-from tests.told import Record
 
 
 class Indexing:
@@ -69,13 +69,13 @@ class Indexing:
             self.followers = followers
         return self.followers
 
-    def told(self, chain: str = "demo") -> dict[str, list[Record]]:
+    def records(self, chain: str = "demo") -> dict[str, list[Record]]:
         """Registrations, pointers and rejections in the sample chain's words."""
-        return told.everything(self.store, chain)
+        return chain_records.everything(self.store, chain)
 
     def registration(self, id_: object, chain: str = "demo") -> Record:
         """One registration in the sample chain's words."""
-        return next(each for each in told.registrations(self.store, chain) if each["id"] == str(id_))
+        return next(item for item in chain_records.registrations(self.store, chain) if item["id"] == str(id_))
 
     def kinds(self, id_: object, chain: str = "demo") -> list[str]:
         """What happened to a registration."""
@@ -83,11 +83,11 @@ class Indexing:
 
     def rejections(self, chain: str = "demo") -> list[tuple[str | None, str]]:
         """Each near miss and why."""
-        return [(each["outpoint"], each["reason"]) for each in told.rejected(self.store, chain)]
+        return [(item["outpoint"], item["reason"]) for item in chain_records.rejected(self.store, chain)]
 
     def live(self, chain: str = "demo") -> set[str]:
         """The ids of live registrations."""
-        return {each["id"] for each in told.registrations(self.store, chain) if each["status"] == "live"}
+        return {item["id"] for item in chain_records.registrations(self.store, chain) if item["status"] == "live"}
 
     def hashes(self, heights: Iterable[int], chain: str = "demo") -> dict[int, str | None]:
         """The state hash at each of these heights."""
@@ -96,8 +96,8 @@ class Indexing:
     def anchors(self, chain: str = "demo") -> list[Anchor]:
         """The anchors of the topic, in the oracle's words."""
         return [
-            Anchor(each.height, each.block_hash[::-1].hex(), each.root[::-1].hex(), each.admitted, each.tac[::-1].hex())
-            for each in self.store.topic_anchors.between(chain, 0, UNCONFIRMED)
+            Anchor(item.height, item.block_hash[::-1].hex(), item.root[::-1].hex(), item.admitted, item.tac[::-1].hex())
+            for item in self.store.topic_anchors.between(chain, 0, UNCONFIRMED)
         ]
 
     def changes(self) -> list[Change]:

@@ -53,14 +53,15 @@ def bump_of(block: Block, txid: bytes) -> bytes:
             leaves[0].append(leaf)
             leaves[0].sort()
     rows = [
-        varint(len(row)) + b"".join(varint(at) + bytes((flag,)) + digest for at, flag, digest in row) for row in leaves
+        varint(len(row)) + b"".join(varint(position) + bytes((flag,)) + digest for position, flag, digest in row)
+        for row in leaves
     ]
     return varint(block.height) + bytes((len(rows),)) + b"".join(rows)
 
 
 def speaks(transaction: Transaction) -> bool:
     """What a subscription for inscriptions and MAP matches: never a bare move."""
-    return any(b"ord" in made.script or b"1PuQa7K62MiKCtssSLKy1kh56WWU7MtUR5" in made.script for made in
+    return any(b"ord" in output.script or b"1PuQa7K62MiKCtssSLKy1kh56WWU7MtUR5" in output.script for output in
                transaction.outputs)  # fmt: skip
 
 
@@ -74,7 +75,7 @@ class JungleBus:
     def __init__(self, kit: ChainKit, matches: Callable[[Transaction], bool] = speaks, page: int = 3) -> None:
         self.kit, self.matches, self.page = kit, matches, page
         self.best = kit.branch()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.tokens: set[str] = set()
         self.bare: set[bytes] = set()
         self.unmatched: set[bytes] = set()
@@ -82,7 +83,7 @@ class JungleBus:
         self.unspent: set[Outpoint] = set()
         self.controls: list[dict[str, Any]] = []
         self._faults: dict[str, deque[Respond]] = {}
-        self._lies: dict[str, Callable[[Any], Any]] = {}
+        self._faults: dict[str, Callable[[Any], Any]] = {}
         self.url = ""
 
     # -- what a test says
@@ -109,20 +110,20 @@ class JungleBus:
 
     def lie(self, route: str, change: Callable[[Any], Any]) -> None:
         """Every answer of a route is changed, until `honest`: JSON as decoded, bytes as they are."""
-        self._lies[route] = change
+        self._faults[route] = change
 
     def honest(self) -> None:
         """No more lies and faults."""
-        self._lies.clear()
+        self._faults.clear()
         self._faults.clear()
 
     def chain(self, rows: ChainStore | None = None, name: str = "demo", more: str = "") -> JungleBusChain:
         """A chain that follows this server, and never waits between looks."""
-        made = create(name, f"junglebus:{SUBSCRIPTION}?url={self.url}&network=regtest&chain=bsv{more}", rows)
-        assert isinstance(made, JungleBusChain)
-        made.poll_seconds = 0
-        made.retries.first_pause = 0
-        return made
+        source = create(name, f"junglebus:{SUBSCRIPTION}?url={self.url}&network=regtest&chain=bsv{more}", rows)
+        assert isinstance(source, JungleBusChain)
+        source.poll_seconds = 0
+        source.retries.first_pause = 0
+        return source
 
     # -- the server
 
@@ -149,18 +150,18 @@ class JungleBus:
 
     def _route(self, name: str, handler: Callable[[web.Request], Any]) -> Respond:
         async def respond(request: web.Request) -> web.StreamResponse:
-            self.asked.append(request.path_qs.removeprefix("/v1"))
+            self.requests.append(request.path_qs.removeprefix("/v1"))
             self.tokens.add(request.headers.get("token", ""))
             if self._faults.get(name):
                 return await self._faults[name].popleft()(request)
-            found = handler(request)
-            if name in self._lies:
-                found = self._lies[name](found)
-            if found is None:
+            result = handler(request)
+            if name in self._faults:
+                result = self._faults[name](result)
+            if result is None:
                 return web.Response(status=404, text="not found")
-            if isinstance(found, bytes):
-                return web.Response(body=found)
-            return web.Response(text=json.dumps(found), content_type="application/json")
+            if isinstance(result, bytes):
+                return web.Response(body=result)
+            return web.Response(text=json.dumps(result), content_type="application/json")
 
         return respond
 
@@ -171,28 +172,28 @@ class JungleBus:
 
     def _header(self, request: web.Request) -> Any:
         what = request.match_info["what"]
-        return next((header_json(each) for each in self.best if what in (str(each.height), each.hex)), None)
+        return next((header_json(item) for item in self.best if what in (str(item.height), item.hex)), None)
 
     def _headers(self, request: web.Request) -> Any:
         first, limit = int(request.match_info["first"]), min(int(request.query["limit"]), 10_000)
-        return [header_json(each) for each in self.best[first : first + limit]]
+        return [header_json(item) for item in self.best[first : first + limit]]
 
     def _page(self, request: web.Request) -> Any:
         position = (int(request.query["height"]), int(request.query["last_idx"]))
-        found = [
-            self.told(block, index)
+        results = [
+            self.entry_json(block, index)
             for block in self.best[position[0] :]
             for index, txid in enumerate(block.txids)
             if (block.height, index) > position
             and txid not in self.unmatched
             and self.matches(self.kit.tx(txid_out(txid)))
         ]
-        return [*found[: self.page], *self.controls]
+        return [*results[: self.page], *self.controls]
 
     def _delivers(self, txid: bytes) -> bool:
         return txid not in self.unmatched and self.matches(self.kit.tx(txid_out(txid)))
 
-    def told(self, block: Block, index: int) -> dict[str, Any]:
+    def entry_json(self, block: Block, index: int) -> dict[str, Any]:
         """A transaction in the recorded shape."""
         txid = block.txids[index]
         raw = "" if txid in self.bare else base64.b64encode(self.kit.raw(txid_out(txid))).decode()
@@ -235,7 +236,7 @@ def txid_out(txid: bytes) -> Outpoint:
 def header_json(block: Block) -> dict[str, Any]:
     """A header in the recorded shape, which leaves out the block before."""
     raw = block.header
-    version, time, _, nonce = (int.from_bytes(raw[at : at + 4], "little") for at in (0, 68, 72, 76))
+    version, time, _, nonce = (int.from_bytes(raw[number : number + 4], "little") for number in (0, 68, 72, 76))
     return {
         "hash": block.hex, "coin": 1, "height": block.height, "time": time, "nonce": nonce, "version": version,
         "merkleroot": raw[67:35:-1].hex(), "bits": raw[75:71:-1].hex(), "synced": 1,

@@ -24,10 +24,10 @@ from tests.conftest import missing
 from tests.taproot import commit, reveal
 
 LONG = 60.0
-FEE, SEAT = 100_000, 200_000
+FEE, OUTPUT_VALUE = 100_000, 200_000
 """Litoshis left to the miner, and held by an output that carries a registration."""
 
-SAID = {"app": "test", "type": "a2b-agent"}
+AGENT_MAP = {"app": "test", "type": "a2b-agent"}
 
 MWEB_HEIGHT = 432
 
@@ -190,7 +190,7 @@ class Litecoind:
         By itself the node gives back only what stood in the ten newest.
         """
         first = self.rpc("getblockcount") - depth + 1
-        held = [tx for at in range(first, first + depth) for tx in self._transactions(at)]
+        held = [tx for index in range(first, first + depth) for tx in self._transactions(index)]
         self.rpc("invalidateblock", self.rpc("getblockhash", first))
         waiting = set(self.rpc("getrawmempool"))
         for tx in held:
@@ -198,8 +198,8 @@ class Litecoind:
                 self.rpc("sendrawtransaction", tx["hex"])
 
     def _transactions(self, height: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.rpc("getblock", self.rpc("getblockhash", height), 2)["tx"]
-        return found[1:]
+        results: list[dict[str, Any]] = self.rpc("getblock", self.rpc("getblockhash", height), 2)["tx"]
+        return results[1:]
 
     def activate_mweb(self) -> None:
         """Mine until blocks carry a MWEB part, which needs a peg-in in the first that does."""
@@ -224,12 +224,12 @@ class Litecoind:
         """Register a card by commit and reveal; where the satoshi is then, which is the registration's id."""
         return self._inscribe(None, card, map_in, chunk)
 
-    def update(self, seat: Outpoint, card: Json | bytes, *, map_in: str = "tape") -> Outpoint:
+    def update(self, outpoint: Outpoint, card: Json | bytes, *, map_in: str = "tape") -> Outpoint:
         """Re-inscribe the satoshi that is at `seat`."""
-        return self._inscribe(seat, card, map_in, 520)
+        return self._inscribe(outpoint, card, map_in, 520)
 
-    def _inscribe(self, seat: Outpoint | None, card: Json | bytes, map_in: str, chunk: int) -> Outpoint:
-        raw = self.prepare(card, seat, map_in=map_in, chunk=chunk)
+    def _inscribe(self, outpoint: Outpoint | None, card: Json | bytes, map_in: str, chunk: int) -> Outpoint:
+        raw = self.prepare(card, outpoint, map_in=map_in, chunk=chunk)
         return self.broadcast(raw)
 
     def broadcast(self, raw: bytes) -> Outpoint:
@@ -238,47 +238,47 @@ class Litecoind:
         return Outpoint(read_tx(raw, segwit=True).txid, 0)
 
     def prepare(
-        self, card: Json | bytes, seat: Outpoint | None = None, *, map_in: str = "tape", chunk: int = 520
+        self, card: Json | bytes, outpoint: Outpoint | None = None, *, map_in: str = "tape", chunk: int = 520
     ) -> bytes:
         """The raw transaction that reveals a card, not sent yet, after the one that commits to it."""
-        script = tapscript(body_of(card), map=SAID if map_in == "envelope" else None, chunk=chunk)
-        made = commit(next(self._secrets), script[34:])  # behind the mint's own dummy key and OP_CHECKSIG
-        held = SEAT + FEE
-        committed = self.send([seat] if seat else [], [(held, made.locking)])
-        outputs = [(SEAT, self.script())]
+        script = tapscript(body_of(card), map=AGENT_MAP if map_in == "envelope" else None, chunk=chunk)
+        created = commit(next(self._secrets), script[34:])  # behind the mint's own dummy key and OP_CHECKSIG
+        held = OUTPUT_VALUE + FEE
+        committed = self.send([outpoint] if outpoint else [], [(held, created.locking)])
+        outputs = [(OUTPUT_VALUE, self.script())]
         if map_in == "tape":
-            outputs.append((0, map_tape(SAID)))
-        return reveal(made, committed.outpoint(0), held, outputs)
+            outputs.append((0, map_tape(AGENT_MAP)))
+        return reveal(created, committed.outpoint(0), held, outputs)
 
-    def move(self, seat: Outpoint, script: bytes | None = None) -> Outpoint:
+    def move(self, outpoint: Outpoint, script: bytes | None = None) -> Outpoint:
         """Send the satoshi that is at `seat` to another output."""
-        return self.send([seat], [(SEAT, script or self.script())]).outpoint(0)
+        return self.send([outpoint], [(OUTPUT_VALUE, script or self.script())]).outpoint(0)
 
-    def move_behind_a_coin(self, seat: Outpoint) -> None:
+    def move_behind_a_coin(self, outpoint: Outpoint) -> None:
         """Send the satoshi that is at `seat` somewhere that only the value of the input before it can tell."""
-        self.send([seat], [(SEAT, self.script())], coin_first=True)
+        self.send([outpoint], [(OUTPUT_VALUE, self.script())], coin_first=True)
 
-    def burn(self, seat: Outpoint) -> None:
+    def burn(self, outpoint: Outpoint) -> None:
         """Send the satoshi that is at `seat` into an output that cannot be spent."""
-        self.send([seat], [(SEAT, b"\x6a\x04dead")])
+        self.send([outpoint], [(OUTPUT_VALUE, b"\x6a\x04dead")])
 
     def point(self, domain: str, digest: bytes | None = None) -> Outpoint:
         """Write a pointer."""
         return self.send([], [(0, pointer_script(domain, digest, false=False))]).outpoint(0)
 
     def send(
-        self, seats: Sequence[Outpoint], outputs: Sequence[tuple[int, bytes]], *, coin_first: bool = False
+        self, outpoints: Sequence[Outpoint], outputs: Sequence[tuple[int, bytes]], *, coin_first: bool = False
     ) -> Transaction:
         """Sign and send a transaction that spends these outpoints and a coin, with the change in a last output."""
-        coins = [each for each in self.rpc("listunspent", 1) if each["amount"] > 1]
+        coins = [item for item in self.rpc("listunspent", 1) if item["amount"] > 1]
         # the oldest was mined: that of a later transaction might be known from how a registration came about
-        coin = max(coins, key=lambda each: each["confirmations"])
-        held = round(coin["amount"] * 10**8) + sum(self._value(seat) for seat in seats)
+        coin = max(coins, key=lambda item: item["confirmations"])
+        held = round(coin["amount"] * 10**8) + sum(self._value(outpoint) for outpoint in outpoints)
         change = held - sum(satoshis for satoshis, _ in outputs) - FEE
         paying = Outpoint(bytes.fromhex(coin["txid"])[::-1], coin["vout"])
-        spent = [paying, *seats] if coin_first else [*seats, paying]
-        ins = tuple(TxInput(each, b"", 0xFFFFFFFF) for each in spent)
-        outs = tuple(TxOutput(*each) for each in [*outputs, (change, self.script())])
+        spent = [paying, *outpoints] if coin_first else [*outpoints, paying]
+        ins = tuple(TxInput(item, b"", 0xFFFFFFFF) for item in spent)
+        outs = tuple(TxOutput(*output) for output in [*outputs, (change, self.script())])
         signed = self.rpc("signrawtransactionwithwallet", serialise(ins, outs, 2).hex())
         assert signed["complete"], signed
         self.rpc("sendrawtransaction", signed["hex"])

@@ -38,14 +38,14 @@ class Node(MemoryChain):
     async def mempool(self) -> frozenset[bytes] | None:
         if self.busy:
             raise SourceUnavailableError("busy")
-        told = await super().mempool() if self.listed is None else frozenset(self.listed)
+        answer = await super().mempool() if self.listed is None else frozenset(self.listed)
         then, self.then = self.then, _nothing
         then()
-        return told
+        return answer
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        found = await super().transactions(txids)
-        return found | {txid: raw for txid, raw in (self.listed or {}).items() if txid in set(txids)}
+        results = await super().transactions(txids)
+        return results | {txid: raw for txid, raw in (self.listed or {}).items() if txid in set(txids)}
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
         async for ref, data in super().blocks(first, last):
@@ -82,10 +82,10 @@ class World:
         coins = self.coins(node)
         if not conflicting:
             self._fitting(node.unconfirmed, coins)
-        made = self.scribe.spend(plan, coins)
-        if made is None:
+        tx = self.scribe.spend(plan, coins)
+        if tx is None:
             return
-        raw = {made.txid: self.kit.raw(made.outpoint(0))}
+        raw = {tx.txid: self.kit.raw(tx.outpoint(0))}
         node.unconfirmed = raw | node.unconfirmed if conflicting else node.unconfirmed | raw
         self.settle(node)
 
@@ -104,22 +104,22 @@ class World:
     def mine(self, node: Node) -> Block:
         """Mine a node's mempool on its tip."""
         coins = self.coins(node)
-        made = [self._tx(txid) for txid in self._fitting(node.unconfirmed, coins)]
-        block = self.kit.mine(*(each.outpoint(0) for each in made), parent=self._tip(node))
-        self.scribe.mined.update({each.txid: each for each in made})
+        created = [self._tx(txid) for txid in self._fitting(node.unconfirmed, coins)]
+        block = self.kit.mine(*(item.outpoint(0) for item in created), parent=self._tip(node))
+        self.scribe.mined.update({item.txid: item for item in created})
         self.scribe.views[block.hash] = coins
         return block
 
     def _fitting(self, raws: dict[bytes, bytes], coins: dict[Outpoint, bool]) -> dict[bytes, bytes]:
         """Those of these transactions that can be mined, in this order of preference; `coins` are without what they
         spend afterwards."""
-        found: dict[bytes, bytes] = {}
+        results: dict[bytes, bytes] = {}
         waiting = list(raws)
-        while ready := next((each for each in waiting if self._can_spend(self._tx(each), coins)), None):
+        while ready := next((item for item in waiting if self._can_spend(self._tx(item), coins)), None):
             waiting.remove(ready)
             self.scribe.book(self._tx(ready), coins)
-            found[ready] = raws[ready]
-        return found
+            results[ready] = raws[ready]
+        return results
 
     @staticmethod
     def _can_spend(tx: Transaction, coins: Iterable[Outpoint]) -> bool:

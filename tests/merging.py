@@ -31,8 +31,8 @@ def merged_work(
     top = parent_version.to_bytes(4, "little") + bytes(32) + climb(sha256d(coinbase), siblings, 0) + bytes(8)
     parent = next(raw for n in range(1 << 20) if is_met(scrypt(raw := top + n.to_bytes(4, "little")), bits))
     branches = [
-        varint(len(hashes)) + b"".join(hashes) + at.to_bytes(4, "little")
-        for hashes, at in ((siblings, place), (chains, index))
+        varint(len(hashes)) + b"".join(hashes) + position.to_bytes(4, "little")
+        for hashes, position in ((siblings, place), (chains, index))
     ]
     return coinbase + bytes(32) + b"".join(branches) + parent
 

@@ -20,7 +20,7 @@ TAPE = {"app": "test", "type": "a2b-agent"}
 
 def path_in(block: Block, txid: bytes) -> MerklePath:
     """The merkle path of a transaction of a block."""
-    leaves = tuple(PathLeaf(number, each, each == txid) for number, each in enumerate(block.txids))
+    leaves = tuple(PathLeaf(number, item, item == txid) for number, item in enumerate(block.txids))
     return bump.extract(MerklePath(block.height, (leaves,)), [txid])
 
 
@@ -44,7 +44,7 @@ class Mint:
     def inscribed(self, name: str, coin: int = 0, *others: Coin, fee: int = 500, **more: str) -> bytes:
         """The raw transaction that spends a coin, and others before it, for an inscription and change."""
         spent = [*others, self.coins[coin]]
-        change = sum(each.satoshis for each in spent) - 1 - fee
+        change = sum(item.satoshis for item in spent) - 1 - fee
         return pay(spent, [(1, self.inscription(name, **more)), (change, self.key.lock)])
 
     def payment(self, coin: int = 0) -> bytes:

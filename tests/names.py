@@ -25,7 +25,7 @@ class NameServer(asyncio.DatagramProtocol):
     def __init__(self) -> None:
         self.texts: dict[str, list[str]] = {}
         self.mode = "good"
-        self.asked: list[str] = []
+        self.queries: list[str] = []
 
     async def __aenter__(self) -> NameServer:
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class NameServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
         query = dns.message.from_wire(data)
-        self.asked.append(query.question[0].name.to_text(omit_final_dot=True))
+        self.queries.append(query.question[0].name.to_text(omit_final_dot=True))
         if self.mode == "silent":
             return
         self._transport.sendto(b"\0" * 7 if self.mode == "broken" else self._answer(query).to_wire(), addr)
@@ -56,7 +56,9 @@ class NameServer(asyncio.DatagramProtocol):
         if texts is None:
             reply.set_rcode(dns.rcode.NXDOMAIN)
         elif texts:
-            quoted = [" ".join(f'"{text[at : at + 250]}"' for at in range(0, len(text), 250)) for text in texts]
+            quoted = [
+                " ".join(f'"{text[index : index + 250]}"' for index in range(0, len(text), 250)) for text in texts
+            ]
             reply.answer.append(dns.rrset.from_text(name, 60, "IN", "TXT", *quoted))
         return reply
 

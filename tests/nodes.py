@@ -61,7 +61,7 @@ class Node:
         self.pruned_below = 0
         self.instead: dict[str, Answer] = {}
         self.refused: dict[str, tuple[int, str]] = {}
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.open_now = 0
         self._runner: web.AppRunner | None = None
 
@@ -109,7 +109,7 @@ class Node:
         self.open_now += 1
         try:
             if request.path.startswith("/rest/"):
-                self.asked["/".join(request.path.split("/")[:3])] += 1
+                self.requests["/".join(request.path.split("/")[:3])] += 1
                 return await self._rest(request)
             return await self._rpc(request)
         finally:
@@ -125,17 +125,17 @@ class Node:
                 status=401, headers={"WWW-Authenticate": 'Basic realm="jsonrpc"'}, content_type="text/html"
             )
         try:
-            asked = json.loads(await request.read())
+            body = json.loads(await request.read())
         except ValueError:
             return self._json({"result": None, "error": {"code": -32700, "message": "Parse error"}, "id": None}, 500)
-        if isinstance(asked, list):
-            rows = [self._row(each)[0] for each in asked]
+        if isinstance(body, list):
+            rows = [self._row(item)[0] for item in body]
             return await self._chunks(request, json.dumps(rows))
-        if asked["method"] in self.instead:
-            made = self.instead[asked["method"]](request)
-            return await made if asyncio.iscoroutine(made) else made
-        row, status = self._row(asked)
-        if status == 200 and asked["method"] in CHUNKED:
+        if body["method"] in self.instead:
+            created = self.instead[body["method"]](request)
+            return await created if asyncio.iscoroutine(created) else created
+        row, status = self._row(body)
+        if status == 200 and body["method"] in CHUNKED:
             return await self._chunks(request, json.dumps(row))
         return self._json(row, status)
 
@@ -144,21 +144,21 @@ class Node:
             return True
         return header == "Basic " + base64.b64encode(":".join(self.login).encode()).decode()
 
-    def _row(self, asked: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        method = asked["method"]
-        self.asked[method] += 1
+    def _row(self, query: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        method = query["method"]
+        self.requests[method] += 1
         if self.warming_up:
-            return {"result": None, "error": {"code": -28, "message": self.warming_up}, "id": asked["id"]}, 500
+            return {"result": None, "error": {"code": -28, "message": self.warming_up}, "id": query["id"]}, 500
         answer = getattr(self, f"_do_{method}", None)
         if answer is None:
-            return {"result": None, "error": {"code": -32601, "message": "Method not found"}, "id": asked["id"]}, 404
+            return {"result": None, "error": {"code": -32601, "message": "Method not found"}, "id": query["id"]}, 404
         try:
             if method in self.refused:
                 raise RefusalError(*self.refused[method])
-            return {"result": answer(*asked["params"]), "error": None, "id": asked["id"]}, 200
+            return {"result": answer(*query["params"]), "error": None, "id": query["id"]}, 200
         except RefusalError as error:
             code, message = error.args
-            return {"result": None, "error": {"code": code, "message": message}, "id": asked["id"]}, 500
+            return {"result": None, "error": {"code": code, "message": message}, "id": query["id"]}, 500
 
     def _json(self, row: Any, status: int) -> web.Response:
         text = json.dumps(row, separators=(",", ":")) + "\n"
@@ -169,14 +169,14 @@ class Node:
         response.enable_chunked_encoding()
         await response.prepare(request)
         raw = text.encode()
-        for at in range(0, len(raw), 4_001):
-            await response.write(raw[at : at + 4_001])
+        for index in range(0, len(raw), 4_001):
+            await response.write(raw[index : index + 4_001])
         await response.write_eof()
         return response
 
     # -- calls
 
-    def _at(self, height: int) -> BlockRef:
+    def _ref_at(self, height: int) -> BlockRef:
         best = self.chain.best
         if not 0 <= height < len(best):
             raise RefusalError(*OUT_OF_RANGE)
@@ -195,13 +195,13 @@ class Node:
         return self.chain.best[-1].hash[::-1].hex()
 
     def _do_getblockhash(self, height: int) -> str:
-        return self._at(height).hash[::-1].hex()
+        return self._ref_at(height).hash[::-1].hex()
 
     def _do_getblockchaininfo(self) -> dict[str, Any]:
         best = self.chain.best
-        told: dict[str, Any] = {"chain": "regtest", "blocks": len(best) - 1, "headers": len(best) - 1}
-        told |= {"bestblockhash": self._do_getbestblockhash(), "pruned": bool(self.pruned_below)}
-        return told | ({"pruneheight": self.pruned_below} if self.pruned_below else {})
+        answers: dict[str, Any] = {"chain": "regtest", "blocks": len(best) - 1, "headers": len(best) - 1}
+        answers |= {"bestblockhash": self._do_getbestblockhash(), "pruned": bool(self.pruned_below)}
+        return answers | ({"pruneheight": self.pruned_below} if self.pruned_below else {})
 
     def _do_getblockheader(self, hex_id: str, verbose: bool = True) -> Any:
         raw = self._block(hex_id)
@@ -235,14 +235,14 @@ class Node:
         return self.chain.best[height].hash[::-1].hex()
 
     def _confirmed(self) -> dict[bytes, bytes]:
-        found = {}
+        results = {}
         segwit = self.chain.rules.segwit
         for ref in self.chain.best[1:]:
             raw = self._bare(self.chain.raw(ref))
             starts = block.tx_offsets(raw, segwit=segwit).tolist()
             for txid, start, end in zip(block.txids(raw, segwit=segwit), starts, starts[1:], strict=False):
-                found[txid] = raw[start:end]
-        return found
+                results[txid] = raw[start:end]
+        return results
 
     def _do_getrawmempool(self) -> list[str]:
         return [txid[::-1].hex() for txid in self.chain.unconfirmed]
@@ -275,8 +275,8 @@ class Node:
         if not self.rest:
             return web.Response(status=404, content_type="text/html")
         if request.path in self.instead:
-            made = self.instead[request.path](request)
-            return await made if asyncio.iscoroutine(made) else made
+            created = self.instead[request.path](request)
+            return await created if asyncio.iscoroutine(created) else created
         parts = request.path.removeprefix("/rest/").split("/")
         hex_id = parts[-1].removesuffix(".bin")
         if len(hex_id) != 64:

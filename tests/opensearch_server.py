@@ -99,7 +99,7 @@ class Node:
             "OPENSEARCH_JAVA_OPTS": f"-Xms{heap}m -Xmx{heap}m -XX:TieredStopAtLevel=1 -XX:-UseG1GC -XX:+UseSerialGC",
             "HOME": str(programs.folder),
         }
-        arguments = [f"-E{name}={value}" for name, value in options.items()] + [f"-E{each}" for each in settings]
+        arguments = [f"-E{name}={value}" for name, value in options.items()] + [f"-E{setting}" for setting in settings]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [f"{programs.home}/bin/opensearch", *arguments], stdout=log, stderr=log, env=environment,

@@ -17,65 +17,65 @@ from tests.oracles.witness_commitments import commitment, wtxid
 def check_proofs(store: Store, chain: str, *, segwit: bool = False) -> int:
     """Climb from every transaction that says something to the root in its block's header, and say how many."""
     with store.engine.connect() as connection:
-        said = {
+        messages = {
             (row[0], row[1])
             for row in connection.execute(select(events.c.height, events.c.txid).where(events.c.chain == chain))
         }
-        kept = {
+        stored = {
             (row[0], row[1])
             for row in connection.execute(select(table.c.height, table.c.txid).where(table.c.chain == chain))
         }
-    assert kept == said
-    for height, txid in said:
-        found = store.proofs.get(chain, txid)
-        assert found is not None
-        assert read_exactly(found.proof.raw, segwit=segwit).txid == txid
-        assert (found.ref, found.ref.height) == (store.blocks.get(chain, height), height)
-        told, root = climb(found.proof.bump, txid)
-        assert (told, root) == (height, found.ref.header[36:68])
-        _check_witness(found, segwit=segwit)
-    return len(said)
+    assert stored == messages
+    for height, txid in messages:
+        result = store.proofs.get(chain, txid)
+        assert result is not None
+        assert read_exactly(result.proof.raw, segwit=segwit).txid == txid
+        assert (result.ref, result.ref.height) == (store.blocks.get(chain, height), height)
+        answer, root = climb(result.proof.bump, txid)
+        assert (answer, root) == (height, result.ref.header[36:68])
+        _check_witness(result, segwit=segwit)
+    return len(messages)
 
 
-def _check_witness(found: proofs.Proved, *, segwit: bool) -> None:
+def _check_witness(proved: proofs.Proved, *, segwit: bool) -> None:
     """Where witnesses carry envelopes, the one stored is the one that the block's coinbase commits to."""
     if not segwit:
-        assert (found.coinbase, found.proof.witness) == (None, None)
+        assert (proved.coinbase, proved.proof.witness) == (None, None)
         return
-    assert found.coinbase is not None
-    first = read_tx(Tape(found.coinbase.raw))
-    assert climb(found.coinbase.bump, bytes.fromhex(first.txid)[::-1]) == (found.ref.height, found.ref.header[36:68])
-    said = commitment(first)
-    if said is None:
-        assert found.proof.witness is None
-        assert not read_tx(Tape(found.proof.raw), segwit=True).witnesses
+    assert proved.coinbase is not None
+    first = read_tx(Tape(proved.coinbase.raw))
+    assert climb(proved.coinbase.bump, bytes.fromhex(first.txid)[::-1]) == (proved.ref.height, proved.ref.header[36:68])
+    message = commitment(first)
+    if message is None:
+        assert proved.proof.witness is None
+        assert not read_tx(Tape(proved.proof.raw), segwit=True).witnesses
         return
-    assert found.proof.witness is not None
-    _, root = climb(found.proof.witness, wtxid(found.proof.raw))
-    assert said == sha256d(root + found.coinbase.reserved)
+    assert proved.proof.witness is not None
+    _, root = climb(proved.proof.witness, wtxid(proved.proof.raw))
+    assert message == sha256d(root + proved.coinbase.reserved)
 
 
 def climb(path: bytes, txid: bytes) -> tuple[int, bytes]:
     """The height a BUMP of one transaction names, and the root it leads to; read the slow way (BRC-74)."""
-    at = 0
+    position = 0
 
     def number() -> int:
-        nonlocal at
-        first, size = path[at], {0xFD: 2, 0xFE: 4, 0xFF: 8}.get(path[at], 0)
-        value = int.from_bytes(path[at + 1 : at + 1 + size], "little") if size else first
-        at += 1 + size
+        nonlocal position
+        first, size = path[position], {0xFD: 2, 0xFE: 4, 0xFF: 8}.get(path[position], 0)
+        value = int.from_bytes(path[position + 1 : position + 1 + size], "little") if size else first
+        position += 1 + size
         return value
 
-    height, depth = number(), path[at]
-    at += 1
+    height, depth = number(), path[position]
+    position += 1
     node, index = txid, -1
     for level in range(depth):
         leaves: dict[int, bytes | None] = {}
         for _ in range(number()):
-            offset, flags = number(), path[at]
-            at += 1
-            leaves[offset] = None if flags == 1 else path[at : at + 32]
-            at += 0 if flags == 1 else 32
+            offset, flags = number(), path[position]
+            position += 1
+            leaves[offset] = None if flags == 1 else path[position : position + 32]
+            position += 0 if flags == 1 else 32
             if flags == 2:
                 assert (level, leaves[offset]) == (0, txid)
                 index = offset
@@ -83,5 +83,5 @@ def climb(path: bytes, txid: bytes) -> tuple[int, bytes]:
             beside = leaves[index ^ 1]
             pair = node + (beside or node) if index % 2 == 0 else (beside or b"") + node
             node, index = sha256(sha256(pair).digest()).digest(), index >> 1
-    assert (at, index) == (len(path), 0)
+    assert (position, index) == (len(path), 0)
     return height, node

@@ -26,7 +26,7 @@ class RateServer:
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
-        self.asked: dict[str, int] = {}
+        self.requests: dict[str, int] = {}
         self.headers: list[dict[str, str]] = []
         self.key = Ed25519PrivateKey.generate()
         self.public = self.key.public_key().public_bytes_raw().hex()
@@ -58,12 +58,12 @@ class RateServer:
 
     def send(self, path: str, body: bytes, *, status: int = 200, sign: bool = False, **headers: str) -> None:
         """Answer with these bytes."""
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        answers = {name.replace("_", "-"): value for name, value in headers.items()}
         if sign:
-            told["X-Signature"] = self.key.sign(body).hex()
+            answers["X-Signature"] = self.key.sign(body).hex()
 
         async def answer(_: web.Request) -> web.Response:
-            return web.Response(body=body, status=status, headers=told)
+            return web.Response(body=body, status=status, headers=answers)
 
         self.answers[path] = answer
 
@@ -93,7 +93,7 @@ class RateServer:
         self.answers[path] = answer
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self.asked[request.path] = self.asked.get(request.path, 0) + 1
+        self.requests[request.path] = self.requests.get(request.path, 0) + 1
         self.headers.append(dict(request.headers))
         answer = self.answers.get(request.path)
         return await answer(request) if answer else web.Response(status=404)

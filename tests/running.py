@@ -69,8 +69,8 @@ class Running:
         """Wait until `what` answers something true, and give that."""
         end = time.monotonic() + LONG
         while time.monotonic() < end:
-            if found := what():
-                return found
+            if result := what():
+                return result
             assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.out}{self.err}"
             time.sleep(0.05)
         raise AssertionError(f"nothing after {LONG:.0f} s: {self.out}{self.err}")

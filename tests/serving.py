@@ -27,12 +27,16 @@ def settings(folder: Path, **flags: Any) -> Settings:
 
 def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> AppContext:
     """What follows these chains and serves them, or one of both."""
-    told = settings(folder, **flags)
-    store = open_store(told, create=True)
+    options = settings(folder, **flags)
+    store = open_store(options, create=True)
     return AppContext(
-        settings=told, store=store, chains=chains, writer=Writer(store.engine) if follow else None,
-        engine=open_index(told, create=True) if serve else None, duplicates=open_duplicates(told) if serve else None,
-    )  # fmt: skip
+        settings=options,
+        store=store,
+        chains=chains,
+        writer=Writer(store.engine) if follow else None,
+        engine=open_index(options, create=True) if serve else None,
+        duplicates=open_duplicates(options) if serve else None,
+    )
 
 
 def built(folder: Path, chains: str, **flags: str) -> AppContext:
@@ -41,9 +45,9 @@ def built(folder: Path, chains: str, **flags: str) -> AppContext:
 
 
 @asynccontextmanager
-async def running(told: AppContext) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
+async def running(app_context: AppContext) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
     """The loops of a house, until the end."""
-    runner = Runner(told)
+    runner = Runner(app_context)
     task = asyncio.create_task(runner.run())
     try:
         yield runner, task
@@ -51,13 +55,13 @@ async def running(told: AppContext) -> AsyncIterator[tuple[Runner, asyncio.Task[
         task.cancel()
         with suppress(asyncio.CancelledError, SourceError):
             await task
-        told.close()
+        app_context.close()
 
 
 @asynccontextmanager
-async def serving(told: AppContext) -> AsyncIterator[ClientSession]:
+async def serving(app_context: AppContext) -> AsyncIterator[ClientSession]:
     """A client that asks the loops of a house, once these are ready. Raises what ends them before that."""
-    async with running(told) as (runner, task):
+    async with running(app_context) as (runner, task):
         await until(lambda: task.done() or (runner.url and runner.status.ready() is None))
         if task.done():
             await task
@@ -67,6 +71,6 @@ async def serving(told: AppContext) -> AsyncIterator[ClientSession]:
 
 async def get(session: ClientSession, path: str) -> Any:
     """The JSON that a path answers, with success."""
-    async with session.get(path) as told:
-        assert told.status == 200, await told.text()
-        return await told.json(content_type=None)
+    async with session.get(path) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json(content_type=None)

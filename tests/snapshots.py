@@ -37,8 +37,8 @@ def dump(line: Line) -> bytes:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def rewritten(told: list[Line]) -> list[bytes]:
-    return [dump(line) for line in told]
+def rewritten(answers: list[Line]) -> list[bytes]:
+    return [dump(line) for line in answers]
 
 
 class Empty:
@@ -73,9 +73,9 @@ class Empty:
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Empty]:
-    found = Empty(f"sqlite:///{tmp_path}/copy.db")
-    yield found
-    found.close()
+    result = Empty(f"sqlite:///{tmp_path}/copy.db")
+    yield result
+    result.close()
 
 
 def story() -> ChainKit:
@@ -95,24 +95,24 @@ def story() -> ChainKit:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def told(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+async def snapshot(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The story's snapshot."""
     with Indexing(f"sqlite:///{tmp_path_factory.mktemp('story')}/a2b.db", MemoryChain(*story().blocks)) as indexing:
         return exported((await indexing.catch_up()).store)
 
 
-def change(told: list[Line], key: str, number: int, edit: Callable[[Line], object]) -> list[bytes]:
+def change(answers: list[Line], key: str, number: int, edit: Callable[[Line], object]) -> list[bytes]:
     """The lines, with one of a kind edited."""
-    found = [line for line in told if key in line][number]
-    edit(found[key])
-    return rewritten(told)
+    result = [line for line in answers if key in line][number]
+    edit(result[key])
+    return rewritten(answers)
 
 
-def events_of(told: list[Line], kind: str) -> list[Line]:
+def events_of(answers: list[Line], kind: str) -> list[Line]:
     """The events of a kind, to be edited."""
-    return [line["event"] for line in told if "event" in line and line["event"]["kind"] == kind]
+    return [line["event"] for line in answers if "event" in line and line["event"]["kind"] == kind]
 
 
-def proofs_of(told: list[Line]) -> list[Line]:
+def proofs_of(answers: list[Line]) -> list[Line]:
     """The proofs, to be edited."""
-    return [line["proof"] for line in told if "proof" in line]
+    return [line["proof"] for line in answers if "proof" in line]

@@ -68,11 +68,11 @@ class SolanaServer:
         self.genesis = Hash(hashlib.sha256(cluster.encode()).digest())
         self.slot, self.time = 300_000_000, 1_750_000_000
         self.accounts: dict[Pubkey, Account] = {}
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.blockless: set[int] = set()
         self.filters = True
         self._faults: dict[str, deque[Respond]] = {}
-        self._lies: dict[str, Callable[[Any], Any]] = {}
+        self._faults: dict[str, Callable[[Any], Any]] = {}
         self.url = ""
 
     # -- what a test says
@@ -128,23 +128,23 @@ class SolanaServer:
 
     def lie(self, method: str, change: Callable[[Any], Any]) -> None:
         """Every result of a method is changed, until `honest`."""
-        self._lies[method] = change
+        self._faults[method] = change
 
     def honest(self) -> None:
         """No more lies and faults."""
-        self._lies.clear()
+        self._faults.clear()
         self._faults.clear()
 
     def chain(self, rows: ChainStore | None = None, name: str = "sol", more: str = "") -> SolanaChain:
         """A chain that follows this server, and never waits between looks or tries."""
-        made = create(name, f"{self.url}?program={PROGRAM}&chain=solana{more}", rows)
-        assert isinstance(made, SolanaChain)
-        hurry(made)
-        return made
+        source = create(name, f"{self.url}?program={PROGRAM}&chain=solana{more}", rows)
+        assert isinstance(source, SolanaChain)
+        hurry(source)
+        return source
 
     def calls(self) -> Counter[str]:
         """How often each method was called."""
-        return Counter(call["method"] for call in self.asked)
+        return Counter(call["method"] for call in self.requests)
 
     # -- the server
 
@@ -164,63 +164,65 @@ class SolanaServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         call = await request.json()
         method = call["method"]
-        self.asked.append({**call, "path": request.path_qs})
+        self.requests.append({**call, "path": request.path_qs})
         if self._faults.get(method):
             return await self._faults[method].popleft()(request)
-        told = getattr(self, f"_{method}")(*call.get("params", ()))
-        if method in self._lies and "result" in told:
-            told["result"] = self._lies[method](told["result"])
-        return web.json_response({**told, "id": call["id"]})
+        answer = getattr(self, f"_{method}")(*call.get("params", ()))
+        if method in self._faults and "result" in answer:
+            answer["result"] = self._faults[method](answer["result"])
+        return web.json_response({**answer, "id": call["id"]})
 
     def _getGenesisHash(self) -> Any:  # noqa: N802 - the method's name
-        return _told(GetGenesisHashResp(self.genesis))
+        return _body_of(GetGenesisHashResp(self.genesis))
 
-    def _getProgramAccounts(self, program: str, asked: dict[str, Any]) -> Any:  # noqa: N802
-        assert (asked["commitment"], asked["encoding"], asked["withContext"]) == ("finalized", "base64", True)
-        if asked["minContextSlot"] > self.slot:
+    def _getProgramAccounts(self, program: str, query: dict[str, Any]) -> Any:  # noqa: N802
+        assert (query["commitment"], query["encoding"], query["withContext"]) == ("finalized", "base64", True)
+        if query["minContextSlot"] > self.slot:
             late = errors.MinContextSlotNotReached(self.slot)
             message = errors.MinContextSlotNotReachedMessage("Minimum context slot has not been reached", late)
             return {"jsonrpc": "2.0", "error": {"code": -32016, **json.loads(message.to_json())}}
-        begins = [(each["memcmp"]["offset"], base58(each["memcmp"]["bytes"])) for each in asked["filters"]]
-        found = [
+        begins = [(item["memcmp"]["offset"], base58(item["memcmp"]["bytes"])) for item in query["filters"]]
+        results = [
             RpcKeyedAccount(address, account)
             for address, account in self.accounts.items()
             if str(account.owner) == program
-            and (not self.filters or all(account.data[at : at + len(raw)] == raw for at, raw in begins))
+            and (
+                not self.filters or all(account.data[position : position + len(raw)] == raw for position, raw in begins)
+            )
         ]
-        told = _told(GetProgramAccountsWithContextResp(found, RpcResponseContext(self.slot)))
-        told["result"]["context"]["apiVersion"] = "3.1.8"
-        for row in told["result"]["value"]:
+        answer = _body_of(GetProgramAccountsWithContextResp(results, RpcResponseContext(self.slot)))
+        answer["result"]["context"]["apiVersion"] = "3.1.8"
+        for row in answer["result"]["value"]:
             row["account"]["space"] = len(self.accounts[Pubkey.from_string(row["pubkey"])].data)
-        return told
+        return answer
 
-    def _getMultipleAccounts(self, names: list[str], asked: dict[str, Any]) -> Any:  # noqa: N802
-        assert (asked["commitment"], asked["encoding"], len(names) <= 100) == ("finalized", "base64", True)
-        start, size = asked["dataSlice"]["offset"], asked["dataSlice"]["length"]
-        found = [self.accounts.get(Pubkey.from_string(name)) for name in names]
+    def _getMultipleAccounts(self, names: list[str], query: dict[str, Any]) -> Any:  # noqa: N802
+        assert (query["commitment"], query["encoding"], len(names) <= 100) == ("finalized", "base64", True)
+        start, size = query["dataSlice"]["offset"], query["dataSlice"]["length"]
+        results = [self.accounts.get(Pubkey.from_string(name)) for name in names]
         cut = [
-            each and Account(each.lamports, each.data[start : start + size], each.owner, rent_epoch=NEVER)
-            for each in found
+            item and Account(item.lamports, item.data[start : start + size], item.owner, rent_epoch=NEVER)
+            for item in results
         ]
-        return _told(GetMultipleAccountsResp(cut, RpcResponseContext(self.slot)))
+        return _body_of(GetMultipleAccountsResp(cut, RpcResponseContext(self.slot)))
 
-    def _getBlock(self, slot: int, asked: dict[str, Any]) -> Any:  # noqa: N802
-        assert (asked["transactionDetails"], asked["commitment"]) == ("none", "finalized")
+    def _getBlock(self, slot: int, query: dict[str, Any]) -> Any:  # noqa: N802
+        assert (query["transactionDetails"], query["commitment"]) == ("none", "finalized")
         if slot in self.blockless or slot > self.slot:
             return {"jsonrpc": "2.0", "error": {"code": -32004, "message": f"Block not available for slot {slot}"}}
         block = UiConfirmedBlock(self.block(slot - 1), self.block(slot), slot - 1, block_time=self._time(slot))
-        return _told(GetBlockResp(block))
+        return _body_of(GetBlockResp(block))
 
     def _getBlockTime(self, slot: int) -> Any:  # noqa: N802
         if slot in self.blockless:
             return {"jsonrpc": "2.0", "error": {"code": -32004, "message": f"Block not available for slot {slot}"}}
-        return _told(GetBlockTimeResp(self._time(slot)))
+        return _body_of(GetBlockTimeResp(self._time(slot)))
 
     def _time(self, slot: int) -> int:
         return self.time - (self.slot - slot) * 2 // 5
 
 
-def _told(response: Any) -> Any:
+def _body_of(response: Any) -> Any:
     return json.loads(response.to_json())
 
 
@@ -244,6 +246,6 @@ def _fault(make: Callable[..., web.Response], *arguments: Any, **named_: Any) ->
 @pytest.fixture
 async def server() -> AsyncIterator[SolanaServer]:
     """The server, with an agent in the account `a`."""
-    async with SolanaServer() as made:
-        made.put("a", agent())
-        yield made
+    async with SolanaServer() as solana_server:
+        solana_server.put("a", agent())
+        yield solana_server

@@ -65,7 +65,7 @@ CONTENTS: dict[str, Writer] = {
 _NAMES = [*CONTENTS, *["plain"] * 4, *["agent"] * 8, *["tool"] * 3, *["agent without MAP"] * 2]
 
 
-class Made(NamedTuple):
+class PlannedOutput(NamedTuple):
     """A planned output: satoshis and what it says."""
 
     satoshis: int
@@ -78,13 +78,13 @@ class Spend(NamedTuple):
     interest; `change` returns what is left, else it is the fee."""
 
     inputs: tuple[int, ...]
-    outputs: tuple[Made, ...]
+    outputs: tuple[PlannedOutput, ...]
     change: bool
 
     def __str__(self) -> str:
         taken = ", ".join(f"coin {pick}" if pick else "fund" for pick in self.inputs)
-        made = ", ".join(f"{each.satoshis} {each.content} {each.number}" for each in self.outputs)
-        return f"[{taken} -> {made}{', change' * self.change}]"
+        created = ", ".join(f"{output.satoshis} {output.content} {output.number}" for output in self.outputs)
+        return f"[{taken} -> {created}{', change' * self.change}]"
 
 
 class Dig(NamedTuple):
@@ -164,22 +164,22 @@ class Scribe:
     def _again(self, view: dict[Outpoint, bool], parent: Block) -> list[Transaction]:
         """Transactions of other branches that can stand on this one too, as a node mines again what it gave up."""
         here = {txid for block in self.kit.branch(parent) for txid in block.txids}
-        found = []
+        results = []
         for txid, tx in self.mined.items():
             if txid not in here and all(spent.prevout in view for spent in tx.inputs):
                 self.book(tx, view)
-                found.append(tx)
-        return found
+                results.append(tx)
+        return results
 
     def spend(self, plan: Spend, view: dict[Outpoint, bool]) -> Transaction | None:
         """Make a transaction as planned from what is unspent, if it can be."""
         inputs = self._pick(plan.inputs, view)
         left = sum(self.kit.satoshis(outpoint) for outpoint in inputs)
         outputs = []
-        for made in plan.outputs:
-            if made.satoshis <= left:
-                left -= made.satoshis
-                outputs.append((made.satoshis, CONTENTS[made.content](made.number, OWNERS[made.number % 3])))
+        for output in plan.outputs:
+            if output.satoshis <= left:
+                left -= output.satoshis
+                outputs.append((output.satoshis, CONTENTS[output.content](output.number, OWNERS[output.number % 3])))
         if plan.change and left > FEE:
             outputs.append((left - FEE, p2pkh("change")))
         if not inputs or not outputs:
@@ -191,34 +191,36 @@ class Scribe:
     def _pick(self, picks: tuple[int, ...], view: dict[Outpoint, bool]) -> list[Outpoint]:
         coins = [outpoint for outpoint, interest in view.items() if interest]
         funds = iter([outpoint for outpoint, interest in view.items() if not interest])
-        found: dict[Outpoint, None] = {}
+        results: dict[Outpoint, None] = {}
         for pick in picks:
             outpoint = coins[-pick] if 0 < pick <= len(coins) else next(funds, None)
             if outpoint is not None:
-                found[outpoint] = None
-        return list(found)
+                results[outpoint] = None
+        return list(results)
 
     def book(self, tx: Transaction, view: dict[Outpoint, bool]) -> None:
         """Take what a transaction spends out of what is unspent, and what it makes into it."""
         for spent in tx.inputs:
             del view[spent.prevout]
-        for vout, made in enumerate(tx.outputs):
-            unspendable = made.script[:2] == b"\x00\x6a"
-            if made.satoshis <= LARGEST_COIN and not unspendable:
+        for vout, output in enumerate(tx.outputs):
+            unspendable = output.script[:2] == b"\x00\x6a"
+            if output.satoshis <= LARGEST_COIN and not unspendable:
                 view[tx.outpoint(vout)] = True
 
 
 def spends() -> st.SearchStrategy[Spend]:
     """Plans of a transaction."""
-    made = st.builds(Made, st.sampled_from([1, 1, 1, 1, 1, 0, 2, 500]), st.sampled_from(_NAMES), st.integers(0, 3))
-    one = st.builds(Made, st.just(1), st.sampled_from(_NAMES), st.integers(0, 3))
+    created = st.builds(
+        PlannedOutput, st.sampled_from([1, 1, 1, 1, 1, 0, 2, 500]), st.sampled_from(_NAMES), st.integers(0, 3)
+    )
+    one = st.builds(PlannedOutput, st.just(1), st.sampled_from(_NAMES), st.integers(0, 3))
     story = st.builds(
         lambda pick, output: Spend((pick, 0) if pick else (0,), (output,), change=True), st.integers(0, 4), one
     )
     tangle = st.builds(
         Spend,
         st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple),
-        st.lists(made, min_size=1, max_size=4).map(tuple),
+        st.lists(created, min_size=1, max_size=4).map(tuple),
         st.booleans(),
     )
     return st.one_of(story, story, tangle)

@@ -41,14 +41,14 @@ def add(a: Point | None, b: Point | None) -> Point | None:
 
 def multiply(number: int, point: Point = G) -> Point:
     """A point taken so many times."""
-    found, power = None, point
+    result, power = None, point
     while number:
-        found = add(found, power) if number & 1 else found
+        result = add(result, power) if number & 1 else result
         doubled = add(power, power)
         assert doubled is not None
         power, number = doubled, number >> 1
-    assert found is not None
-    return found
+    assert result is not None
+    return result
 
 
 def sign(secret: int, message: bytes) -> bytes:
@@ -94,19 +94,19 @@ def _leaf(script: bytes) -> bytes:
     return tagged("TapLeaf", b"\xc0", varint(len(script)), script)
 
 
-def reveal(made: Commitment, outpoint: Outpoint, satoshis: int, outputs: Sequence[tuple[int, bytes]]) -> bytes:
+def reveal(commitment: Commitment, outpoint: Outpoint, satoshis: int, outputs: Sequence[tuple[int, bytes]]) -> bytes:
     """The raw transaction that spends the committing output (its value in satoshis) and shows the script."""
-    outs = tuple(TxOutput(*each) for each in outputs)
-    message = _message(made, outpoint, satoshis, outs)
-    stack = (sign(made.secret, message), made.script, made.control)
+    outs = tuple(TxOutput(*output) for output in outputs)
+    message = _message(commitment, outpoint, satoshis, outs)
+    stack = (sign(commitment.secret, message), commitment.script, commitment.control)
     return serialise_tx((TxInput(outpoint, b"", 0xFFFFFFFF, stack),), outs, version=2)
 
 
-def _message(made: Commitment, outpoint: Outpoint, satoshis: int, outs: Sequence[TxOutput]) -> bytes:
+def _message(commitment: Commitment, outpoint: Outpoint, satoshis: int, outs: Sequence[TxOutput]) -> bytes:
     """What is signed, by BIP 341 and 342, for the only input of a transaction."""
-    joined = b"".join(each.satoshis.to_bytes(8, "little") + varint(len(each.script)) + each.script for each in outs)
-    locked = varint(len(made.locking)) + made.locking
+    joined = b"".join(item.satoshis.to_bytes(8, "little") + varint(len(item.script)) + item.script for item in outs)
+    locked = varint(len(commitment.locking)) + commitment.locking
     fields = (outpoint.pack(), satoshis.to_bytes(8, "little"), locked, b"\xff" * 4, joined)
     start = b"\0\0" + (2).to_bytes(4, "little") + bytes(4)
-    end = b"\x02" + bytes(4) + _leaf(made.script) + b"\0" + b"\xff" * 4
-    return tagged("TapSighash", start, *(sha256(each).digest() for each in fields), end)
+    end = b"\x02" + bytes(4) + _leaf(commitment.script) + b"\0" + b"\xff" * 4
+    return tagged("TapSighash", start, *(sha256(field).digest() for field in fields), end)

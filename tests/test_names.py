@@ -84,6 +84,15 @@ def test_names_say_what_they_hold(path: Path) -> None:
     assert not bad, f"{name_of(path)}: {', '.join(bad)}"
 
 
+def test_names_in_tests_say_what_they_hold() -> None:
+    bad = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if not {"python_modules", "node_modules"} & set(path.parts):
+            stored = [(path.stem, 0), *names(ast.parse(path.read_text()))]
+            bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if name.strip("_").lower() in NEVER]
+    assert not bad, "\n".join(bad)
+
+
 SCRIPTS = sorted((ROOT / "overlay" / "web" / "static").glob("*.js"))
 
 

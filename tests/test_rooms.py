@@ -87,16 +87,16 @@ def module_of(path: Path) -> str:
 
 def needs(tree: ast.AST, names: set[str]) -> set[str]:
     """The modules that a file imports, inside functions too, but for those of its annotations."""
-    found = set()
+    results = set()
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                found.add(full if full in names else node.module or "")
-        found |= needs(node, names)
-    return found & names
+                results.add(full if full in names else node.module or "")
+        results |= needs(node, names)
+    return results & names
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
@@ -221,8 +221,8 @@ def test_parsers_do_no_input_or_output() -> None:
         "random",
     }
     for path in (ROOT / "parsers").rglob("*.py"):
-        found = {name.split(".")[0] for name in imports(path)} & forbidden
-        assert not found, f"{name_of(path)} imports {found}"
+        result = {name.split(".")[0] for name in imports(path)} & forbidden
+        assert not result, f"{name_of(path)} imports {result}"
 
 
 FENCES: dict[str, tuple[str, ...]] = {

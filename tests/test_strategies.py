@@ -16,8 +16,8 @@ from tests.strategies import History, histories
 def test_every_branch_of_a_history_spends_only_what_it_has(history: History) -> None:
     for block in history.arrivals:
         unspent: dict[str, int] = {}
-        for each in history.kit.branch(block):
-            for tx in read_block(each.raw):
+        for item in history.kit.branch(block):
+            for tx in read_block(item.raw):
                 held = [unspent.pop(spent) for spent in tx.spends if not tx.is_coinbase]
                 assert tx.is_coinbase or sum(held) >= sum(out.satoshis for out in tx.outs)
                 unspent.update({f"{tx.txid}_{vout}": out.satoshis for vout, out in enumerate(tx.outs)})
@@ -30,7 +30,7 @@ def test_parents_arrive_first_and_the_active_chain_is_never_lighter_than_another
     for number, block in enumerate(history.arrivals, 1):
         assert block.prev in seen
         seen.add(block.hash)
-        assert history.active(number)[-1].height == max(each.height for each in history.arrivals[:number])
+        assert history.active(number)[-1].height == max(arrival.height for arrival in history.arrivals[:number])
 
 
 def test_histories_reach_every_kind_of_event_reason_and_reorg() -> None:
@@ -39,14 +39,14 @@ def test_histories_reach_every_kind_of_event_reason_and_reorg() -> None:
     @given(histories(any_order=True))
     @settings(max_examples=250, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     def look(history: History) -> None:
-        told = read_chain(block.raw for block in history.active())
-        for each in told.registrations:
-            seen.update({revision["kind"] for revision in each["revisions"]})
-            seen.update({revision["reason"] for revision in each["revisions"]})
-            if len({revision["height"] for revision in each["revisions"]}) < len(each["revisions"]):
+        answer = read_chain(block.raw for block in history.active())
+        for registration in answer.registrations:
+            seen.update({revision["kind"] for revision in registration["revisions"]})
+            seen.update({revision["reason"] for revision in registration["revisions"]})
+            if len({revision["height"] for revision in registration["revisions"]}) < len(registration["revisions"]):
                 seen["several revisions in a block"] += 1
-        seen.update({each["reason"] for each in told.rejected})
-        seen.update({"pointer" for _ in told.pointers})
+        seen.update({item["reason"] for item in answer.rejected})
+        seen.update({"pointer" for _ in answer.pointers})
         seen["reorg"] += history.reorgs
         seen["histories"] += 1
 

@@ -17,9 +17,9 @@ T = TypeVar("T")
 async def until(what: Callable[[], T]) -> T:
     """What a function answers, once it is true. Raises TimeoutError."""
     async with asyncio.timeout(PATIENCE):
-        while not (found := what()):  # noqa: ASYNC110 - what is waited for tells nobody
+        while not (result := what()):  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.01)
-    return found
+    return result
 
 
 async def until_told(session: ClientSession, path: str, what: Callable[[Any], object]) -> Any:

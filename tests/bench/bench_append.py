@@ -65,11 +65,9 @@ def small_blocks(folder: Path) -> None:
             paid = kit.spend([coin], [(kit.satoshis(coin) - 20, p2pkh("a")), (10, p2pkh("b"))])
             coin = paid.outpoint(0)
             txs.append(paid)
-        made = kit.spend(
-            [coin], [(1, inscription(card(number), FIELDS, "alice")), (kit.satoshis(coin) - 20, p2pkh("a"))]
-        )
-        coin = made.outpoint(1)
-        kit.mine(*txs, made)
+        tx = kit.spend([coin], [(1, inscription(card(number), FIELDS, "alice")), (kit.satoshis(coin) - 20, p2pkh("a"))])
+        coin = tx.outpoint(1)
+        kit.mine(*txs, tx)
     kit.write(folder)
 
 
@@ -78,11 +76,11 @@ def full_blocks(folder: Path) -> None:
     kit = ChainKit(funds=FULL_BLOCKS)
     for number in range(FULL_BLOCKS):
         coin, txs = kit.fund(), []
-        for each in range(REGISTRATIONS):
-            script = inscription(card(number * REGISTRATIONS + each), FIELDS, f"owner {each % OWNERS}")
-            made = kit.spend([coin], [(1, script), (kit.satoshis(coin) - 20, p2pkh("a"))])
-            coin = made.outpoint(1)
-            txs.append(made)
+        for position in range(REGISTRATIONS):
+            script = inscription(card(number * REGISTRATIONS + position), FIELDS, f"owner {position % OWNERS}")
+            tx = kit.spend([coin], [(1, script), (kit.satoshis(coin) - 20, p2pkh("a"))])
+            coin = tx.outpoint(1)
+            txs.append(tx)
         kit.mine(*txs)
     kit.write(folder)
 
@@ -90,14 +88,14 @@ def full_blocks(folder: Path) -> None:
 class Keeping(Writer):
     """A writer that keeps what it was given, and row by row too, when it has lists to keep it in."""
 
-    given: list[Sequence[BlockFacts]] | None = None
+    batches: list[Sequence[BlockFacts]] | None = None
     rows: list[list[list[tuple[Any, ...]]]] | None = None
 
     def append(self, chain: str, readings: Sequence[BlockFacts], *, sparse: bool = False) -> None:
         """Append, and keep."""
         super().append(chain, readings, sparse=sparse)
-        if self.given is not None and self.rows is not None:
-            self.given.append(readings)
+        if self.batches is not None and self.rows is not None:
+            self.batches.append(readings)
             self.rows.append([_tuples(table, rows) for table, rows in zip(TABLES, _rows(readings), strict=True)])
 
 
@@ -105,7 +103,7 @@ def index(folder: Path, path: Path, *, keep: bool = False) -> tuple[float, Keepi
     """Index a folder into a new database: seconds from the first look to the tip, and the writer."""
     engine = connect(f"sqlite:///{path}")
     writer = Keeping(engine)
-    writer.given, writer.rows = ([], []) if keep else (None, None)
+    writer.batches, writer.rows = ([], []) if keep else (None, None)
     follower = Follower(create("bench", f"files:{folder}"), Store(engine), writer)
 
     async def follow() -> float:
@@ -167,13 +165,13 @@ def _tuples(table: Any, rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]
 
 def best(folder: Path, scratch: Path) -> Run:
     """The fastest of several runs, each number by itself."""
-    kept = index(folder, scratch / "rows.db", keep=True)[1]
-    assert kept.rows is not None
-    assert kept.given is not None
-    plains = [plain(scratch / f"plain{number}.db", kept.rows) for number in range(ROUNDS)]
-    kept.rows.clear()  # a large heap makes the garbage collector slow
-    appends = [append(scratch / f"append{number}.db", kept.given) for number in range(ROUNDS)]
-    kept.given.clear()
+    stored = index(folder, scratch / "rows.db", keep=True)[1]
+    assert stored.rows is not None
+    assert stored.batches is not None
+    plains = [plain(scratch / f"plain{number}.db", stored.rows) for number in range(ROUNDS)]
+    stored.rows.clear()  # a large heap makes the garbage collector slow
+    appends = [append(scratch / f"append{number}.db", stored.batches) for number in range(ROUNDS)]
+    stored.batches.clear()
     runs = [index(folder, scratch / f"{number}.db")[0] for number in range(ROUNDS)]
     return Run(min(runs), min(appends), min(plains))
 

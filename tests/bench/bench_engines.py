@@ -50,10 +50,10 @@ def measure(url: str, questions: Questions, share: float) -> None:
         for _ in range(10):
             engine.search(Query(text=questions.misspelt()))
         for name, number, make in questions.kinds():
-            asked = [make() for _ in range(max(3, round(number * share)))]
-            calls = (lambda query=query: engine.search(query) for query in asked)
+            requests = [make() for _ in range(max(3, round(number * share)))]
+            calls = (lambda query=query: engine.search(query) for query in requests)
             row(name, timed(calls, time.perf_counter))
-        begun = [questions.word()[: at % 5 + 1] for at in range(max(5, round(200 * share)))]
+        begun = [questions.word()[: index % 5 + 1] for index in range(max(5, round(200 * share)))]
         calls = (lambda text=text: engine.suggest(text, 10) for text in begun)
         row("completions of one to five letters", timed(calls, time.perf_counter))
 

@@ -64,9 +64,9 @@ def plain(folder: Path, chain: Silent) -> float:
         connection.execute("CREATE TABLE b (chain, height, hash, prev, time, header, PRIMARY KEY (chain, height))")
         connection.execute("CREATE INDEX by_hash ON b (hash)")
         rows = [(ref.chain, ref.height, ref.hash, ref.prev, ref.time, ref.header) for ref in chain.best]
-        for at in range(0, len(rows), BATCH_BLOCKS):
+        for index in range(0, len(rows), BATCH_BLOCKS):
             with connection:
-                connection.executemany("INSERT INTO b VALUES (?, ?, ?, ?, ?, ?)", rows[at : at + BATCH_BLOCKS])
+                connection.executemany("INSERT INTO b VALUES (?, ?, ?, ?, ?, ?)", rows[index : index + BATCH_BLOCKS])
     return time.perf_counter() - began
 
 

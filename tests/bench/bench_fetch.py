@@ -52,7 +52,7 @@ def late(data: bytes) -> Behave:
     return behave
 
 
-async def each(hosts: list[str], work: Callable[[str], Awaitable[None]]) -> float:
+async def for_all(hosts: list[str], work: Callable[[str], Awaitable[None]]) -> float:
     """Seconds that so many workers take for all hosts."""
     left = iter(hosts)
 
@@ -77,8 +77,8 @@ async def cards(hosts: list[str], folder: Path) -> None:
         wanted = CardRequest((sha256(CARD).digest(),))
 
         async def checked(host: str) -> None:
-            found = await fetching.fetch_card(host, wanted)
-            assert found.state is CardState.MET, found.refusal
+            result = await fetching.fetch_card(host, wanted)
+            assert result.state is CardState.MET, result.refusal
 
         trusting = ssl.create_default_context(cafile=str(folder / "ca.pem"))
 
@@ -92,13 +92,13 @@ async def cards(hosts: list[str], folder: Path) -> None:
                     )
 
         for title, work in (("fetched and verified", checked), ("plain httpx, nothing checked", plain)):
-            took = await each(hosts, work)
+            took = await for_all(hosts, work)
             print(f"{title:30} {len(hosts) / took:7.0f} cards/s, {WORKERS} at once, {LATENCY * 1000:.0f} ms late")
 
 
 def block(locators: list[str], digest: bytes) -> BlockFacts:
     """A block of pointers to these."""
-    said = [
+    messages = [
         Event(
             kind=EventKind.POINTED, position=number, tx_index=number + 1, txid=sha256(locator.encode()).digest(),
             outpoint=Outpoint(sha256(locator.encode()).digest(), 0),
@@ -106,7 +106,7 @@ def block(locators: list[str], digest: bytes) -> BlockFacts:
         )
         for number, locator in enumerate(locators)
     ]  # fmt: skip
-    return BlockFacts(BlockRef("demo", 1, bytes(32), bytes(32), 0, bytes(80)), tuple(said), {})
+    return BlockFacts(BlockRef("demo", 1, bytes(32), bytes(32), 0, bytes(80)), tuple(messages), {})
 
 
 async def loop(hosts: list[str], folder: Path) -> None:
@@ -154,8 +154,8 @@ async def flooded(folder: Path) -> None:
         size, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         waiting = len(fetching.schedule)
-        told = f"{waiting:7,} taken in, {size / 1e6:.0f} MB, {peak / 1e6:.0f} MB at most, {took:.1f} s in {looks} looks"
-        print(f"{FLOOD:,} {title:22} {told}")
+        text = f"{waiting:7,} taken in, {size / 1e6:.0f} MB, {peak / 1e6:.0f} MB at most, {took:.1f} s in {looks} looks"
+        print(f"{FLOOD:,} {title:22} {text}")
         writer.close()
         engine.dispose()
 

@@ -38,11 +38,11 @@ ROUNDS = 3
 BITS = 0x207FFFFF
 
 
-def mined(prev: bytes, height: int, said: list[bytes]) -> bytes:
+def mined(prev: bytes, height: int, messages: list[bytes]) -> bytes:
     """A regtest block of these transactions."""
     script = b"\x03" + height.to_bytes(3, "little")
     coinbase = serialise((TxInput(Outpoint(bytes(32), 0xFFFFFFFF), script, 0),), (TxOutput(50, b"\x51"),))
-    body = varint(len(said) + 1) + coinbase + b"".join(said)
+    body = varint(len(messages) + 1) + coinbase + b"".join(messages)
     start = (0x20000000).to_bytes(4, "little") + prev + block.merkle_root(bytes(80) + body)
     start += (1_700_000_000 + 600 * height).to_bytes(4, "little") + BITS.to_bytes(4, "little")
     for nonce in itertools.count():
@@ -56,11 +56,11 @@ def chain_of(every: int, blocks: int = BLOCKS, payments: int = PAYMENTS) -> list
     """A chain whose every `every`th block holds a registration."""
     maker = Maker(every)
     paid = [maker.payment() for _ in range(payments)]
-    found = [ChainKit().blocks[0].raw]
+    results = [ChainKit().blocks[0].raw]
     for height in range(1, blocks + 1):
-        prev = sha256d(found[-1][:80])
-        found.append(mined(prev, height, [*paid, maker.registration()] if height % every == 0 else paid))
-    return found
+        prev = sha256d(results[-1][:80])
+        results.append(mined(prev, height, [*paid, maker.registration()] if height % every == 0 else paid))
+    return results
 
 
 def write(folder: Path, raws: list[bytes]) -> None:
@@ -136,13 +136,13 @@ def table() -> None:
         f"{'':<34}{'MB/s':>9}{'blocks/s':>10}{'fetch MB/s':>12}{'to fetching':>13}{'hashlib MB/s':>14}"
         f"{'of hashlib':>13}"
     )
-    for every, said in ((100, "one in 100 blocks holds"), (1, "every block holds")):
+    for every, message in ((100, "one in 100 blocks holds"), (1, "every block holds")):
         raws = chain_of(every)
         with tempfile.TemporaryDirectory() as name:
             write(Path(name), raws)
-            row(f"{said} ours, blk*.dat", raws, f"files:{name}")
+            row(f"{message} ours, blk*.dat", raws, f"files:{name}")
             with Served(name) as url:
-                row(f"{said} ours, HTTP", raws, f"{url}?chain=bsv")
+                row(f"{message} ours, HTTP", raws, f"{url}?chain=bsv")
 
 
 class Served:
@@ -230,8 +230,8 @@ def large() -> None:
         write(Path(name), raws)
         del raws, unique, many
         command = [sys.executable, "-c", LARGE, name, str(size)]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        print(f"\ntwo blocks of {size / 2e9:.2f} GB, 60,000 transactions each: {told}")
+        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        print(f"\ntwo blocks of {size / 2e9:.2f} GB, 60,000 transactions each: {answer}")
 
 
 def main() -> None:

@@ -66,8 +66,8 @@ def load(url: str) -> None:
         raise SystemExit("nothing was loaded")
     began = time.perf_counter()
     for _, joined in writer.load_headers("bench"):
-        for at in range(0, len(joined), 80):
-            sha256d(joined[at : at + 80])
+        for index in range(0, len(joined), 80):
+            sha256d(joined[index : index + 80])
     plain = time.perf_counter() - began
     writer.close()
     print(tip.height + 1, seconds, plain, grown)
@@ -75,24 +75,24 @@ def load(url: str) -> None:
 
 def loads(url: str) -> None:
     """Load several times, each in a new process, and tell the median."""
-    told = []
+    answers = []
     for _ in range(ROUNDS):
         command = [sys.executable, "-m", "tests.bench.bench_headers", "--load", url]
         done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-        told.append([float(word) for word in done.stdout.split()])
-    count, seconds, plain, grown = (statistics.median(column) for column in zip(*told, strict=True))
+        answers.append([float(word) for word in done.stdout.split()])
+    count, seconds, plain, grown = (statistics.median(column) for column in zip(*answers, strict=True))
     print(f"load {count:>11,.0f} headers      {seconds:6.2f} s   {grown:6.1f} MB more resident")
     print(f"only read and hash them        {plain:6.2f} s   loading takes {seconds / plain:.2f} x as long")
 
 
 def timed(run: Callable[[], Any]) -> float:
     """The median seconds of several runs."""
-    found = []
+    results = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
         run()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+        results.append(time.perf_counter() - began)
+    return statistics.median(results)
 
 
 def checks() -> None:
@@ -102,8 +102,8 @@ def checks() -> None:
         print(f"real headers are not at {path}: not checked")
         return
     raw = path.read_bytes()
-    told = [raw[at : at + 80] for at in range(0, len(raw), 80)]
-    start, rest = told[:200], told[200:]
+    answers = [raw[index : index + 80] for index in range(0, len(raw), 80)]
+    start, rest = answers[:200], answers[200:]
     module.checkpoints = lambda _network: (Checkpoint(886_200, sha256d(start[-1])),)  # type: ignore[assignment]
 
     def ours() -> None:
@@ -114,15 +114,15 @@ def checks() -> None:
     def theirs() -> None:
         rules: Any = bitcoinx.Bitcoin
         chain: Any = bitcoinx.Chain(None, 886_001)
-        for each in start:
-            chain.append(each)
-        for height, each in enumerate(rest, 886_201):
-            header = bitcoinx.deserialized_header(each, height)
+        for item in start:
+            chain.append(item)
+        for height, item in enumerate(rest, 886_201):
+            header = bitcoinx.deserialized_header(item, height)
             if header.bits != rules.required_bits(rules, chain, height, header.timestamp):
                 raise SystemExit("bitcoinX refuses a real header")
             if header.hash_value() > header.target():
                 raise SystemExit("bitcoinX refuses real work")
-            chain.append(each)
+            chain.append(item)
 
     mine, other = timed(ours), timed(theirs)
     print(f"check {len(rest):>10,} real headers {mine:6.2f} s   {len(rest) / mine:10,.0f} a second")
@@ -142,14 +142,14 @@ def main() -> None:
     parser.add_argument("--headers", type=int, default=900_000)
     parser.add_argument("--database")
     parser.add_argument("--load", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.load:
-        load(asked.load)
+    args = parser.parse_args()
+    if args.load:
+        load(args.load)
         return
     with tempfile.TemporaryDirectory() as folder:
-        url = asked.database or f"sqlite:///{folder}/headers.db"
+        url = args.database or f"sqlite:///{folder}/headers.db"
         writer = Writer(connect(url))
-        writer.save_headers("bench", 0, linked(asked.headers))
+        writer.save_headers("bench", 0, linked(args.headers))
         writer.close()
         loads(url)
     checks()

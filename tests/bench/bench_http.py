@@ -89,22 +89,22 @@ _QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 def _share(chance: random.Random) -> float:
     """How common the word to ask for shall be."""
-    at = chance.random()
-    upper = next(number for number, quantile in enumerate(_QUANTILES) if quantile >= at) or 1
-    part = (at - _QUANTILES[upper - 1]) / (_QUANTILES[upper] - _QUANTILES[upper - 1])
+    position = chance.random()
+    upper = next(number for number, quantile in enumerate(_QUANTILES) if quantile >= position) or 1
+    part = (position - _QUANTILES[upper - 1]) / (_QUANTILES[upper] - _QUANTILES[upper - 1])
     return float(SHARES[upper - 1] ** (1 - part) * SHARES[upper] ** part)
 
 
-def questions(found: list[Document], seed: int = 7) -> Iterator[str]:
+def questions(results: list[Document], seed: int = 7) -> Iterator[str]:
     """Query strings without end, in the mix said above."""
     chance = random.Random(seed)
-    holding = Counter(term for document in found for term in _words(document))
+    holding = Counter(term for document in results for term in _words(document))
     while True:
-        dice, document = chance.random(), chance.choice(found)
+        dice, document = chance.random(), chance.choice(results)
         held = _words(document)
 
         def pick(held: dict[str, str] = held) -> str:
-            wanted = math.log(_share(chance) * len(found))
+            wanted = math.log(_share(chance) * len(results))
             return held[min(held, key=lambda term: abs(math.log(holding[term]) - wanted))]
 
         if dice >= 0.85 or not held:
@@ -112,16 +112,16 @@ def questions(found: list[Document], seed: int = 7) -> Iterator[str]:
             yield urlencode({"acceptedCurrency": currency, "maxPrice": price, "type": chance.choice(("agent", "tool"))})
         elif dice >= 0.6:
             word = pick()
-            at = chance.randrange(1, len(word) - 2)
-            yield urlencode({"q": word[:at] + word[at + 1] + word[at] + word[at + 2 :]})
+            position = chance.randrange(1, len(word) - 2)
+            yield urlencode({"q": word[:position] + word[position + 1] + word[position] + word[position + 2 :]})
         else:
             yield urlencode({"q": f"{pick()} {pick()}"})
 
 
 def _words(document: Document) -> dict[str, str]:
     """The words of a listing that a question may hold, by their stems."""
-    found = {stem(word): word for word in Analysed.of(document).surfaces}
-    return {term: word for term, word in found.items() if len(word) > 4 and word.isalpha()}
+    results = {stem(word): word for word in Analysed.of(document).surfaces}
+    return {term: word for term, word in results.items() if len(word) > 4 and word.isalpha()}
 
 
 class Canned:
@@ -129,11 +129,11 @@ class Canned:
 
     name, slow = "canned", False
 
-    def __init__(self, found: list[Document]) -> None:
-        first = found[:20]
+    def __init__(self, results: list[Document]) -> None:
+        first = results[:20]
         cheapest = Cheapest("price-0", "0.5", "USD", "P1M")
         self._hits = Hits(
-            tuple(Hit(each.id, each.item, 12.345678, cheapest, (1.0, each.id)) for each in first), 1_234, 1_234
+            tuple(Hit(item.id, item.item, 12.345678, cheapest, (1.0, item.id)) for item in first), 1_234, 1_234
         )
 
     def cursor(self) -> Cursor | None:
@@ -174,28 +174,28 @@ class Nothing:
         return FeedPage("epoch", (), 0)
 
 
-def _engine(name: str, found: list[Document], folder: Path) -> Any:
+def _engine(name: str, results: list[Document], folder: Path) -> Any:
     if name in ("canned", "limited"):
-        return Canned(found)
+        return Canned(results)
 
     making = SearchIndex(f"{name}:{folder / name}")
-    making.replace([], found, Cursor("epoch", 1))
+    making.replace([], results, Cursor("epoch", 1))
     making.close()
     return SearchIndex(f"{name}:{folder / name}")
 
 
 def _application(name: str, offers: int, folder: Path) -> web.Application:
-    found = documents(offers)
+    results = documents(offers)
     if name != "bare":
         chains, heights = {"bsv": "bsv:mainnet"}, {"bsv": 900_000}
         return create_app(
             AppServices(
-                engine=_engine(name, found, folder), store=Nothing(), status=dict, diagnose=lambda _: {},
+                engine=_engine(name, results, folder), store=Nothing(), status=dict, diagnose=lambda _: {},
                 chains=lambda: chains, heights=lambda: heights, ready=lambda: None, version="bench",
                 requests=Unasked(), limits={"read": Quota(999_999, 1)} if name == "limited" else {},
             )
         )  # fmt: skip
-    body = b'{"items":[' + b",".join(document.item for document in found[:20]) + b"]}"
+    body = b'{"items":[' + b",".join(document.item for document in results[:20]) + b"]}"
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=body, content_type="application/json")
@@ -233,12 +233,14 @@ class Measured:
         )
 
 
-async def _connection(port: int, asked: Iterator[str], gzip: bool, until: float, into: list[tuple[float, int]]) -> None:
+async def _connection(
+    port: int, requests: Iterator[str], gzip: bool, until: float, into: list[tuple[float, int]]
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     coding = "Accept-Encoding: gzip\r\n" if gzip else ""
     while monotonic() < until:
         began = perf_counter()
-        writer.write(f"GET /v1/search?{next(asked)} HTTP/1.1\r\nHost: a\r\n{coding}\r\n".encode())
+        writer.write(f"GET /v1/search?{next(requests)} HTTP/1.1\r\nHost: a\r\n{coding}\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
         size = int(head.lower().split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0])
@@ -253,11 +255,11 @@ def _cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def _load(port: int, pid: int, asked: Iterator[str], seconds: float, *, gzip: bool) -> Measured:
-    await asyncio.gather(*(_connection(port, asked, gzip, monotonic() + WARM_UP, []) for _ in range(CONNECTIONS)))
+async def _load(port: int, pid: int, requests: Iterator[str], seconds: float, *, gzip: bool) -> Measured:
+    await asyncio.gather(*(_connection(port, requests, gzip, monotonic() + WARM_UP, []) for _ in range(CONNECTIONS)))
     results: list[tuple[float, int]] = []
     cpu, began = _cpu(pid), monotonic()
-    await asyncio.gather(*(_connection(port, asked, gzip, began + seconds, results) for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(_connection(port, requests, gzip, began + seconds, results) for _ in range(CONNECTIONS)))
     sizes = [size for _, size in results]
     return Measured(
         len(results), monotonic() - began, _cpu(pid) - cpu, [ms for ms, _ in results], sum(sizes) / len(sizes)
@@ -288,20 +290,20 @@ def main() -> None:
     parser.add_argument("--offers", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        asyncio.run(_serve(given.engines[0], given.offers, given.serve))
+    args = parser.parse_args()
+    if args.serve:
+        asyncio.run(_serve(args.engines[0], args.offers, args.serve))
         return
-    asked = list(islice(questions(documents(min(given.offers, 20_000))), 20_000))
+    requests = list(islice(questions(documents(min(args.offers, 20_000))), 20_000))
     print(f"{'':<16}{'req/s CPU':>10}{'req/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'kB':>10}")
-    for name in ("bare", "canned", "limited", *given.engines):
+    for name in ("bare", "canned", "limited", *args.engines):
         port = _free_port()
         command = [sys.executable, "-m", "tests.bench.bench_http", name, "--serve", str(port)]
-        process = subprocess.Popen([*command, "--offers", str(given.offers)])
+        process = subprocess.Popen([*command, "--offers", str(args.offers)])
         try:
             _wait(port, process)
             for gzip in (False, True) if name != "bare" else (False,):
-                measured = asyncio.run(_load(port, process.pid, iter(asked * 10), given.seconds, gzip=gzip))
+                measured = asyncio.run(_load(port, process.pid, iter(requests * 10), args.seconds, gzip=gzip))
                 print(measured.row(f"{name}, gzip" if gzip else name), flush=True)
         finally:
             process.terminate()

@@ -34,14 +34,14 @@ ADDRESS = bytes.fromhex(CONTRACT[2:])
 REF = BlockRef("demo", 1, bytes(32), bytes(32), 1_750_000_000, b"")
 
 
-def pointing(number: int) -> dict[str, Any]:
+def pointer_event(number: int) -> dict[str, Any]:
     """A pointer with a hash."""
     return says(f"https://agent-{number}.example.com/.well-known/agent.json", number.to_bytes(32, "big"))
 
 
 def carrying(number: int) -> dict[str, Any]:
     """A card in full."""
-    skills = [{"id": f"skill-{at}", "name": f"Skill {at}", "tags": ["bench"]} for at in range(3)]
+    skills = [{"id": f"skill-{index}", "name": f"Skill {index}", "tags": ["bench"]} for index in range(3)]
     card = {"name": f"Agent {number}", "url": f"https://agent-{number}.example.com", "skills": skills}
     return says("data:application/json;base64," + base64.b64encode(json.dumps(card).encode()).decode())
 
@@ -86,10 +86,10 @@ def decode(body: bytes, reader: LogReader) -> list[Log]:
 
 def events(body: bytes, reader: LogReader) -> None:
     """From the bytes of an answer to events."""
-    told = reader.read("eip155:1", REF, decode(body, reader))
-    said = reader.resolve("eip155:1", told, {}) if isinstance(told, DeferredEvents) else told
-    assert len(said.events) == LOGS
-    assert all(event.valid for event in said.events)
+    parsed = reader.read("eip155:1", REF, decode(body, reader))
+    message = reader.resolve("eip155:1", parsed, {}) if isinstance(parsed, DeferredEvents) else parsed
+    assert len(message.events) == LOGS
+    assert all(event.valid for event in message.events)
 
 
 async def follow(server: EvmServer, create: Create) -> float:
@@ -107,7 +107,7 @@ async def follow(server: EvmServer, create: Create) -> float:
 
 
 KINDS: tuple[tuple[str, Callable[[int], dict[str, Any]], LogReader, Create], ...] = (
-    ("pointers", pointing, Pointers(), evm.create),
+    ("pointers", pointer_event, Pointers(), evm.create),
     ("cards in full", carrying, Pointers(), evm.create),
     ("entries with a file elsewhere", entered, Entries(), erc8004.create),
     ("entries with a file on chain", filed, Entries(), erc8004.create),
@@ -121,12 +121,12 @@ def main() -> None:
         rows = [log for block in server.blocks for log in block.logs]
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": rows}).encode()
         bare = best(partial(json.loads, body))
-        decoded, said = (best(partial(work, body, reader)) for work in (decode, events))
+        decoded, message = (best(partial(work, body, reader)) for work in (decode, events))
         followed = min(asyncio.run(follow(server, create)) for _ in range(ROUNDS))
         print(f"{LOGS:,} {kind} of {len(body) // LOGS:,} bytes of JSON each")
         print(f"  json.loads       {LOGS / bare:10,.0f} /s")
         print(f"  decoded          {LOGS / decoded:10,.0f} /s, {bare / decoded:.2f} x json.loads")
-        print(f"  read as events   {LOGS / said:10,.0f} /s, {bare / said:.2f} x json.loads")
+        print(f"  read as events   {LOGS / message:10,.0f} /s, {bare / message:.2f} x json.loads")
         print(f"  followed, stored {LOGS / followed:10,.0f} /s")
 
 

@@ -57,16 +57,16 @@ async def looks(folder: Path) -> None:
         sha256(sha256(raw).digest()).digest()
     hashed = time.perf_counter() - began
     first = await _until_read(follower)
-    said = len(Store(engine).pending.events(chain.name))
-    print(f"{FIRST:,} transactions, {size / 1e6:.0f} MB, {said} events: first seen in {1000 * first:,.0f} ms")
+    message = len(Store(engine).pending.events(chain.name))
+    print(f"{FIRST:,} transactions, {size / 1e6:.0f} MB, {message} events: first seen in {1000 * first:,.0f} ms")
     print(f"  hashing them with hashlib: {1000 * hashed:,.0f} ms")
-    news, quiet = [], []
+    news, silent = [], []
     for number in range(LOOKS):
         chain.unconfirmed |= transactions(NEW, 2 + number)
         news.append(await _until_read(follower))
-        quiet.append(await _until_read(follower))
+        silent.append(await _until_read(follower))
     print(f"  a look at which {NEW:,} are new: {1000 * statistics.median(news):,.0f} ms (median of {LOOKS})")
-    print(f"  a look at which nothing is new: {1000 * statistics.median(quiet):,.0f} ms (median of {LOOKS})")
+    print(f"  a look at which nothing is new: {1000 * statistics.median(silent):,.0f} ms (median of {LOOKS})")
     writer.close()
     engine.dispose()
 
@@ -81,7 +81,7 @@ async def _until_read(follower: Follower) -> float:
     return took
 
 
-async def found(folder: Path) -> None:
+async def searchable(folder: Path) -> None:
     """Announced to searchable, once a look was due anyway and at any moment."""
     settings = Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere"})
     kit = ChainKit(funds=ANNOUNCED + 1)
@@ -99,8 +99,8 @@ async def found(folder: Path) -> None:
     waits = []
     for number in range(ANNOUNCED):
         await asyncio.sleep(0.037 * (number % 14))
-        made = kit.inscribe(agent(f"Announced{number}"))
-        chain.unconfirmed[made.txid] = kit.raw(made)
+        tx = kit.inscribe(agent(f"Announced{number}"))
+        chain.unconfirmed[tx.txid] = kit.raw(tx)
         chain.arrive()  # the source says that there is news
         began = time.perf_counter()
         while not engine.search(Query(text=f"announced{number}")).total:  # noqa: ASYNC110 - nobody tells
@@ -121,7 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(looks(Path(folder)))
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(found(Path(folder)))
+        asyncio.run(searchable(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def coinbase(height: int) -> bytes:
     return serialise((TxInput(Outpoint(bytes(32), 0xFFFFFFFF), script, 0xFFFFFFFF),), outputs)
 
 
-def pointing(height: int) -> bytes:
+def pointer_transaction(height: int) -> bytes:
     """A transaction with a pointer, which spends what an old coinbase made."""
     spent = TxInput(Outpoint(sha256d(coinbase(height - MATURITY)), 0), b"", 0xFFFFFFFF)
     return serialise((spent,), (TxOutput(0, pointer_script("agents.example", bytes(32))),))
@@ -52,8 +52,8 @@ def pointing(height: int) -> bytes:
 
 def mined(prev: bytes, height: int, started: int) -> bytes:
     """A regtest block; in every hundredth something of ours stands beside the coinbase."""
-    said = [pointing(height)] if height > MATURITY and height % EVERY == 1 else []
-    body = varint(1 + len(said)) + b"".join([coinbase(height), *said])
+    message = [pointer_transaction(height)] if height > MATURITY and height % EVERY == 1 else []
+    body = varint(1 + len(message)) + b"".join([coinbase(height), *message])
     start = VERSION.to_bytes(4, "little") + prev + block.merkle_root(bytes(80) + body)
     start += (started + height).to_bytes(4, "little") + BITS.to_bytes(4, "little")
     for nonce in count():
@@ -66,14 +66,14 @@ def mined(prev: bytes, height: int, started: int) -> bytes:
 def fill(node: Litecoind) -> list[str]:
     """Give the node its blocks; their hashes as it names them."""
     prev, started = bytes.fromhex(node.rpc("getbestblockhash"))[::-1], int(time.time()) - 86_400
-    found = []
+    results = []
     for height in range(1, BLOCKS + 1):
         raw = mined(prev, height, started)
         refused = node.rpc("submitblock", raw.hex())
         assert refused is None, refused
         prev = sha256d(raw[:80])
-        found.append(prev[::-1].hex())
-    return found
+        results.append(prev[::-1].hex())
+    return results
 
 
 async def download(base: str, hashes: list[str]) -> tuple[float, int]:
@@ -122,11 +122,11 @@ def measure(node: Litecoind, hashes: list[str]) -> None:
     print(f"{BLOCKS} blocks, {size / 1e6:,.0f} MB, one in {EVERY} holds anything of ours")
     print(f"{'':<12}{'clock':>8}{'':>22}{'median':>10}{'on a core':>12}")
     best = [Taken(*map(min, zip(*column, strict=True))) for column in zip(*rows, strict=True)]
-    middle = [median(each.clock for each in column) for column in zip(*rows, strict=True)]
-    for title, each, usual in zip(works, best, middle, strict=True):
+    middle = [median(entry.clock for entry in column) for column in zip(*rows, strict=True)]
+    for title, item, usual in zip(works, best, middle, strict=True):
         print(
-            f"{title:<12}{each.clock:6.2f} s {size / each.clock / 1e6:8,.0f} MB/s {each.clock / best[0].clock:6.2f} x"
-            f"{usual / middle[0]:8.2f} x{each.core:10.2f} s"
+            f"{title:<12}{item.clock:6.2f} s {size / item.clock / 1e6:8,.0f} MB/s {item.clock / best[0].clock:6.2f} x"
+            f"{usual / middle[0]:8.2f} x{item.core:10.2f} s"
         )
     checking = scrypt_seconds(node, hashes)
     print(

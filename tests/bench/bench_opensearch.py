@@ -90,14 +90,14 @@ def ours(engine: SearchIndex, question: str) -> bytes:
     return page(search_request, engine.search(search_request.query), Cursor("bench", 0), {})
 
 
-def row(name: str, asked: Sequence[str], ask: Callable[[str], object], clock: Callable[[], float]) -> float:
+def row(name: str, requests: Sequence[str], ask: Callable[[str], object], clock: Callable[[], float]) -> float:
     """Run the questions: a line of the table; requests per second of processor time."""
     walls, began = [], clock()
-    for question in asked:
+    for question in requests:
         start = time.perf_counter()
         ask(question)
         walls.append(1000 * (time.perf_counter() - start))
-    rate = len(asked) / (clock() - began)
+    rate = len(requests) / (clock() - began)
     walls.sort()
     p50, p99 = (walls[round((len(walls) - 1) * part)] for part in (0.5, 0.99))
     print(f"  {name:<36} {rate:>8,.0f} a second and core, by the wall p50 {p50:.2f} ms, p99 {p99:.2f} ms", flush=True)
@@ -121,7 +121,7 @@ def server() -> Iterator[Node]:
 
 
 def compare(
-    engine: SearchIndex, node: Node, documents: Sequence[Document], asked: Sequence[str], warm: Sequence[str]
+    engine: SearchIndex, node: Node, documents: Sequence[Document], requests: Sequence[str], warm: Sequence[str]
 ) -> None:
     """Print a line for each side, and the ratio."""
     client = OpenSearch([{"host": "127.0.0.1", "port": node.port}], timeout=60)
@@ -133,8 +133,8 @@ def compare(
     for question in warm:
         ours(engine, question)
         theirs(question)
-    rate = row("ours, query string to page", asked, lambda text: ours(engine, text), time.thread_time)
-    other = row("OpenSearch, POST /_search", asked, theirs, lambda: _cpu(node._process.pid))
+    rate = row("ours, query string to page", requests, lambda text: ours(engine, text), time.thread_time)
+    other = row("OpenSearch, POST /_search", requests, theirs, lambda: _cpu(node._process.pid))
     print(f"  ratio {rate / other:.1f}")
 
 
@@ -145,14 +145,14 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2_000)
     args = parser.parse_args()
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), args.offers)
-    asked = list(islice(questions(documents), args.requests))
+    requests = list(islice(questions(documents), args.requests))
     warm = list(islice(questions(documents, seed=8), args.requests // 2))
     print(f"{args.offers:,} offers in {len(documents):,} listings")
     with tempfile.TemporaryDirectory() as folder:
         engine = SearchIndex(f"tantivy:{folder}")
         build(engine, documents)
         with server() as node:
-            compare(engine, node, documents, asked, warm)
+            compare(engine, node, documents, requests, warm)
         engine.close()
 
 

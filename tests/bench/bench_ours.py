@@ -41,14 +41,14 @@ def transactions(kind: str) -> Iterator[bytes]:
     number, last = 0, b""
     while True:
         digest = sha256(b"%d" % number).digest()
-        said = TxOutput(0, b"\x00\x6a" + push(b"a2b") + push(b"agent-%d.example.org" % number) + push(digest))
+        tx_output = TxOutput(0, b"\x00\x6a" + push(b"a2b") + push(b"agent-%d.example.org" % number) + push(digest))
         if kind != "pointers":
             body = json.dumps({"mcpServers": {"tool": {"command": "bunx", "args": [str(number)]}}}).encode()
-            said = TxOutput(1, envelope(b"application/json", body) + P2PKH + MAP)
+            tx_output = TxOutput(1, envelope(b"application/json", body) + P2PKH + MAP)
         first = Outpoint(sha256d(last), 0) if kind == "moves" and last else Outpoint(digest, 0)
         if kind == "moves" and last:
-            said = TxOutput(1, P2PKH)
-        last = serialise((TxInput(first, UNLOCK, 0),), (said, TxOutput(5_000, P2PKH)))
+            tx_output = TxOutput(1, P2PKH)
+        last = serialise((TxInput(first, UNLOCK, 0),), (tx_output, TxOutput(5_000, P2PKH)))
         yield last
         number += 1
 

@@ -33,15 +33,15 @@ def paths(transactions: int, count: int) -> list[tuple[bytes, bytes, list[bytes 
     """Some transactions of a block: their BUMPs, txids, branches and numbers."""
     txids = [sha256(b"%d" % number).digest() for number in range(transactions)]
     rows = merkle.rows(txids)
-    made = []
+    created = []
     for index in range(0, transactions, max(1, transactions // count)):
         branch = [
             row[index >> level ^ 1] if index >> level ^ 1 < len(row) else None for level, row in enumerate(rows[:-1])
         ]
         path = from_branch(800_000, index, txids[index], branch)
         assert path.merkle_root == rows[-1][0]
-        made.append((path.to_bytes(), txids[index], branch, index))
-    return made
+        created.append((path.to_bytes(), txids[index], branch, index))
+    return created
 
 
 def climb(txid: bytes, branch: Sequence[bytes | None], index: int) -> bytes:
@@ -55,18 +55,18 @@ def climb(txid: bytes, branch: Sequence[bytes | None], index: int) -> bytes:
 
 
 def bumps(transactions: int) -> None:
-    made = paths(transactions, 1_000)
-    depth = len(made[0][2])
+    created = paths(transactions, 1_000)
+    depth = len(created[0][2])
 
     def verify() -> None:
-        for raw, txid, _, _ in made:
+        for raw, txid, _, _ in created:
             bump.read(raw).root(txid)
 
     def hashing() -> None:
-        for _, txid, branch, index in made:
+        for _, txid, branch, index in created:
             climb(txid, branch, index)
 
-    ours, bare = rate(verify, len(made)), rate(hashing, len(made))
+    ours, bare = rate(verify, len(created)), rate(hashing, len(created))
     print(
         f"BUMPs of one transaction of {transactions:,} ({depth} levels) read and verified: {ours:,.0f} a second; "
         f"hashlib climbing them {bare:,.0f}: {ours / bare:.2f} x"
@@ -75,7 +75,7 @@ def bumps(transactions: int) -> None:
 
 def compound(transactions: int) -> None:
     txids = [sha256(b"%d" % number).digest() for number in range(transactions)]
-    raw = bump.MerklePath(1, (tuple(bump.PathLeaf(at, txid, True) for at, txid in enumerate(txids)),)).to_bytes()
+    raw = bump.MerklePath(1, (tuple(bump.PathLeaf(index, txid, True) for index, txid in enumerate(txids)),)).to_bytes()
     ours = rate(lambda: bump.read(raw), transactions)
     bare = rate(lambda: merkle.root(txids), transactions)
     print(
@@ -93,9 +93,9 @@ def diamonds(length: int) -> None:
         ins = tuple(TxInput(Outpoint(parent, vout), b"\x51" * 107, 0) for vout in (0, 1))
         chain.append(serialise(ins, (TxOutput(10**9 - step, b"\x51" * 25),) * 2))
     path = from_branch(1, 0, sha256d(first), [])
-    raw = beef.write([(first, path), *((each, None) for each in chain[1:])])
+    raw = beef.write([(first, path), *((item, None) for item in chain[1:])])
     ours = rate(lambda: beef.verify(beef.read(raw), lambda *_: True), len(chain))
-    bare = rate(lambda: [sha256d(each) for each in chain], len(chain))
+    bare = rate(lambda: [sha256d(item) for item in chain], len(chain))
     print(
         f"a BEEF of {len(chain):,} transactions ({len(raw):,} bytes), each spending both outputs of the one before: "
         f"{ours:,.0f} transactions a second; hashlib hashing them {bare:,.0f}: {ours / bare:.2f} x"

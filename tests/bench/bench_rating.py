@@ -63,7 +63,7 @@ def honest(users: int, rated: int, tasks: int, success: float, random: Random) -
     return evidence, frozenset(f"u{number}" for number in range(rated))
 
 
-def crowd(parties: int, *, paid: bool, repeats: int = USER_REPEATS, worker: str = "worker") -> Evidence:
+def sybil_ring(parties: int, *, paid: bool, repeats: int = USER_REPEATS, worker: str = "worker") -> Evidence:
     """An agent that keys of its own make, each some completed tasks."""
     evidence = Evidence(worker)
     for number in range(parties):
@@ -74,7 +74,7 @@ def crowd(parties: int, *, paid: bool, repeats: int = USER_REPEATS, worker: str 
 
 def washed(payments: int) -> Evidence:
     """An agent that keys of its own sign for free, and others pay as often as counts in full."""
-    evidence = crowd(FREE_KEYS, paid=False)
+    evidence = sybil_ring(FREE_KEYS, paid=False)
     for number in range(payments):
         evidence.add(f"payer {number // USER_REPEATS}")
     return evidence
@@ -135,11 +135,11 @@ def participants(cost: Cost) -> None:
         own.add("worker")
     line("self-dealer: 10,000 receipts that its own key counter-signed", 0, own.stars(), 0)
     for keys in (1, 10, 10_000):
-        line(f"sybil ring: {keys:,} keys counter-sign, none pays", 0, crowd(keys, paid=False).stars(), 0)
+        line(f"sybil ring: {keys:,} keys counter-sign, none pays", 0, sybil_ring(keys, paid=False).stars(), 0)
     for keys, repeats in ((1, 1_000), (4, 2), (8, 2), (1_000, 2)):
         fees = keys * (repeats + 1) * cost.fee
         name = f"wash trader: {keys:,} unrated keys pay {repeats:,} times"
-        line(name, 0, crowd(keys, paid=True, repeats=repeats).stars(), fees)
+        line(name, 0, sybil_ring(keys, paid=True, repeats=repeats).stars(), fees)
     for accomplices in (4, 8, 30):
         stars, transactions, inscriptions = ring(8 * USER_REPEATS, accomplices)
         fees = transactions * cost.fee + inscriptions * cost.inscription

@@ -99,8 +99,8 @@ def contestants(data: bytes) -> dict[str, tuple[Callable[[], object], int]]:
 def table(data: bytes) -> None:
     """Print what each takes, and how it stands to memcpy and to bitcoinx."""
     taken = {name: best(action, rounds) for name, (action, rounds) in contestants(data).items()}
-    found = len(block.worth_reading(data, block.WatchedOutpoints()))
-    print(f"{len(data) / 2**20:.1f} MiB, {block.tx_count(data):,} transactions, {found} worth reading\n")
+    result = len(block.worth_reading(data, block.WatchedOutpoints()))
+    print(f"{len(data) / 2**20:.1f} MiB, {block.tx_count(data):,} transactions, {result} worth reading\n")
     print(f"{'':32} {'ms':>9} {'MB/s':>8} {'x memcpy':>9} {'x bitcoinx':>10}")
     for name, seconds in taken.items():
         copy, objects = taken["memcpy"] / seconds, taken["bitcoinx.Tx of all"] / seconds
@@ -136,8 +136,8 @@ def large(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    made = synthetic_block()
-    table(made)
+    created = synthetic_block()
+    table(created)
     starts()
     if "--large" in sys.argv:
-        large(made)
+        large(created)

@@ -60,7 +60,7 @@ def build(engine: SearchIndex, documents: list[Document]) -> float:
     began = time.monotonic()
     for first in range(0, len(documents), BATCH):
         batch = documents[first : first + BATCH]
-        engine.replace([each.registration for each in batch], batch, Cursor("bench", 0))
+        engine.replace([item.registration for item in batch], batch, Cursor("bench", 0))
     engine.replace([], [], Cursor("bench", len(documents)))
     return time.monotonic() - began
 
@@ -86,10 +86,10 @@ class Questions:
     def misspelt(self) -> str:
         """Such a word with two neighbours swapped or a letter left out."""
         word = self.word()
-        at = self._chance.randrange(1, len(word) - 2)
-        if word[at] == word[at + 1]:
-            return word[:at] + word[at + 1 :]
-        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+        position = self._chance.randrange(1, len(word) - 2)
+        if word[position] == word[position + 1]:
+            return word[:position] + word[position + 1 :]
+        return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
     def filters(self) -> dict[str, tuple[str, ...]]:
         """A currency and an interval."""
@@ -126,9 +126,9 @@ def measure(engine: SearchIndex, questions: Questions, share: float) -> None:
     for _ in range(20):
         engine.search(Query(text=questions.misspelt(), facets=FACETS))
     for name, number, make in questions.kinds():
-        asked = [make() for _ in range(max(3, round(number * share)))]
-        row(name, timed(lambda query=query: engine.search(query) for query in asked))
-    begun = [questions.word()[: at % 5 + 1] for at in range(max(5, round(200 * share)))]
+        requests = [make() for _ in range(max(3, round(number * share)))]
+        row(name, timed(lambda query=query: engine.search(query) for query in requests))
+    begun = [questions.word()[: index % 5 + 1] for index in range(max(5, round(200 * share)))]
     row("completions of one to five letters", timed(lambda text=text: engine.suggest(text, 10) for text in begun))
 
 
@@ -150,10 +150,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--offers", type=int, default=100_000)
     parser.add_argument("--whoosh", type=int, default=5_000, help="offers for Whoosh; 0: leave it out")
-    given = parser.parse_args()
+    args = parser.parse_args()
     data = SHARED if SHARED.is_dir() else None
     with tempfile.TemporaryDirectory() as folder:
-        for name, number, share in (("tantivy", given.offers, 1.0), ("whoosh", given.whoosh, 0.05)):
+        for name, number, share in (("tantivy", args.offers, 1.0), ("whoosh", args.whoosh, 0.05)):
             if number:
                 bench(f"{name}:{folder}/{name}", offers_of(listings(1, data), number), number, share)
 

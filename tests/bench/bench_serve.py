@@ -66,9 +66,9 @@ class Server:
 
     def __init__(self, command: Sequence[str], port: int, ready: str, **environment: str) -> None:
         self.port, began = port, time.monotonic()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("A2B_")}
+        stored = {name: value for name, value in os.environ.items() if not name.startswith("A2B_")}
         self._process = subprocess.Popen(
-            command, env={**kept, "PYTHONPATH": str(ROOT), **environment}, stdout=subprocess.DEVNULL,
+            command, env={**stored, "PYTHONPATH": str(ROOT), **environment}, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         while not self._answers(ready):
@@ -118,7 +118,7 @@ class Server:
 
 def load(port: int, paths: Path, coding: str, seconds: float) -> Loaded:
     """Ask a server for paths, from another process."""
-    told = {**os.environ, "PATHS": str(paths), "CODING": coding}
+    answers = {**os.environ, "PATHS": str(paths), "CODING": coding}
     if wrk := shutil.which("wrk"):
         script = paths.with_suffix(".lua")
         script.write_text(LUA)
@@ -133,23 +133,23 @@ def load(port: int, paths: Path, coding: str, seconds: float) -> Loaded:
             "-s",
             str(script),
         ]
-        said = subprocess.run(
-            [*command, f"http://127.0.0.1:{port}"], env=told, capture_output=True, text=True, check=True
+        result = subprocess.run(
+            [*command, f"http://127.0.0.1:{port}"], env=answers, capture_output=True, text=True, check=True
         )
-        return _of_wrk(said.stdout)
+        return _of_wrk(result.stdout)
     command = [sys.executable, "-m", "tests.bench.bench_serve", "--load", str(port), "--seconds", str(seconds)]
-    said = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
-    return Loaded(*json.loads(said.stdout))
+    result = subprocess.run(command, env=answers, capture_output=True, text=True, check=True)
+    return Loaded(*json.loads(result.stdout))
 
 
-def _of_wrk(said: str) -> Loaded:
+def _of_wrk(text: str) -> Loaded:
     def milliseconds(percent: str) -> float:
-        found = re.search(rf"^\s*{percent}%\s+([0-9.]+)(us|ms|s)\s*$", said, re.MULTILINE)
-        assert found, said
-        return float(found[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[found[2]]
+        hits = re.search(rf"^\s*{percent}%\s+([0-9.]+)(us|ms|s)\s*$", text, re.MULTILINE)
+        assert hits, text
+        return float(hits[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[hits[2]]
 
-    rate, failed = re.search(r"Requests/sec:\s+([0-9.]+)", said), re.search(r"Non-2xx or 3xx responses: ([0-9]+)", said)
-    assert rate, said
+    rate, failed = re.search(r"Requests/sec:\s+([0-9.]+)", text), re.search(r"Non-2xx or 3xx responses: ([0-9]+)", text)
+    assert rate, text
     return Loaded(float(rate[1]), milliseconds("50"), milliseconds("99"), int(failed[1]) if failed else 0)
 
 
@@ -162,14 +162,14 @@ async def ask(port: int, paths: list[str], coding: str, seconds: float) -> Loade
         nonlocal failed
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         header = f"Accept-Encoding: {coding}\r\n" if coding else ""
-        at = number * len(paths) // CONNECTIONS
+        position = number * len(paths) // CONNECTIONS
         while (began := time.monotonic()) < until:
-            writer.write(f"GET {paths[at % len(paths)]} HTTP/1.1\r\nHost: a\r\n{header}\r\n".encode())
+            writer.write(f"GET {paths[position % len(paths)]} HTTP/1.1\r\nHost: a\r\n{header}\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(head.lower().split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0]))
             took.append(1000 * (time.monotonic() - began))
             failed += not head.startswith(b"HTTP/1.1 200")
-            at += 1
+            position += 1
         writer.close()
 
     await asyncio.gather(*map(connection, range(CONNECTIONS)))
@@ -210,43 +210,46 @@ def paths_of(documents: list[Document], ids: list[str]) -> dict[str, list[str]]:
     """What is asked, by kind."""
     chance = random.Random(7)
     names = [
-        word for each in documents[:2_000] for word in each.name.lower().split() if word.isascii() and len(word) > 3
+        word
+        for document in documents[:2_000]
+        for word in document.name.lower().split()
+        if word.isascii() and len(word) > 3
     ]
     begun = [word[: chance.randrange(1, len(word))] for word in (chance.choice(names) for _ in range(PATHS))]
     return {
-        "search": [f"/v1/search?{each}" for each in islice(questions(documents[:20_000]), PATHS)],
-        "suggest": [f"/v1/suggest?q={quote(each)}" for each in begun],
-        "listing": [f"/v1/listings/{quote(each, safe='')}" for each in ids],
+        "search": [f"/v1/search?{question}" for question in islice(questions(documents[:20_000]), PATHS)],
+        "suggest": [f"/v1/suggest?q={quote(item)}" for item in begun],
+        "listing": [f"/v1/listings/{quote(item, safe='')}" for item in ids],
     }
 
 
 def some_ids(port: int) -> list[str]:
     """The ids of many listings."""
-    found: list[str] = []
+    results: list[str] = []
     for offset in range(0, 1_000, 100):
         with urlopen(f"http://127.0.0.1:{port}/v1/search?limit=100&offset={offset}", timeout=60) as answer:
-            found += [item["id"] for item in json.load(answer)["items"]]
-    return found
+            results += [item["id"] for item in json.load(answer)["items"]]
+    return results
 
 
 def row(name: str, server: Server, paths: Path, coding: str, seconds: float, ceiling: float | None) -> float:
     """Measure and print one line; requests a second."""
     load(server.port, paths, coding, WARM_UP)
     cpu, began = server.cpu(), time.monotonic()
-    found = load(server.port, paths, coding, seconds)
-    each = 1000 * (server.cpu() - cpu) / max(1.0, found.rate * (time.monotonic() - began))
-    share = f"{100 * found.rate / ceiling:.1f} %" if ceiling else ""
-    failed = f"  {found.failed:,} failed" if found.failed else ""
+    loaded = load(server.port, paths, coding, seconds)
+    item = 1000 * (server.cpu() - cpu) / max(1.0, loaded.rate * (time.monotonic() - began))
+    share = f"{100 * loaded.rate / ceiling:.1f} %" if ceiling else ""
+    failed = f"  {loaded.failed:,} failed" if loaded.failed else ""
     print(
-        f"  {name:<26}{found.rate:>9,.0f}{share:>9}{found.p50:>10.2f}{found.p99:>10.2f}{each:>10.2f}{failed}",
+        f"  {name:<26}{loaded.rate:>9,.0f}{share:>9}{loaded.p50:>10.2f}{loaded.p99:>10.2f}{item:>10.2f}{failed}",
         flush=True,
     )
-    return found.rate
+    return loaded.rate
 
 
 def measure(folder: Path, index: str, documents: list[Document], workers: Sequence[int], seconds: float) -> None:
     """The table of one engine and size."""
-    told = {"A2B_DATA": str(folder), "A2B_LIMITS": "off", "A2B_SEARCH": index}
+    answers = {"A2B_DATA": str(folder), "A2B_LIMITS": "off", "A2B_SEARCH": index}
     paths, word = folder / "paths", folder / "word"
     word.write_text("/")
     for number in workers:
@@ -255,11 +258,11 @@ def measure(folder: Path, index: str, documents: list[Document], workers: Sequen
         saying = [sys.executable, "-m", "tests.bench.bench_serve", "--hello", str(other), "--workers", str(number)]
         head = f"{number} worker{'s' * (number > 1)}:"
         print(f"{head:<28}{'req/s':>9}{'of hello':>9}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms':>10}")
-        with Server(serving, port, "/readyz", **told) as server, Server(saying, other, "/") as plain:
+        with Server(serving, port, "/readyz", **answers) as server, Server(saying, other, "/") as plain:
             server.settle()
             print(f"  ready after {server.took:.1f} s, index {size(index):.0f} MB, memory {server.memory():.0f} MB")
-            for name, asked in paths_of(documents, some_ids(port)).items():
-                paths.write_text("\n".join(asked))
+            for name, query in paths_of(documents, some_ids(port)).items():
+                paths.write_text("\n".join(query))
                 ceiling = row("hello", plain, word, "", seconds, None)
                 for coding in ("", "gzip"):
                     row(f"{name}{', gzip' * bool(coding)}", server, paths, coding, seconds, ceiling)
@@ -275,20 +278,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--hello", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.hello:
-        hello(given.hello, given.workers[0])
-    elif given.load:
+    args = parser.parse_args()
+    if args.hello:
+        hello(args.hello, args.workers[0])
+    elif args.load:
         paths = Path(os.environ["PATHS"]).read_text().split("\n")
-        print(json.dumps(asyncio.run(ask(given.load, paths, os.environ["CODING"], given.seconds))))
+        print(json.dumps(asyncio.run(ask(args.load, paths, os.environ["CODING"], args.seconds))))
     else:
-        for offers in given.offers:
+        for offers in args.offers:
             documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
             with tempfile.TemporaryDirectory() as folder:
                 asyncio.run(fill(Path(folder), documents))
-                for engine in given.engine:
+                for engine in args.engine:
                     print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
-                    measure(Path(folder), f"{engine}:{folder}/{engine}", documents, given.workers, given.seconds)
+                    measure(Path(folder), f"{engine}:{folder}/{engine}", documents, args.workers, args.seconds)
 
 
 if __name__ == "__main__":

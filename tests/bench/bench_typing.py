@@ -35,12 +35,12 @@ def typed(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Call
     def completing(text: str) -> Callable[[], object]:
         return lambda: engine.suggest(text, 8)
 
-    yield "completions of one to eight letters", [completing(questions.word()[: at % 8 + 1]) for at in range(800)]
-    two = [f"{questions.word()} {questions.word()[: at % 5 + 1]}" for at in range(400)]
+    yield "completions of one to eight letters", [completing(questions.word()[: index % 8 + 1]) for index in range(800)]
+    two = [f"{questions.word()} {questions.word()[: index % 5 + 1]}" for index in range(400)]
     yield "completions of a word and one to five letters", [completing(text) for text in two]
 
 
-def asked(engine: SearchIndex, questions: Questions, documents: list[Document]) -> Iterator[tuple[str, Calls]]:
+def search_calls(engine: SearchIndex, questions: Questions, documents: list[Document]) -> Iterator[tuple[str, Calls]]:
     """Operators and facets."""
 
     def asking(q: str, **more: str) -> Callable[[], object]:
@@ -48,10 +48,13 @@ def asked(engine: SearchIndex, questions: Questions, documents: list[Document]) 
         return lambda: engine.search(query)
 
     word, chance = questions.word, random.Random(3)
-    said = [each.description.split() for each in chance.sample(documents, min(400, len(documents)))]
-    starts = [(words, chance.randrange(max(1, len(words) - 2))) for words in said]
+    messages = [item.description.split() for item in chance.sample(documents, min(400, len(documents)))]
+    starts = [(words, chance.randrange(max(1, len(words) - 2))) for words in messages]
     yield "two words", [asking(f"{word()} {word()}") for _ in range(300)]
-    yield "a phrase that a listing says", [asking(f'"{" ".join(words[at : at + 2])}"') for words, at in starts]
+    yield (
+        "a phrase that a listing says",
+        [asking(f'"{" ".join(words[position : position + 2])}"') for words, position in starts],
+    )
     common = ('"for the"', '"and the"', '"of the"', '"to the"', '"in the"')
     yield "a phrase of the commonest words", [asking(text) for text in common * 10]
     yield "a word and -word", [asking(f"{word()} -{word()}") for _ in range(300)]
@@ -63,17 +66,17 @@ def asked(engine: SearchIndex, questions: Questions, documents: list[Document]) 
     )
 
 
-def told(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Calls]]:
+def extras_calls(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Calls]]:
     """What stands beside the items, without the search itself."""
 
     def telling(q: str, **more: str) -> Callable[[], object]:
-        given = from_pairs([("q", q), *more.items()], {})
-        hits = engine.search(given.query)
-        return lambda: extras(engine, given, hits)
+        parsed = from_pairs([("q", q), *more.items()], {})
+        hits = engine.search(parsed.query)
+        return lambda: extras(engine, parsed, hits)
 
     def helping(q: str, **more: str) -> Callable[[], object]:
-        given = from_pairs([("q", q), *more.items()], {})
-        return lambda: alternatives(engine, given)
+        parsed = from_pairs([("q", q), *more.items()], {})
+        return lambda: alternatives(engine, parsed)
 
     word = questions.word
     filters = {"tag": "nosuch", "acceptedCurrency": "USD", "interval": "month", "verified": "true", "owner": "nobody"}
@@ -88,18 +91,18 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--offers", type=int, default=100_000)
-    given = parser.parse_args()
-    documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), given.offers)
+    args = parser.parse_args()
+    documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), args.offers)
     with tempfile.TemporaryDirectory() as folder:
         engine = SearchIndex(f"tantivy:{folder}")
         build(engine, documents)
         questions = Questions(documents)
-        print(f"{engine.name}: {given.offers:,} offers in {len(documents):,} listings")
+        print(f"{engine.name}: {args.offers:,} offers in {len(documents):,} listings")
         print(f"  {'milliseconds':<52} {'p50':>8} {'p95':>8} {'p99':>8} {'most':>8}")
         for _ in range(30):
             engine.suggest(questions.word()[:3], 8)
         for name, calls in (
-            *typed(engine, questions), *asked(engine, questions, documents), *told(engine, questions)
+            *typed(engine, questions), *search_calls(engine, questions, documents), *extras_calls(engine, questions)
         ):  # fmt: skip
             row(name, calls)
         engine.close()

@@ -44,29 +44,29 @@ def card(document: Document) -> dict[str, Any]:
         }
         for o in document.offers
     ]  # fmt: skip
-    said = {"description": document.description, "version": "1.0.0"}
+    messages = {"description": document.description, "version": "1.0.0"}
     host = document.domain or "agents.example"
     if document.kind == "tool":
-        tools = [each | {"name": each["id"]} for each in says]
+        tools = [item | {"name": item["id"]} for item in says]
         server = {"url": f"https://{host}/mcp", "keywords": list(document.tags), "tools": tools}
-        return {"mcpServers": {document.name: said | server}, "x-payment-config": prices}
+        return {"mcpServers": {document.name: messages | server}, "x-payment-config": prices}
     agent = {"name": document.name, "url": f"https://{host}/a2a", "capabilities": {}, "skills": says}
-    return agent | said | {"x-payment-config": prices}
+    return agent | messages | {"x-payment-config": prices}
 
 
 def mine(kit: ChainKit, documents: list[Document]) -> None:
     """Inscribe all documents, some thousand a block."""
     for first in range(0, len(documents), PER_BLOCK):
         batch = documents[first : first + PER_BLOCK]
-        kit.mine(*(_inscribe(kit, batch[at : at + OUTPUTS]) for at in range(0, len(batch), OUTPUTS)))
+        kit.mine(*(_inscribe(kit, batch[index : index + OUTPUTS]) for index in range(0, len(batch), OUTPUTS)))
 
 
 def _inscribe(kit: ChainKit, batch: list[Document]) -> Any:
     fund = kit.fund()
     types = {"agent": "a2b-agent", "tool": "a2b-mcp"}
     outputs = [
-        (1, inscription(json.dumps(card(each)).encode(), {"app": "bench", "type": types[each.kind]}, "alice"))
-        for each in batch
+        (1, inscription(json.dumps(card(item)).encode(), {"app": "bench", "type": types[item.kind]}, "alice"))
+        for item in batch
     ]
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
@@ -101,8 +101,8 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout
     for line in process.stdout:
-        if found := re.search(r"serving on (http://\S+)", line):
-            return process, found[1]
+        if hits := re.search(r"serving on (http://\S+)", line):
+            return process, hits[1]
     raise SystemExit("a2b up did not start")
 
 

@@ -58,34 +58,34 @@ def filled(offers: int) -> ChainKit:
 
 async def measure(folder: Path, kit: ChainKit) -> None:
     """Print the table."""
-    told = Settings.load({"data": str(folder), "port": 0, "chains": "live=files:/nowhere"})
-    store, chain = open_store(told, create=True), MemoryChain(*kit.blocks, name="live")
+    loaded = Settings.load({"data": str(folder), "port": 0, "chains": "live=files:/nowhere"})
+    store, chain = open_store(loaded, create=True), MemoryChain(*kit.blocks, name="live")
     house = AppContext(
-        settings=told,
+        settings=loaded,
         store=store,
         chains=(chain,),
         writer=Timed(store.engine),
-        engine=open_index(told, create=True),
-        duplicates=open_duplicates(told),
+        engine=open_index(loaded, create=True),
+        duplicates=open_duplicates(loaded),
     )
     runner = Runner(house)
     task = asyncio.create_task(runner.run())
     while runner.status.ready() is not None:  # noqa: ASYNC110 - readiness has no event of its own
         await asyncio.sleep(0.1)
-    committed, found = [], []
+    committed, results = [], []
     random = Random(6)
     for _ in range(TIMES):
         name = "".join(random.choices(ascii_lowercase, k=16))  # no misspelling of another
         kit.mine(kit.inscribe(agent(name)))
         chain.arrive(*kit.blocks[-1:])
         await _until_found(house, name)
-        found.append(1000 * (time.perf_counter() - Timed.began))
+        results.append(1000 * (time.perf_counter() - Timed.began))
         committed.append(1000 * (Timed.ended - Timed.began))
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
     house.close()
-    for title, taken in (("committed", committed), ("found", found)):
+    for title, taken in (("committed", committed), ("found", results)):
         cuts = quantiles(taken, n=100)
         print(f"{title:<12}{cuts[49]:8.1f} ms p50 {cuts[98]:8.1f} ms p99")
 

@@ -85,7 +85,7 @@ def listings(seed: int = 1, data: Path | None = None) -> Iterator[Document]:
 
 def _real(data: Path) -> list[str]:
     """Sentences of real listings."""
-    found: list[str] = []
+    results: list[str] = []
     for name, path in (
         ("metorial-index", ("server", "server")),
         ("tensorblock-profiles", ()),
@@ -97,8 +97,8 @@ def _real(data: Path) -> list[str]:
                 for step in path:
                     record = record.get(step) or {}
                 text = record.get("description") or ""
-                found += [part.strip() for part in str(text).split(". ") if len(part) > 20]
-    return found
+                results += [part.strip() for part in str(text).split(". ") if len(part) > 20]
+    return results
 
 
 def _coined(chance: random.Random) -> str:
@@ -156,8 +156,8 @@ def _listing(chance: random.Random, number: int, sentences: list[str]) -> Docume
     )
     address = base58.b58encode_check(b"\0" + bytes.fromhex(txid)[:20]).decode()  # each has its own, as it should
     offers = tuple(
-        _offer(chance, at, skills, address)
-        for at in range(chance.choices((0, 1, 2, 3, 4, 8), (8, 30, 30, 20, 10, 2))[0])
+        _offer(chance, index, skills, address)
+        for index in range(chance.choices((0, 1, 2, 3, 4, 8), (8, 30, 30, 20, 10, 2))[0])
     )
     name = " ".join((chance.choice(_ADJECTIVES).title(), _coined(chance), chance.choice(_NOUNS).title()))
     texts = [_sentence(chance, sentences) for _ in range(chance.randint(1, 4))]
@@ -171,7 +171,7 @@ def _listing(chance: random.Random, number: int, sentences: list[str]) -> Docume
     item = shared | {
         "type": "tool" if chance.random() < 0.4 else "agent",
         "skills": [{"id": skill.id, "name": skill.name, "description": skill.description} for skill in skills],
-        "offers": [{"id": each.id, "currency": each.currency, "amount": str(each.amount)} for each in offers],
+        "offers": [{"id": offer.id, "currency": offer.currency, "amount": str(offer.amount)} for offer in offers],
         "updatedHeight": height, "txid": txid, "outpoint": f"{txid}_0", "warnings": [], "anchors": [],
     }  # fmt: skip
     return Document(

@@ -49,10 +49,10 @@ class Maker:
             for _ in range(count)
         )
 
-    def transaction(self, *said: bytes) -> bytes:
+    def transaction(self, *messages: bytes) -> bytes:
         """A transaction with these output scripts of one satoshi, and change."""
-        outputs = tuple(TxOutput(1, script) for script in said)
-        change = tuple(TxOutput(self.random.randrange(10**8), self.p2pkh()) for _ in range(1 if said else 2))
+        outputs = tuple(TxOutput(1, script) for script in messages)
+        change = tuple(TxOutput(self.random.randrange(10**8), self.p2pkh()) for _ in range(1 if messages else 2))
         return serialise(self.inputs(), outputs + change)
 
     def payment(self) -> bytes:
@@ -82,8 +82,8 @@ class Maker:
     def registration(self) -> bytes:
         """An A2B tool."""
         body = json.dumps({"mcpServers": {"tool": {"command": "bunx", "args": [self.random.randbytes(4).hex()]}}})
-        said = b"\x6a" + b"".join(map(push, (MAP_PREFIX, b"SET", b"app", b"bsv-mcp", b"type", b"a2b-mcp")))
-        return self.transaction(envelope(b"application/json", body.encode()) + self.p2pkh() + said)
+        message = b"\x6a" + b"".join(map(push, (MAP_PREFIX, b"SET", b"app", b"bsv-mcp", b"type", b"a2b-mcp")))
+        return self.transaction(envelope(b"application/json", body.encode()) + self.p2pkh() + message)
 
 
 def block(transactions: int = 60_000, seed: int = 1) -> bytes:

@@ -39,8 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
-    async with served(tmp_path_factory.mktemp("world")) as made:
-        yield made
+    async with served(tmp_path_factory.mktemp("world")) as created:
+        yield created
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
@@ -66,7 +66,7 @@ class Tab:
 
     page: Page
     url: str
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     expected: tuple[str, ...] = ()
 
@@ -79,12 +79,12 @@ class Tab:
 
     def hear(self) -> None:
         """Keep what the page asks for and complains about."""
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._told)
+        self.page.on("console", self._logged)
         self.page.on("dialog", lambda dialog: self.complaints.append(f"a dialog: {dialog.message}"))
 
-    def _told(self, message: Any) -> None:
+    def _logged(self, message: Any) -> None:
         if message.type in ("error", "warning") and not any(word in message.text for word in self.expected):
             self.complaints.append(message.text)
 
@@ -92,7 +92,7 @@ class Tab:
         """Nothing was complained about, and nobody else was asked for anything."""
         assert self.complaints == []
         here = urlsplit(self.url).netloc
-        assert {urlsplit(url).netloc for url in self.asked} <= {here, ""}
+        assert {urlsplit(url).netloc for url in self.requests} <= {here, ""}
 
 
 Open = Callable[..., Awaitable[Tab]]
@@ -106,18 +106,18 @@ async def tab(world: World, browser: Browser) -> AsyncIterator[Open]:
         tabs: list[Tab] = []
 
         async def opened(*, expected: tuple[str, ...] = (), **context: Any) -> Tab:
-            made = await browser.new_context(**context)
-            stack.push_async_callback(made.close)
-            made.set_default_timeout(LONG)
-            await made.add_init_script(HEARING)
-            found = Tab(await made.new_page(), world.url, expected=expected)
-            found.hear()
-            tabs.append(found)
-            return found
+            created = await browser.new_context(**context)
+            stack.push_async_callback(created.close)
+            created.set_default_timeout(LONG)
+            await created.add_init_script(HEARING)
+            result = Tab(await created.new_page(), world.url, expected=expected)
+            result.hear()
+            tabs.append(result)
+            return result
 
         yield opened
-        for each in tabs:
-            each.check()
+        for item in tabs:
+            item.check()
 
 
 @pytest.fixture(scope="session")

@@ -53,13 +53,13 @@ async def test_axe_finds_nothing_to_object_to(world: World, tab: Open, axe: str)
             page = await opened.go(path, status(path))
             await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
             await page.evaluate(axe)
-            found = await page.evaluate("(options) => axe.run(document, options)", options)
-            told = [
-                (each["id"], node["html"], node["failureSummary"])
-                for each in found["violations"]
-                for node in each["nodes"]
+            result = await page.evaluate("(options) => axe.run(document, options)", options)
+            answers = [
+                (violation["id"], node["html"], node["failureSummary"])
+                for violation in result["violations"]
+                for node in violation["nodes"]
             ]
-            assert told == [], f"{path} in {scheme}, {size['width']} pixels"
+            assert answers == [], f"{path} in {scheme}, {size['width']} pixels"
 
 
 async def test_no_page_is_wider_than_a_phone(world: World, tab: Open) -> None:

@@ -20,14 +20,14 @@ async def test_the_browser_itself_recomputes_the_proof(world: World, tab: Open, 
     page = await (await tab()).go(world.page(name))
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
-    at = STEPS.index("The header holds:")
-    witnessed = [*STEPS[:at], "The witness holds:", *STEPS[at:]]
+    position = STEPS.index("The header holds:")
+    witnessed = [*STEPS[:position], "The witness holds:", *STEPS[position:]]
     assert await page.locator("#steps strong").all_text_contents() == (witnessed if name == "witness" else STEPS)
     assert await page.locator("#proof").get_attribute("data-result") == "holds"
     assert "All that your browser checked holds." in await page.locator("#verdict").inner_text()
-    told = await page.locator("#limits").inner_text()
+    answer = await page.locator("#limits").inner_text()
     for word in ("most work", "newer revision", "satoshi", "Who the publisher is"):
-        assert word in told
+        assert word in answer
     assert "anybody can mine" in await page.locator("#steps").inner_text()
 
 
@@ -42,9 +42,9 @@ async def test_a_card_that_is_pointed_at_is_held_to_the_hash_on_chain(world: Wor
     assert await page.locator("#steps strong").all_text_contents() == held
 
 
-def _turned(text: str, at: int) -> str:
+def _turned(text: str, position: int) -> str:
     """Hex with one digit that is another one."""
-    return f"{text[:at]}{(int(text[at], 16) + 1) % 16:x}{text[at + 1 :]}"
+    return f"{text[:position]}{(int(text[position], 16) + 1) % 16:x}{text[position + 1 :]}"
 
 
 def _without_block(hop: dict[str, Any]) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def _witness(proof: dict[str, Any], **other: str) -> dict[str, Any]:
 
 
 def _without_witness(raw: str) -> str:
-    found = read(bytes.fromhex(raw), segwit=True)
-    return serialise(found.inputs, found.outputs, found.version, found.locktime).hex()
+    parsed = read(bytes.fromhex(raw), segwit=True)
+    return serialise(parsed.inputs, parsed.outputs, parsed.version, parsed.locktime).hex()
 
 
 WITNESSES: dict[str, Any] = {
@@ -132,7 +132,7 @@ async def test_a_witness_that_was_not_mined_is_found_out(world: World, tab: Open
     assert why in (await page.locator("#steps .bad").all_text_contents())[-1]
 
 
-LIES: dict[str, Any] = {
+FORGERIES: dict[str, Any] = {
     "The transaction does not hold:": lambda proof: {**proof, "rawTx": _turned(proof["rawTx"], -9)},
     "The merkle path does not hold:": lambda proof: {**proof, "bump": _turned(proof["bump"], 12)},
     "The header does not hold:": lambda proof: {**proof, "header": _turned(proof["header"], 20)},
@@ -140,13 +140,13 @@ LIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("step", LIES)
+@pytest.mark.parametrize("step", FORGERIES)
 async def test_a_lying_server_is_found_out(world: World, tab: Open, step: str) -> None:
     page = await (await tab()).go(world.page("story"))
 
     async def lie(route: Any) -> None:
         answer = await route.fetch()
-        await route.fulfill(response=answer, body=json.dumps(LIES[step](await answer.json())))
+        await route.fulfill(response=answer, body=json.dumps(FORGERIES[step](await answer.json())))
 
     await page.route("**/proof", lie)
     await page.locator("#check").click()
@@ -177,11 +177,11 @@ async def test_revisions_tell_what_each_changed_and_why_one_was_refused(world: W
     assert "JSON" in (await line.nth(0).locator(".why").text_content() or "")
     await line.nth(1).locator("summary").click()
     changed = await line.nth(1).locator(".diff li").all_inner_texts()
-    assert [" ".join(each.split()) for each in changed] == [
+    assert [" ".join(item.split()) for item in changed] == [
         'description "Tells stories. One a day." "Now with weather."',
         'version "1.0" "2.0"',
         "x-payment-config[call].amount 0.002 0.005",
-    ] or {each.split()[0] for each in changed} == {"description", "version", "x-payment-config[call].amount"}
+    ] or {item.split()[0] for item in changed} == {"description", "version", "x-payment-config[call].amount"}
 
 
 async def test_prices_are_converted_without_leaving_the_page(world: World, tab: Open) -> None:

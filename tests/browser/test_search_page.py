@@ -13,7 +13,7 @@ from tests.browser.conftest import Open
 from tests.browser.world import LOGO, World
 
 
-def asked(url: str) -> dict[str, list[str]]:
+def parameters_of(url: str) -> dict[str, list[str]]:
     return parse_qs(urlsplit(url).query)
 
 
@@ -25,7 +25,7 @@ async def test_results_and_completions_come_while_typing_and_the_url_follows(wor
     assert await page.locator(".card h2").all_text_contents() == ["Storyteller"]
     assert await page.locator(".card h2 mark").all_text_contents() == ["Storyteller"]
     await page.locator("#completions a", has_text="Storyteller").first.wait_for()
-    assert asked(page.url) == {"q": ["storytel"]}
+    assert parameters_of(page.url) == {"q": ["storytel"]}
     assert await page.locator("#count").text_content() == "1 listing"
     assert await page.evaluate("document.activeElement.id") == "q"
     await page.keyboard.press("Escape")
@@ -101,7 +101,7 @@ async def test_a_question_is_asked_again_later_only_while_no_newer_one_was_asked
     asked_for: list[str] = []
 
     async def busy(route: Any) -> None:
-        [words] = asked(route.request.url)["q"]
+        [words] = parameters_of(route.request.url)["q"]
         asked_for.append(words)
         if asked_for.count(words) == 1 and words != "tower":
             await route.fulfill(status=status, content_type="text/html", body="<p>busy")
@@ -116,7 +116,7 @@ async def test_a_question_is_asked_again_later_only_while_no_newer_one_was_asked
     await page.locator(".card", has_text="Storyteller").first.wait_for(state="detached")
     await page.wait_for_timeout(1_500)
     assert asked_for == ["storyteller", "tower"]
-    assert asked(page.url) == {"q": ["tower"]}
+    assert parameters_of(page.url) == {"q": ["tower"]}
     await page.fill("#q", "storytel")
     await page.wait_for_url("**/?q=storytel")
     assert asked_for == ["storyteller", "tower", "storytel", "storytel"], "what is still the newest is asked again"
@@ -185,7 +185,7 @@ async def test_a_facet_narrows_and_a_chip_widens_and_back_goes_back(world: World
     count = int(await tools.locator(".count").text_content() or "0")
     await tools.click()
     await page.locator(".chips").wait_for()
-    assert asked(page.url) == {"type": ["tool"], "limit": ["100"]}
+    assert parameters_of(page.url) == {"type": ["tool"], "limit": ["100"]}
     assert await page.locator(".card").count() == count
     assert set(await page.locator(".card .kind").all_text_contents()) == {"tool"}
     assert await page.locator("#facets a[aria-current]").count() == 1
@@ -194,7 +194,7 @@ async def test_a_facet_narrows_and_a_chip_widens_and_back_goes_back(world: World
     assert await page.locator("#count").text_content() == everything
     await page.go_back()
     await page.locator(".chips").wait_for()
-    assert asked(page.url)["type"] == ["tool"]
+    assert parameters_of(page.url)["type"] == ["tool"]
     await page.reload()
     assert await page.locator(".card").count() == count
 
@@ -205,7 +205,7 @@ async def test_prices_are_shown_in_the_currency_that_is_asked_for(world: World, 
     await page.fill("[name=priceCurrency]", "EUR")
     await page.locator("[name=sort]").select_option("price")
     await page.locator(".price", has_text="EUR").first.wait_for()
-    assert asked(page.url) == {"q": ["storyteller"], "priceCurrency": ["EUR"], "sort": ["price"]}
+    assert parameters_of(page.url) == {"q": ["storyteller"], "priceCurrency": ["EUR"], "sort": ["price"]}
     assert "0.225 EUR" in await page.locator(".card .price").first.inner_text()
 
 
@@ -227,7 +227,7 @@ async def test_all_of_it_works_without_scripts(world: World, tab: Open) -> None:
     page = await (await tab(java_script_enabled=False)).go("/")
     await page.fill("#q", "storyteller")
     await page.get_by_role("button", name="Search").click()
-    assert asked(page.url)["q"] == ["storyteller"]
+    assert parameters_of(page.url)["q"] == ["storyteller"]
     await page.locator(".card .badge", has_text="on chain").first.click()
     assert await page.locator("#about-on-chain").is_visible()
     await page.keyboard.press("Escape")
@@ -245,7 +245,7 @@ async def test_all_of_it_works_without_scripts(world: World, tab: Open) -> None:
     assert await page.locator(".card h2").text_content() == "New one"
     await page.fill("#what", str(world.ids["story"])[:64])
     await page.get_by_role("button", name="Show").click()
-    assert asked(page.url) == {"tx": [str(world.ids["story"])[:64]]}
+    assert parameters_of(page.url) == {"tx": [str(world.ids["story"])[:64]]}
     assert "Mined" in await page.locator(".steps").inner_text()
 
 
@@ -260,10 +260,10 @@ async def test_filters_are_folded_away_on_a_phone_and_open_beside_results_elsewh
 
 
 async def test_a_logo_is_the_small_picture_that_is_kept_here(world: World, tab: Open) -> None:
-    made = BytesIO()
-    Image.radial_gradient("L").resize((88, 60)).save(made, "WEBP")
+    bytes_io = BytesIO()
+    Image.radial_gradient("L").resize((88, 60)).save(bytes_io, "WEBP")
     world.logos.request([LOGO], 1)
-    world.logos.store(LOGO, made.getvalue(), 2)
+    world.logos.store(LOGO, bytes_io.getvalue(), 2)
     for path in ("/?q=storyteller", world.page("story")):
         page = await (await tab()).go(path)
         picture = page.locator("img.logo")

@@ -17,7 +17,7 @@ from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.conftest import SAMPLE
 from tests.fakes import MemoryChain
-from tests.pointing import card, digest, serves
+from tests.pointer_facts import card, digest, serves
 from tests.rate_server import RateServer
 from tests.serving import house, running
 from tests.waiting import until, until_told
@@ -88,12 +88,12 @@ class World:
 
     def _fill(self) -> None:
         stated = json.loads((SAMPLE / "expected.json").read_text())["registrations"]
-        made = [
-            (each["card"], each["kind"] if "kind" in each else each["type"])
-            for each in stated
-            if each["status"] == "live"
+        created = [
+            (item["card"], item["kind"] if "kind" in item else item["type"])
+            for item in stated
+            if item["status"] == "live"
         ]
-        minted = [self.kit.inscribe(card, "a2b-mcp" if kind == "tool" else "a2b-agent") for card, kind in made]
+        minted = [self.kit.inscribe(card, "a2b-mcp" if kind == "tool" else "a2b-agent") for card, kind in created]
         self.kit.mine(*minted)
         for number, text in enumerate(ATTACKS):
             self.ids[f"agent {number}"] = self.kit.inscribe(attack_agent(text), owner="mallory")
@@ -119,8 +119,8 @@ class World:
 
     def mine(self, *what: Outpoint) -> None:
         """A block with these transactions arrives."""
-        for each in what:
-            self.chain.unconfirmed.pop(each.txid, None)
+        for item in what:
+            self.chain.unconfirmed.pop(item.txid, None)
         self.chain.arrive(self.kit.mine(*what))
 
     def announce(self, what: Outpoint) -> None:
@@ -144,16 +144,16 @@ async def served(folder: Path) -> AsyncIterator[World]:
     async with RateServer() as rates:
         rates.tell("/bsv", {"USD": 50, "EUR": 45, "BTC": "0.0005"})
         feed = f"BSV=http://127.0.0.1:{rates.port}/bsv"
-        told = house(folder, world.chain, world.other, rates=feed, rates_every=1)
-        world.logos = Logos(told.store.engine)
-        assert told.writer is not None
-        async with running(told) as (runner, task):
+        setup = house(folder, world.chain, world.other, rates=feed, rates_every=1)
+        world.logos = Logos(setup.store.engine)
+        assert setup.writer is not None
+        async with running(setup) as (runner, task):
             usable = runner.status.exchange.usable
             await until(lambda: task.done() or (runner.url and runner.status.ready() is None and usable()))
             assert not task.done(), task.exception()
             world.url = runner.url
             begun = int(time.time() * 1000)
-            await asyncio.to_thread(told.writer.record_fetch, POINTED, serves(begun, POINTED_CARD))
+            await asyncio.to_thread(setup.writer.record_fetch, POINTED, serves(begun, POINTED_CARD))
             async with ClientSession(world.url) as session:
                 for name in ("Witness", "Pointed at"):
                     await until_told(session, f"/v1/search?q={name}", lambda page: page["items"])

@@ -41,19 +41,19 @@ def price(amount: str, currency: str = "USD", interval: str | None = None, *othe
 def listing(id_: str, name: str = "Nameless", **more: Any) -> Document:
     """A document; heights and times go with its number if its id has one. `skills` may be ids."""
     number = int("".join(filter(str.isdigit, id_[:9])) or 0)
-    skills = tuple(each if isinstance(each, Skill) else Skill(each) for each in more.pop("skills", ()))
+    skills = tuple(entry if isinstance(entry, Skill) else Skill(entry) for entry in more.pop("skills", ()))
     offers = tuple(more.pop("offers", ()))
     height = more.pop("height", 100 + number)
     time = more.pop("time", None if height is None else 1_700_000_000 + 600 * height)
-    given: dict[str, Any] = {
+    supplied: dict[str, Any] = {
         "id": id_, "registration": id_.partition("#")[0], "kind": "agent", "status": "live", "chain": "bsv",
         "caip2": "bsv:mainnet", "owner": "alice", "from_height": height, "until_height": None,
         "updated_height": height, "updated_time": time, "created_height": height, "created_time": time,
         "name": name, "skills": skills, "offers": offers,
     }  # fmt: skip
-    shown = [{"id": each.id, "name": each.name, "tags": list(each.tags)} for each in skills]
+    shown = [{"id": skill.id, "name": skill.name, "tags": list(skill.tags)} for skill in skills]
     item = {"id": id_, "name": name, "tags": list(more.get("tags", ())), "skills": shown, "said": more.pop("said", "")}
-    return Document(**(given | more), item=json.dumps(item).encode())
+    return Document(**(supplied | more), item=json.dumps(item).encode())
 
 
 def put(engine: SearchIndex, *documents: Document, seq: int = 1) -> None:
@@ -80,7 +80,7 @@ def ids(hits: Hits) -> list[str]:
     return [hit.id for hit in hits.hits]
 
 
-def found(engine: SearchIndex, text: str = "", **query: Any) -> set[str]:
+def matching_ids(engine: SearchIndex, text: str = "", **query: Any) -> set[str]:
     """Which listings are found."""
     hits = ask(engine, text, **{"limit": 100, **query})
     listed = ids(hits)

@@ -64,12 +64,12 @@ async def http(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
 
 
 @asynccontextmanager
-async def several(kit: ChainKit, path: Path) -> AsyncIterator[Plug]:
+async def failover(kit: ChainKit, path: Path) -> AsyncIterator[Plug]:
     """A node and a folder of the same blocks, and a source that has gone."""
     gone = MemoryChain(*kit.blocks)
     gone.down = "no route"
     async with AsyncExitStack() as stack:
-        plugs = [await stack.enter_async_context(each(kit, path)) for each in (http, folder)]
+        plugs = [await stack.enter_async_context(item(kit, path)) for item in (http, folder)]
 
         def learn(block: Block) -> None:
             for plug in plugs:
@@ -98,9 +98,9 @@ async def overlay(kit: ChainKit, folder: Path) -> AsyncIterator[Plug]:
     async with serving(house(folder / "overlay", chain, limits="off")) as client:
 
         def fresh() -> Chain:
-            made = mirror("demo", f"overlay:{client._base_url}?network=regtest")
-            made.poll_seconds = 0
-            return made
+            created = mirror("demo", f"overlay:{client._base_url}?network=regtest")
+            created.poll_seconds = 0
+            return created
 
         yield Plug(
             fresh, chain.arrive, lambda _txid, _raw: None, whole=False, mempool=False, values=False, strangers=False
@@ -111,7 +111,7 @@ PLUGS = {
     "memory": memory,
     "files": folder,
     "http": http,
-    "several": several,
+    "several": failover,
     "junglebus": subscription,
     "overlay": overlay,
 }

@@ -50,13 +50,13 @@ def _plug(servers: list[EvmServer], fresh: Callable[[Writer], Chain], log: Calla
             do(server)
 
     def say() -> None:
-        said = log(number())
-        all_of_them(lambda server: server.mine(said))
+        message = log(number())
+        all_of_them(lambda server: server.mine(message))
 
     def fork() -> None:
-        said = log(number())
+        message = log(number())
         last = max(int(block.row["number"], 16) for block in servers[0].blocks if block.logs)
-        all_of_them(lambda server: server.fork(last - 1, said))
+        all_of_them(lambda server: server.fork(last - 1, message))
 
     def garble() -> None:
         for method in ("eth_getBlockByNumber", "eth_getLogs"):
@@ -64,7 +64,7 @@ def _plug(servers: list[EvmServer], fresh: Callable[[Writer], Chain], log: Calla
 
     return Plug(
         "eip155:1", fresh, say, lambda: all_of_them(lambda server: server.mine_empty(40)), fork, garble,
-        lambda: all_of_them(lambda server: server.lies.clear()),
+        lambda: all_of_them(lambda server: server.faults.clear()),
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ async def evm() -> AsyncIterator[Plug]:
 
 
 @asynccontextmanager
-async def several() -> AsyncIterator[Plug]:
+async def failover_plug() -> AsyncIterator[Plug]:
     """Two such endpoints of one chain."""
     async with EvmServer() as one, EvmServer() as other:
         yield _plug(
@@ -101,10 +101,10 @@ async def erc8004() -> AsyncIterator[Plug]:
     async with EvmServer() as server:
 
         def fresh(_: Writer) -> EvmChain:
-            made = entries("demo", f"{server.base}?contract={CONTRACT}")
-            made.poll_seconds = 0.0
-            made.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
-            return made
+            created = entries("demo", f"{server.base}?contract={CONTRACT}")
+            created.poll_seconds = 0.0
+            created.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
+            return created
 
         yield _plug([server], fresh, _entry)
 
@@ -131,4 +131,4 @@ async def solana() -> AsyncIterator[Plug]:
         )
 
 
-PLUGS = {"evm": evm, "several": several, "erc8004": erc8004, "solana": solana}
+PLUGS = {"evm": evm, "several": failover_plug, "erc8004": erc8004, "solana": solana}

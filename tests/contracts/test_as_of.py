@@ -45,11 +45,16 @@ def shown(hits: Hits) -> dict[str, tuple[Any, ...]]:
 def stood(registrations: list[Record]) -> dict[str, tuple[Any, ...]]:
     """The same in the oracle's words."""
     return {
-        each["id"]: (
-            each["status"], each["type"], each["outpoint"], each["owner"], each["updatedHeight"], each["cardSha256"],
+        registration["id"]: (
+            registration["status"],
+            registration["type"],
+            registration["outpoint"],
+            registration["owner"],
+            registration["updatedHeight"],
+            registration["cardSha256"],
         )
-        for each in registrations
-    }  # fmt: skip
+        for registration in registrations
+    }
 
 
 def check(engine: SearchIndex, chain: MemoryChain) -> None:
@@ -63,7 +68,7 @@ def check(engine: SearchIndex, chain: MemoryChain) -> None:
         counted = Counter(json.loads(hit.item)["status"] for hit in hits.hits)
         assert dict((hits.facets or {})["status"]) == counted
         live = ask(engine, height, statuses=("live", "pending"))
-        assert set(shown(live)) == {id_ for id_, told in wanted.items() if told[0] == "live"}
+        assert set(shown(live)) == {id_ for id_, answer in wanted.items() if answer[0] == "live"}
     assert shown(ask(engine, None)) == shown(ask(engine, len(raws) + 5)), "the newest height is the registry as it is"
 
 
@@ -133,17 +138,17 @@ async def test_heights_are_those_of_one_chain(engine: SearchIndex, tmp_path: Pat
     chains = [MemoryChain(*kit.blocks, name=name) for name, kit in kits.items()]
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", *chains) as indexing:
         IndexProjector((await indexing.catch_up()).store, engine).run()
-    known = {"main": "bsv:regtest", "side": "bsv:regtest"}
+    existing = {"main": "bsv:regtest", "side": "bsv:regtest"}
 
     def names(*pairs: tuple[str, str]) -> list[str]:
-        hits = engine.search(from_pairs(pairs, known).query).hits
+        hits = engine.search(from_pairs(pairs, existing).query).hits
         return sorted(json.loads(hit.item)["name"] for hit in hits)
 
     assert names() == ["main Router", "side Router"]
     assert names(("asOfHeight", "3")) == ["main Router"]
     assert names(("asOfHeight", "3"), ("chain", "side")) == []
     assert names(("asOfHeight", "4"), ("chain", "side")) == ["side Router"]
-    both = from_pairs([("asOfHeight", "4"), ("chain", "side"), ("chain", "main")], known)
+    both = from_pairs([("asOfHeight", "4"), ("chain", "side"), ("chain", "main")], existing)
     assert both.query.height_chain == "side"
     assert [(note.parameter, note.detail) for note in both.notes] == [
         ("chain", "heights are those of side: nothing of main is shown")

@@ -35,16 +35,16 @@ def kit() -> ChainKit:
 
 @pytest_asyncio.fixture(params=list(PLUGS))
 async def plug(request: pytest.FixtureRequest, kit: ChainKit, tmp_path: Path) -> AsyncIterator[Plug]:
-    async with PLUGS[request.param](kit, tmp_path) as made:
-        yield made
+    async with PLUGS[request.param](kit, tmp_path) as created:
+        yield created
 
 
 @pytest_asyncio.fixture
 async def chain(plug: Plug) -> AsyncIterator[Chain]:
-    made = plug.fresh()
-    await made.open()
-    yield made
-    await made.close()
+    created = plug.fresh()
+    await created.open()
+    yield created
+    await created.close()
 
 
 async def reached(chain: Chain, block: Block) -> BlockRef:
@@ -86,7 +86,7 @@ async def test_heights_have_the_blocks_of_the_best_chain_and_none_above_the_tip(
 
 async def test_blocks_come_in_order_linked_and_with_their_bytes(plug: Plug, chain: Chain, kit: ChainKit) -> None:
     await reached(chain, kit.tip)
-    found = []
+    results = []
     async for ref, data in chain.blocks(1, 6):
         block = kit.branch()[ref.height]
         assert ref == await chain.ref(ref.height)
@@ -94,10 +94,10 @@ async def test_blocks_come_in_order_linked_and_with_their_bytes(plug: Plug, chai
             assert bytes(memoryview(data)) == block.raw  # type: ignore[arg-type]
         else:
             assert isinstance(data, PartialBlock)
-            assert {sha256d(told.raw) for told in data.transactions} <= set(block.txids)
-        found.append(ref)
-    assert [ref.height for ref in found] == [1, 2, 3, 4, 5, 6]
-    assert all(later.prev == ref.hash for ref, later in pairwise(found))
+            assert {sha256d(transaction.raw) for transaction in data.transactions} <= set(block.txids)
+        results.append(ref)
+    assert [ref.height for ref in results] == [1, 2, 3, 4, 5, 6]
+    assert all(later.prev == ref.hash for ref, later in pairwise(results))
 
 
 @pytest.mark.parametrize(("first", "last", "heights"), [(3, 4, [3, 4]), (6, 6, [6]), (5, 99, [5, 6]), (7, 9, [])])
@@ -149,14 +149,14 @@ async def test_what_is_read_while_the_best_chain_changes_is_one_branch_and_may_e
     plug: Plug, chain: Chain, kit: ChainKit
 ) -> None:
     await reached(chain, kit.tip)
-    found = []
+    results = []
     async for ref, _ in chain.blocks(0, 6):
-        found.append(ref)
+        results.append(ref)
         if ref.height == 1:
             for block in [kit.mine(parent=kit["2"]), *(kit.mine() for _ in range(5))]:
                 plug.learn(block)
-    assert [ref.height for ref in found] == list(range(len(found)))
-    assert all(later.prev == ref.hash for ref, later in pairwise(found))
+    assert [ref.height for ref in results] == list(range(len(results)))
+    assert all(later.prev == ref.hash for ref, later in pairwise(results))
     await reached(chain, kit.tip)
     assert [ref.hash for ref in await read(chain, 0, 8)] == [block.hash for block in kit.branch(kit.tip)]
 
@@ -177,8 +177,8 @@ async def test_a_refused_block_is_left_out_with_all_on_top_of_it(plug: Plug, cha
     # a node tells only the branch that it has chosen itself: what stands below the bad block is left of it
     assert tip.hash in (kit["4"].hash, kit["5a"].hash)
     assert await chain.ref(6) is None
-    known = [ref.hash for ref in await read(chain, 3, 9)]
-    assert known == [kit["3"].hash, *[block.hash for block in kit.branch(kit["5a"])[4 : tip.height + 1]]]
+    existing = [ref.hash for ref in await read(chain, 3, 9)]
+    assert existing == [kit["3"].hash, *[block.hash for block in kit.branch(kit["5a"])[4 : tip.height + 1]]]
 
 
 async def test_values_are_told_of_outputs_made_before_and_nothing_is_invented(
@@ -186,9 +186,9 @@ async def test_values_are_told_of_outputs_made_before_and_nothing_is_invented(
 ) -> None:
     tip = await reached(chain, kit.tip)
     wanted = [kit.funds(0), kit.funds(7)]
-    found = await chain.values([*wanted, NOWHERE, Outpoint(wanted[0].txid, 60_000)], tip)
+    values = await chain.values([*wanted, NOWHERE, Outpoint(wanted[0].txid, 60_000)], tip)
     expected = {outpoint: kit.satoshis(outpoint) for outpoint in wanted}
-    assert found == expected if plug.values else found.items() <= expected.items()
+    assert values == expected if plug.values else values.items() <= expected.items()
     assert await chain.values([], tip) == {}
 
 
@@ -197,8 +197,8 @@ async def test_ancestors_are_handed_over_as_far_as_they_are_wanted(plug: Plug, c
     seen: dict[bytes, bytes] = {}
     child, parent = kit["4"].txids[1], kit["1"].txids[0]
 
-    def follow(found: Mapping[bytes, bytes]) -> set[bytes]:
-        seen.update(found)
+    def follow(result: Mapping[bytes, bytes]) -> set[bytes]:
+        seen.update(result)
         return {parent} if child in seen else {child, NOWHERE.txid}
 
     await chain.ancestors(tip, follow)
@@ -208,7 +208,7 @@ async def test_ancestors_are_handed_over_as_far_as_they_are_wanted(plug: Plug, c
     seen.clear()
     before = await chain.ref(3)
     assert before is not None
-    await chain.ancestors(before, lambda found: seen.update(found) or {parent} - seen.keys())
+    await chain.ancestors(before, lambda result: seen.update(result) or {parent} - seen.keys())
     assert seen == {parent: kit.raw(Outpoint(parent, 0))}
     await chain.ancestors(tip, lambda _: set())
 
@@ -229,9 +229,9 @@ async def test_the_mempool_is_told_where_there_is_one_with_its_transactions(
     coming = kit.pay()
     plug.announce(coming.txid, kit.raw(coming))
     assert await chain.mempool() == (frozenset([coming.txid]) if plug.mempool else None)
-    found = await chain.transactions([coming.txid, NOWHERE.txid])
+    transactions = await chain.transactions([coming.txid, NOWHERE.txid])
     expected = {coming.txid: kit.raw(coming)}
-    assert found == expected if plug.mempool else found.items() <= expected.items()
+    assert transactions == expected if plug.mempool else transactions.items() <= expected.items()
     assert await chain.transactions([]) == {}
 
 
@@ -250,10 +250,10 @@ async def test_closing_twice_and_opening_again_is_no_trouble(plug: Plug, kit: Ch
 async def test_a_cancelled_question_does_not_spoil_the_next(chain: Chain, kit: ChainKit) -> None:
     await reached(chain, kit.tip)
     for question in (chain.tip(), chain.wait(5), chain.mempool(), chain.ref(2)):
-        asked = asyncio.create_task(_put(question))
+        query = asyncio.create_task(_put(question))
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        query.cancel()
+        await asyncio.gather(query, return_exceptions=True)
     assert [ref.height for ref in await read(chain, 0, 6)] == list(range(7))
 
 

@@ -28,16 +28,16 @@ def some(number: int, text: str, letter: str = "u") -> Document:
     )  # fmt: skip
 
 
-def pages(engine: SearchIndex, **asked: object) -> Iterator[Hits]:
+def pages(engine: SearchIndex, **requests: object) -> Iterator[Hits]:
     """Every page, as a client reads them."""
     cursor: str | None = ""
     while cursor is not None:
-        given = from_pairs(
-            [(name, str(value)) for name, value in {"limit": LIMIT, **asked, "cursor": cursor}.items()], {}
+        parsed = from_pairs(
+            [(name, str(value)) for name, value in {"limit": LIMIT, **requests, "cursor": cursor}.items()], {}
         )
-        hits = engine.search(given.query)
+        hits = engine.search(parsed.query)
         yield hits
-        cursor = next_cursor(given, hits, engine.cursor())
+        cursor = next_cursor(parsed, hits, engine.cursor())
 
 
 def changes(engine: SearchIndex) -> Callable[[], None]:
@@ -45,11 +45,13 @@ def changes(engine: SearchIndex) -> Callable[[], None]:
     turn = iter(range(1, 1_000))
 
     def change() -> None:
-        at = next(turn)
-        added = [some(500 + 10 * at + copy, ("alpha", "beta beta", "alphabet")[at % 3], "a") for copy in range(6)]
-        moved = some(at, TEXTS[(at + 3) % len(TEXTS)], "m")
-        gone = f"{at:03}g"
-        engine.replace([gone, *(each.id for each in (*added, moved))], [*added, moved], Cursor(EPOCH, 1 + at))
+        position = next(turn)
+        added = [
+            some(500 + 10 * position + copy, ("alpha", "beta beta", "alphabet")[position % 3], "a") for copy in range(6)
+        ]
+        moved = some(position, TEXTS[(position + 3) % len(TEXTS)], "m")
+        gone = f"{position:03}g"
+        engine.replace([gone, *(item.id for item in (*added, moved))], [*added, moved], Cursor(EPOCH, 1 + position))
 
     return change
 
@@ -57,7 +59,7 @@ def changes(engine: SearchIndex) -> Callable[[], None]:
 @pytest.mark.parametrize("text", ["", "alpha", "alpha beta", "beta gamma delt"])
 @pytest.mark.parametrize("sort", [sign + sort for sort in SORTS for sign in ("", "-")])
 def test_no_unchanged_listing_is_skipped_or_doubled(engine: SearchIndex, sort: str, text: str) -> None:
-    put(engine, *(some(at, TEXTS[at % len(TEXTS)], letter) for at in range(1, 25) for letter in "umg"))
+    put(engine, *(some(index, TEXTS[index % len(TEXTS)], letter) for index in range(1, 25) for letter in "umg"))
     unchanged = {hit.id for hit in next(pages(engine, q=text, limit=100)).hits if hit.id.endswith("u")}
     assert len(unchanged) > 2 * LIMIT
     read: list[str] = []
@@ -71,7 +73,7 @@ def test_no_unchanged_listing_is_skipped_or_doubled(engine: SearchIndex, sort: s
 
 
 def test_by_words_nothing_at_all_is_doubled(engine: SearchIndex) -> None:
-    put(engine, *(some(at, TEXTS[at % len(TEXTS)], letter) for at in range(1, 15) for letter in "umg"))
+    put(engine, *(some(index, TEXTS[index % len(TEXTS)], letter) for index in range(1, 15) for letter in "umg"))
     change = changes(engine)
     read: list[str] = []
     for page in pages(engine, q="alpha beta"):
@@ -82,16 +84,16 @@ def test_by_words_nothing_at_all_is_doubled(engine: SearchIndex) -> None:
 
 
 def test_by_relevance_a_cursor_is_refused_where_it_cannot_lead_on(engine: SearchIndex) -> None:
-    put(engine, *(listing(f"{at:04}", "alpha") for at in range(MOST_SHOWN + 200)))
-    found = pages(engine, q="alpha", limit=100)
+    put(engine, *(listing(f"{index:04}", "alpha") for index in range(MOST_SHOWN + 200)))
+    results = pages(engine, q="alpha", limit=100)
     for _ in range(MOST_SHOWN // 100 + 1):
-        next(found)
+        next(results)
     put(engine, listing("x", "alpha alpha beta"), seq=2)
     with pytest.raises(StaleCursorError):
-        next(found)
+        next(results)
 
 
 def test_beyond_what_a_cursor_remembers_it_leads_on_in_an_unchanged_index(engine: SearchIndex) -> None:
-    put(engine, *(listing(f"{at:04}", "alpha") for at in range(MOST_SHOWN + 150)))
+    put(engine, *(listing(f"{index:04}", "alpha") for index in range(MOST_SHOWN + 150)))
     read = [hit.id for page in pages(engine, q="alpha", limit=100) for hit in page.hits]
     assert len(read) == len(set(read)) == MOST_SHOWN + 150

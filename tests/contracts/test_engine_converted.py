@@ -13,15 +13,15 @@ from overlay.search.query import Query
 from tests.contracts.listed import listing, price, put
 from tests.overlay.test_exchange import exchange, table
 
-TOLD = exchange(
+RATES = exchange(
     table("https://a.example", "BSV", USD="50", EUR="40"), table("https://b.example", "USD", JPY="150", BSV="0.02")
 )
 CURRENCIES = ("BSV", "USD", "EUR", "JPY", "MNEE")
 
 
-def query(*given: tuple[str, str]) -> Query:
+def query(*supplied: tuple[str, str]) -> Query:
     """A question as the API puts it."""
-    return from_pairs(given, {"bsv": "bsv:mainnet"}, TOLD).query
+    return from_pairs(supplied, {"bsv": "bsv:mainnet"}, RATES).query
 
 
 @pytest.fixture
@@ -31,11 +31,14 @@ def priced(engine: SearchIndex) -> SearchIndex:
     def some() -> list[object]:
         return [
             price(str(Decimal(chance.randrange(1, 400)) / 10), chance.choice(CURRENCIES), chance.choice([None, "P1M"]),
-                  *chance.sample(CURRENCIES, 2), id=f"o{at}")
-            for at in range(chance.randrange(3))
+                  *chance.sample(CURRENCIES, 2), id=f"o{index}")
+            for index in range(chance.randrange(3))
         ]  # fmt: skip
 
-    put(engine, *(listing(f"{at:03}", ("alpha", "alpha beta", "beta")[at % 3], offers=some()) for at in range(120)))
+    put(
+        engine,
+        *(listing(f"{index:03}", ("alpha", "alpha beta", "beta")[index % 3], offers=some()) for index in range(120)),
+    )
     return engine
 
 
@@ -44,10 +47,10 @@ def priced(engine: SearchIndex) -> SearchIndex:
 def test_a_currency_counts_what_choosing_it_finds_converted(
     priced: SearchIndex, more: tuple[tuple[str, str], ...], bound: tuple[str, str]
 ) -> None:
-    asked = query(bound, *more, ("facets", "acceptedCurrency,interval"))
-    facets = priced.search(asked).facets or {}
-    others = [each for each in more if each[0] != "acceptedCurrency"]
-    found = {value: priced.search(query(bound, *others, ("acceptedCurrency", value))).total for value in CURRENCIES}
-    assert dict(facets["acceptedCurrency"]) == {value: total for value, total in found.items() if total}
-    assert facets["interval"] == (priced.search(asked).facets or {})["interval"]
+    parsed = query(bound, *more, ("facets", "acceptedCurrency,interval"))
+    facets = priced.search(parsed).facets or {}
+    others = [item for item in more if item[0] != "acceptedCurrency"]
+    results = {value: priced.search(query(bound, *others, ("acceptedCurrency", value))).total for value in CURRENCIES}
+    assert dict(facets["acceptedCurrency"]) == {value: total for value, total in results.items() if total}
+    assert facets["interval"] == (priced.search(parsed).facets or {})["interval"]
     assert list(facets) == ["acceptedCurrency", "interval"]

@@ -9,7 +9,7 @@ import pytest
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.facts import HERE
-from tests.contracts.listed import ask, count, found, ids, listing, price, put
+from tests.contracts.listed import ask, count, ids, listing, matching_ids, price, put
 
 SAME: dict[str, Any] = {
     "name": "Payment gateway", "tags": ("pay",), "skills": ("refund",), "offers": (price("2", "USD"),),
@@ -31,17 +31,17 @@ def duplicates() -> list[Document]:
 @pytest.mark.parametrize("text", ["", "payment", "paymet", "payment gateway", "gateway nonsense words here"])
 def test_the_first_is_found_however_it_is_asked_for(engine: SearchIndex, text: str) -> None:
     put(engine, *duplicates())
-    assert found(engine, text) - {"5"} == {"1"}
-    assert found(engine, text, kind="agent", tags="pay") == {"1"}
-    assert found(engine, text, skills="refund") == {"1"}
-    assert found(engine, text, max_price="3", price_currency="USD") == {"1"}
-    assert found(engine, text, statuses=("live", "pending", "burned")) - {"5"} == {"1"}
+    assert matching_ids(engine, text) - {"5"} == {"1"}
+    assert matching_ids(engine, text, kind="agent", tags="pay") == {"1"}
+    assert matching_ids(engine, text, skills="refund") == {"1"}
+    assert matching_ids(engine, text, max_price="3", price_currency="USD") == {"1"}
+    assert matching_ids(engine, text, statuses=("live", "pending", "burned")) - {"5"} == {"1"}
 
 
 @pytest.mark.parametrize("text", ["", "payment", "payment gateway"])
 def test_what_tells_them_apart_finds_the_others(engine: SearchIndex, text: str) -> None:
     put(engine, *duplicates())
-    asked: list[tuple[dict[str, Any], set[str]]] = [
+    requests: list[tuple[dict[str, Any], set[str]]] = [
         ({"chains": "bsv"}, {"1"}),
         ({"chains": "ltc"}, {"3"}),
         ({"chains": "bip122:12a7"}, {"3"}),
@@ -57,8 +57,8 @@ def test_what_tells_them_apart_finds_the_others(engine: SearchIndex, text: str) 
         ({"height_chain": "bsv", "from_height": 102, "to_height": 102}, {"2"}),
         ({"statuses": ("pending",)}, set()),
     ]
-    for query, meant in asked:
-        assert found(engine, text, **query) - {"5"} == meant, query
+    for query, meant in requests:
+        assert matching_ids(engine, text, **query) - {"5"} == meant, query
 
 
 @pytest.mark.parametrize("sort", ["relevance", "updated", "created", "name", "price"])
@@ -74,7 +74,7 @@ def test_totals_and_facets_count_what_is_found(engine: SearchIndex, sort: str) -
 
 def test_words_of_duplicates_count_once_and_they_are_not_proposed(engine: SearchIndex) -> None:
     put(engine, *duplicates())
-    assert [each.id for each in engine.suggest("payment g", 8) if each.kind == "listing"] == ["1"]
+    assert [item.id for item in engine.suggest("payment g", 8) if item.kind == "listing"] == ["1"]
 
 
 def test_who_comes_to_stand_first_is_found_from_then_on(engine: SearchIndex) -> None:

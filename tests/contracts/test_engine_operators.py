@@ -8,11 +8,11 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import sequences
 from overlay.search.query import Operators
 from parsers.cards import Skill
-from tests.contracts.listed import ask, found, listing, price, put
+from tests.contracts.listed import ask, listing, matching_ids, price, put
 
 
-def with_operators(engine: SearchIndex, text: str = "", **asked: tuple[str, ...]) -> set[str]:
-    return found(engine, text, operators=Operators(**asked))
+def with_operators(engine: SearchIndex, text: str = "", **requests: tuple[str, ...]) -> set[str]:
+    return matching_ids(engine, text, operators=Operators(**requests))
 
 
 def say(engine: SearchIndex) -> None:
@@ -50,8 +50,8 @@ def test_a_phrase_stands_word_for_word_in_one_text(engine: SearchIndex, phrase: 
 def test_phrases_are_found_in_what_is_not_listed_any_more(engine: SearchIndex) -> None:
     say(engine)
     for phrase in ("web search", "websearch"):
-        assert found(engine, statuses="burned", operators=Operators(phrases=(phrase,))) == {"4"}
-        assert found(engine, statuses="burned", operators=Operators(excluded=(phrase,))) == set()
+        assert matching_ids(engine, statuses="burned", operators=Operators(phrases=(phrase,))) == {"4"}
+        assert matching_ids(engine, statuses="burned", operators=Operators(excluded=(phrase,))) == set()
 
 
 def test_han_is_compared_by_the_character(engine: SearchIndex) -> None:
@@ -71,7 +71,7 @@ def test_a_listing_that_is_or_has_what_is_excluded_is_not_found(engine: SearchIn
 @pytest.mark.parametrize("sort", ["relevance", "updated", "name", "price"])
 def test_operators_hold_in_every_order(engine: SearchIndex, sort: str) -> None:
     say(engine)
-    assert found(engine, "web", sort=sort, operators=Operators(excluded=("websearch",))) == {"1", "2", "5"}
+    assert matching_ids(engine, "web", sort=sort, operators=Operators(excluded=("websearch",))) == {"1", "2", "5"}
 
 
 def test_the_words_in_use_may_be_consulted(engine: SearchIndex) -> None:
@@ -116,11 +116,11 @@ def test_a_facet_counts_what_a_value_finds_also_where_only_some_of_the_words_are
     put(engine, listing("1", "alpha beta"), listing("2", "alpha", tags=("x",)))
     hits = ask(engine, "alpha beta", tags="none", facets=("tag", "type"))
     assert (hits.total, hits.facets) == (0, {"tag": (("x", 1),), "type": ()})
-    assert found(engine, "alpha beta", tags="x") == {"2"}
+    assert matching_ids(engine, "alpha beta", tags="x") == {"2"}
     put(engine, listing("3", "alpha beta", tags=("y",)), listing("4", "beta", tags=("y",)), seq=2)
     hits = ask(engine, "alpha beta", tags="x", facets=("tag",))
     assert (hits.total, hits.facets) == (1, {"tag": (("y", 2), ("x", 1))})
-    assert found(engine, "alpha beta", tags="y") == {"3", "4"}
+    assert matching_ids(engine, "alpha beta", tags="y") == {"3", "4"}
 
 
 def test_a_facet_of_offers_counts_those_whose_one_offer_meets_all(engine: SearchIndex) -> None:
@@ -132,22 +132,22 @@ def test_a_facet_of_offers_counts_those_whose_one_offer_meets_all(engine: Search
         listing("3", "Pay", skills=("e",)),
     )
     facets = ("interval", "acceptedCurrency", "skillId")
-    asked = ask(engine, "pay", max_price="10", price_currency="USD", facets=facets)
-    assert (asked.total, asked.facets) == (2, {
+    parsed = ask(engine, "pay", max_price="10", price_currency="USD", facets=facets)
+    assert (parsed.total, parsed.facets) == (2, {
         "interval": (("P1M", 1), ("P1Y", 1)),
         "acceptedCurrency": (("USD", 2), ("EUR", 1)),
         "skillId": (("a", 2), ("d", 1)),
     })  # fmt: skip
     for interval, id_ in (("P1M", "1"), ("P1Y", "2")):
-        assert found(engine, "pay", max_price="10", price_currency="USD", intervals=interval) == {id_}
-    asked = ask(engine, "", skills="b", facets=facets)
-    assert (asked.total, asked.facets) == (1, {
+        assert matching_ids(engine, "pay", max_price="10", price_currency="USD", intervals=interval) == {id_}
+    parsed = ask(engine, "", skills="b", facets=facets)
+    assert (parsed.total, parsed.facets) == (1, {
         "interval": (("P1Y", 1),),
         "acceptedCurrency": (("BSV", 1), ("USD", 1)),
         "skillId": (("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)),
     })  # fmt: skip
-    asked = ask(engine, "", intervals="P1Y", currencies="BSV", facets=facets)
-    assert (asked.total, asked.facets) == (1, {
+    parsed = ask(engine, "", intervals="P1Y", currencies="BSV", facets=facets)
+    assert (parsed.total, parsed.facets) == (1, {
         "interval": (("P1Y", 1),),
         "acceptedCurrency": (("USD", 2), ("BSV", 1)),
         "skillId": (("b", 1),),
@@ -179,18 +179,18 @@ def test_a_currency_that_was_chosen_for_the_bounds_too_gives_way_to_others_with_
         engine, "pay", currencies="USD", max_price="5", price_currency="USD", priced_by_filter=True, facets=facets
     )
     assert (hits.total, hits.facets) == (2, {"acceptedCurrency": (("EUR", 2), ("USD", 2))})
-    assert found(engine, "pay", currencies="EUR", max_price="5", price_currency="EUR") == {"2", "3"}
+    assert matching_ids(engine, "pay", currencies="EUR", max_price="5", price_currency="EUR") == {"2", "3"}
     hits = ask(engine, "pay", currencies="USD", max_price="5", price_currency="USD", facets=facets)
     assert hits.facets == {"acceptedCurrency": (("USD", 2),)}, "where the bounds stay in USD"
 
 
 def test_values_that_choosing_does_not_find_hide_none_that_it_does(engine: SearchIndex) -> None:
-    dear = [f"s{at:03}" for at in range(210)]
+    dear = [f"s{index:03}" for index in range(210)]
     offers = [price("100", "USD", skills=dear), price("5", "USD", skills=["a"])]
     put(
         engine,
-        *(listing(f"1{at}", "Pay", skills=("a", *dear), offers=offers) for at in range(3)),
-        *(listing(f"2{at}", "Pay", skills=("zz",), offers=[price("5", "USD", skills=["zz"])]) for at in range(2)),
+        *(listing(f"1{index}", "Pay", skills=("a", *dear), offers=offers) for index in range(3)),
+        *(listing(f"2{index}", "Pay", skills=("zz",), offers=[price("5", "USD", skills=["zz"])]) for index in range(2)),
     )
     hits = ask(engine, "pay", max_price="10", price_currency="USD", facets=("skillId",))
     assert (hits.total, hits.facets) == (5, {"skillId": (("a", 3), ("zz", 2))})

@@ -21,7 +21,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import Suggestion
 from parsers.cards import Skill
-from tests.contracts.listed import EPOCH, ask, count, found, ids, listing, price, put
+from tests.contracts.listed import EPOCH, ask, count, ids, listing, matching_ids, price, put
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,23 +38,23 @@ def test_replacing_forgets_all_documents_of_a_registration_and_no_others(engine:
     tools = [listing(f"tool#{key}", "alpha", kind="tool") for key in "abc"]
     put(engine, *tools, listing("other", "alpha"), listing("tool2", "alpha"))
     assert (count(engine), engine.cursor()) == (5, Cursor(EPOCH, 1))
-    assert found(engine, "alpha") == {"tool#a", "tool#b", "tool#c", "other", "tool2"}
+    assert matching_ids(engine, "alpha") == {"tool#a", "tool#b", "tool#c", "other", "tool2"}
     put(engine, tools[1], seq=2)
-    assert found(engine, "alpha") == {"tool#b", "other", "tool2"}
+    assert matching_ids(engine, "alpha") == {"tool#b", "other", "tool2"}
     assert engine.get("tool#a") is None
     assert engine.get("tool#b") == tools[1].item
     assert (count(engine), engine.cursor()) == (3, Cursor(EPOCH, 2))
     engine.replace(["tool", "nobody", "tool"], [], Cursor("another", 0))
-    assert found(engine, "alpha") == {"other", "tool2"}
+    assert matching_ids(engine, "alpha") == {"other", "tool2"}
     assert (count(engine), engine.cursor()) == (2, Cursor("another", 0))
 
 
 def test_a_replaced_document_is_found_by_its_new_words_only(engine: SearchIndex) -> None:
     put(engine, listing("1", "alpha", tags=("one",)), listing("2", "alpha"))
     put(engine, listing("1", "omega", tags=("two",)), seq=2)
-    assert found(engine, "alpha") == {"2"}
-    assert found(engine, "omega") == {"1"}
-    assert found(engine, tags="one") == set()
+    assert matching_ids(engine, "alpha") == {"2"}
+    assert matching_ids(engine, "omega") == {"1"}
+    assert matching_ids(engine, tags="one") == set()
     assert ask(engine, facets="tag").facets == {"tag": (("two", 1),)}
     assert ids(ask(engine, sort="name")) == ["2", "1"]
 
@@ -64,16 +64,16 @@ def test_the_cursor_moves_without_documents(engine: SearchIndex) -> None:
     assert (engine.cursor(), count(engine)) == (Cursor("e", 7), 0)
     put(engine, listing("1", "alpha"), seq=8)
     engine.replace([], [], Cursor("e", 9))
-    assert (engine.cursor(), found(engine, "alpha")) == (Cursor("e", 9), {"1"})
+    assert (engine.cursor(), matching_ids(engine, "alpha")) == (Cursor("e", 9), {"1"})
 
 
 def test_clearing_forgets_everything(engine: SearchIndex, engine_url: str) -> None:
     put(engine, listing("1", "alpha", skills=("skill",)))
     engine.clear()
     assert engine.cursor() is None
-    assert (count(engine), engine.get("1"), found(engine), engine.suggest("skill", 3)) == (0, None, set(), [])
+    assert (count(engine), engine.get("1"), matching_ids(engine), engine.suggest("skill", 3)) == (0, None, set(), [])
     put(engine, listing("2", "omega"))
-    assert (found(engine), found(engine, "alpha"), found(engine, "omgea")) == ({"2"}, set(), {"2"})
+    assert (matching_ids(engine), matching_ids(engine, "alpha"), matching_ids(engine, "omgea")) == ({"2"}, set(), {"2"})
     engine.clear()
     engine.close()
     again = SearchIndex(engine_url)
@@ -85,7 +85,7 @@ def test_an_index_that_is_opened_again_answers_the_same(engine: SearchIndex, eng
     for seq in range(1, 6):
         put(
             engine,
-            *(listing(f"{seq}-{at}", f"payment alpha{at}", offers=[price(str(at))]) for at in range(seq)),
+            *(listing(f"{seq}-{index}", f"payment alpha{index}", offers=[price(str(index))]) for index in range(seq)),
             seq=seq,
         )
     put(engine, listing("5-0", "gone"), seq=6)
@@ -104,7 +104,7 @@ def test_an_index_that_is_opened_again_answers_the_same(engine: SearchIndex, eng
     assert count(again) == 15
     assert [ask(again, text, **query) for text, query in questions] == before
     put(again, listing("new", "payment"), seq=7)
-    assert found(again, "paymnet new") == found(again, "payment")
+    assert matching_ids(again, "paymnet new") == matching_ids(again, "payment")
     again.close()
 
 
@@ -118,18 +118,22 @@ def test_a_change_that_fails_leaves_everything_as_it_was(engine: SearchIndex) ->
     with pytest.raises(ZeroDivisionError):
         engine.replace(["1", "2"], broken(), Cursor(EPOCH, 2))
     assert engine.cursor() == Cursor(EPOCH, 1)
-    assert (found(engine), found(engine, "alpha"), found(engine, "omega")) == ({"1", "2"}, {"1"}, set())
+    assert (matching_ids(engine), matching_ids(engine, "alpha"), matching_ids(engine, "omega")) == (
+        {"1", "2"},
+        {"1"},
+        set(),
+    )
     put(engine, listing("3", "gamma"), seq=3)
-    assert found(engine) == {"1", "2", "3"}
-    assert found(engine, "omgea") == set()
+    assert matching_ids(engine) == {"1", "2", "3"}
+    assert matching_ids(engine, "omgea") == set()
 
 
 def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
     engine: SearchIndex, engine_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put(engine, *(listing(f"1-{at}", "payment") for at in range(9)))
-    put(engine, *(listing(f"2-{at}", "payment") for at in range(9)), listing("1-0", "gone"), seq=2)
-    whole = found(engine, "payment")
+    put(engine, *(listing(f"1-{index}", "payment") for index in range(9)))
+    put(engine, *(listing(f"2-{index}", "payment") for index in range(9)), listing("1-0", "gone"), seq=2)
+    whole = matching_ids(engine, "payment")
     engine.close()
     scheme, _, folder = engine_url.partition(":")
     if scheme == "opensearch":
@@ -144,11 +148,11 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
         else:
             os.truncate(copy / path, int(share * (copy / path).stat().st_size))
         opened = SearchIndex(f"{scheme}:{copy}")
-        assert opened.cursor() is None or found(opened, "payment") == whole
+        assert opened.cursor() is None or matching_ids(opened, "payment") == whole
         ask(opened, "payment", facets="type")
         opened.clear()
         put(opened, listing("3", "payment"), seq=3)
-        assert (found(opened, "paymnet"), opened.cursor()) == ({"3"}, Cursor(EPOCH, 3))
+        assert (matching_ids(opened, "paymnet"), opened.cursor()) == ({"3"}, Cursor(EPOCH, 3))
         opened.close()
 
 
@@ -158,16 +162,16 @@ def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Sea
 
     def watching() -> Iterator[Document]:
         yield listing("2", "alpha")
-        for each in (engine, other):
-            assert found(each, "alpha") == {"1"}
-            assert each.cursor() == Cursor(EPOCH, 1)
+        for entry in (engine, other):
+            assert matching_ids(entry, "alpha") == {"1"}
+            assert entry.cursor() == Cursor(EPOCH, 1)
         with pytest.raises(BusyError):
             put(other, listing("3", "alpha"), seq=9)
 
     engine.replace(["2"], watching(), Cursor(EPOCH, 2))
-    for each in (engine, other):
-        assert found(each, "alpha") == {"1", "2"}
-        assert (each.cursor(), count(each)) == (Cursor(EPOCH, 2), 2)
+    for item in (engine, other):
+        assert matching_ids(item, "alpha") == {"1", "2"}
+        assert (item.cursor(), count(item)) == (Cursor(EPOCH, 2), 2)
     other.close()
 
 
@@ -177,16 +181,16 @@ def test_other_processes_see_every_commit(engine: SearchIndex, engine_url: str) 
     for seq in range(1, 30):
         put(engine, listing(f"{seq % 7}", f"alpha word{seq}"), seq=seq)
         assert reader.cursor() == Cursor(EPOCH, seq)
-        assert found(reader, f"word{seq}") == {f"{seq % 7}"}
+        assert matching_ids(reader, f"word{seq}") == {f"{seq % 7}"}
         assert count(reader) == min(seq, 7)
     engine.clear()
-    assert (reader.cursor(), found(reader)) == (None, set())
+    assert (reader.cursor(), matching_ids(reader)) == (None, set())
     reader.close()
 
 
 def test_threads_see_whole_states_while_one_replaces_them(engine: SearchIndex) -> None:
     def version(seq: int) -> list[Document]:
-        return [listing(str(at), f"alpha word{seq}", said=str(seq), tags=(f"t{seq}",)) for at in range(20)]
+        return [listing(str(index), f"alpha word{seq}", said=str(seq), tags=(f"t{seq}",)) for index in range(20)]
 
     put(engine, *version(0))
     stop = threading.Event()
@@ -207,8 +211,8 @@ def test_threads_see_whole_states_while_one_replaces_them(engine: SearchIndex) -
         for seq in range(1, 12):
             put(engine, *version(seq), seq=seq)
         stop.set()
-        assert all(each.result() for each in looking)
-    assert found(engine, "word11") == {str(at) for at in range(20)}
+        assert all(item.result() for item in looking)
+    assert matching_ids(engine, "word11") == {str(index) for index in range(20)}
 
 
 def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: SearchIndex) -> None:
@@ -235,10 +239,10 @@ def test_a_completion_after_other_words_is_found_together_with_them(engine: Sear
         engine,
         listing("1", "Weather forecast", tags=("storms",)),
         listing("2", "Smart contracts", skills=(Skill("audit", "Contract audit"),)),
-        *(listing(f"3{at}", "Food finder", tags=("food",)) for at in range(20)),
+        *(listing(f"3{index}", "Food finder", tags=("food",)) for index in range(20)),
     )
     assert engine.suggest("weather f", 9) == [Suggestion("Weather forecast", "listing", "1")]
-    assert {each.id for each in engine.suggest("smart c", 9)} == {"2"}
+    assert {item.id for item in engine.suggest("smart c", 9)} == {"2"}
     assert engine.suggest("weather c", 9) == []
 
 
@@ -276,42 +280,51 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_is_a_query_language(engine: SearchIndex, text: str) -> None:
     put(engine, listing("1", "payment gateway"), listing("2", "weather"), listing("3", owner=text))
-    hits = found(engine, text)
+    hits = matching_ids(engine, text)
     assert hits == {"1", "2", "3"} if not text.strip() else hits <= {"1"}
     assert ("1" in hits) == ("pay" in text and "p?" not in text) or not text.strip()
-    assert {each.kind for each in engine.suggest(text, 5)} <= {"listing", "word"}
+    assert {item.kind for item in engine.suggest(text, 5)} <= {"listing", "word"}
     put(engine, listing("4", text, tags=(text,), domain=text), seq=2)
-    assert found(engine, tags=text.casefold()) == found(engine, domains=text) == {"4"}
-    assert found(engine, owners=text) == {"3"}
+    assert matching_ids(engine, tags=text.casefold()) == matching_ids(engine, domains=text) == {"4"}
+    assert matching_ids(engine, owners=text) == {"3"}
 
 
 def test_thirty_two_words_are_looked_for(engine: SearchIndex) -> None:
-    words = [f"word{chr(97 + at // 6)}{chr(97 + at % 6)}" for at in range(32)]
-    several = [listing(f"{at:02}", description=" ".join(words[: at + 1])) for at in range(32)]
-    put(engine, *several, listing("99", "none of them"))
+    words = [f"word{chr(97 + index // 6)}{chr(97 + index % 6)}" for index in range(32)]
+    multiple = [listing(f"{index:02}", description=" ".join(words[: index + 1])) for index in range(32)]
+    put(engine, *multiple, listing("99", "none of them"))
     hits = ids(ask(engine, " ".join(words), limit=100))
     assert hits[0] == "31"
-    assert sorted(hits) == [f"{at:02}" for at in range(32)]
+    assert sorted(hits) == [f"{index:02}" for index in range(32)]
 
 
 def test_a_listing_that_floods_offers_and_skills_is_filtered_exactly(engine: SearchIndex) -> None:
-    skills = tuple(f"skill-{at}" for at in range(256))
-    named = [[skill for number, skill in enumerate(skills) if number % 64 != at] for at in range(64)]
+    skills = tuple(f"skill-{index}" for index in range(256))
+    named = [[skill for number, skill in enumerate(skills) if number % 64 != index] for index in range(64)]
     offers = [
-        price(str(at + 1), f"C{at % 8}", ("P1D", "P1M", None)[at % 3], f"X{at}", id=str(at), skills=named[at])
-        for at in range(64)
+        price(
+            str(index + 1),
+            f"C{index % 8}",
+            ("P1D", "P1M", None)[index % 3],
+            f"X{index}",
+            id=str(index),
+            skills=named[index],
+        )
+        for index in range(64)
     ]
     put(engine, listing("spam", "spam", skills=skills, offers=offers), listing("plain", skills=("skill-1",)))
-    assert found(engine, skills="skill-0", currencies="X0") == set()
-    assert found(engine, skills="skill-0", currencies="X1") == {"spam"}
+    assert matching_ids(engine, skills="skill-0", currencies="X0") == set()
+    assert matching_ids(engine, skills="skill-0", currencies="X1") == {"spam"}
     assert (
-        found(engine, skills="skill-63", currencies="X63") == found(engine, currencies="X63", intervals="P1M") == set()
+        matching_ids(engine, skills="skill-63", currencies="X63")
+        == matching_ids(engine, currencies="X63", intervals="P1M")
+        == set()
     )
-    assert found(engine, skills=("skill-63", "skill-62"), currencies="X63", intervals="P1D") == {"spam"}
-    assert found(engine, skills="skill-8", price_currency="C0", max_price="1") == {"spam"}
-    assert found(engine, skills="skill-64", price_currency="C0", max_price="1") == set()
-    assert found(engine, skills="skill-64", price_currency="C0", max_price="9") == {"spam"}
-    assert found(engine, skills="skill-1") == {"spam", "plain"}
+    assert matching_ids(engine, skills=("skill-63", "skill-62"), currencies="X63", intervals="P1D") == {"spam"}
+    assert matching_ids(engine, skills="skill-8", price_currency="C0", max_price="1") == {"spam"}
+    assert matching_ids(engine, skills="skill-64", price_currency="C0", max_price="1") == set()
+    assert matching_ids(engine, skills="skill-64", price_currency="C0", max_price="9") == {"spam"}
+    assert matching_ids(engine, skills="skill-1") == {"spam", "plain"}
     (hit,) = ask(engine, skills="skill-0", price_currency="C0").hits[:1]
     assert hit.cheapest is not None
     assert hit.cheapest.amount == "9"
@@ -322,9 +335,9 @@ def test_long_ids_owners_and_currencies_are_told_apart(engine: SearchIndex) -> N
     put(engine, *(listing(long + end, "alpha", owner=long + end, domain=end * 250) for end in "xy"))
     assert engine.get(long + "x") is not None
     assert engine.get(long) is None
-    assert found(engine, owners=long + "y") == found(engine, domains="y" * 250) == {long + "y"}
+    assert matching_ids(engine, owners=long + "y") == matching_ids(engine, domains="y" * 250) == {long + "y"}
     put(engine, listing(long + "x", "beta"), seq=2)
-    assert found(engine, "alpha") == {long + "y"}
+    assert matching_ids(engine, "alpha") == {long + "y"}
 
 
 WRITER = """
@@ -349,22 +362,26 @@ for seq in range(start + 1, start + 10_000):
 
 def test_killed_at_any_instant_an_index_holds_one_whole_state(engine_url: str) -> None:
     chance = random.Random(engine_url.partition(":")[0])
-    told = 0
+    answer = 0
     for _ in range(5):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, engine_url], cwd=ROOT, stdout=subprocess.PIPE)
         assert writer.stdout is not None
-        told = int(writer.stdout.readline())
+        answer = int(writer.stdout.readline())
         time.sleep(chance.uniform(0, 0.5))
         os.kill(writer.pid, signal.SIGKILL)
-        told = max([told, *map(int, writer.stdout.read().split())])
+        answer = max([answer, *map(int, writer.stdout.read().split())])
         writer.stdout.close()
         writer.wait()
         engine = SearchIndex(engine_url)
         cursor = engine.cursor()
         assert cursor is not None
-        assert cursor.seq in {told, told + 1}
-        assert found(engine, f"version{cursor.seq}") == found(engine, "alpha") == {str(at) for at in range(40)}
-        assert found(engine, min_price=str(cursor.seq), max_price=str(cursor.seq)) == found(engine)
+        assert cursor.seq in {answer, answer + 1}
+        assert (
+            matching_ids(engine, f"version{cursor.seq}")
+            == matching_ids(engine, "alpha")
+            == {str(index) for index in range(40)}
+        )
+        assert matching_ids(engine, min_price=str(cursor.seq), max_price=str(cursor.seq)) == matching_ids(engine)
         assert count(engine) == 40
         engine.close()
-    assert told >= 5
+    assert answer >= 5

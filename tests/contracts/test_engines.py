@@ -10,7 +10,7 @@ import pytest
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from parsers.cards import Skill
-from tests.contracts.listed import ask, count, found, ids, listing, price, put
+from tests.contracts.listed import ask, count, ids, listing, matching_ids, price, put
 
 TEXTS = {
     "camel": {"skills": ("getDexChart",)},
@@ -78,7 +78,7 @@ def place(engine: SearchIndex) -> None:
 )
 def test_a_listing_is_found_by_what_it_says(engine: SearchIndex, text: str, meant: str) -> None:
     place(engine)
-    assert found(engine, text) == {meant}
+    assert matching_ids(engine, text) == {meant}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_listing_is_found_by_what_it_says(engine: SearchIndex, text: str, mean
 )
 def test_nothing_is_found_by_what_no_listing_says(engine: SearchIndex, text: str) -> None:
     place(engine)
-    assert found(engine, text) == set()
+    assert matching_ids(engine, text) == set()
 
 
 @pytest.mark.parametrize(
@@ -122,60 +122,60 @@ def test_nothing_is_found_by_what_no_listing_says(engine: SearchIndex, text: str
     ],
 )
 def test_longer_words_are_forgiven_more_errors(engine: SearchIndex, typed: str, meant: set[str]) -> None:
-    said = ("lion", "tiger", "elephant", "crocodile", "deadbeef", "крокодил")
-    put(engine, *(listing(word, word) for word in said))
-    assert found(engine, f"{typed} well") == meant
+    messages = ("lion", "tiger", "elephant", "crocodile", "deadbeef", "крокодил")
+    put(engine, *(listing(word, word) for word in messages))
+    assert matching_ids(engine, f"{typed} well") == meant
 
 
 def test_a_word_that_left_with_its_last_listing_is_meant_no_more(engine: SearchIndex) -> None:
     put(engine, listing("1", "Paymant"), listing("2", "Payment"))
-    assert found(engine, "paymant well") == {"1", "2"}, "so rare a word may be mistyped"
+    assert matching_ids(engine, "paymant well") == {"1", "2"}, "so rare a word may be mistyped"
     put(engine, listing("1", "Gone"), seq=2)
-    assert found(engine, "paymant well") == {"2"}
+    assert matching_ids(engine, "paymant well") == {"2"}
 
 
 def test_a_beginning_means_the_six_commonest_words_that_begin_so(engine: SearchIndex) -> None:
-    put(engine, *(listing(f"{at}{copy}", f"inv{at}x") for at in range(10) for copy in "xy"[: 1 + (at > 1)]))
-    assert {id_[0] for id_ in found(engine, "inv")} == set("234567")
-    assert found(engine, "inv well") == set()
+    put(engine, *(listing(f"{index}{copy}", f"inv{index}x") for index in range(10) for copy in "xy"[: 1 + (index > 1)]))
+    assert {id_[0] for id_ in matching_ids(engine, "inv")} == set("234567")
+    assert matching_ids(engine, "inv well") == set()
     put(engine, listing("i", "in"), seq=2)
-    assert found(engine, "in") == {"i"}  # a short word that is said means itself
-    assert {id_[0] for id_ in found(engine, "i")} == set("234567")
+    assert matching_ids(engine, "in") == {"i"}  # a short word that is said means itself
+    assert {id_[0] for id_ in matching_ids(engine, "i")} == set("234567")
 
 
 def test_a_mistyped_word_means_the_eight_nearest_of_them_the_commonest(engine: SearchIndex) -> None:
-    put(engine, *(listing(str(at), f"transpor{chr(98 + at)}") for at in range(10)), listing("y", "transpork"))
-    assert found(engine, "transporz well") == {*"0123456", "9", "y"}
-    put(engine, *(listing(f"far{at}", "transporttz") for at in range(5)), seq=2)
-    assert found(engine, "transporz well") == {*"0123456", "9", "y"}
-    assert found(engine, "transportzt well") == {f"far{at}" for at in range(5)}
+    put(engine, *(listing(str(index), f"transpor{chr(98 + index)}") for index in range(10)), listing("y", "transpork"))
+    assert matching_ids(engine, "transporz well") == {*"0123456", "9", "y"}
+    put(engine, *(listing(f"far{index}", "transporttz") for index in range(5)), seq=2)
+    assert matching_ids(engine, "transporz well") == {*"0123456", "9", "y"}
+    assert matching_ids(engine, "transportzt well") == {f"far{index}" for index in range(5)}
 
 
 def test_filters_hold_on_the_same_offer(engine: SearchIndex) -> None:
     offers = (price("5", "USD", "month", skills=["a"], id="x"), price("1", "BSV", None, skills=["b"], id="y"))
     put(engine, listing("both", skills=("a", "b", "c"), offers=offers), listing("none", skills=("a", "c")))
-    assert found(engine, skills="a") == {"both", "none"}
-    assert found(engine, skills="a", intervals="P1M") == {"both"}
-    assert found(engine, skills="a", currencies="BSV") == set()
-    assert found(engine, skills="b", intervals="P1M") == set()
-    assert found(engine, currencies="BSV", intervals="P1M") == set()
-    assert found(engine, currencies="USD", max_price="2", price_currency="USD") == set()
-    assert found(engine, intervals="P1M", max_price="2") == set()
-    assert found(engine, max_price="2") == {"both"}
-    assert found(engine, min_price="2", skills="b") == set()
-    assert found(engine, skills="c") == {"both", "none"}
-    assert found(engine, skills="c", max_price="9") == set()
-    assert found(engine, price_currency="EUR") == {"both", "none"}
-    assert found(engine, skills=("b", "zzz"), currencies=("BSV", "EUR"), intervals=("none", "P1D")) == {"both"}
+    assert matching_ids(engine, skills="a") == {"both", "none"}
+    assert matching_ids(engine, skills="a", intervals="P1M") == {"both"}
+    assert matching_ids(engine, skills="a", currencies="BSV") == set()
+    assert matching_ids(engine, skills="b", intervals="P1M") == set()
+    assert matching_ids(engine, currencies="BSV", intervals="P1M") == set()
+    assert matching_ids(engine, currencies="USD", max_price="2", price_currency="USD") == set()
+    assert matching_ids(engine, intervals="P1M", max_price="2") == set()
+    assert matching_ids(engine, max_price="2") == {"both"}
+    assert matching_ids(engine, min_price="2", skills="b") == set()
+    assert matching_ids(engine, skills="c") == {"both", "none"}
+    assert matching_ids(engine, skills="c", max_price="9") == set()
+    assert matching_ids(engine, price_currency="EUR") == {"both", "none"}
+    assert matching_ids(engine, skills=("b", "zzz"), currencies=("BSV", "EUR"), intervals=("none", "P1D")) == {"both"}
 
 
 def test_a_price_is_compared_in_the_anchor_and_accepted_in_others(engine: SearchIndex) -> None:
     put(engine, listing("1", offers=[price("5", "USD", None, "BSV"), price("9", "EUR", "P1M", "USD", "JPY")]))
-    assert found(engine, currencies="BSV", max_price="5", price_currency="USD") == {"1"}
-    assert found(engine, currencies="BSV", max_price="5", price_currency="BSV") == set()
-    assert found(engine, currencies="JPY", max_price="5", price_currency="USD") == set()
-    assert found(engine, currencies="JPY", intervals="P1M", min_price="9", price_currency="EUR") == {"1"}
-    assert found(engine, currencies="JPY", intervals="none") == set()
+    assert matching_ids(engine, currencies="BSV", max_price="5", price_currency="USD") == {"1"}
+    assert matching_ids(engine, currencies="BSV", max_price="5", price_currency="BSV") == set()
+    assert matching_ids(engine, currencies="JPY", max_price="5", price_currency="USD") == set()
+    assert matching_ids(engine, currencies="JPY", intervals="P1M", min_price="9", price_currency="EUR") == {"1"}
+    assert matching_ids(engine, currencies="JPY", intervals="none") == set()
 
 
 def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: SearchIndex) -> None:
@@ -185,8 +185,8 @@ def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: SearchIndex
 
     def cheapest(**query: object) -> tuple[str, str, str, str] | None:
         (hit,) = ask(engine, **query).hits
-        each = hit.cheapest
-        return each and (each.offer_id, each.amount, each.currency, each.interval)
+        item = hit.cheapest
+        return item and (item.offer_id, item.amount, item.currency, item.interval)
 
     assert cheapest() == ("c", "2.5", "USD", "none")
     assert cheapest(skills="t") == ("d", "2.5", "USD", "PT1H")
@@ -200,21 +200,23 @@ def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: SearchIndex
 def test_amounts_that_differ_in_the_ninetieth_digit_are_told_apart(engine: SearchIndex) -> None:
     less, more = "0." + "1" * 89 + "1", "0." + "1" * 89 + "2"
     put(engine, listing("1", offers=[price(less, id="x")]), listing("2", offers=[price(more, id="x")]))
-    assert found(engine, max_price=less) == {"1"}
-    assert found(engine, min_price=more) == {"2"}
-    assert found(engine, min_price=less, max_price=more, price_currency="USD") == {"1", "2"}
+    assert matching_ids(engine, max_price=less) == {"1"}
+    assert matching_ids(engine, min_price=more) == {"2"}
+    assert matching_ids(engine, min_price=less, max_price=more, price_currency="USD") == {"1", "2"}
     assert ids(ask(engine, sort="price")) == ["1", "2"]
     assert ids(ask(engine, sort="price", descending=True)) == ["2", "1"]
 
 
 def test_amounts_from_the_smallest_to_the_largest_are_ordered_and_bounded(engine: SearchIndex) -> None:
     amounts = ["0", "1e-400", "1.5e-400", "1e-8", "1", "1.00000000000000001", "2", "9e399", "9.9e400"]
-    put(engine, *(listing(str(at), offers=[price(each, id="x")]) for at, each in enumerate(amounts)))
-    assert ids(ask(engine, sort="price")) == [str(at) for at in range(len(amounts))]
-    for at, each in enumerate(amounts):
-        assert found(engine, max_price=each) == {str(below) for below in range(at + 1)}
-        assert found(engine, min_price=each, currencies="USD") == {str(above) for above in range(at, len(amounts))}
-    assert found(engine, max_price="1e499") == {str(at) for at in range(len(amounts))}
+    put(engine, *(listing(str(number), offers=[price(item, id="x")]) for number, item in enumerate(amounts)))
+    assert ids(ask(engine, sort="price")) == [str(number) for number in range(len(amounts))]
+    for index, amount in enumerate(amounts):
+        assert matching_ids(engine, max_price=amount) == {str(below) for below in range(index + 1)}
+        assert matching_ids(engine, min_price=amount, currencies="USD") == {
+            str(above) for above in range(index, len(amounts))
+        }
+    assert matching_ids(engine, max_price="1e499") == {str(number) for number in range(len(amounts))}
 
 
 def test_each_filter_leaves_what_meets_it(engine: SearchIndex) -> None:
@@ -226,22 +228,22 @@ def test_each_filter_leaves_what_meets_it(engine: SearchIndex) -> None:
         listing("4", height=None, status="pending"),
         listing("5", status="burned", height=40),
     )
-    assert found(engine) == {"1", "2", "3", "4"}
-    assert found(engine, kind="tool") == {"1"}
-    assert found(engine, kind="agent") == {"2", "3", "4"}
-    assert found(engine, owners=("bob", "eve")) == {"1"}
-    assert found(engine, domains="a.example") == found(engine, verified=True) == {"1"}
-    assert found(engine, verified=False) == {"2", "3", "4"}
-    assert found(engine, tags="strasse") == {"1"}
-    assert found(engine, tags=("deep", "x")) == {"3"}
-    assert found(engine, chains="ltc") == found(engine, chains="bip122:12a7") == {"2"}
-    assert found(engine, statuses="burned") == {"5"}
-    assert found(engine, statuses=("live", "burned")) == {"1", "2", "3", "5"}
-    assert found(engine, statuses=()) == {"1", "2", "3", "4", "5"}
-    assert found(engine, height_chain="bsv", from_height=10, to_height=30) == {"1", "3"}
-    assert found(engine, height_chain="bsv:mainnet", from_height=11) == {"3"}
-    assert found(engine, height_chain="ltc", to_height=20) == {"2"}
-    assert found(engine, updated_since=1_700_000_000 + 600 * 20) == {"2", "3"}
+    assert matching_ids(engine) == {"1", "2", "3", "4"}
+    assert matching_ids(engine, kind="tool") == {"1"}
+    assert matching_ids(engine, kind="agent") == {"2", "3", "4"}
+    assert matching_ids(engine, owners=("bob", "eve")) == {"1"}
+    assert matching_ids(engine, domains="a.example") == matching_ids(engine, verified=True) == {"1"}
+    assert matching_ids(engine, verified=False) == {"2", "3", "4"}
+    assert matching_ids(engine, tags="strasse") == {"1"}
+    assert matching_ids(engine, tags=("deep", "x")) == {"3"}
+    assert matching_ids(engine, chains="ltc") == matching_ids(engine, chains="bip122:12a7") == {"2"}
+    assert matching_ids(engine, statuses="burned") == {"5"}
+    assert matching_ids(engine, statuses=("live", "burned")) == {"1", "2", "3", "5"}
+    assert matching_ids(engine, statuses=()) == {"1", "2", "3", "4", "5"}
+    assert matching_ids(engine, height_chain="bsv", from_height=10, to_height=30) == {"1", "3"}
+    assert matching_ids(engine, height_chain="bsv:mainnet", from_height=11) == {"3"}
+    assert matching_ids(engine, height_chain="ltc", to_height=20) == {"2"}
+    assert matching_ids(engine, updated_since=1_700_000_000 + 600 * 20) == {"2", "3"}
 
 
 def versions() -> Iterator[Document]:
@@ -254,23 +256,25 @@ def versions() -> Iterator[Document]:
 
 
 @pytest.mark.parametrize(
-    ("height", "said"),
+    ("height", "message"),
     [(9, {}), (10, {"1": "old"}), (15, {"1": "old", "2": "lived"}), (19, {"1": "old", "2": "lived"}),
      (20, {"1": "new", "2": "lived"}), (24, {"1": "new", "2": "lived"}), (25, {"1": "new"}), (10**6, {"1": "new"})],
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["", "alpha", "alhpa"])
-def test_the_registry_is_shown_as_it_stood(engine: SearchIndex, height: int, said: dict[str, str], text: str) -> None:
+def test_the_registry_is_shown_as_it_stood(
+    engine: SearchIndex, height: int, message: dict[str, str], text: str
+) -> None:
     put(engine, *versions())
     hits = ask(engine, text, as_of=height, height_chain="bsv").hits
-    assert {hit.id: hit.item.decode().split('"said": "')[1][:-2] for hit in hits} == said
+    assert {hit.id: hit.item.decode().split('"said": "')[1][:-2] for hit in hits} == message
 
 
 def test_what_was_superseded_is_found_at_its_height_only(engine: SearchIndex) -> None:
     put(engine, *versions())
-    assert found(engine, "first") == set()
-    assert found(engine, "second") == {"1"}
-    assert found(engine, "first", as_of=10, height_chain="bsv") == {"1"}
-    assert found(engine, as_of=30, height_chain="bsv", statuses="burned") == {"2"}
+    assert matching_ids(engine, "first") == set()
+    assert matching_ids(engine, "second") == {"1"}
+    assert matching_ids(engine, "first", as_of=10, height_chain="bsv") == {"1"}
+    assert matching_ids(engine, as_of=30, height_chain="bsv", statuses="burned") == {"2"}
     assert count(engine) == 3
     assert b'"said": "new"' in (engine.get("1") or b"")
     assert b'"said": "burned"' in (engine.get("2") or b"")
@@ -362,7 +366,7 @@ def test_facets_count_listings_of_the_set_that_was_ranked(engine: SearchIndex) -
 
 
 def test_of_many_values_the_fifty_commonest_are_told(engine: SearchIndex) -> None:
-    put(engine, *(listing(str(at), tags=[f"t{number:02}" for number in range(at, 70)]) for at in range(3)))
+    put(engine, *(listing(str(index), tags=[f"t{number:02}" for number in range(index, 70)]) for index in range(3)))
     facets = ask(engine, facets="tag").facets
     assert facets is not None
     assert facets["tag"] == tuple((f"t{number:02}", 3) for number in range(2, 52))
@@ -372,9 +376,9 @@ def test_what_a_listing_asked_before_does_not_keep_it_from_a_long_bound(engine: 
     more, less = (price(f"1.{'1' * 20}{last}") for last in "91")
     earlier = listing("1", "alpha", height=1, until_height=2, offers=[more])
     put(engine, earlier, listing("1", "alpha", height=2, offers=[less]))
-    assert found(engine, "alpha", max_price=f"1.{'1' * 20}5") == {"1"}
-    assert found(engine, max_price=f"1.{'1' * 20}5") == {"1"}
-    assert found(engine, "alpha", max_price=f"1.{'1' * 20}0") == set()
+    assert matching_ids(engine, "alpha", max_price=f"1.{'1' * 20}5") == {"1"}
+    assert matching_ids(engine, max_price=f"1.{'1' * 20}5") == {"1"}
+    assert matching_ids(engine, "alpha", max_price=f"1.{'1' * 20}0") == set()
 
 
 def test_prices_are_compared_per_day(engine: SearchIndex) -> None:
@@ -392,9 +396,9 @@ def test_prices_are_compared_per_day(engine: SearchIndex) -> None:
     assert ids(ask(engine, sort="price_per_day")) == [*per_day, *unpriced]
     assert ids(ask(engine, sort="price_per_day", descending=True)) == [*per_day[::-1], *unpriced[::-1]]
     assert ids(ask(engine, sort="price")) == ["free", "call", "endless", "week", "month", "year", "none"]
-    asked = ("P1M", "P1Y", "P1W")
-    assert ids(ask(engine, sort="price", intervals=asked)) == per_day
-    assert ids(ask(engine, sort="price", intervals=(*asked, "none"))) == [*per_day, "call"]
+    requests = ("P1M", "P1Y", "P1W")
+    assert ids(ask(engine, sort="price", intervals=requests)) == per_day
+    assert ids(ask(engine, sort="price", intervals=(*requests, "none"))) == [*per_day, "call"]
     assert ids(ask(engine, sort="price", intervals="none")) == ["call", "week"]
     cheapest = {hit.id: hit.cheapest and hit.cheapest.offer_id for hit in ask(engine, sort="price_per_day").hits}
     assert cheapest["week"] == "2 USD P1W", "the one that is compared"

@@ -18,7 +18,7 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import ask
 from tests.facts import born, burned, says
-from tests.pointing import card, digest
+from tests.pointer_facts import card, digest
 
 SAME = card("Alpha")
 

@@ -23,7 +23,7 @@ from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch import term_counts, versions
 from overlay.engines.opensearch.mapping import LAYOUT
 from overlay.projection.search_index import SearchIndex
-from tests.contracts.listed import EPOCH, count, found, listing, put
+from tests.contracts.listed import EPOCH, count, listing, matching_ids, put
 from tests.opensearch_server import Node, free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
@@ -74,12 +74,16 @@ def test_a_writer_that_was_overtaken_loses_and_nothing_of_it_is_seen(
     monkeypatch.setattr(clusters.Cluster, "refresh", paused)
     with pytest.raises(BusyError):
         put(index, listing("2", "zeta"), listing("4", "alpha zeta"), seq=2)
-    for each in (index, other):
-        assert (found(each, "alpha"), found(each, "omega"), found(each, "zeta")) == ({"2", "3"}, {"1"}, set())
-        assert (count(each), each.cursor()) == (3, Cursor(EPOCH, 2))
-        assert each.terms().frequency("zeta") == 0
+    for item in (index, other):
+        assert (matching_ids(item, "alpha"), matching_ids(item, "omega"), matching_ids(item, "zeta")) == (
+            {"2", "3"},
+            {"1"},
+            set(),
+        )
+        assert (count(item), item.cursor()) == (3, Cursor(EPOCH, 2))
+        assert item.terms().frequency("zeta") == 0
     put(index, listing("2", "zeta"), seq=3)
-    assert (found(other, "zeta"), count(other)) == ({"2"}, 3)
+    assert (matching_ids(other, "zeta"), count(other)) == ({"2"}, 3)
 
 
 def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
@@ -97,10 +101,14 @@ def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
     with pytest.raises(UnavailableError, match="503"):
         put(index, listing("1", "gamma"), listing("3", "gamma"), seq=2)
     monkeypatch.undo()
-    for each in (index, other):
-        assert (found(each, "alpha"), found(each, "gamma"), each.cursor()) == ({"1", "2"}, set(), Cursor(EPOCH, 1))
+    for item in (index, other):
+        assert (matching_ids(item, "alpha"), matching_ids(item, "gamma"), item.cursor()) == (
+            {"1", "2"},
+            set(),
+            Cursor(EPOCH, 1),
+        )
     put(other, listing("1", "gamma"), listing("3", "gamma"), seq=2)
-    assert (found(index, "gamma"), found(index, "alpha"), count(index)) == ({"1", "3"}, {"2"}, 3)
+    assert (matching_ids(index, "gamma"), matching_ids(index, "alpha"), count(index)) == ({"1", "3"}, {"2"}, 3)
 
 
 def test_a_rebuilt_version_answers_everywhere_at_one_stroke(
@@ -114,15 +122,15 @@ def test_a_rebuilt_version_answers_everywhere_at_one_stroke(
             other.rebuilding().__enter__()
         other.cleanup()
         put(other, listing("5", "alpha"), seq=2)
-        assert found(index, "alpha") == {"1", "2", "5"}
+        assert matching_ids(index, "alpha") == {"1", "2", "5"}
         assert not index.promote(fresh), "the new one has read less"
         put(fresh, listing("5", "alpha"), seq=2)
         assert index.promote(fresh)
-        for each in (index, other):
-            assert (found(each, "alpha"), each.cursor(), each.get("1")) == ({"3", "5"}, Cursor(EPOCH, 2), None)
+        for item in (index, other):
+            assert (matching_ids(item, "alpha"), item.cursor(), item.get("1")) == ({"3", "5"}, Cursor(EPOCH, 2), None)
     assert (other.progress(), len(request(opensearch, "GET", f"/{name_of(opensearch_url)}*"))) == (None, 1)
     put(index, listing("6", "alpha"), seq=3)
-    assert found(other, "alpha") == {"3", "5", "6"}
+    assert matching_ids(other, "alpha") == {"3", "5", "6"}
 
 
 def test_what_a_killed_rebuild_left_is_removed_when_its_lease_ends(
@@ -133,7 +141,7 @@ def test_what_a_killed_rebuild_left_is_removed_when_its_lease_ends(
     time.sleep(1.1)
     other.cleanup()
     assert len(request(opensearch, "GET", f"/{name_of(opensearch_url)}*")) == 1
-    assert found(index, "alpha") == {"1", "2"}
+    assert matching_ids(index, "alpha") == {"1", "2"}
 
 
 def test_documents_that_no_search_sees_are_deleted(
@@ -146,7 +154,7 @@ def test_documents_that_no_search_sees_are_deleted(
     request(opensearch, "POST", f"/{name_of(opensearch_url)}/_refresh")
     held = {"query": {"exists": {"field": "added"}}}
     assert request(opensearch, "POST", f"/{name_of(opensearch_url)}/_count", held)["count"] <= 6
-    assert (found(index, "alpha"), found(index, "word11"), count(index)) == ({"1", "2"}, {"1"}, 2)
+    assert (matching_ids(index, "alpha"), matching_ids(index, "word11"), count(index)) == ({"1", "2"}, {"1"}, 2)
 
 
 def counts(engine: SearchIndex) -> list[dict[str, int]]:
@@ -161,7 +169,7 @@ def test_words_are_the_same_after_their_base_was_written_anew(
     monkeypatch.setattr(term_counts, "_LEAST", 10)
     monkeypatch.setattr(term_counts, "PART", 3)
     for seq in range(2, 9):
-        put(index, *(listing(f"{at}", f"alpha word{seq} more{at}") for at in range(seq)), seq=seq)
+        put(index, *(listing(f"{number}", f"alpha word{seq} more{number}") for number in range(seq)), seq=seq)
         assert counts(other) == counts(index)
     with closing(SearchIndex(opensearch_url)) as later:
         assert counts(later) == counts(index)
@@ -174,9 +182,9 @@ def test_an_index_that_somebody_deletes_wants_a_rebuild(
 ) -> None:
     request(opensearch, "DELETE", f"/{name_of(opensearch_url)}.first")
     time.sleep(states.RECENT_SECONDS)  # until then a reader may find that it is unavailable
-    assert (other.cursor(), found(other, "alpha"), other.get("1")) == (None, set(), None)
+    assert (other.cursor(), matching_ids(other, "alpha"), other.get("1")) == (None, set(), None)
     put(index, listing("7", "alpha"), seq=5)
-    assert (found(other, "alpha"), other.cursor()) == ({"7"}, Cursor(EPOCH, 5))
+    assert (matching_ids(other, "alpha"), other.cursor()) == ({"7"}, Cursor(EPOCH, 5))
 
 
 def test_an_index_of_another_program_is_not_touched(opensearch: Node, opensearch_url: str) -> None:
@@ -195,10 +203,10 @@ def test_a_read_only_index_answers_and_says_why_it_takes_nothing(
     request(opensearch, "PUT", path, {"index.blocks.write": True})
     with pytest.raises(UnavailableError, match="read-only"):
         put(index, listing("3", "alpha"), seq=2)
-    assert found(index, "alpha") == {"1", "2"}
+    assert matching_ids(index, "alpha") == {"1", "2"}
     request(opensearch, "PUT", path, {"index.blocks.write": False})
     put(index, listing("3", "alpha"), seq=2)
-    assert found(index, "alpha") == {"1", "2", "3"}
+    assert matching_ids(index, "alpha") == {"1", "2", "3"}
 
 
 @contextmanager
@@ -207,12 +215,12 @@ def lying(status: int, body: Any) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            said = json.dumps(body).encode()
+            message = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(message)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(message)
 
         do_POST = do_PUT = do_GET  # noqa: N815
 
@@ -300,12 +308,12 @@ def tls_proxy(node: Node, authority: trustme.CA) -> Iterator[tuple[int, list[str
                 kind = {"Content-Type": self.headers.get("Content-Type", "application/json")}
                 connection.request(self.command, self.path, body, kind)
                 answer = connection.getresponse()
-                said = answer.read()
+                parsed = answer.read()
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.headers["Content-Type"])
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(parsed)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(parsed)
 
         do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
@@ -324,14 +332,14 @@ def test_certificates_are_verified_and_credentials_sent(
     opensearch: Node, opensearch_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority, stranger = trustme.CA(), trustme.CA()
-    for name, each in (("ours", authority), ("strange", stranger)):
-        each.cert_pem.write_to_path(str(tmp_path / name))
+    for name, item in (("ours", authority), ("strange", stranger)):
+        item.cert_pem.write_to_path(str(tmp_path / name))
     name = opensearch_url.partition("?")[0].rpartition("/")[2]
     with tls_proxy(opensearch, authority) as (port, sent):
         url = f"opensearch:https://user:p%40ss@localhost:{port}/{name}?replicas=0&ca={tmp_path}"
         with closing(SearchIndex(f"{url}/ours")) as index:
             put(index, listing("1", "alpha"))
-            assert found(index, "alpha") == {"1"}
+            assert matching_ids(index, "alpha") == {"1"}
         assert set(sent) == {"Basic dXNlcjpwQHNz"}
         sent.clear()
         monkeypatch.setattr(clusters, "RETRIES", 0)

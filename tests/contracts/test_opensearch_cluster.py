@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 from overlay.engines import BusyError, Cursor, UnavailableError
 from overlay.projection.search_index import SearchIndex
-from tests.contracts.listed import EPOCH, ask, count, found, listing, put
+from tests.contracts.listed import EPOCH, ask, count, listing, matching_ids, put
 from tests.opensearch_server import Distribution, Node, free_port
 
 LISTINGS = 40
@@ -24,13 +24,13 @@ PATIENCE = 120
 def three(programs: Distribution) -> Iterator[list[Node]]:
     """A cluster of three nodes."""
     ports = [(free_port(), free_port()) for _ in range(3)]
-    places = ",".join(f"127.0.0.1:{transport}" for _, transport in ports)
+    positions = ",".join(f"127.0.0.1:{transport}" for _, transport in ports)
     settings = (
-        f"discovery.seed_hosts={places}",
-        f"cluster.initial_cluster_manager_nodes={places}",
+        f"discovery.seed_hosts={positions}",
+        f"cluster.initial_cluster_manager_nodes={positions}",
         "cluster.name=three",
     )
-    nodes = [programs.node(*settings, heap=384, ports=each) for each in ports]
+    nodes = [programs.node(*settings, heap=384, ports=port) for port in ports]
     try:
         for node in nodes:
             node.wait("/_cluster/health?wait_for_nodes=3&timeout=5s")
@@ -45,7 +45,7 @@ def test_a_node_is_killed_while_writes_and_searches_go_on(opensearch_programs: D
         hosts = ",".join(node.address for node in nodes)
         url = f"opensearch:http://{hosts}/killed?shards=3&replicas=1&lease=2"
         with closing(SearchIndex(url)) as writer, closing(SearchIndex(url)) as reader:
-            put(writer, *(listing(str(at), "alpha word0") for at in range(LISTINGS)))
+            put(writer, *(listing(str(index), "alpha word0") for index in range(LISTINGS)))
             nodes[0].wait("/_cluster/health?wait_for_status=green&timeout=10s")
             stop = threading.Event()
             looks: list[int] = []
@@ -67,8 +67,8 @@ def test_a_node_is_killed_while_writes_and_searches_go_on(opensearch_programs: D
             assert len(looks) >= before + 3, "searches go on"
             seq = 3 + AFTER
             assert reader.cursor() == Cursor(EPOCH, seq)
-            assert (count(reader), len(found(reader, "alpha"))) == (LISTINGS, LISTINGS)
-            assert found(reader, f"word{seq}") == {str(at) for at in range(LISTINGS)}
+            assert (count(reader), len(matching_ids(reader, "alpha"))) == (LISTINGS, LISTINGS)
+            assert matching_ids(reader, f"word{seq}") == {str(index) for index in range(LISTINGS)}
             for counted in (reader.terms().counts.surfaces, reader.terms().counts.terms):
                 assert (counted[f"word{seq}"], counted[f"word{seq - 1}"]) == (LISTINGS, 0)
 
@@ -91,7 +91,7 @@ def carry(writer: SearchIndex, last: int) -> None:
             if cursor.seq >= last:
                 return
             seq = cursor.seq + 1
-            put(writer, *(listing(str(at), f"alpha word{seq}") for at in range(LISTINGS)), seq=seq)
+            put(writer, *(listing(str(index), f"alpha word{seq}") for index in range(LISTINGS)), seq=seq)
         except (UnavailableError, BusyError):
             assert time.monotonic() < until
             time.sleep(0.2)

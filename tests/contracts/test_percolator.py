@@ -65,9 +65,9 @@ def test_a_saved_query_is_met_by_what_a_search_finds(engine: SearchIndex, fields
     put(engine, *DOCUMENTS)
     query = Query(**fields, sort="updated", limit=50)
     hits = engine.search(query)
-    found = {hit.id for hit in hits.hits[: hits.matched]}
+    results = {hit.id for hit in hits.hits[: hits.matched]}
     percolator = Percolator([("saved", query)], engine.terms().frequency)
-    assert {document.id for document in DOCUMENTS if [*percolator.matching(document)]} == found
+    assert {document.id for document in DOCUMENTS if [*percolator.matching(document)]} == results
 
 
 def test_there_is_something_to_find_and_something_not_to(engine: SearchIndex) -> None:

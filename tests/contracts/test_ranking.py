@@ -33,7 +33,7 @@ def rich(id_: str, word: str) -> Document:
 def test_a_rich_card_does_not_fall_behind_one_line_cards_that_hold_the_word(engine: SearchIndex) -> None:
     towns = [f"{first}{last} Weather" for first in ("North", "South", "East", "West", "New") for last in (
         "ham", "ton", "field", "bury", "ford", "wick", "port", "dale", "stead", "mouth", "gate", "well")]  # fmt: skip
-    put(engine, *(listing(f"1{at:02}", name) for at, name in enumerate(towns)), rich("200", "Weather"))
+    put(engine, *(listing(f"1{index:02}", name) for index, name in enumerate(towns)), rich("200", "Weather"))
     assert len(towns) == 60
     for question in ("weather", "weather agent", "weather forecast", "waether"):
         assert ids(ask(engine, question))[0] == "200", question
@@ -42,8 +42,8 @@ def test_a_rich_card_does_not_fall_behind_one_line_cards_that_hold_the_word(engi
 def test_a_listing_that_holds_all_words_comes_before_those_that_hold_one_in_their_names(engine: SearchIndex) -> None:
     put(
         engine,
-        *(listing(f"1{at}", "Invoice", description="invoice") for at in range(5)),
-        *(listing(f"2{at}", "Translation", description="translation") for at in range(5)),
+        *(listing(f"1{index}", "Invoice", description="invoice") for index in range(5)),
+        *(listing(f"2{index}", "Translation", description="translation") for index in range(5)),
         listing("3", "Office helper", description="Makes an invoice and its translation into any language."),
     )
     hits = ask(engine, "invoice translation")
@@ -58,7 +58,7 @@ def test_words_that_stand_together_count_more_than_the_same_words_apart(engine: 
         listing("1", "One", description="A vector for each database of the customer."),
         listing("2", "Two", description="A database vector for each of the customer."),
         listing("3", "Three", description="A vector database for each of the customer."),
-        *(listing(f"9{at}", "Other", description="Something else for the customer.") for at in range(9)),
+        *(listing(f"9{index}", "Other", description="Something else for the customer.") for index in range(9)),
     )
     assert ids(ask(engine, "vector database"))[0] == "3"
 
@@ -108,13 +108,16 @@ def test_explained_factors_multiply_to_the_score(engine: SearchIndex) -> None:
 
 
 def test_beyond_the_candidates_scores_go_on_falling_in_the_order_of_the_engine(engine: SearchIndex) -> None:
-    put(engine, *(listing(f"{at:03}", "Weather " + "town " * (at % 7), description="weather") for at in range(150)))
+    put(
+        engine,
+        *(listing(f"{index:03}", "Weather " + "town " * (index % 7), description="weather") for index in range(150)),
+    )
     whole = factors(engine, "weather town")
     assert [explanation["stage"] for _, explanation in whole] == ["rerank"] * 60 + ["engine"] * 40
     assert all(one.score >= other.score for (one, _), (other, _) in pairwise(whole))
-    pages = [hit.id for at in range(0, 150, 30) for hit in ask(engine, "weather town", offset=at, limit=30).hits]
+    pages = [hit.id for index in range(0, 150, 30) for hit in ask(engine, "weather town", offset=index, limit=30).hits]
     assert pages[:100] == [hit.id for hit, _ in whole]
-    assert sorted(pages) == [f"{at:03}" for at in range(150)]
+    assert sorted(pages) == [f"{index:03}" for index in range(150)]
 
 
 def test_of_more_words_listings_that_hold_more_come_first(engine: SearchIndex) -> None:
@@ -159,9 +162,9 @@ def test_at_most_three_of_a_source_are_before_others_on_a_page(sources_of: list[
 
 def flood(number: int = 30) -> list[Any]:
     """So many listings of one owner about one word, and five of others with longer texts."""
-    spam = [listing(f"1{at:03}", "Invoice", owner="mallory", tags=(f"t{at}",)) for at in range(number)]
+    spam = [listing(f"1{index:03}", "Invoice", owner="mallory", tags=(f"t{index}",)) for index in range(number)]
     more = "invoice among many other words that a longer text has"
-    return [*spam, *(listing(f"9{at}", "Helper", owner=f"o{at}", description=more) for at in range(5))]
+    return [*spam, *(listing(f"9{index}", "Helper", owner=f"o{index}", description=more) for index in range(5))]
 
 
 def test_one_owner_does_not_fill_the_first_page(engine: SearchIndex) -> None:
@@ -171,10 +174,10 @@ def test_one_owner_does_not_fill_the_first_page(engine: SearchIndex) -> None:
 
 
 def test_one_verified_domain_shares_no_places_with_strangers_that_name_it(engine: SearchIndex) -> None:
-    strangers = [listing(f"1{at}", "Invoice", owner=f"s{at}", domain="api.v.example") for at in range(8)]
+    strangers = [listing(f"1{index}", "Invoice", owner=f"s{index}", domain="api.v.example") for index in range(8)]
     more = "invoice and what else is said of it in a longer text"
     victim = listing("9", "Helper", owner="v", domain="v.example", verified=True, description=more)
-    others = [listing(f"8{at}", "Office", owner=f"o{at}", description=more) for at in range(3)]
+    others = [listing(f"8{index}", "Office", owner=f"o{index}", description=more) for index in range(3)]
     put(engine, *strangers, victim, *others)
     results = ids(ask(engine, "invoice"))
     assert set(results[3:7]) == {"9", "80", "81", "82"}

@@ -28,8 +28,8 @@ from overlay.projection import projector
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from tests.conftest import ROOT
-from tests.contracts.listed import EPOCH, count, found, ids, listing, put
-from tests.contracts.listed import ask as asked
+from tests.contracts.listed import EPOCH, count, ids, listing, matching_ids, put
+from tests.contracts.listed import ask as search_hits
 from tests.facts import born, burned, moved, says
 from tests.opensearch_server import indexes
 from tests.waiting import PATIENCE
@@ -60,24 +60,24 @@ def generations(url: str) -> int:
 def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other: SearchIndex, engine_url: str) -> None:
     with index.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), listing("4", "omega"))
-        for each in (index, other):
-            assert (found(each, "alpha"), each.cursor()) == ({"1", "2"}, Cursor(EPOCH, 1))
+        for item in (index, other):
+            assert (matching_ids(item, "alpha"), item.cursor()) == ({"1", "2"}, Cursor(EPOCH, 1))
         put(index, listing("5", "alpha"), seq=2)
-        assert found(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
+        assert matching_ids(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
         assert not index.promote(fresh), "the new one has read less"
-        assert found(other, "alpha") == {"1", "2", "5"}
+        assert matching_ids(other, "alpha") == {"1", "2", "5"}
         put(fresh, listing("5", "alpha"), seq=2)
         assert index.promote(fresh)
-        for each in (index, other):
-            assert (found(each, "alpha"), count(each)) == ({"3", "5"}, 3)
-            assert found(each, "omega") == {"4"}
-            assert each.cursor() == Cursor(EPOCH, 2)
-            assert each.get("1") is None
+        for item in (index, other):
+            assert (matching_ids(item, "alpha"), count(item)) == ({"3", "5"}, 3)
+            assert matching_ids(item, "omega") == {"4"}
+            assert item.cursor() == Cursor(EPOCH, 2)
+            assert item.get("1") is None
     put(index, listing("6", "alpha"), seq=3)
-    assert found(other, "alpha") == {"3", "5", "6"}
+    assert matching_ids(other, "alpha") == {"3", "5", "6"}
     assert generations(engine_url) == 1
     with closing(SearchIndex(engine_url)) as later:
-        assert found(later, "alpha") == {"3", "5", "6"}
+        assert matching_ids(later, "alpha") == {"3", "5", "6"}
 
 
 def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: SearchIndex, engine_url: str) -> None:
@@ -88,7 +88,7 @@ def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: SearchIndex
     renewing = index.rebuilding()
     put(renewing.__enter__(), listing("3", "alpha"))
     renewing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert found(index, "alpha") == {"1", "2"}
+    assert matching_ids(index, "alpha") == {"1", "2"}
     with index.rebuilding():
         index.report_progress(1, 2)
     with index.rebuilding():
@@ -106,13 +106,13 @@ def test_one_process_at_a_time_makes_it_anew(index: SearchIndex, other: SearchIn
     with other.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"))
         assert other.promote(fresh)
-    assert found(index, "alpha") == {"3"}
+    assert matching_ids(index, "alpha") == {"3"}
 
 
 def test_only_what_was_made_beside_an_index_takes_its_place(index: SearchIndex, other: SearchIndex) -> None:
     with pytest.raises(EngineError, match="only a version that is being rebuilt"):
         index.promote(other)
-    assert found(index, "alpha") == {"1", "2"}
+    assert matching_ids(index, "alpha") == {"1", "2"}
 
 
 def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: SearchIndex, other: SearchIndex) -> None:
@@ -121,7 +121,7 @@ def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: S
         put(fresh, listing("3", "alpha"), seq=7)
         assert other.promote(fresh)
     until_it_is_not_busy(lambda: put(index, listing("4", "alpha"), seq=(index.cursor() or Cursor(EPOCH, 0)).seq + 1))
-    assert (found(other, "alpha"), other.cursor()) == ({"3", "4"}, Cursor(EPOCH, 8))
+    assert (matching_ids(other, "alpha"), other.cursor()) == ({"3", "4"}, Cursor(EPOCH, 8))
 
 
 def until_it_is_not_busy(work: Callable[[], object]) -> None:
@@ -163,7 +163,7 @@ class Asking:
     def run(self) -> None:
         """Ask, in each of the ways that there are."""
         while not self._stop.is_set():
-            hits = asked(self._engine, limit=100, facets="type")
+            hits = search_hits(self._engine, limit=100, facets="type")
             assert len(ids(hits)) == hits.total
             counted = sum(count for _, count in (hits.facets or {}).get("type", ()))
             assert counted == hits.total
@@ -178,22 +178,22 @@ class Asking:
 @contextmanager
 def asking(*engines: SearchIndex) -> Iterator[list[Asking]]:
     """Ask all of these meanwhile."""
-    askers = [Asking(each) for each in engines]
+    askers = [Asking(engine) for engine in engines]
     with ThreadPoolExecutor(len(askers)) as pool:
-        futures = [pool.submit(each.run) for each in askers]
+        futures = [pool.submit(item.run) for item in askers]
         try:
             yield askers
         finally:
-            for each in askers:
-                each.stop()
+            for asker in askers:
+                asker.stop()
         for future in futures:
             future.result()
 
 
 def inscribed(name: str, position: int = 0, height: int = 1) -> tuple[Event, dict[bytes, bytes]]:
     """A registration with a card of its own."""
-    said = {"name": f"alpha {name}", "url": f"https://{name}.example", "skills": [{"id": name, "name": name}]}
-    body = json.dumps(said).encode()
+    messages = {"name": f"alpha {name}", "url": f"https://{name}.example", "skills": [{"id": name, "name": name}]}
+    body = json.dumps(messages).encode()
     digest = sha256(body).digest()
     event = born(name, position, height)
     assert event.state is not None
@@ -202,16 +202,16 @@ def inscribed(name: str, position: int = 0, height: int = 1) -> tuple[Event, dic
 
 def block(height: int, *names: str) -> BlockFacts:
     """A block of registrations."""
-    made = [inscribed(name, position, height) for position, name in enumerate(names)]
-    bodies = {digest: body for _, kept in made for digest, body in kept.items()}
-    return says(f"{height}", *(event for event, _ in made), cards=bodies)
+    created = [inscribed(name, position, height) for position, name in enumerate(names)]
+    bodies = {digest: body for _, stored in created for digest, body in stored.items()}
+    return says(f"{height}", *(event for event, _ in created), cards=bodies)
 
 
 def filled(folder: Path, count: int) -> tuple[Store, Writer]:
     """A database of so many registrations."""
     engine = connect(f"sqlite:///{folder}")
     writer = Writer(engine)
-    writer.append("demo", [says("0"), block(1, *(f"r{at:03}" for at in range(count)))])
+    writer.append("demo", [says("0"), block(1, *(f"r{number:03}" for number in range(count)))])
     return Store(engine), writer
 
 
@@ -233,23 +233,23 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
     registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
-    told: list[tuple[int, int]] = []
+    answers: list[tuple[int, int]] = []
     with closing(SearchIndex(engine_url)) as other:
         feed = IndexProjector(store, engine, duplicates)
         feed.run()
         with asking(engine, other) as askers:
 
             def tell(done: int, of: int) -> None:
-                told.append((done, of))
-                looks = [each.looks for each in askers]
+                answers.append((done, of))
+                looks = [asker.looks for asker in askers]
                 until_asked(askers, looks)
                 assert engine.progress() == other.progress() == Progress(done, of), "all processes know it"
 
             assert feed.rebuild(tell) == COUNT
-            until_asked(askers, [each.looks for each in askers])
-        assert [each.totals for each in askers] == [{COUNT}, {COUNT}]
-        assert told[0] == (5, COUNT), "five make a batch"
-        assert (COUNT, COUNT) in told
+            until_asked(askers, [asker.looks for asker in askers])
+        assert [asker.totals for asker in askers] == [{COUNT}, {COUNT}]
+        assert answers[0] == (5, COUNT), "five make a batch"
+        assert (COUNT, COUNT) in answers
         assert engine.progress() is other.progress() is None
         assert (
             engine.cursor()
@@ -267,7 +267,7 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
 def until_asked(askers: list[Asking], looks: list[int]) -> None:
     """Wait until each has asked once more, from the beginning to the end."""
     until = time.monotonic() + PATIENCE
-    while any(each.looks < before + 2 for each, before in zip(askers, looks, strict=True)):
+    while any(asker.looks < before + 2 for asker, before in zip(askers, looks, strict=True)):
         assert time.monotonic() < until
         time.sleep(0.001)
 
@@ -314,8 +314,8 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
         with asking(engine, other) as askers:
             until_asked(askers, [0, 0])
             assert IndexProjector(other_store, engine).step() == 2 * COUNT
-            until_asked(askers, [each.looks for each in askers])
-        assert [each.totals for each in askers] == [{COUNT, 2 * COUNT}] * 2
+            until_asked(askers, [asker.looks for asker in askers])
+        assert [asker.totals for asker in askers] == [{COUNT, 2 * COUNT}] * 2
         assert engine.cursor() == Cursor(other_store.outbox.epoch, other_store.outbox.newest_seq())
 
 
@@ -324,13 +324,13 @@ def test_a_database_that_lost_changes_takes_its_index_back_with_it(
 ) -> None:
     """One restored from a backup has the same epoch, and fewer rows than the index has read."""
     store, _ = registry
-    put(engine, *(listing(f"{at}", "alpha") for at in range(9)))
+    put(engine, *(listing(f"{number}", "alpha") for number in range(9)))
     engine.replace([], [], Cursor(store.outbox.epoch, 10 * COUNT))
     with closing(SearchIndex(engine_url)) as other, asking(engine, other) as askers:
         until_asked(askers, [0, 0])
         assert IndexProjector(store, engine, duplicates).run() == COUNT
-        until_asked(askers, [each.looks for each in askers])
-    assert [each.totals for each in askers] == [{9, COUNT}] * 2
+        until_asked(askers, [asker.looks for asker in askers])
+    assert [asker.totals for asker in askers] == [{9, COUNT}] * 2
     assert engine.cursor() == Cursor(store.outbox.epoch, store.outbox.newest_seq())
 
 
@@ -407,13 +407,13 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
         with pytest.raises(KeyboardInterrupt):
             feed.rebuild()
     assert (duplicates.cursor(), engine.cursor()) == (before, Cursor(store.outbox.epoch, store.outbox.newest_seq()))
-    assert asked(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
+    assert search_hits(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
     feed.run()
     assert duplicates.cursor() == engine.cursor()
     writer.append("demo", [says("3", moved("r001", "r001", "gone", height=3))])
     writer.append("demo", [says("4", burned("r001", "gone", "ashes", height=4))])
     feed.run()
-    assert str(same.outpoint) in ids(asked(engine, limit=100)), "the copy stands alone now"
+    assert str(same.outpoint) in ids(search_hits(engine, limit=100)), "the copy stands alone now"
 
 
 # -- killed
@@ -455,7 +455,7 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
             until_asked(askers, [askers[0].looks])
         assert askers[0].totals == {COUNT}
         with closing(SearchIndex(engine_url)) as later:
-            assert (count(later), len(found(later))) == (COUNT, COUNT)
+            assert (count(later), len(matching_ids(later))) == (COUNT, COUNT)
             assert later.cursor() == Cursor(store.outbox.epoch, store.outbox.newest_seq())
             feed = IndexProjector(store, later, duplicates)
             until_it_is_not_busy(feed.run)
@@ -507,13 +507,13 @@ def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert generations(engine_url) == 2
     with closing(SearchIndex(engine_url)) as later:
-        assert found(later, "alpha") == meant
-    for each in (index, other):
-        assert found(each, "alpha") in (meant, {"1", "2"}), "nobody may have told those who have it open"
+        assert matching_ids(later, "alpha") == meant
+    for item in (index, other):
+        assert matching_ids(item, "alpha") in (meant, {"1", "2"}), "nobody may have told those who have it open"
     index.cleanup()
-    assert found(index, "alpha") == meant
+    assert matching_ids(index, "alpha") == meant
     assert generations(engine_url) == 1
-    assert found(other, "alpha") == meant
+    assert matching_ids(other, "alpha") == meant
 
 
 # -- other processes
@@ -543,8 +543,8 @@ def test_another_process_goes_over_to_the_new_one_by_itself(index: SearchIndex, 
         assert watcher.stdout.readline() == b"2\n"
         for count in (7, 3, 11):
             with index.rebuilding() as fresh:
-                for at in range(count):
-                    put(fresh, listing(f"{at}", "alpha"), seq=at)
+                for number in range(count):
+                    put(fresh, listing(f"{number}", "alpha"), seq=number)
                 put(fresh, seq=100 * count)
                 while not index.promote(fresh):
                     put(fresh, seq=100 * count + 2_000)

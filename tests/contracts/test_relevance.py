@@ -33,13 +33,13 @@ class Sample(NamedTuple):
 @pytest.fixture(scope="module")
 def sample(shared: Path) -> Sample:
     kinds = {**short_questions(shared / "data"), "description": questions(shared / "data")}
-    asked = {
-        kind: list(islice((each for each in of_kind if each.source == LIST), QUESTIONS))
+    requests = {
+        kind: list(islice((item for item in of_kind if item.source == LIST), QUESTIONS))
         for kind, of_kind in kinds.items()
     }
-    targets = {each.target for of_kind in asked.values() for each in of_kind}
+    targets = {item.target for of_kind in requests.values() for item in of_kind}
     listed = sorted(entries(shared / "data")[LIST], key=lambda entry: entry.id not in targets)
-    return Sample(listed[:LISTINGS], asked)
+    return Sample(listed[:LISTINGS], requests)
 
 
 @pytest.fixture(scope="module", params=list(ENGINES))
@@ -64,7 +64,7 @@ def index(
 def test_mean_reciprocal_rank_among_the_first_ten(index: SearchIndex, sample: Sample, kind: str) -> None:
     total = 0.0
     for question in sample.questions[kind]:
-        found = ids(ask(index, question.text, limit=10))
-        total += 1 / (1 + found.index(question.target)) if question.target in found else 0.0
+        result = ids(ask(index, question.text, limit=10))
+        total += 1 / (1 + result.index(question.target)) if question.target in result else 0.0
     mean = total / len(sample.questions[kind])
     assert mean >= BARS[kind], f"{mean:.3f} of {len(sample.questions[kind])} questions"

@@ -46,24 +46,24 @@ class World:
     @property
     def stored(self) -> list[BlockRef]:
         """The blocks in the store, from the newest down."""
-        at, found = self.indexing.store.blocks.newest("demo"), []
-        while at is not None:
-            found.append(at)
-            at = self.indexing.store.blocks.below("demo", at.height)
-        return found
+        position, results = self.indexing.store.blocks.newest("demo"), []
+        while position is not None:
+            results.append(position)
+            position = self.indexing.store.blocks.below("demo", position.height)
+        return results
 
 
 @pytest_asyncio.fixture(params=list(PLUGS))
 async def plug(request: pytest.FixtureRequest) -> AsyncIterator[Plug]:
-    async with PLUGS[request.param]() as made:
-        yield made
+    async with PLUGS[request.param]() as created:
+        yield created
 
 
 @pytest_asyncio.fixture
 async def world(plug: Plug, tmp_path: Path) -> AsyncIterator[World]:
-    made = World(plug, f"sqlite:///{tmp_path}/a2b.db")
-    yield made
-    await made.stop()
+    created = World(plug, f"sqlite:///{tmp_path}/a2b.db")
+    yield created
+    await created.stop()
 
 
 def test_every_kind_of_such_a_source_is_put_to_the_contract() -> None:
@@ -89,10 +89,10 @@ async def test_blocks_are_told_in_order_up_to_the_tip_and_are_those_that_the_sou
     await world.chain.open()
     tip = await world.chain.tip()
     assert tip is not None
-    told = [ref async for ref, _ in world.chain.blocks(world.chain.first, tip.height)]
-    assert told[-1] == tip
-    assert all(lower.height < upper.height for lower, upper in pairwise(told))
-    assert [await world.chain.ref(ref.height) for ref in told] == told
+    answers = [ref async for ref, _ in world.chain.blocks(world.chain.first, tip.height)]
+    assert answers[-1] == tip
+    assert all(lower.height < upper.height for lower, upper in pairwise(answers))
+    assert [await world.chain.ref(ref.height) for ref in answers] == answers
     assert await world.chain.ref(tip.height + 1) is None
     assert [ref async for ref, _ in world.chain.blocks(tip.height + 1, tip.height + 9)] == []
 
@@ -102,14 +102,14 @@ async def test_what_is_said_is_appended_once_with_its_block(plug: Plug, world: W
     for number in range(1, 4):
         plug.say()
         plug.pass_by()
-        said = await world.look()
-        assert len(said) == number
-        assert await world.look() == said
-        heights.append(said[-1].height)
+        message = await world.look()
+        assert len(message) == number
+        assert await world.look() == message
+        heights.append(message[-1].height)
     assert sorted(set(heights)) == heights
     blocks = {ref.height: ref for ref in world.stored}
-    assert all(blocks[past.height].hash == past.hash for past in said)
-    assert all(blocks[past.height].time == past.time for past in said)
+    assert all(blocks[past.height].hash == past.hash for past in message)
+    assert all(blocks[past.height].time == past.time for past in message)
     assert all(upper.prev == lower.hash for upper, lower in pairwise(world.stored))
 
 
@@ -138,8 +138,8 @@ async def test_a_reorganisation_takes_back_what_was_said(plug: Plug, world: Worl
         if restarted:
             await world.restart()
         plug.fork()
-        kept, other = await world.look()
-        assert kept == first
+        stored, other = await world.look()
+        assert stored == first
         assert (other.height, other.hash) != (second.height, second.hash)
         assert other.event != second.event
         second = other
@@ -179,13 +179,13 @@ async def test_two_databases_that_saw_it_at_different_times_hold_the_same(
 
 async def test_it_has_no_mempool_no_values_and_no_transactions(plug: Plug, world: World) -> None:
     plug.say()
-    (said,) = await world.look()
+    (message,) = await world.look()
     tip = await world.chain.tip()
     assert tip is not None
-    assert said.event.outpoint is not None
+    assert message.event.outpoint is not None
     assert await world.chain.mempool() is None
-    assert await world.chain.values([said.event.outpoint], tip) == {}
-    assert await world.chain.transactions([said.event.txid]) == {}
+    assert await world.chain.values([message.event.outpoint], tip) == {}
+    assert await world.chain.transactions([message.event.txid]) == {}
 
 
 async def test_waiting_ends_when_its_time_is_over_and_nothing_is_new(world: World) -> None:
@@ -210,10 +210,10 @@ async def test_a_cancelled_question_does_not_spoil_the_next(plug: Plug, world: W
     plug.say()
     await world.chain.open()
     for question in (world.chain.tip, lambda: world.chain.wait(5), world.chain.mempool, lambda: world.chain.ref(0)):
-        asked = asyncio.ensure_future(question())
+        query = asyncio.ensure_future(question())
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        query.cancel()
+        await asyncio.gather(query, return_exceptions=True)
     assert len(await world.look()) == 1
 
 

@@ -17,7 +17,7 @@ from indexer.chains import create
 from indexer.chains.evm import EvmChain
 from indexer.errors import SourceError
 from parsers.pointers.pointer import TOPIC
-from tests import hardhat, told
+from tests import chain_records, hardhat
 from tests.hardhat import Hardhat
 from tests.indexing import Indexing
 from tests.running import Running
@@ -31,8 +31,8 @@ SHOP = "https://shop.example/.well-known/agent.json"
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hardhat]:
     hardhat.require()
-    with Hardhat(tmp_path_factory.mktemp("hardhat")) as made:
-        yield made
+    with Hardhat(tmp_path_factory.mktemp("hardhat")) as created:
+        yield created
 
 
 @pytest.fixture
@@ -47,36 +47,36 @@ async def indexing(chain: Hardhat, tmp_path: Path) -> Iterator[Indexing]:  # typ
     followed = create("demo", chain.url)
     assert isinstance(followed, EvmChain)
     followed.poll_seconds = 0.0
-    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as made:
-        yield made
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as created:
+        yield created
     await followed.close()
 
 
 def pointers(indexing: Indexing) -> list[tuple[int, str]]:
-    return [(each["height"], each["uri"]) for each in told.pointers(indexing.store, "demo")]
+    return [(pointer["height"], pointer["uri"]) for pointer in chain_records.pointers(indexing.store, "demo")]
 
 
 def test_the_contract_compiles_to_what_is_kept() -> None:
-    made = subprocess.run([hardhat.require(), "compile.js"], cwd=hardhat.FOLDER, capture_output=True, check=True)
-    assert json.loads(made.stdout) == hardhat.built()
+    result = subprocess.run([hardhat.require(), "compile.js"], cwd=hardhat.FOLDER, capture_output=True, check=True)
+    assert json.loads(result.stdout) == hardhat.built()
 
 
 def test_its_event_has_the_topic_that_is_looked_for() -> None:
-    (event,) = [each for each in hardhat.built()["abi"] if each["type"] == "event"]
-    assert not any(each["indexed"] for each in event["inputs"])
-    signature = f"{event['name']}({','.join(each['type'] for each in event['inputs'])})"
+    (event,) = [item for item in hardhat.built()["abi"] if item["type"] == "event"]
+    assert not any(item["indexed"] for item in event["inputs"])
+    signature = f"{event['name']}({','.join(item['type'] for item in event['inputs'])})"
     assert keccak.new(digest_bits=256, data=signature.encode()).digest() == TOPIC
 
 
 async def test_what_the_contract_says_is_followed(chain: Hardhat, indexing: Indexing) -> None:
     start = chain.height
-    pointing, carrying = chain.point(SHOP, HASH), chain.point(CARRIED)
+    pointer, carrying = chain.point(SHOP, HASH), chain.point(CARRIED)
     chain.mine(40)
     chain.point("gopher://shop.example")
     await indexing.catch_up()
     assert (indexing.chains[0].caip2, indexing.chains[0].network) == ("eip155:31337", "regtest")
-    good, bad = told.pointers(indexing.store, "demo")
-    assert (good["txid"], good["height"], good["uri"]) == (pointing[2:], start + 1, SHOP)
+    good, bad = chain_records.pointers(indexing.store, "demo")
+    assert (good["txid"], good["height"], good["uri"]) == (pointer[2:], start + 1, SHOP)
     assert (good["domain"], good["hash"], good["form"], good["valid"]) == ("shop.example", HASH.hex(), "evm", True)
     assert (bad["height"], bad["reason"]) == (start + 43, "the uri is neither https nor ipfs")
     (id_,) = indexing.live()

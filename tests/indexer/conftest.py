@@ -40,12 +40,12 @@ def compare(indexing: Indexing, kit: ChainKit) -> None:
     oracle = WitnessRegistry() if kit.coin.segwit else Registry()
     for block in kit.branch():
         oracle.add_block(block.raw)
-    told = indexing.told()
-    for each in told["registrations"]:
-        for revision in each["revisions"]:
+    answer = indexing.records()
+    for registration in answer["registrations"]:
+        for revision in registration["revisions"]:
             del revision["signer"]  # the oracle leaves signatures to the parsers' own tests
-    assert told["registrations"] == oracle.registrations
-    assert told["pointers"] == oracle.pointers
-    assert sorted(map(str, told["rejected"])) == sorted(map(str, oracle.rejected))
+    assert answer["registrations"] == oracle.registrations
+    assert answer["pointers"] == oracle.pointers
+    assert sorted(map(str, answer["rejected"])) == sorted(map(str, oracle.rejected))
     assert indexing.hashes(oracle.state_hashes) == oracle.state_hashes
     check_proofs(indexing.store, "demo", segwit=kit.coin.segwit)

@@ -31,27 +31,27 @@ def mainnet(kit: ChainKit) -> MemoryChain:
 
 async def test_only_the_real_registration_is_one(vectors: list[dict[str, Any]], shared: Path, tmp_path: Path) -> None:
     kit = ChainKit(funds=1)
-    kit.mine(*(bytes.fromhex(each["hex"]) for each in vectors))
+    kit.mine(*(bytes.fromhex(vector["hex"]) for vector in vectors))
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", mainnet(kit)) as indexing:
-        told = (await indexing.catch_up()).told()
-    (found,) = told["registrations"]
+        answer = (await indexing.catch_up()).records()
+    (registration,) = answer["registrations"]
     body = (shared / "vectors/bsv/real_a2b_mcp_b08538c9.json").read_bytes()
-    assert found["id"] == f"{REGISTRATION}_0"
-    assert (found["type"], found["map"]) == ("tool", {"app": "bsv-mcp", "type": "a2b-mcp"})
-    assert found["owner"] == "1Cr5gSHf5tzFBvGuSa21VRoV9pRuRBmum9"
-    assert found["cardSha256"] == sha256(body).hexdigest()
-    assert list(found["card"]["mcpServers"]) == ["Bitcoin SV"]
-    (revision,) = found["revisions"]
+    assert registration["id"] == f"{REGISTRATION}_0"
+    assert (registration["type"], registration["map"]) == ("tool", {"app": "bsv-mcp", "type": "a2b-mcp"})
+    assert registration["owner"] == "1Cr5gSHf5tzFBvGuSa21VRoV9pRuRBmum9"
+    assert registration["cardSha256"] == sha256(body).hexdigest()
+    assert list(registration["card"]["mcpServers"]) == ["Bitcoin SV"]
+    (revision,) = registration["revisions"]
     assert (revision["signer"], revision["txIndex"]) == (
         "1FdKLZsksDDRukRtUSwv8b2TVXEngdDHya",
-        1 + [each["txid"] for each in vectors].index(REGISTRATION),
+        1 + [vector["txid"] for vector in vectors].index(REGISTRATION),
     )
-    assert (told["pointers"], told["rejected"]) == ([], [])
+    assert (answer["pointers"], answer["rejected"]) == ([], [])
 
 
 async def test_the_real_registration_can_be_moved_on(vectors: list[dict[str, Any]], tmp_path: Path) -> None:
     kit = ChainKit(funds=2)
-    raw = next(bytes.fromhex(each["hex"]) for each in vectors if each["txid"] == REGISTRATION)
+    raw = next(bytes.fromhex(vector["hex"]) for vector in vectors if vector["txid"] == REGISTRATION)
     kit.mine(raw)
     kit.mine(kit.spend([kit.tx(raw).outpoint(0), kit.fund()], [(1, p2pkh("bob"))]))
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", mainnet(kit)) as indexing:

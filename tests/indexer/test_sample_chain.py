@@ -45,23 +45,23 @@ def diagnoser(indexed: Indexing) -> Diagnoser:
 
 
 def ids(records: list[Record]) -> list[str]:
-    return [each.get("id", each["outpoint"]) for each in records]
+    return [record.get("id", record["outpoint"]) for record in records]
 
 
 def test_every_registration_and_revision_is_exactly_as_stated(indexed: Indexing, expected: Record) -> None:
-    found = indexed.told()["registrations"]
-    assert ids(found) == ids(expected["registrations"])
-    for mine, theirs in zip(found, expected["registrations"], strict=True):
+    registrations = indexed.records()["registrations"]
+    assert ids(registrations) == ids(expected["registrations"])
+    for mine, theirs in zip(registrations, expected["registrations"], strict=True):
         assert mine == theirs
 
 
 def test_every_pointer_is_exactly_as_stated(indexed: Indexing, expected: Record) -> None:
-    stated = [{name: value for name, value in each.items() if name != "served"} for each in expected["pointers"]]
-    assert indexed.told()["pointers"] == stated
+    stated = [{name: value for name, value in pointer.items() if name != "served"} for pointer in expected["pointers"]]
+    assert indexed.records()["pointers"] == stated
 
 
 def test_every_rejection_has_its_first_reason(indexed: Indexing, expected: Record) -> None:
-    assert indexed.told()["rejected"] == expected["rejected"]
+    assert indexed.records()["rejected"] == expected["rejected"]
 
 
 def test_every_state_hash_is_met(indexed: Indexing, expected: Record) -> None:
@@ -79,21 +79,21 @@ def test_mined_transactions_are_diagnosed_by_txid_and_by_outpoint(diagnoser: Dia
     for registration in expected["registrations"]:
         revision = registration["revisions"][-1]
         for name in {revision["txid"], registration["outpoint"] or revision["txid"]}:
-            told = diagnoser.by_name(name)
-            assert (told["found"], told["where"], told["height"]) == (True, "block", revision["height"])
-            record = next(each for each in told["records"] if each.get("id") == registration["id"])
+            diagnosis = diagnoser.by_name(name)
+            assert (diagnosis["found"], diagnosis["where"], diagnosis["height"]) == (True, "block", revision["height"])
+            record = next(item for item in diagnosis["records"] if item.get("id") == registration["id"])
             assert record["outcome"] == revision["kind"]
-        assert (registration["id"] in told["listed"]) == (registration["status"] == "live")
+        assert (registration["id"] in diagnosis["listed"]) == (registration["status"] == "live")
 
 
 def test_rejections_are_diagnosed_with_their_reason(diagnoser: Diagnoser, expected: Record) -> None:
     for stated in expected["rejected"]:
-        told = diagnoser.by_name(stated["outpoint"])
-        record = next(each for each in told["records"] if each["outpoint"] == stated["outpoint"])
+        diagnosis = diagnoser.by_name(stated["outpoint"])
+        record = next(item for item in diagnosis["records"] if item["outpoint"] == stated["outpoint"])
         assert (record["kind"], record["reasons"][0]["detail"]) == ("near-miss", stated["reason"])
-        failed = [step for step in told["steps"] if not step["ok"]]
+        failed = [step for step in diagnosis["steps"] if not step["ok"]]
         assert [step["detail"].partition(": ")[0] for step in failed] == [stated["reason"]]
-        assert told["listed"] == []
+        assert diagnosis["listed"] == []
 
 
 def raw_of(arrived: list[bytes], txid: str) -> bytes:
@@ -116,10 +116,10 @@ def test_stale_transactions_are_in_no_block_and_raw_they_lost_to_another_or_woul
     outcomes = {}
     for txid in expected["stale"]:
         assert diagnoser.by_name(txid)["found"] is False
-        told = diagnoser.by_raw(raw_of(arrived, txid))
-        assert (told["found"], told["where"]) == (True, "raw")
+        answer = diagnoser.by_raw(raw_of(arrived, txid))
+        assert (answer["found"], answer["where"]) == (True, "raw")
         outcomes[txid] = [
-            (each["outcome"], each["valid"], [r["code"] for r in each["reasons"]]) for each in told["records"]
+            (record["outcome"], record["valid"], [r["code"] for r in record["reasons"]]) for record in answer["records"]
         ]
     assert sorted(outcomes.values()) == [
         [("inscribed", True, [])],
@@ -131,28 +131,31 @@ def test_transactions_of_stale_blocks_that_were_mined_again_count_where_the_best
     diagnoser: Diagnoser, expected: Record
 ) -> None:
     heights = {revision["txid"]: revision["height"] for r in expected["registrations"] for revision in r["revisions"]}
-    again = [txid for each in expected["staleBlocks"] for txid in each["txids"] if txid in heights]
+    again = [txid for stale_block in expected["staleBlocks"] for txid in stale_block["txids"] if txid in heights]
     assert again
     for txid in again:
-        told = diagnoser.by_name(txid)
-        assert told["height"] == heights[txid]
-        assert told["blockHash"] not in {each["hash"] for each in expected["staleBlocks"]}
+        diagnosis = diagnoser.by_name(txid)
+        assert diagnosis["height"] == heights[txid]
+        assert diagnosis["blockHash"] not in {stale_block["hash"] for stale_block in expected["staleBlocks"]}
 
 
 def test_mempool_transactions_say_what_is_stated(diagnoser: Diagnoser, sample: Path) -> None:
     for stated in json.loads((sample / "mempool.json").read_text()):
-        told = diagnoser.by_raw(bytes.fromhex(stated["hex"]))
-        assert told["txid"] == stated["txid"]
-        assert [(each["outcome"], each["outpoint"], each["owner"], each["cardSha256"]) for each in told["records"]] == [
+        answer = diagnoser.by_raw(bytes.fromhex(stated["hex"]))
+        assert answer["txid"] == stated["txid"]
+        assert [
+            (record["outcome"], record["outpoint"], record["owner"], record["cardSha256"])
+            for record in answer["records"]
+        ] == [
             (
-                "pointed" if each["kind"] == "pointer" else each["kind"],
-                each["outpoint"],
-                each["owner"],
-                each["cardSha256"],
+                "pointed" if change["kind"] == "pointer" else change["kind"],
+                change["outpoint"],
+                change["owner"],
+                change["cardSha256"],
             )
-            for each in stated["changes"]
+            for change in stated["changes"]
         ]
-        for mine, theirs in zip(told["records"], stated["changes"], strict=True):
+        for mine, theirs in zip(answer["records"], stated["changes"], strict=True):
             if theirs["registration"]:
                 assert mine["id"] == theirs["registration"]
             if theirs["pointer"]:

@@ -18,9 +18,9 @@ from indexer.settings import KEYS, Settings, SettingsError, sample_blocks
 from tests.conftest import ROOT
 
 
-def refused(**given: object) -> str:
+def refused(**supplied: object) -> str:
     with pytest.raises(SettingsError) as caught:
-        Settings.load(**given)  # type: ignore[arg-type]
+        Settings.load(**supplied)  # type: ignore[arg-type]
     return str(caught.value)
 
 
@@ -85,8 +85,8 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_metrics_are_told_at_an_address_and_nowhere_by_default(text: str, meant: ListenAddress | None) -> None:
-    found = Settings.load({}, {"A2B_METRICS": text}).metrics
-    assert found == meant
+    metrics = Settings.load({}, {"A2B_METRICS": text}).metrics
+    assert metrics == meant
 
 
 @pytest.mark.parametrize("text", ["9464", "127.0.0.1", "a:b", "::1:9464", "[::1]", "a b:1", ":65536", "x:" + "1" * 99])
@@ -128,14 +128,14 @@ def test_variables_of_commands_and_of_the_test_suite_are_no_settings(variable: s
 
 @pytest.mark.parametrize("key", sorted(KEYS))
 def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, tmp_path: Path) -> None:
-    told = {"port": "7", "chains": "bsv=files:/x", "limits": "read=5/1", "trusted_proxies": "::1 10.0.0.0/8"}
-    told |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
-    told |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
-    told |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
-    told |= {"metrics": "[::1]:7", "public_url": "https://a.example", "doors": "off"}
-    told |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
-    told |= {"delegation_roots": "A" * 43, "relay": "on"}
-    value = told.get(key, "a:b")
+    answers = {"port": "7", "chains": "bsv=files:/x", "limits": "read=5/1", "trusted_proxies": "::1 10.0.0.0/8"}
+    answers |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
+    answers |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
+    answers |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
+    answers |= {"metrics": "[::1]:7", "public_url": "https://a.example", "doors": "off"}
+    answers |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
+    answers |= {"delegation_roots": "A" * 43, "relay": "on"}
+    value = answers.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
 
@@ -286,8 +286,8 @@ def test_reading_settings_imports_nothing_heavy() -> None:
 
 
 def test_limits_are_those_of_the_program_but_for_what_is_said() -> None:
-    told = Settings.load({"limits": "ingest=5/60  costly=off"}).limits
-    assert told == {**LIMITS, "ingest": Quota(5, 60), "costly": None}
+    limits = Settings.load({"limits": "ingest=5/60  costly=off"}).limits
+    assert limits == {**LIMITS, "ingest": Quota(5, 60), "costly": None}
     assert set(Settings.load({"limits": "off"}).limits.values()) == {None}
 
 
@@ -300,8 +300,8 @@ def test_limits_that_cannot_be_meant_are_refused(text: str) -> None:
 
 
 def test_trusted_proxies_are_addresses_or_networks() -> None:
-    told = Settings.load({"trusted_proxies": "127.0.0.1 10.0.0.0/8 2001:db8::/32"}).trusted_proxies
-    assert told == ("127.0.0.1/32", "10.0.0.0/8", "2001:db8::/32")
+    trusted_proxies = Settings.load({"trusted_proxies": "127.0.0.1 10.0.0.0/8 2001:db8::/32"}).trusted_proxies
+    assert trusted_proxies == ("127.0.0.1/32", "10.0.0.0/8", "2001:db8::/32")
     assert "write addresses or networks such as" in refused(flags={"trusted_proxies": "all"})
     assert "10.0.0.1/8 has host bits set" in refused(flags={"trusted_proxies": "10.0.0.1/8"})
 
@@ -318,8 +318,8 @@ TWO = {"chains": "bsv=http://node:8332?from=5&zmq=tcp://node:1 ltc=files:blocks"
     ],
 )
 def test_reading_starts_where_it_is_told_to(text: str, urls: tuple[str, ...]) -> None:
-    told = Settings.load({**TWO, "from_height": text})
-    assert tuple(chain.url for chain in told.chains) == urls
+    loaded = Settings.load({**TWO, "from_height": text})
+    assert tuple(chain.url for chain in loaded.chains) == urls
 
 
 @pytest.mark.parametrize("text", ["-1", "1e3", "eth=5", "bsv=", "bsv=x", "=5=5", "1234567890"])
@@ -328,7 +328,7 @@ def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("supplied", "text"),
     [
         ({"fetch_resolve": "a.example=127.0.0.1"}, "fetch_resolve: a.example=127.0.0.1 is not host:port=ip:port"),
         ({"fetch_resolve": "a.example:443=[::1]:443 b"}, "fetch_resolve: b is not host:port=ip:port"),
@@ -341,10 +341,10 @@ def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
         ({"change_blocks": "1e3"}, "must be a whole number of blocks"),
     ],
 )
-def test_what_the_fetcher_is_told_wrongly_is_named(given: dict[str, str], said: str) -> None:
-    told = refused(flags=given)
-    assert said in told
-    assert "secret" not in told
+def test_what_the_fetcher_is_told_wrongly_is_named(supplied: dict[str, str], text: str) -> None:
+    answer = refused(flags=supplied)
+    assert text in answer
+    assert "secret" not in answer
 
 
 def test_the_fetcher_is_told_of_a_gateway_with_its_password(tmp_path: Path) -> None:
@@ -360,8 +360,8 @@ KEY = "ab" * 32
 
 def test_feeds_of_rates_are_read_in_order_and_shown_without_their_secrets() -> None:
     text = f"bsv=https://me:pw@a.example:8443/v6/SECRET/latest?app_id=SECRET#{KEY.upper()}  USD=http://127.0.0.1/x"
-    found = Settings.load({"rates": text})
-    signed, plain = found.rates
+    loaded = Settings.load({"rates": text})
+    signed, plain = loaded.rates
     assert (signed.base, signed.key, signed.source) == ("BSV", KEY, "https://a.example:8443")
     assert signed.url == "https://me:pw@a.example:8443/v6/SECRET/latest?app_id=SECRET"
     assert (plain.base, plain.key, plain.source) == ("USD", "", "http://127.0.0.1")
@@ -373,7 +373,7 @@ def test_feeds_of_rates_are_read_in_order_and_shown_without_their_secrets() -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("https://a.example/SECRET", "its word number 1 is no feed"),
         ("BSV=ftp://a.example/SECRET", "its word number 1 is no feed"),
@@ -389,9 +389,9 @@ def test_feeds_of_rates_are_read_in_order_and_shown_without_their_secrets() -> N
         ("BSV=https://a.example/SECRET\x07", "holds a control character: ***"),
     ],
 )
-def test_what_is_no_feed_of_rates_is_refused_without_telling_secrets(text: str, told: str) -> None:
+def test_what_is_no_feed_of_rates_is_refused_without_telling_secrets(text: str, reported: str) -> None:
     message = refused(flags={"rates": text})
-    assert told in message
+    assert reported in message
     assert "SECRET" not in message
 
 

@@ -13,7 +13,7 @@ from parsers.pointers.erc8004 import entry_id
 from tests import registry_kit as kit
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.hostile import Hostile, answer, raw
-from tests.pointing import card
+from tests.pointer_facts import card
 from tests.registry_kit import data_uri, file
 from tests.serving import built, get, serving
 from tests.waiting import until_told
@@ -45,8 +45,8 @@ async def test_a_file_on_chain_is_found_revised_sold_and_burned(tmp_path: Path) 
             page = await until_told(session, "/v1/search?q=weather", lambda page: page["items"])
             assert ids(page) == [entry]
             (item,) = page["items"]
-            told = ("type", "status", "integrity", "owner", "chain", "caip2", "protocol", "updatedHeight")
-            assert [item[key] for key in told] == [
+            answers = ("type", "status", "integrity", "owner", "chain", "caip2", "protocol", "updatedHeight")
+            assert [item[key] for key in answers] == [
                 "agent", "live", "inscribed", ALICE, "erc8004", "eip155:31337", "ERC-8004", 1,
             ]  # fmt: skip
             assert [skill["id"] for skill in item["skills"]] == ["forecast", "get_forecast"]
@@ -63,8 +63,10 @@ async def test_a_file_on_chain_is_found_revised_sold_and_burned(tmp_path: Path) 
             server.mine(row(kit.transfer(22, ALICE, BOB)))
             await until_told(session, f"/v1/search?q=storm&owner={BOB}", lambda page: ids(page) == [entry])
             assert ids(await get(session, "/v1/search?q=weather")) == []
-            history = await until_told(session, f"{listing(entry)}/history", lambda told: len(told["revisions"]) == 3)
-            assert [each["kind"] for each in history["revisions"]] == ["moved", "reinscribed", "inscribed"]
+            history = await until_told(
+                session, f"{listing(entry)}/history", lambda reported: len(reported["revisions"]) == 3
+            )
+            assert [revision["kind"] for revision in history["revisions"]] == ["moved", "reinscribed", "inscribed"]
             server.mine(row(kit.transfer(22, BOB, kit.NOBODY)))
             await until_told(session, listing(entry), lambda item: item["status"] == "burned")
             await until_told(session, "/v1/search?q=storm", lambda page: ids(page) == [])
@@ -103,6 +105,8 @@ async def test_a_file_elsewhere_is_fetched_and_one_search_spans_both_worlds(tmp_
             await until_told(session, "/v1/search?q=cloud", lambda page: ids(page) == [])
             server.mine(row(kit.uri_updated(22, data_uri(file("Fog Agent")), ALICE)))
             server.mine(row(kit.uri_updated(22, f"https://{HOST}/nothing-there", ALICE)))
-            await until_told(session, f"{listing(entry)}/history", lambda told: told["revisions"][0]["height"] == 5)
+            await until_told(
+                session, f"{listing(entry)}/history", lambda reported: reported["revisions"][0]["height"] == 5
+            )
             item = await until_told(session, listing(entry), lambda item: item["name"] == "Fog Agent")
             assert (item["integrity"], item["updatedHeight"]) == ("inscribed", 4), "what is not served silences nothing"

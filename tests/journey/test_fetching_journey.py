@@ -11,7 +11,7 @@ import pytest
 
 from tests.chainkit import ChainKit, agent
 from tests.https import Https
-from tests.pointing import digest
+from tests.pointer_facts import digest
 from tests.running import Running
 
 AGENT = "/.well-known/agent.json"
@@ -48,25 +48,29 @@ def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, se
     with up(tmp_path, server) as running:
         running.until_ready()
         running.until(lambda: running.get("/v1/listings/good.example").get("integrity") == "hash-verified")
-        found = running.get("/v1/listings/good.example")
-        assert (found["name"], found["cardSha256"], found["domain"]["verified"]) == ("Beacon", digest(good).hex(), True)
-        assert [(anchor["txid"], anchor["met"]) for anchor in found["anchors"]] == [(str(met)[:64], True)]
+        answer = running.get("/v1/listings/good.example")
+        assert (answer["name"], answer["cardSha256"], answer["domain"]["verified"]) == (
+            "Beacon",
+            digest(good).hex(),
+            True,
+        )
+        assert [(anchor["txid"], anchor["met"]) for anchor in answer["anchors"]] == [(str(met)[:64], True)]
         running.until(lambda: "another SHA-256" in running.get("/v1/listings/bad.example").get("detail", ""))
         running.until(lambda: running.get("/v1/listings/late.example").get("integrity") == "unhashed")
         running.until(lambda: running.get(f"/v1/listings/{own}")["domain"]["verified"])
         assert running.get(f"/v1/listings/{own}")["domain"]["by"] == "name"
         shown = {"good.example", str(own)}
-        running.until(lambda: {each["id"] for each in running.get("/v1/search?verified=true")["items"]} == shown)
+        running.until(lambda: {item["id"] for item in running.get("/v1/search?verified=true")["items"]} == shown)
         listed = {*shown, "late.example"}
-        running.until(lambda: {each["id"] for each in running.get("/v1/search")["items"]} >= listed)
-        everything = {each["id"] for each in running.get("/v1/search")["items"]}
+        running.until(lambda: {item["id"] for item in running.get("/v1/search")["items"]} >= listed)
+        everything = {item["id"] for item in running.get("/v1/search")["items"]}
         assert everything == listed, "a mismatch is never listed"
         assert running.get("/v1/search?q=another")["items"] == []
         assert "another SHA-256" in json.dumps(running.get(f"/v1/diagnose/{str(wrong)[:64]}"))
         # the owner serves what was pointed at, and asks for it to be looked at again
         server.bodies["bad.example", AGENT] = b"other bytes"
-        asked = running.get("/v1/listings/bad.example/recheck", b"{}")
-        assert [(each["what"], each["name"], each["code"]) for each in asked["checks"]] == [
+        body = running.get("/v1/listings/bad.example/recheck", b"{}")
+        assert [(check["what"], check["name"], check["code"]) for check in body["checks"]] == [
             ("pointer", "bad.example", "fetch-mismatch")
         ]
         kit.append(file, kit.mine(kit.point("good.example", digest(b"a stranger's"))))
@@ -75,7 +79,7 @@ def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, se
         assert running.get("/v1/listings/good.example")["cardSha256"] == digest(good).hex()
         code, _ = running.stop()
         assert (code, "Traceback" in running.err) == (0, False)
-    assert ("good.example", "/robots.txt") in server.asked
+    assert ("good.example", "/robots.txt") in server.requests
     with up(tmp_path, server) as running:
         running.until_ready()
         assert running.get("/v1/listings/good.example")["integrity"] == "hash-verified", "nothing is forgotten"

@@ -43,7 +43,7 @@ class Follower:
     """A reader that comes back with the last id it saw, and keeps everything it was told."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self.last = ""
 
     def read(self, url: str, upto: int) -> None:
@@ -58,15 +58,15 @@ class Follower:
                 if name == "id":
                     self.last = value
                 elif name == "data":
-                    self.told.append(json.loads(value))
-                    if self.told[-1]["seq"] >= upto:
+                    self.messages.append(json.loads(value))
+                    if self.messages[-1]["seq"] >= upto:
                         return
 
     def follow(self, url: str, upto: int) -> None:
         """Follow until then, coming back as often as it takes."""
         until = time.monotonic() + LONG
-        while not self.told or self.told[-1]["seq"] < upto:
-            assert time.monotonic() < until, f"told {len(self.told)} of {upto}"
+        while not self.messages or self.messages[-1]["seq"] < upto:
+            assert time.monotonic() < until, f"told {len(self.messages)} of {upto}"
             self.read(url, upto)
 
 
@@ -88,9 +88,9 @@ def newest(running: Running) -> int:
 
 
 def everything(running: Running) -> list[dict[str, Any]]:
-    told = running.get("/v1/changes?limit=1000")
-    assert not told["more"]
-    changes: list[dict[str, Any]] = told["changes"]
+    answer = running.get("/v1/changes?limit=1000")
+    assert not answer["more"]
+    changes: list[dict[str, Any]] = answer["changes"]
     return changes
 
 
@@ -123,11 +123,11 @@ def test_a_reader_misses_nothing_through_kills_restarts_and_a_reorg(node: Node, 
         node.mine(4, parent=node.kit[str(node.kit.tip.height - 2)])
         running.until(lambda: running.get("/v1/status")["chains"][0]["height"] == node.kit.tip.height)
         upto = len(everything(running))
-        for each in (reader, ahead):
-            each.follow(running.url, upto)
-        assert reader.told == ahead.told == everything(running)
-        assert [change["seq"] for change in reader.told] == list(range(1, upto + 1))
-        assert {change["op"] for change in reader.told} == {"upsert", "revert"}
+        for item in (reader, ahead):
+            item.follow(running.url, upto)
+        assert reader.messages == ahead.messages == everything(running)
+        assert [change["seq"] for change in reader.messages] == list(range(1, upto + 1))
+        assert {change["op"] for change in reader.messages} == {"upsert", "revert"}
         assert running.stop()[0] == 0
 
 
@@ -138,8 +138,8 @@ def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Pat
         url = f"{running.url}/v1/stream"
         with urlopen(url, timeout=LONG) as one, urlopen(url, timeout=LONG) as other:  # noqa: S310
             for reader in (one, other):
-                told = [reader.readline() for _ in range(8)]
-                assert sum(line.startswith(b"data: ") for line in told) == 2
+                answers = [reader.readline() for _ in range(8)]
+                assert sum(line.startswith(b"data: ") for line in answers) == 2
             assert running.stop()[0] == 0
             for reader in (one, other):
                 assert re.fullmatch(rb"retry: [0-9]+\n\n", rest(reader))
@@ -148,18 +148,18 @@ def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Pat
 def rest(reader: Any) -> bytes:
     """What still comes; on a machine so busy that the process ends before the answer does, it breaks off."""
     try:
-        found: bytes = reader.read()
+        parsed: bytes = reader.read()
     except IncompleteRead as error:
-        found = error.partial
-    return found
+        parsed = error.partial
+    return parsed
 
 
 def test_workers_tell_what_another_process_writes_and_count_together(node: Node, port: str, tmp_path: Path) -> None:
     node.mine(3)
-    told = {"A2B_DATA": str(tmp_path / "data")}
-    with Running("index", cwd=folder(tmp_path, "index"), A2B_CHAINS=node.chains, **told) as indexing:
+    answers = {"A2B_DATA": str(tmp_path / "data")}
+    with Running("index", cwd=folder(tmp_path, "index"), A2B_CHAINS=node.chains, **answers) as indexing:
         with Running(
-            "serve", "--workers", "2", "--port", port, cwd=folder(tmp_path, "serve"), **told
+            "serve", "--workers", "2", "--port", port, cwd=folder(tmp_path, "serve"), **answers
         ) as serving:  # fmt: skip
             serving.until_ready()
             readers = [Follower() for _ in range(6)]
@@ -168,10 +168,10 @@ def test_workers_tell_what_another_process_writes_and_count_together(node: Node,
             node.mine(3)
             for reader in readers:
                 reader.follow(serving.url, 6)
-            assert all(reader.told == everything(serving) for reader in readers)
+            assert all(reader.messages == everything(serving) for reader in readers)
             for _ in range(10):
-                found = serving.get("/v1/search?q=router")
-                assert "items" in found, found
+                answer = serving.get("/v1/search?q=router")
+                assert "items" in answer, answer
             counts = {searches(serving.url) for _ in range(8)}
             assert counts == {10}
             assert serving.stop()[0] == 0
@@ -188,14 +188,14 @@ def searches(url: str) -> int:
 
 def test_a_request_that_was_answered_outlives_a_kill(node: Node, tmp_path: Path) -> None:
     node.mine(1)
-    told = {
+    answers = {
         "A2B_CHAINS": node.chains, "A2B_DATA": str(tmp_path / "data"),
     }  # fmt: skip
-    with Running("up", "--port", "0", cwd=folder(tmp_path, "before"), **told) as running:
+    with Running("up", "--port", "0", cwd=folder(tmp_path, "before"), **answers) as running:
         running.until_ready()
         first = running.get("/v1/ingest", json.dumps({"txid": "ab" * 32}).encode())
         running.stop(signal.SIGKILL)
-    with Running("up", "--port", "0", cwd=folder(tmp_path, "after"), **told) as running:
+    with Running("up", "--port", "0", cwd=folder(tmp_path, "after"), **answers) as running:
         step = running.until(lambda: requested(running, first["txid"], "looked for"))
         assert step["detail"].startswith(f"asked for at {first['askedAt']}, looked for ")
         again = running.get("/v1/ingest", json.dumps({"txid": "AB" * 32}).encode())

@@ -52,31 +52,31 @@ def ingest(overlay: Running, txid: str) -> Any:
 
 def diagnosis(overlay: Running, txid: str) -> Any:
     """Where a transaction stands; its step `requested` besides."""
-    found = overlay.get(f"/v1/diagnose/{txid}")
-    return found, next(step for step in found["steps"] if step["step"] == "requested")
+    answer = overlay.get(f"/v1/diagnose/{txid}")
+    return answer, next(step for step in answer["steps"] if step["step"] == "requested")
 
 
 def test_what_was_broadcast_a_second_ago_is_taken_and_told_of_until_it_is_listed(
     node: Litecoind, overlay: Running
 ) -> None:
-    made = node.inscribe(CARD)
-    txid = str(made)[:64]
+    tx = node.inscribe(CARD)
+    txid = str(tx)[:64]
     time.sleep(1)  # as the existing publisher does
-    told = ingest(overlay, txid)
-    assert (told["txid"], told["state"]) in [(txid, "waiting"), (txid, "found")]
-    overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(made)])
-    found, _ = diagnosis(overlay, txid)
-    assert (found["found"], found["where"], found["source"]) == (True, "mempool", "ltc")
+    answer = ingest(overlay, txid)
+    assert (answer["txid"], answer["state"]) in [(txid, "waiting"), (txid, "found")]
+    overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(tx)])
+    result, _ = diagnosis(overlay, txid)
+    assert (result["found"], result["where"], result["source"]) == (True, "mempool", "ltc")
     overlay.until(lambda: "known to ltc" in diagnosis(overlay, txid)[1]["detail"])
-    overlay.until(lambda: [each["status"] for each in search(overlay)] == ["pending"])
+    overlay.until(lambda: [item["status"] for item in search(overlay)] == ["pending"])
     node.mine()
-    overlay.until(lambda: [each["status"] for each in search(overlay)] == ["live"])
-    found, requested = diagnosis(overlay, txid)
-    assert (found["where"], found["height"], found["listed"]) == ("block", node.rpc("getblockcount"), [str(made)])
-    assert all(step["ok"] for step in found["steps"]), found["steps"]
+    overlay.until(lambda: [item["status"] for item in search(overlay)] == ["live"])
+    result, requested = diagnosis(overlay, txid)
+    assert (result["where"], result["height"], result["listed"]) == ("block", node.rpc("getblockcount"), [str(tx)])
+    assert all(step["ok"] for step in result["steps"]), result["steps"]
     assert requested["ok"]
     again = ingest(overlay, txid.upper())  # asked twice it is one request
-    assert again["askedAt"] == told["askedAt"]
+    assert again["askedAt"] == answer["askedAt"]
 
 
 def test_what_the_node_does_not_know_yet_is_asked_for_again(node: Litecoind, overlay: Running) -> None:
@@ -84,32 +84,32 @@ def test_what_the_node_does_not_know_yet_is_asked_for_again(node: Litecoind, ove
     txid = read(raw, segwit=True).txid[::-1].hex()
     ingest(overlay, txid)
     overlay.until(lambda: "not known to ltc" in diagnosis(overlay, txid)[1]["detail"])
-    found, requested = diagnosis(overlay, txid)
-    assert (found["found"], found["listed"]) == (False, [])
+    result, requested = diagnosis(overlay, txid)
+    assert (result["found"], result["listed"]) == (False, [])
     assert re.search(r"next at \d\d:\d\d|next at \d{4}-", requested["detail"]), requested
-    made = node.broadcast(raw)
+    created = node.broadcast(raw)
     overlay.until(lambda: "known to ltc" in detail(overlay, txid) and "not known" not in detail(overlay, txid))
-    overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(made)])
+    overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(created)])
 
 
 def test_what_is_no_registration_is_told_why(node: Litecoind, overlay: Running) -> None:
-    made = node.inscribe({"name": "No Skills", "url": "https://x.example"})
-    ingest(overlay, str(made)[:64])
+    tx = node.inscribe({"name": "No Skills", "url": "https://x.example"})
+    ingest(overlay, str(tx)[:64])
     node.mine()
-    overlay.until(lambda: diagnosis(overlay, str(made)[:64])[0]["where"] == "block")
-    found, _ = diagnosis(overlay, str(made)[:64])
-    assert found["listed"] == []
-    assert [step["step"] for step in found["steps"] if not step["ok"]] == ["card"]
-    assert [reason["code"] for each in found["records"] for reason in each["reasons"]] == ["card-skills"]
+    overlay.until(lambda: diagnosis(overlay, str(tx)[:64])[0]["where"] == "block")
+    result, _ = diagnosis(overlay, str(tx)[:64])
+    assert result["listed"] == []
+    assert [step["step"] for step in result["steps"] if not step["ok"]] == ["card"]
+    assert [reason["code"] for record in result["records"] for reason in record["reasons"]] == ["card-skills"]
 
 
 def detail(overlay: Running, txid: str) -> str:
     """What became of a request, in words."""
-    told: str = diagnosis(overlay, txid)[1]["detail"]
-    return told
+    text: str = diagnosis(overlay, txid)[1]["detail"]
+    return text
 
 
 def search(overlay: Running) -> list[dict[str, Any]]:
     """What a search finds."""
-    found: list[dict[str, Any]] = overlay.get("/v1/search?q=lighthouse")["items"]
-    return found
+    items: list[dict[str, Any]] = overlay.get("/v1/search?q=lighthouse")["items"]
+    return items

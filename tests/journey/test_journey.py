@@ -74,7 +74,7 @@ def test_status_stands_at_the_tip_with_the_stated_hash(up: Running, expected: di
     assert (chain["state"], chain["height"], chain["tip"], chain["lag"]) == ("following", 125, 125, 0)
     assert chain["source"].startswith("files:")
     assert status["stateHash"] == {"demo": {"height": 125, "hash": expected["stateHashes"]["125"]}}
-    live = [each for each in expected["registrations"] if each["status"] == "live"]
+    live = [registration for registration in expected["registrations"] if registration["status"] == "live"]
     assert status["listings"]["live"] == len(live)
     assert status["listings"]["burned"] == len(expected["registrations"]) - len(live)
     assert status["listings"]["rejected"] == len(expected["rejected"])
@@ -87,12 +87,16 @@ def test_every_registration_is_listed_with_its_history_and_card(up: Running, exp
         meets(listing, "Listing")
         assert (listing["status"], listing["cardSha256"]) == (stated["status"], stated["cardSha256"])
         history = up.get(f"/v1/listings/{stated['id']}/history")["revisions"]
-        assert [each["kind"] for each in reversed(history)] == [each["kind"] for each in stated["revisions"]]
+        assert [item["kind"] for item in reversed(history)] == [revision["kind"] for revision in stated["revisions"]]
         assert up.get(f"/v1/listings/{stated['id']}/card") == stated["card"]
 
 
 def test_every_live_listing_is_found_by_its_own_name(up: Running, expected: dict[str, Any]) -> None:
-    live = [each for each in expected["registrations"] if each["status"] == "live" and "name" in each["card"]]
+    live = [
+        registration
+        for registration in expected["registrations"]
+        if registration["status"] == "live" and "name" in registration["card"]
+    ]
     assert live
     for stated in live:
         page = up.get(f"/v1/search?limit=100&q={quote(stated['card']['name'])}")
@@ -111,27 +115,27 @@ def test_a_typo_and_filters_lead_to_the_same_offer(up: Running) -> None:
 
 def test_the_publisher_is_told_why(up: Running, expected: dict[str, Any]) -> None:
     for rejected in expected["rejected"]:
-        found = up.get(f"/v1/diagnose/{rejected['outpoint']}")
-        meets(found, "Diagnosis")
-        assert rejected["reason"] in [reason["detail"] for each in found["records"] for reason in each["reasons"]]
+        answer = up.get(f"/v1/diagnose/{rejected['outpoint']}")
+        meets(answer, "Diagnosis")
+        assert rejected["reason"] in [reason["detail"] for record in answer["records"] for reason in record["reasons"]]
 
 
 def test_an_unconfirmed_transaction_is_diagnosed_from_its_bytes(up: Running, sample: Path) -> None:
     waiting = json.loads((sample / "mempool.json").read_text())
-    raw = next(value for each in waiting for value in each.values() if isinstance(value, str) and len(value) > 300)
-    found = up.get("/v1/diagnose", json.dumps({"rawTx": raw}).encode())
-    meets(found, "Diagnosis")
-    assert found["where"] == "raw"
-    assert found["records"]
+    raw = next(value for item in waiting for value in item.values() if isinstance(value, str) and len(value) > 300)
+    answer = up.get("/v1/diagnose", json.dumps({"rawTx": raw}).encode())
+    meets(answer, "Diagnosis")
+    assert answer["where"] == "raw"
+    assert answer["records"]
 
 
 def test_the_change_feed_has_no_gaps(up: Running) -> None:
     seen, since, more = [], 0, True
     while more:
-        found = up.get(f"/v1/changes?since={since}&limit=7")
-        meets(found, "Changes")
-        seen += [change["seq"] for change in found["changes"]]
-        since, more = found["nextSince"], found["more"]
+        answer = up.get(f"/v1/changes?since={since}&limit=7")
+        meets(answer, "Changes")
+        seen += [change["seq"] for change in answer["changes"]]
+        since, more = answer["nextSince"], answer["more"]
     assert seen == list(range(1, len(seen) + 1))
     assert up.get("/v1/status")["index"]["seq"] == seen[-1]
 

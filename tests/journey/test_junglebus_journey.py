@@ -60,9 +60,9 @@ async def test_a_registration_is_searched_proved_and_followed_without_a_node(
         assert moved["id"] == str(echo)
         async with session.get(f"/v1/listings/{echo}/proof") as answer:
             assert answer.status == 200
-            told = await answer.json()
-        (hop,) = told["after"]
+            document = await answer.json()
+        (hop,) = document["after"]
         assert (hop["rawTx"], hop["header"]) == (kit.raw(bob).hex(), kit.tip.raw[:80].hex())
-        assert (told["current"]["outpoint"], told["current"]["bump"]) == (str(bob), hop["bump"])
+        assert (document["current"]["outpoint"], document["current"]["bump"]) == (str(bob), hop["bump"])
         changes = await until_told(session, "/v1/changes?since=0", lambda _: True)
         assert "owner-checked" in {change["reason"] for change in changes["changes"]}

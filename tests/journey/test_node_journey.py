@@ -58,14 +58,14 @@ def test_what_is_published_on_a_real_node_is_found_over_http(tmp_path: Path) -> 
 
 def ids(running: Running, words: str, **more: str) -> list[str]:
     """The ids that a search finds."""
-    asked = "".join(f"&{name}={value}" for name, value in more.items())
-    return [item["id"] for item in running.get(f"/v1/search?q={words}{asked}")["items"]]
+    query = "".join(f"&{name}={value}" for name, value in more.items())
+    return [item["id"] for item in running.get(f"/v1/search?q={words}{query}")["items"]]
 
 
 def chain(running: Running) -> dict[str, object]:
     """Where the chain stands."""
-    found: dict[str, object] = running.get("/v1/status")["chains"][0]
-    return found
+    result: dict[str, object] = running.get("/v1/status")["chains"][0]
+    return result
 
 
 @pytest.mark.parametrize("url", ["ltc=http://u:p@127.0.0.1:{port}/", "ltc=http://127.0.0.1:{port}"])

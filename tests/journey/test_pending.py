@@ -48,15 +48,15 @@ async def visit(session: ClientSession, kit: ChainKit, chain: MemoryChain) -> No
     meets(page, "Page")
     [item] = page["items"]
     assert (item["status"], item["blockHeight"], item["pending"]["summary"]) == ("live", 2, "Louder.")
-    told = (await get(session, f"/v1/listings/{echo}/history"))["revisions"]
-    assert [(each["height"], each["kind"]) for each in told] == [(None, "reinscribed"), (2, "inscribed")]
+    revisions = (await get(session, f"/v1/listings/{echo}/history"))["revisions"]
+    assert [(entry["height"], entry["kind"]) for entry in revisions] == [(None, "reinscribed"), (2, "inscribed")]
 
     chain.unconfirmed = {}
     chain.arrive(kit.mine(update))
     page = await until_told(session, "/v1/search?q=louder", lambda page: page["items"])
     assert (page["items"][0]["blockHeight"], "pending" in page["items"][0]) == (3, False)
     changes = (await get(session, "/v1/changes?since=0"))["changes"]
-    assert [(each["op"], each["height"], each["reason"]) for each in changes][:2] == [
+    assert [(change["op"], change["height"], change["reason"]) for change in changes][:2] == [
         ("upsert", None, "pending"), ("upsert", 2, "inscribed"),
     ]  # fmt: skip
     assert changes[-1]["reason"] == "reinscribed"

@@ -35,7 +35,7 @@ from tests.facts import CARD, born, name, says, state
 from tests.opensearch_server import index_url
 from tests.overlay.calls import raw
 from tests.overlay.conftest import Serve, serve
-from tests.pointing import Clock, card, digest, fails, points, serves
+from tests.pointer_facts import Clock, card, digest, fails, points, serves
 
 __all__ = ["serve"]
 
@@ -60,10 +60,10 @@ class Registry:
         self._feed = IndexProjector(store, services.engine, duplicates)
         self._prev: dict[str, str] = {}
 
-    def block(self, label: str, *said: Event, chain: str = "demo", cards: dict[bytes, bytes] | None = None) -> None:
+    def block(self, label: str, *messages: Event, chain: str = "demo", cards: dict[bytes, bytes] | None = None) -> None:
         """Mine these; heights go up by themselves, and `4b` goes on from whatever is there."""
         prev = self._prev.get(chain, "")
-        placed = tuple(replace(each, position=at, tx_index=at + 1) for at, each in enumerate(said))
+        placed = tuple(replace(item, position=index, tx_index=index + 1) for index, item in enumerate(messages))
         self.writer.append(chain, [says(label, *placed, prev=prev, chain=chain, cards=cards)])
         self._prev[chain] = label
 
@@ -90,15 +90,15 @@ class Registry:
             return await answer.read(), answer.headers["ETag"]
 
     async def listing(self, id_: str) -> Any:
-        found = await self.get(f"/v1/listings/{quote(id_, safe='')}")
-        jsonschema.validate(found, {"$ref": "#/components/schemas/Listing", "components": {"schemas": SCHEMAS}})
-        return found
+        answer = await self.get(f"/v1/listings/{quote(id_, safe='')}")
+        jsonschema.validate(answer, {"$ref": "#/components/schemas/Listing", "components": {"schemas": SCHEMAS}})
+        return answer
 
     async def missing(self, id_: str) -> str:
         detail: str = (await self.get(f"/v1/listings/{quote(id_, safe='')}", 404))["detail"]
         return detail
 
-    async def found(self, **parameters: str) -> list[str]:
+    async def matching(self, **parameters: str) -> list[str]:
         """The ids that a search finds, after checking that what it shows is what each listing says."""
         query = "&".join(f"{key}={quote(value)}" for key, value in parameters.items())
         page = await self.get(f"/v1/search?{query}")
@@ -153,21 +153,31 @@ async def registry(
 
 async def test_a_pointer_is_listed_once_its_card_is_fetched_and_its_hash_met(registry: Registry) -> None:
     registry.block("1", points("a.example", ALPHA))
-    assert await registry.found(q="alpha") == []
+    assert await registry.matching(q="alpha") == []
     assert "has not been fetched yet" in await registry.missing("a.example")
     registry.fetched("a.example", ALPHA)
-    assert await registry.found(q="alpha") == ["a.example"]
+    assert await registry.matching(q="alpha") == ["a.example"]
     item = await registry.listing("a.example")
-    at = "2023-11-14T22:13:21Z"
-    told = ("type", "status", "name", "integrity", "cardSha256", "updatedHeight", "createdHeight", "timestamp", "chain")
-    assert [item[key] for key in told] == [
-        "agent", "live", "Alpha", "hash-verified", digest(ALPHA).hex(), 1, 1, at, "demo",
+    text = "2023-11-14T22:13:21Z"
+    answers = (
+        "type",
+        "status",
+        "name",
+        "integrity",
+        "cardSha256",
+        "updatedHeight",
+        "createdHeight",
+        "timestamp",
+        "chain",
+    )
+    assert [item[key] for key in answers] == [
+        "agent", "live", "Alpha", "hash-verified", digest(ALPHA).hex(), 1, 1, text, "demo",
     ]  # fmt: skip
-    assert item["domain"] == {"host": "a.example", "verified": True, "checkedAt": at}
+    assert item["domain"] == {"host": "a.example", "verified": True, "checkedAt": text}
     txid = name("a.example")[::-1].hex()
     assert item["anchors"] == [
         {"chain": "demo", "txid": txid, "outpoint": f"{txid}_0", "height": 1, "hash": digest(ALPHA).hex(), "met": True,
-         "time": at},
+         "time": text},
     ]  # fmt: skip
     assert (item["anchorCount"], item["fetchedFrom"], item["outpoint"]) == (1, WELL_KNOWN, f"{txid}_0")
     assert (item["origin"], item["warnings"]) == (None, (await registry.listing("a.example"))["warnings"])
@@ -179,12 +189,12 @@ async def test_status_home_page_and_search_count_the_same(registry: Registry) ->
     async def totals() -> tuple[int, int, int]:
         """What status says is live, what the search finds, and what the home page shows."""
         service.refresh()
-        found = (await registry.get("/v1/search"))["total"]
+        total = (await registry.get("/v1/search"))["total"]
         page, _ = await registry.body("/")
         shown = re.search(rb'id="count" role="status">(\d+ listings?|Nothing found)<', page)
         assert shown is not None
         number = 0 if shown[1] == b"Nothing found" else int(shown[1].split()[0])
-        return service.status()["listings"]["live"], found, number
+        return service.status()["listings"]["live"], total, number
 
     assert await totals() == (0, 0, 0)
     registry.block(
@@ -230,14 +240,14 @@ async def test_ids_with_slashes_and_colons_are_found_percent_encoded(registry: R
         path = f"/v1/listings/{quote(id_, safe='')}"
         assert (await registry.body(f"{path}/card"))[0] == card(f"N{number}")
         assert (await registry.get(f"{path}/history"))["id"] == id_
-    assert await registry.found(domain="b.example") == sorted(ids)
+    assert await registry.matching(domain="b.example") == sorted(ids)
 
 
 async def test_a_mismatch_is_never_listed_and_says_why(registry: Registry) -> None:
     registry.block("1", points("a.example", ALPHA))
     detail = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": "00ff"}
     registry.fetched("a.example", BETA, **detail)
-    assert await registry.found() == []
+    assert await registry.matching() == []
     assert "another SHA-256: 00ff" in await registry.missing("a.example")
 
 
@@ -247,27 +257,27 @@ async def test_a_pointer_without_a_hash_is_unhashed_and_never_verified(registry:
     registry.fetched("b.example", BETA)
     item = await registry.listing("a.example")
     assert (item["integrity"], item["domain"]["verified"]) == ("unhashed", False)
-    assert await registry.found() == ["a.example", "b.example"]
-    assert await registry.found(verified="true") == ["b.example"]
-    assert await registry.found(verified="false") == ["a.example"]
+    assert await registry.matching() == ["a.example", "b.example"]
+    assert await registry.matching(verified="true") == ["b.example"]
+    assert await registry.matching(verified="false") == ["a.example"]
 
 
 async def test_the_same_domain_on_two_chains_is_one_listing(registry: Registry) -> None:
     registry.block("1", points("a.example", ALPHA))
     registry.block("7", points("a.example", ALPHA, "second"), chain="ltc")
     registry.fetched("a.example", ALPHA)
-    assert await registry.found(q="alpha") == ["a.example"]
+    assert await registry.matching(q="alpha") == ["a.example"]
     item = await registry.listing("a.example")
     assert [(anchor["chain"], anchor["height"], anchor["met"]) for anchor in item["anchors"]] == [
         ("demo", 1, True), ("ltc", 7, True),
     ]  # fmt: skip
     assert (item["chain"], item["updatedHeight"]) == ("demo", 1)
-    assert await registry.found(chain="demo") == await registry.found(chain="ltc") == ["a.example"]
-    assert await registry.found(chain="eth") == []
+    assert await registry.matching(chain="demo") == await registry.matching(chain="ltc") == ["a.example"]
+    assert await registry.matching(chain="eth") == []
     assert (item["anchorCount"], item["domain"]["verified"]) == (2, True)
-    assert await registry.found(domain="a.example", verified="true") == ["a.example"]
-    assert await registry.found(domain="a.example", verified="true", chain="ltc") == ["a.example"]
-    assert await registry.found(domain="b.example") == await registry.found(verified="false") == []
+    assert await registry.matching(domain="a.example", verified="true") == ["a.example"]
+    assert await registry.matching(domain="a.example", verified="true", chain="ltc") == ["a.example"]
+    assert await registry.matching(domain="b.example") == await registry.matching(verified="false") == []
 
 
 async def test_of_identical_cards_one_is_found_and_says_how_many_there_are(registry: Registry) -> None:
@@ -280,19 +290,19 @@ async def test_of_identical_cards_one_is_found_and_says_how_many_there_are(regis
     page = await registry.get("/v1/search?q=agent&facets=type")
     assert {item["id"]: item.get("duplicates") for item in page["items"]} == {"a.example": 1, PAGE: None}
     assert (page["total"], page["facets"]) == (2, {"type": [{"value": "agent", "count": 2}]})
-    assert await registry.found(q="alpha") == ["a.example"]
-    assert await registry.found(q="alpha", domain="b.example") == ["b.example"]
+    assert await registry.matching(q="alpha") == ["a.example"]
+    assert await registry.matching(q="alpha", domain="b.example") == ["b.example"]
     assert (await registry.listing("a.example"))["duplicates"] == 1
     later = await registry.listing("b.example")
     assert "duplicates" not in later
-    told = {each["code"]: each["detail"] for each in later["warnings"]}
-    assert told["same-name"] == "another listing had this name before: a.example"
-    assert {each["code"] for each in (await registry.listing(PAGE))["warnings"]} >= {"same-url"}
+    answers = {warning["code"]: warning["detail"] for warning in later["warnings"]}
+    assert answers["same-name"] == "another listing had this name before: a.example"
+    assert {warning["code"] for warning in (await registry.listing(PAGE))["warnings"]} >= {"same-url"}
     registry.block("2", points("a.example", BETA, "newer"))
     registry.fetched("a.example", BETA)
-    assert await registry.found(q="alpha") == ["b.example"]
+    assert await registry.matching(q="alpha") == ["b.example"]
     assert (await registry.listing("b.example"))["warnings"] == [
-        each for each in later["warnings"] if each["code"] != "same-name"
+        warning for warning in later["warnings"] if warning["code"] != "same-name"
     ]
 
 
@@ -301,7 +311,7 @@ async def test_a_tool_of_several_servers_may_be_pointed_at(registry: Registry) -
     registry.block("1", points(PAGE, config, "page", kind=Kind.TOOL, form="map"))
     registry.fetched(PAGE, config)
     assert (await registry.listing(PAGE))["servers"] == [f"{PAGE}#one", f"{PAGE}#two"]
-    assert await registry.found(type="tool") == [f"{PAGE}#one", f"{PAGE}#two"]
+    assert await registry.matching(type="tool") == [f"{PAGE}#one", f"{PAGE}#two"]
     assert (await registry.listing(f"{PAGE}#two"))["command"] == "b"
 
 
@@ -315,16 +325,16 @@ async def test_an_ipfs_card_is_verified_by_its_cid_though_it_has_no_domain(regis
         "hash-verified", {"host": "api.example", "verified": False, "checkedAt": None} | {
             "checkedAt": item["domain"]["checkedAt"]},
     )  # fmt: skip
-    assert await registry.found(verified="true") == [locator]
+    assert await registry.matching(verified="true") == [locator]
 
 
 async def test_heights_know_the_pointer_and_the_past_does_not(registry: Registry) -> None:
     registry.block("1", born("x", height=1), cards={born("x").card or b"": ALPHA})
     registry.block("2", points("a.example", BETA))
     registry.fetched("a.example", BETA)
-    assert await registry.found(fromBlock="2", chain="demo") == ["a.example"]
-    assert len(await registry.found(asOfHeight="2", chain="demo")) == 1
-    assert await registry.found(asOfHeight="2", chain="demo", q="beta") == []
+    assert await registry.matching(fromBlock="2", chain="demo") == ["a.example"]
+    assert len(await registry.matching(asOfHeight="2", chain="demo")) == 1
+    assert await registry.matching(asOfHeight="2", chain="demo", q="beta") == []
     assert state_hash(registry.store, "demo", 2) == state_digest([state("x", "x", 1)])
 
 
@@ -335,14 +345,14 @@ async def test_a_new_revision_is_shown_once_it_is_served(registry: Registry) -> 
     registry.block("1", points("a.example", ALPHA))
     registry.fetched("a.example", ALPHA)
     registry.block("2", points("a.example", BETA, "update"))
-    assert await registry.found(q="alpha") == ["a.example"]
+    assert await registry.matching(q="alpha") == ["a.example"]
     registry.fetched("a.example", BETA)
-    assert (await registry.found(q="alpha"), await registry.found(q="beta")) == ([], ["a.example"])
+    assert (await registry.matching(q="alpha"), await registry.matching(q="beta")) == ([], ["a.example"])
     item = await registry.listing("a.example")
     assert (item["updatedHeight"], item["createdHeight"]) == (2, 1)
     history = await registry.get("/v1/listings/a.example/history")
-    told = [(each["kind"], each["height"], each["cardSha256"]) for each in history["revisions"]]
-    assert told == [("pointed", 2, digest(BETA).hex()), ("pointed", 1, digest(ALPHA).hex())]
+    answers = [(revision["kind"], revision["height"], revision["cardSha256"]) for revision in history["revisions"]]
+    assert answers == [("pointed", 2, digest(BETA).hex()), ("pointed", 1, digest(ALPHA).hex())]
 
 
 async def test_a_listing_that_drifts_stays_and_says_so(registry: Registry) -> None:
@@ -353,9 +363,9 @@ async def test_a_listing_that_drifts_stays_and_says_so(registry: Registry) -> No
     since = "2023-11-14T22:13:22Z"
     assert (item["name"], item["integrity"]) == ("Alpha", "drifted")
     assert item["drift"] == {"cardSha256": digest(BETA).hex(), "since": since}
-    (warning,) = [each for each in item["warnings"] if each["code"] == "drifted"]
+    (warning,) = [element for element in item["warnings"] if element["code"] == "drifted"]
     assert since in warning["detail"]
-    assert await registry.found(verified="true") == ["a.example"]
+    assert await registry.matching(verified="true") == ["a.example"]
     assert item["domain"]["verified"] is False
     registry.fetched("a.example", ALPHA)
     item = await registry.listing("a.example")
@@ -375,10 +385,10 @@ async def test_each_drift_is_in_the_history_with_its_hash_and_time(registry: Reg
     registry.fetched("a.example", BETA)
     registry.fetched("a.example", ALPHA)
     history = await registry.get("/v1/listings/a.example/history")
-    assert [each["cardSha256"] for each in history["drifts"]] == [
+    assert [drift["cardSha256"] for drift in history["drifts"]] == [
         digest(body).hex() for body in (ALPHA, BETA, b"front page")
     ]
-    times = [each["since"] for each in history["drifts"]]
+    times = [drift["since"] for drift in history["drifts"]]
     assert (times == sorted(times, reverse=True), len(set(times))) == (True, 3)
     assert times[-1] == "2023-11-14T22:13:22Z"
     assert len(history["revisions"]) == 2
@@ -390,14 +400,14 @@ async def test_every_listing_of_a_chain_with_unproved_headers_says_so(registry: 
     registry.block("1", points("c.example", GAMMA), chain="ltc")
     registry.fetched("a.example", ALPHA)
     registry.fetched("c.example", GAMMA)
-    assert await registry.found() == ["a.example", "c.example"]
+    assert await registry.matching() == ["a.example", "c.example"]
     registry.writer.mark_unproved("demo")
     registry.block("2", points("b.example", BETA))
     registry.fetched("b.example", BETA)
-    assert await registry.found() == ["a.example", "b.example", "c.example"]
+    assert await registry.matching() == ["a.example", "b.example", "c.example"]
     marked = {}
     for item in (await registry.get("/v1/search"))["items"]:
-        marked[item["id"]] = [each for each in item["warnings"] if each["code"] == "headers-unproved"]
+        marked[item["id"]] = [element for element in item["warnings"] if element["code"] == "headers-unproved"]
     sentence = "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)"
     warning = {"code": "headers-unproved", "pointer": "", "detail": sentence}
     assert marked == {"a.example": [warning], "b.example": [warning], "c.example": []}
@@ -408,7 +418,7 @@ async def test_a_host_that_fails_takes_nothing_back(registry: Registry) -> None:
     registry.fetched("a.example", ALPHA)
     registry.failed("a.example", "fetch-connect")
     assert (await registry.listing("a.example"))["integrity"] == "hash-verified"
-    assert await registry.found() == ["a.example"]
+    assert await registry.matching() == ["a.example"]
 
 
 async def test_a_reorg_takes_back_what_its_blocks_pointed_at(registry: Registry) -> None:
@@ -417,9 +427,9 @@ async def test_a_reorg_takes_back_what_its_blocks_pointed_at(registry: Registry)
     registry.block("2", points("a.example", BETA, "update"), points("b.example", ALPHA))
     registry.fetched("a.example", BETA)
     registry.fetched("b.example", ALPHA)
-    assert await registry.found() == ["a.example", "b.example"]
+    assert await registry.matching() == ["a.example", "b.example"]
     registry.reorg("1")
-    assert await registry.found() == ["a.example"]
+    assert await registry.matching() == ["a.example"]
     assert (await registry.listing("a.example"))["name"] == "Alpha"
     await registry.missing("b.example")
     registry.block("2b", points("a.example", BETA, "update"))
@@ -447,7 +457,7 @@ async def test_strangers_change_nothing_but_the_anchors(registry: Registry) -> N
     by_txid = {anchor["txid"]: anchor["met"] for anchor in item["anchors"]}
     assert by_txid[name("a.example")[::-1].hex()]
     assert by_txid[name("later right")[::-1].hex()]
-    assert await registry.found(q="beta") == []
+    assert await registry.matching(q="beta") == []
 
 
 async def test_an_index_that_is_made_anew_holds_the_same(registry: Registry) -> None:
@@ -488,13 +498,13 @@ async def test_an_entry_of_a_registry_is_listed_by_its_registration_file(registr
     item = await registry.listing(ENTRY)
     assert (item["name"], item["integrity"], item["owner"]) == ("Entry", "unhashed", "0xalice")
     assert item["domain"]["host"] == "b.example"
-    assert await registry.found(q="entry") == [ENTRY]
+    assert await registry.matching(q="entry") == [ENTRY]
     registry.block("6", entry("sold", kind=EventKind.MOVED, owner="0xbob"), chain="eth")
     item = await registry.listing(ENTRY)
     assert (item["owner"], item["updatedHeight"]) == ("0xbob", 5)
     registry.block("7", entry("end", kind=EventKind.BURNED, owner=None, valid=False), chain="eth")
     assert (await registry.listing(ENTRY))["status"] == "burned"
-    assert await registry.found(q="entry") == []
+    assert await registry.matching(q="entry") == []
 
 
 async def test_an_entry_that_carried_its_card_and_then_points_elsewhere_shows_what_is_served(
@@ -509,8 +519,8 @@ async def test_an_entry_that_carried_its_card_and_then_points_elsewhere_shows_wh
     assert (await registry.listing(ENTRY))["name"] == "Alpha"
     registry.fetched(PAGE, FILE, state=FetchState.UNHASHED)
     assert (await registry.listing(ENTRY))["name"] == "Entry"
-    assert await registry.found() == [ENTRY]
-    assert await registry.found(q="alpha") == []
-    assert await registry.found(asOfHeight="5", chain="eth", q="alpha") == [ENTRY]
+    assert await registry.matching() == [ENTRY]
+    assert await registry.matching(q="alpha") == []
+    assert await registry.matching(asOfHeight="5", chain="eth", q="alpha") == [ENTRY]
     history = await registry.get(f"/v1/listings/{quote(ENTRY, safe='')}/history")
-    assert [each["kind"] for each in history["revisions"]] == ["pointed", "inscribed"]
+    assert [revision["kind"] for revision in history["revisions"]] == ["pointed", "inscribed"]

@@ -38,8 +38,8 @@ def chain() -> MemoryChain:
     return MemoryChain(*kit.blocks, name="live")
 
 
-def names(found: Any) -> list[str]:
-    return [item["name"] for item in found["items"]]
+def names(result: Any) -> list[str]:
+    return [item["name"] for item in result["items"]]
 
 
 def compared(item: Any) -> Decimal:
@@ -58,11 +58,11 @@ async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: 
         server.tell("/a", {"USD": "50", "EUR": "40"}, sign=True)
         feed = f"BSV=http://127.0.0.1:{server.port}/a#{server.public}"
         async with serving(house(tmp_path, chain(), rates_every=1, rates=feed)) as session:
-            found = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page)
-            meets(found, "Page")
-            assert names(found) == ["Coins", "Dollars", "Euros", "Free to ask", "Odd"]
-            assert found["rates"]["source"] == f"http://127.0.0.1:{server.port}"
-            assert found["items"][2]["cheapest"]["converted"] == {
+            result = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page)
+            meets(result, "Page")
+            assert names(result) == ["Coins", "Dollars", "Euros", "Free to ask", "Odd"]
+            assert result["rates"]["source"] == f"http://127.0.0.1:{server.port}"
+            assert result["items"][2]["cheapest"]["converted"] == {
                 "amount": "11.25", "currency": "USD", "rate": "1.25", "perDay": "11.25",
             }  # fmt: skip
             for bounds, expected in (
@@ -78,12 +78,12 @@ async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: 
                 name, _, bound = bounds.partition("&")[0].partition("=")
                 for price in map(compared, page["items"]):
                     assert price <= Decimal(bound) if name == "maxPrice" else price >= Decimal(bound)
-            quote = await get(session, f"/v1/quote?id={found['items'][0]['id']}&currency=usd")
+            quote = await get(session, f"/v1/quote?id={result['items'][0]['id']}&currency=usd")
             assert (quote["stage"], quote["amount"], quote["rate"]) == ("deposit", "0.5", "50")
             meets(quote, "Quote")
             status = await get(session, "/v1/status")
             meets(status, "Status")
-            assert [each["usable"] for each in status["rates"]["feeds"]] == [True]
+            assert [item["usable"] for item in status["rates"]["feeds"]] == [True]
 
 
 async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing(tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing
         base = f"http://127.0.0.1:{server.port}"
         feeds = f"BSV={base}/a#{server.public} BSV={base}/b"
         async with serving(house(tmp_path, chain(), rates_every=1, rates=feeds)) as session:
-            found = await until_told(session, "/v1/search?priceCurrency=usd&q=coins", lambda page: "rates" in page)
-            assert found["items"][0]["cheapest"]["converted"]["rate"] == "51", "the first is not signed"
+            result = await until_told(session, "/v1/search?priceCurrency=usd&q=coins", lambda page: "rates" in page)
+            assert result["items"][0]["cheapest"]["converted"]["rate"] == "51", "the first is not signed"
             server.tell("/a", {"USD": 50}, sign=True)
             query = "/v1/search?priceCurrency=usd&q=coins"
             await until_told(session, query, lambda page: page["items"][0]["cheapest"]["converted"]["rate"] == "50")
             server.tell("/a", {"USD": 5000}, sign=True)
             status = await until_told(
-                session, "/v1/status", lambda told: told["rates"]["feeds"][0].get("code") == "outlier"
+                session, "/v1/status", lambda answer: answer["rates"]["feeds"][0].get("code") == "outlier"
             )
             assert "contradicts" in status["rates"]["feeds"][0]["error"]
             assert (await get(session, query))["items"][0]["cheapest"]["converted"]["rate"] == "50"
@@ -115,13 +115,13 @@ async def test_questions_ask_no_feed_and_nobody_asks_the_one_that_a_publisher_na
         kit.mine(kit.inscribe(priced("Own", 1, "BSV", priceFeedUrl=f"{base}/theirs")))
         chain = MemoryChain(*kit.blocks, name="live")
         async with serving(house(tmp_path, chain, rates=f"BSV={base}/a")) as session:
-            found = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page and page["items"])
-            item = found["items"][0]
+            result = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page and page["items"])
+            item = result["items"][0]
             assert item["offers"][0]["priceFeedUrl"] == f"{base}/theirs"
             for _ in range(3):
                 for path in (f"/v1/search?{QUESTION}", f"/v1/quote?id={item['id']}&currency=usd", "/v1/status"):
                     await get(session, path)
-        assert server.asked == {"/a": 1}
+        assert server.requests == {"/a": 1}
 
 
 async def test_a_process_that_only_serves_uses_what_another_one_stored(
@@ -132,13 +132,15 @@ async def test_a_process_that_only_serves_uses_what_another_one_stored(
         feed = f"BSV=http://127.0.0.1:{server.port}/a"
         async with serving(house(tmp_path, chain(), rates_every=1, rates=feed)) as session:
             await until_told(session, "/v1/search?priceCurrency=usd", lambda page: "rates" in page)
-        asked = server.asked["/a"]
+        query = server.requests["/a"]
         async with serving(house(tmp_path, follow=False)) as session:
-            found = await until_told(session, "/v1/search?maxPrice=2.5&priceCurrency=usd", lambda page: "rates" in page)
-            assert names(found) == ["Coins"]
+            result = await until_told(
+                session, "/v1/search?maxPrice=2.5&priceCurrency=usd", lambda page: "rates" in page
+            )
+            assert names(result) == ["Coins"]
             status = await get(session, "/v1/status")
             assert status["rates"]["source"] == f"http://127.0.0.1:{server.port}"
-        assert server.asked["/a"] == asked, "nothing was asked by the process that serves"
+        assert server.requests["/a"] == query, "nothing was asked by the process that serves"
     monkeypatch.setenv("A2B_DATA", str(tmp_path / "data"))
     for arguments, line in (
         (["search", "--max-price", "2.5", "--price-currency", "usd"], "from 0.05 BSV per call (about 2.5 USD)"),

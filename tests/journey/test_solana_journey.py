@@ -13,7 +13,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
 from tests.chainkit import agent, tool
 from tests.indexing import Indexing
-from tests.pointing import Clock, card, serves
+from tests.pointer_facts import Clock, card, serves
 from tests.serving import built, serving
 from tests.solana_server import PROGRAM, SolanaServer
 from tests.waiting import until_told
@@ -39,7 +39,7 @@ async def test_accounts_are_searched_updated_and_gone_when_they_are_closed(tmp_p
             await until_told(session, f"/v1/search?type=tool&chain={server.caip2}", finds("solana-clock"))
             async with session.get(f"/v1/listings/{server.id('a')}/card") as answer:
                 assert await answer.read() == body
-            status = await until_told(session, "/v1/status", lambda told: told["chains"][0]["state"] == "following")
+            status = await until_told(session, "/v1/status", lambda report: report["chains"][0]["state"] == "following")
             assert (status["chains"][0]["chain"], status["chains"][0]["height"]) == (server.caip2, server.slot)
             assert "there is no state hash" in json.dumps(status)
             assert (status["listings"]["live"], status["listings"]["rejected"]) == (2, 1)
@@ -50,10 +50,12 @@ async def test_accounts_are_searched_updated_and_gone_when_they_are_closed(tmp_p
             assert page["items"][0]["createdHeight"] < server.slot
             server.shut("a")
             await until_told(session, "/v1/search?q=interpreter", finds())
-            gone = await until_told(session, f"/v1/listings/{server.id('a')}", lambda told: told["status"] == "burned")
+            gone = await until_told(
+                session, f"/v1/listings/{server.id('a')}", lambda report: report["status"] == "burned"
+            )
             assert gone["name"] == "Solana Interpreter"
-            told = await until_told(session, f"/v1/listings/{server.id('a')}/history", bool)
-            kinds = [revision["kind"] for revision in told["revisions"]]
+            reported = await until_told(session, f"/v1/listings/{server.id('a')}/history", bool)
+            kinds = [revision["kind"] for revision in reported["revisions"]]
             assert kinds == ["burned", "reinscribed", "inscribed"]
 
 
@@ -81,9 +83,9 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
             assert await listed() == []
             fetched("shop.example")
             assert await listed() == ["shop.example"]
-            found = ListingRepository(indexing.store).listing("shop.example")
-            assert found is not None
-            assert (found.card_body, found.caip2) == (body, server.caip2)
+            stored_listing = ListingRepository(indexing.store).listing("shop.example")
+            assert stored_listing is not None
+            assert (stored_listing.card_body, stored_listing.caip2) == (body, server.caip2)
 
             server.put("a", pointer("shop.example", card("Another")))
             assert await listed() == [], "it names another hash now"

@@ -10,11 +10,11 @@ import pytest
 from indexer.chains.files import create
 from indexer.headers.networks import network
 from parsers.bitcoin.tx import Transaction
+from tests.chain_records import anchors as pointer_anchors
 from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import map_tape, p2pkh, pointer_script
 from tests.indexing import Indexing
 from tests.parsers.writers import build_split
-from tests.told import anchors as pointer_anchors
 
 HASH = hashlib.sha256(b"a card").digest()
 SHORT = "agents.example"
@@ -33,9 +33,11 @@ ROOM = {"btc": 83, "ltc": 83, "doge": 83, "bch": 223}
 """What nodes relay of an OP_RETURN output's script, in bytes: on all but Bitcoin Cash 80 bytes of data, pushed once."""
 
 
-def told(made: Transaction, *said: tuple[int, str, str | None, str]) -> list[tuple[str, str, str | None, str]]:
+def expected_rows(
+    transaction: Transaction, *messages: tuple[int, str, str | None, str]
+) -> list[tuple[str, str, str | None, str]]:
     """What is to be recorded of a transaction: of each output its id, hash and form."""
-    return [(str(made.outpoint(vout)), id_, digest, form) for vout, id_, digest, form in said]
+    return [(str(transaction.outpoint(vout)), id_, digest, form) for vout, id_, digest, form in messages]
 
 
 def mint(kit: ChainKit, *scripts: bytes) -> Transaction:
@@ -51,19 +53,19 @@ async def anchors(kit: ChainKit, folder: Path) -> list[tuple[str, str, str | Non
     with Indexing(f"sqlite:///{folder}/a2b.db", chain) as indexing:
         await indexing.catch_up()
         assert indexing.store.chains() == {coin: f"{coin}:regtest"}
-        said = [past.event for past in indexing.store.history.select() if past.event.pointer]
-        found = []
-        for event in said:
+        messages = [past.event for past in indexing.store.history.select() if past.event.pointer]
+        results = []
+        for event in messages:
             assert event.pointer is not None
             digest = event.pointer.digest.hex() if event.pointer.digest else None
             if event.valid:
-                found.append((str(event.outpoint), event.pointer.id or "", digest, event.pointer.form))
+                results.append((str(event.outpoint), event.pointer.id or "", digest, event.pointer.form))
                 assert event.pointer.id is not None
                 assert str(event.outpoint) in {
                     str(past.event.outpoint) for past in pointer_anchors(indexing.store, event.pointer.id)
                 }
         await chain.close()
-    return found
+    return results
 
 
 def fits(coin: str, *scripts: bytes) -> bool:
@@ -84,10 +86,10 @@ async def test_pointers_of_a_domain_are_recorded_on_every_chain(coin: str, tmp_p
         pointer_script(SHORT, false=False),
     ]
     assert fits(coin, *scripts)
-    made = mint(kit, *scripts)
-    kit.mine(made)
-    assert await anchors(kit, tmp_path) == told(
-        made, (1, SHORT, HASH.hex(), "raw32"), (2, SHORT, HASH.hex(), "raw32"), (3, SHORT, None, "none")
+    tx = mint(kit, *scripts)
+    kit.mine(tx)
+    assert await anchors(kit, tmp_path) == expected_rows(
+        tx, (1, SHORT, HASH.hex(), "raw32"), (2, SHORT, HASH.hex(), "raw32"), (3, SHORT, None, "none")
     )
 
 
@@ -101,10 +103,10 @@ async def test_what_needs_more_room_than_80_bytes_is_recorded_where_it_is_mined(
     ]
     assert fits("bch", *scripts)
     assert not any(fits("btc", script) for script in scripts)
-    made = mint(kit, *scripts)
-    kit.mine(made)
-    assert await anchors(kit, tmp_path) == told(
-        made, (1, SHORT, HASH.hex(), "hex64"), (2, LONG, HASH.hex(), "raw32"), (3, URI, HASH.hex(), "map")
+    tx = mint(kit, *scripts)
+    kit.mine(tx)
+    assert await anchors(kit, tmp_path) == expected_rows(
+        tx, (1, SHORT, HASH.hex(), "hex64"), (2, LONG, HASH.hex(), "raw32"), (3, URI, HASH.hex(), "map")
     )
 
 
@@ -114,24 +116,24 @@ async def test_a_domain_too_long_for_one_output_is_split_over_several(coin: str,
     parts = build_split(LONG, HASH)
     assert (len(parts) > 1, fits("doge", *parts)) == (True, True)
     assert not fits("doge", pointer_script(LONG, HASH, false=False))
-    made = mint(kit, *parts)
-    kit.mine(made)
+    tx = mint(kit, *parts)
+    kit.mine(tx)
     kit.mine(mint(kit, *parts[:-1]))
-    assert await anchors(kit, tmp_path) == told(made, (1, LONG, HASH.hex(), "split"))
+    assert await anchors(kit, tmp_path) == expected_rows(tx, (1, LONG, HASH.hex(), "split"))
 
 
 @pytest.mark.parametrize("coin", ["btc", "ltc"])
 async def test_a_card_in_full_and_a_pointer_stand_beside_each_other(coin: str, tmp_path: Path) -> None:
     kit = ChainKit(coin)
     card = kit.reveal(agent("In full"))
-    made = mint(kit, pointer_script(SHORT, HASH, false=False))
-    kit.mine(card, made)
+    tx = mint(kit, pointer_script(SHORT, HASH, false=False))
+    kit.mine(card, tx)
     kit.write(tmp_path)
     with Indexing(f"sqlite:///{tmp_path}/cards.db", create(coin, f"files:{tmp_path}?network=regtest")) as indexing:
         await indexing.catch_up()
         assert indexing.live(coin) == {str(card)}
         await indexing.chains[0].close()
-    assert await anchors(kit, tmp_path) == told(made, (1, SHORT, HASH.hex(), "raw32"))
+    assert await anchors(kit, tmp_path) == expected_rows(tx, (1, SHORT, HASH.hex(), "raw32"))
 
 
 @pytest.mark.parametrize("coin", ["bch", "doge"])

@@ -32,15 +32,17 @@ def turned(text: str) -> bytes:
 
 def admitted(registry: Registry, height: int) -> list[str]:
     """The txids of a block that changed a registration or hold a valid pointer, as the miner ordered them."""
-    revisions = [revision for each in registry.registrations for revision in each["revisions"]]
+    revisions = [revision for registration in registry.registrations for revision in registration["revisions"]]
     pointers = [pointer for pointer in registry.pointers if pointer["valid"]]
-    here = {(each["txIndex"], each["txid"]) for each in (*revisions, *pointers) if each["height"] == height}
+    here = {
+        (revision["txIndex"], revision["txid"]) for revision in (*revisions, *pointers) if revision["height"] == height
+    }
     return [txid for _, txid in sorted(here)]
 
 
 def anchors(registry: Registry, raws: Iterable[bytes], first: int = 1) -> list[Anchor]:
     """The anchors of the blocks from height `first` on; `raws` begin with the genesis block."""
-    found, tac = [], ZERO
+    results, tac = [], ZERO
     for height, raw in enumerate(raws):
         if height < first:
             continue
@@ -48,5 +50,5 @@ def anchors(registry: Registry, raws: Iterable[bytes], first: int = 1) -> list[A
         block = twice(raw[:80])[::-1].hex()
         top = root([turned(txid) for txid in txids])[::-1].hex() if txids else ZERO
         tac = twice(turned(tac) + turned(block) + turned(top))[::-1].hex()
-        found.append(Anchor(height, block, top, len(txids), tac))
-    return found
+        results.append(Anchor(height, block, top, len(txids), tac))
+    return results

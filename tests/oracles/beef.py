@@ -36,24 +36,24 @@ def _judge(data: bytes, roots: Roots, held: dict[str, Tx]) -> set[str]:
     for height, root, _ in paths:
         _sure((height, root) in roots)
     members = [_member(tape, version) for _ in range(tape.varint())]
-    _sure(tape.at == len(data) and bool(members))
-    known: dict[str, Tx | None] = {}
+    _sure(tape.position == len(data) and bool(members))
+    existing: dict[str, Tx | None] = {}
     claims: dict[str, int] = {}
     for txid, tx, size, path in members:
-        known[txid] = known.get(txid) or tx
+        existing[txid] = existing.get(txid) or tx
         _sure(tx is None or bool(tx.spends and tx.outs))
         if path is not None:
             _sure(claims.setdefault(txid, path) == path)
             _sure(size != 64 and bytes.fromhex(txid)[::-1] in paths[path][2])
-    complete = {txid: tx or held[txid] for txid, tx in known.items()}
-    spent = [spend for tx in known.values() if tx for spend in tx.spends if int(spend[:64], 16)]
+    complete = {txid: tx or held[txid] for txid, tx in existing.items()}
+    spent = [spend for tx in existing.values() if tx for spend in tx.spends if int(spend[:64], 16)]
     _sure(len(spent) == len(set(spent)))
-    for txid, tx in known.items():
+    for txid, tx in existing.items():
         if tx and txid not in claims:
             _pays(tx, complete)
     if subject is not None:
-        _sure(subject in known and _ancestors(subject, known) == set(known))
-    return set(known)
+        _sure(subject in existing and _ancestors(subject, existing) == set(existing))
+    return set(existing)
 
 
 def _sure(what: bool) -> None:
@@ -63,7 +63,7 @@ def _sure(what: bool) -> None:
 
 def _path(tape: Tape) -> tuple[int, bytes, set[bytes]]:
     """The next BUMP: its height, its root and the txids it holds."""
-    start = tape.at
+    start = tape.position
     height = tape.varint()
     leaves: set[bytes] = set()
     for level in range(tape.number(1)):
@@ -71,7 +71,7 @@ def _path(tape: Tape) -> tuple[int, bytes, set[bytes]]:
             tape.varint()
             digest = b"" if tape.number(1) == 1 else tape.take(32)
             leaves |= {digest} if level == 0 else set()
-    root = merkle.judge(tape.data[start : tape.at])
+    root = merkle.judge(tape.data[start : tape.position])
     if root is None:
         raise UnprovedError
     return height, root, leaves
@@ -85,9 +85,9 @@ def _member(tape: Tape, version: int) -> tuple[str, Tx | None, int, int | None]:
         if flag == 2:
             return tape.take(32)[::-1].hex(), None, 0, None
         path = tape.varint() if flag else None
-    start = tape.at
+    start = tape.position
     tx = read_tx(tape)
-    size = tape.at - start
+    size = tape.position - start
     if version == 1:
         flag = tape.number(1)
         path = tape.varint() if flag else None
@@ -108,7 +108,7 @@ def _value(satoshis: int) -> int:
     return satoshis
 
 
-def _ancestors(txid: str, known: dict[str, Tx | None]) -> set[str]:
-    tx = known.get(txid)
+def _ancestors(txid: str, existing: dict[str, Tx | None]) -> set[str]:
+    tx = existing.get(txid)
     parents = {spend.partition("_")[0] for spend in tx.spends} if tx else set()
-    return {txid}.union(*(_ancestors(parent, known) for parent in parents if parent in known))
+    return {txid}.union(*(_ancestors(parent, existing) for parent in parents if parent in existing))

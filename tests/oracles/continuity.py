@@ -47,9 +47,9 @@ def check_event(event: Event, height: int, before: RegistrationState | None, bod
     _check_card(event, bodies)
 
 
-def _expect(name: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise ContradictionError(f"{name} is {_short(found)}, and follows to be {_short(expected)}")
+def _expect(name: str, result: object, expected: object) -> None:
+    if result != expected:
+        raise ContradictionError(f"{name} is {_short(result)}, and follows to be {_short(expected)}")
 
 
 def _short(value: object) -> str:
@@ -69,13 +69,13 @@ def _begins_anew(before: RegistrationState) -> bool:
 
 def _newcomer(event: Event, height: int) -> RegistrationState:
     """The state that a first record must have; what only the transaction tells is taken from the event."""
-    state, seat = event.state, event.outpoint
-    if state is None or seat is None or event.card is None or not event.valid:
+    state, outpoint = event.state, event.outpoint
+    if state is None or outpoint is None or event.card is None or not event.valid:
         raise ContradictionError("a first record without output or card")
     _expect("spent", event.spent, None)
-    id_ = state.id if _OF_A_PLACE.match(state.id) else str(seat)
+    id_ = state.id if _OF_A_PLACE.match(state.id) else str(outpoint)
     return replace(
-        state, id=id_, status=Status.LIVE, outpoint=seat, owner=event.owner, card=event.card, winner=seat,
+        state, id=id_, status=Status.LIVE, outpoint=outpoint, owner=event.owner, card=event.card, winner=outpoint,
         updated_height=height, created_height=height,
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 Token = tuple[str, bytes]
-Found = tuple[bytes, bytes, list[tuple[bytes, bytes]]]
+EnvelopeFields = tuple[bytes, bytes, list[tuple[bytes, bytes]]]
 
 OP_IF, OP_ENDIF, ORD = ("op", b"\x63"), ("op", b"\x68"), ("push", b"ord")
 
@@ -27,18 +27,18 @@ def tokens(script: bytes) -> list[Token]:
     return [("push", data), *tokens(rest[width + size :])]
 
 
-def first_valid(script: bytes) -> Found | None:
+def first_valid(script: bytes) -> EnvelopeFields | None:
     """Content type, body and fields of the first valid envelope, or None."""
     cut = tokens(script)
-    for at in range(len(cut)):
-        if cut[at : at + 3] == [("zero", b""), OP_IF, ORD]:
-            found = _fields(cut[at + 3 :], [])
-            if found is not None:
-                return found
+    for index in range(len(cut)):
+        if cut[index : index + 3] == [("zero", b""), OP_IF, ORD]:
+            result = _fields(cut[index + 3 :], [])
+            if result is not None:
+                return result
     return None
 
 
-def _fields(rest: list[Token], fields: list[tuple[bytes, bytes]]) -> Found | None:
+def _fields(rest: list[Token], fields: list[tuple[bytes, bytes]]) -> EnvelopeFields | None:
     if len(rest) < 2 or any(kind not in ("zero", "push") for kind, _ in rest[:2]):
         return None
     (_, name), (_, value) = rest[:2]

@@ -83,8 +83,8 @@ def _encodable(value: Any) -> None:
     if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
         raise UnfitError("the card holds half of a surrogate pair")
     if isinstance(value, list | tuple):
-        for each in value:
-            _encodable(each)
+        for item in value:
+            _encodable(item)
 
 
 def _text(value: Any) -> bool:
@@ -92,19 +92,19 @@ def _text(value: Any) -> bool:
 
 
 def _items(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _agent(card: dict[str, Any]) -> list[str]:
-    found = []
+    results = []
     if not _text(card.get("name")):
-        found.append("the card has no name")
+        results.append("the card has no name")
     if not any(_text(skill.get("id")) for skill in _items(card.get("skills"))):
-        found.append("the card has no skills")
+        results.append("the card has no skills")
     interfaces = _items(card.get("supportedInterfaces")) + _items(card.get("additionalInterfaces"))
-    if not _text(card.get("url")) and not any(_text(each.get("url")) for each in interfaces):
-        found.append("the card has neither a url nor an interface")
-    return found
+    if not _text(card.get("url")) and not any(_text(interface.get("url")) for interface in interfaces):
+        results.append("the card has neither a url nor an interface")
+    return results
 
 
 def _tool(card: dict[str, Any]) -> list[str]:

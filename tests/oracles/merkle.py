@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from io import BytesIO
 
-Given = list[dict[int, tuple[int, bytes]]]
+Paths = list[dict[int, tuple[int, bytes]]]
 
 
 def pair(left: bytes, right: bytes) -> bytes:
@@ -15,11 +15,11 @@ def pair(left: bytes, right: bytes) -> bytes:
 
 def rows(txids: list[bytes]) -> list[list[bytes]]:
     """Every level of a block's tree, the txids first and the root last; the last of an odd row pairs with itself."""
-    found = [txids]
-    while len(found[-1]) > 1:
-        row = found[-1] + found[-1][-1:] * (len(found[-1]) % 2)
-        found.append([pair(row[at], row[at + 1]) for at in range(0, len(row), 2)])
-    return found
+    results = [txids]
+    while len(results[-1]) > 1:
+        row = results[-1] + results[-1][-1:] * (len(results[-1]) % 2)
+        results.append([pair(row[index], row[index + 1]) for index in range(0, len(row), 2)])
+    return results
 
 
 def root(txids: list[bytes]) -> bytes:
@@ -29,12 +29,12 @@ def root(txids: list[bytes]) -> bytes:
 
 def branch(txids: list[bytes], index: int) -> list[bytes | None]:
     """The nodes beside the way up from a transaction; None for a copy of the node itself."""
-    found: list[bytes | None] = []
+    results: list[bytes | None] = []
     for row in rows(txids)[:-1]:
         beside = index ^ 1
-        found.append(row[beside] if beside < len(row) else None)
+        results.append(row[beside] if beside < len(row) else None)
         index //= 2
-    return found
+    return results
 
 
 def judge(data: bytes) -> bytes | None:
@@ -51,7 +51,7 @@ def judge(data: bytes) -> bytes | None:
         return _whole(levels[0])
     try:
         roots = {_walk(levels, offset) for offset in levels[0]}
-        fits = all(_fits(levels, level, offset) for level, given in enumerate(levels) for offset in given)
+        fits = all(_fits(levels, level, offset) for level, supplied in enumerate(levels) for offset in supplied)
     except LookupError:
         return None
     return roots.pop() if len(roots) == 1 and fits else None
@@ -69,8 +69,8 @@ def _exactly(stream: BytesIO, size: int) -> bytes:
     return data
 
 
-def _levels(stream: BytesIO) -> Given:
-    found: Given = []
+def _levels(stream: BytesIO) -> Paths:
+    results: Paths = []
     for _ in range(_exactly(stream, 1)[0]):
         level: dict[int, tuple[int, bytes]] = {}
         for _ in range(_number(stream)):
@@ -78,11 +78,11 @@ def _levels(stream: BytesIO) -> Given:
             if flags > 2 or offset in level:
                 raise ValueError
             level[offset] = (flags, b"" if flags == 1 else _exactly(stream, 32))
-        found.append(level)
-    return found
+        results.append(level)
+    return results
 
 
-def _name_copies(levels: Given) -> None:
+def _name_copies(levels: Paths) -> None:
     """Flag what is written in full and yet only a copy of its left neighbour, with no transaction of its own."""
     for level, nodes in enumerate(levels):
         for offset, (flags, digest) in sorted(nodes.items()):
@@ -98,7 +98,7 @@ def _name_copies(levels: Given) -> None:
 
 def _whole(level: dict[int, tuple[int, bytes]]) -> bytes | None:
     """One level alone is a whole block; its last transaction may be written as a copy of the one before."""
-    txids = [level[at][1] if level[at][0] != 1 else None for at in range(len(level)) if at in level]
+    txids = [level[index][1] if level[index][0] != 1 else None for index in range(len(level)) if index in level]
     if len(txids) != len(level):
         return None
     if txids[-1] is None and len(txids) % 2 == 0:
@@ -110,15 +110,15 @@ def _whole(level: dict[int, tuple[int, bytes]]) -> bytes | None:
 
 
 def _twins(txids: list[bytes]) -> bool:
-    return any(row[at] == row[at + 1] for row in rows(txids) for at in range(0, len(row) - 1, 2))
+    return any(row[index] == row[index + 1] for row in rows(txids) for index in range(0, len(row) - 1, 2))
 
 
-def _under(levels: Given, level: int, offset: int) -> list[int]:
+def _under(levels: Paths, level: int, offset: int) -> list[int]:
     """The given leaves of the lowest level that stand below a node."""
     return [leaf for leaf in levels[0] if leaf >> level == offset]
 
 
-def _node(levels: Given, level: int, offset: int) -> bytes:
+def _node(levels: Paths, level: int, offset: int) -> bytes:
     """A node's hash, computed from below where that can be, else as given. LookupError where it is neither."""
     if level and _under(levels, level, offset):
         left = _node(levels, level - 1, 2 * offset)
@@ -134,7 +134,7 @@ def _node(levels: Given, level: int, offset: int) -> bytes:
     return digest
 
 
-def _walk(levels: Given, leaf: int) -> bytes:
+def _walk(levels: Paths, leaf: int) -> bytes:
     """The root above a leaf, asking for every node on the way."""
     for level in range(len(levels)):
         _node(levels, level + 1, leaf >> level + 1)
@@ -143,13 +143,13 @@ def _walk(levels: Given, leaf: int) -> bytes:
     return _node(levels, len(levels), 0)
 
 
-def _fits(levels: Given, level: int, offset: int) -> bool:
+def _fits(levels: Paths, level: int, offset: int) -> bool:
     """Whether a given node is needed or at least right, and a copy is the last node of its level."""
     flags, digest = levels[level][offset]
-    known = {leaf >> level for leaf in levels[0] if level or levels[0][leaf][0] != 1}
-    if level and offset ^ 1 not in known:
+    existing = {leaf >> level for leaf in levels[0] if level or levels[0][leaf][0] != 1}
+    if level and offset ^ 1 not in existing:
         return False
     if flags == 1:
-        others = known | {other for other in levels[level] if other != offset}
-        return offset % 2 == 1 and offset not in known and offset - 1 == max(others)
-    return offset not in known or _node(levels, level, offset) == digest
+        others = existing | {other for other in levels[level] if other != offset}
+        return offset % 2 == 1 and offset not in existing and offset - 1 == max(others)
+    return offset not in existing or _node(levels, level, offset) == digest

@@ -36,7 +36,7 @@ def is_newer(one: Anchor, other: Anchor, everything: Sequence[Anchor]) -> bool:
         return one.place > other.place
 
     def clock(anchor: Anchor) -> int:
-        return max(each.time for each in everything if each.chain == anchor.chain and each.place <= anchor.place)
+        return max(item.time for item in everything if item.chain == anchor.chain and item.place <= anchor.place)
 
     return (clock(one), one.chain) > (clock(other), other.chain)
 
@@ -63,14 +63,14 @@ def _last_standing(good: Sequence[Anchor], anchors: Sequence[Anchor], fetches: S
     """Every moment again: what stood just before an anchor could first be listed, and whether it changed that."""
     moments = sorted({_moment(anchor, fetches) for anchor in good})
     stands: Anchor | None = None
-    known: list[Anchor] = []
+    existing: list[Anchor] = []
     for moment in moments:
         coming = [anchor for anchor in good if _moment(anchor, fetches) == moment]
         while coming:
-            anchor = next(each for each in coming if not any(is_newer(each, other, anchors) for other in coming))
+            anchor = next(item for item in coming if not any(is_newer(item, other, anchors) for other in coming))
             coming.remove(anchor)
-            stands = anchor if stands is None else _against(stands, anchor, known, anchors)
-            known.append(anchor)
+            stands = anchor if stands is None else _against(stands, anchor, existing, anchors)
+            existing.append(anchor)
     assert stands is not None
     return stands
 
@@ -81,19 +81,19 @@ def _moment(anchor: Anchor, fetches: Sequence[Fetch]) -> int:
     return max(anchor.seen_at, min(fetch.begun for fetch in fetches if anchor.digest in fetch.served))
 
 
-def _against(stands: Anchor, comes: Anchor, known: Sequence[Anchor], everything: Sequence[Anchor]) -> Anchor:
+def _against(stands: Anchor, comes: Anchor, existing: Sequence[Anchor], everything: Sequence[Anchor]) -> Anchor:
     if comes.digest != stands.digest:
         return comes if is_newer(comes, stands, everything) else stands
     if is_newer(comes, stands, everything):
         return stands  # a repetition
-    between = [each for each in known if is_newer(each, comes, everything) and is_newer(stands, each, everything)]
-    return comes if all(each.digest == comes.digest for each in between) else stands
+    between = [item for item in existing if is_newer(item, comes, everything) and is_newer(stands, item, everything)]
+    return comes if all(item.digest == comes.digest for item in between) else stands
 
 
 def _loose(anchors: Sequence[Anchor], fetches: Sequence[Fetch], cards: frozenset[bytes]) -> Listed | None:
     """Without any hash that is met: the oldest pointer without one that was ever fetched for, and the newest card."""
     loose = [anchor for anchor in anchors if anchor.digest is None and anchor.seen_at is not None]
-    fetched = [each for each in loose if any(fetch.begun > (each.seen_at or 0) and fetch.served & cards
+    fetched = [item for item in loose if any(fetch.begun > (item.seen_at or 0) and fetch.served & cards
                                              for fetch in fetches)]  # fmt: skip
     for anchor in fetched:
         if any(is_newer(anchor, other, anchors) for other in fetched):

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from tests.oracles.hard_rules import faults
-from tests.oracles.scripts import TRUNCATED, Said, say
+from tests.oracles.scripts import TRUNCATED, OutputContents, say
 from tests.oracles.wire import Tape, Tx, read_block, read_tx
 
 Record = dict[str, Any]
@@ -62,14 +62,16 @@ class Registry:
     def state_lines(self) -> str:
         """The text whose SHA-256 is the state hash (law 18)."""
         lines = []
-        for each in sorted(self.registrations, key=lambda each: each["id"].encode()):
+        for registration in sorted(self.registrations, key=lambda item: item["id"].encode()):
             names = ("id", "status", "outpoint", "owner", "cardSha256", "updatedHeight")
-            lines.append("\t".join("-" if each[name] is None else str(each[name]) for name in names) + "\n")
+            lines.append(
+                "\t".join("-" if registration[name] is None else str(registration[name]) for name in names) + "\n"
+            )
         return "".join(lines)
 
     def ids(self, status: str) -> set[str]:
         """The ids of the registrations that are `live` or `burned`."""
-        return {each["id"] for each in self.registrations if each["status"] == status}
+        return {registration["id"] for registration in self.registrations if registration["status"] == status}
 
     def add(self, txs: list[Tx]) -> None:
         """Read transactions parents first, however they are ordered (law 3b)."""
@@ -80,25 +82,25 @@ class Registry:
             waiting.remove(ready)
             self._read(ready[1], ready[0])
         for records in (self.pointers, self.rejected):
-            records.sort(key=lambda each: (each["height"], each["txIndex"], int((each["outpoint"] or "0" * 66)[65:])))
-        self.registrations.sort(key=lambda each: (*_born(each), int(each["id"][65:])))
+            records.sort(key=lambda item: (item["height"], item["txIndex"], int((item["outpoint"] or "0" * 66)[65:])))
+        self.registrations.sort(key=lambda item: (*_born(item), int(item["id"][65:])))
 
     def _read(self, tx: Tx, index: int) -> None:
         """One transaction: share out the satoshis, then ask each output what it says of the one it holds."""
         pool, outs = self._share_out(tx)
         for vout, ranges in enumerate(outs):
             self._held[f"{tx.txid}_{vout}"] = ranges
-        said = [say(out.script, self.network) for out in tx.outs]
+        messages = [say(out.script, self.network) for out in tx.outs]
         place = {"txid": tx.txid, "height": self.height, "txIndex": index}
-        new = self._first_records(tx, outs, said)
+        new = self._first_records(tx, outs, messages)
         for serial in [serial for start, size in pool for serial in self._within(start, size)]:
-            self._follow(serial, tx, outs, said, place, new)
+            self._follow(serial, tx, outs, messages, place, new)
         for vout, card_kind in new.items():
-            self._register(outs[vout][0][0], vout, card_kind, said[vout], place)
+            self._register(outs[vout][0][0], vout, card_kind, messages[vout], place)
         held = {vout for vout, ranges in enumerate(outs) if tx.outs[vout].satoshis == 1 and self._is_followed(ranges)}
         for vout in range(len(outs)):
             if vout not in held:
-                self._look_closer(tx, vout, said, place)
+                self._look_closer(tx, vout, messages, place)
 
     def _share_out(self, tx: Tx) -> tuple[Ranges, list[Ranges]]:
         """All satoshis of the inputs, and those of each output: first in, first out. The rest is the fee."""
@@ -107,7 +109,7 @@ class Registry:
             pool = [(self._next_serial, size)]
             self._next_serial += size
         else:
-            pool = [each for spent in tx.spends for each in self._held.pop(spent)]
+            pool = [item for spent in tx.spends for item in self._held.pop(spent)]
         rest, outs = list(pool), []
         for out in tx.outs:
             taken, rest = _take(rest, out.satoshis)
@@ -120,37 +122,43 @@ class Registry:
     def _is_followed(self, ranges: Ranges) -> bool:
         return ranges[0][0] in self._followed
 
-    def _first_records(self, tx: Tx, outs: list[Ranges], said: list[Said]) -> dict[int, str]:
+    def _first_records(self, tx: Tx, outs: list[Ranges], messages: list[OutputContents]) -> dict[int, str]:
         """The outputs that make a registration of a satoshi that carries none, with its kind (law 1)."""
-        found = {}
+        results = {}
         for vout, out in enumerate(tx.outs):
-            kind = first_kind(said[vout].map)
-            if out.satoshis == 1 and not self._is_followed(outs[vout]) and kind and _is_card(said[vout], kind):
-                found[vout] = kind
-        return found
+            kind = first_kind(messages[vout].map)
+            if out.satoshis == 1 and not self._is_followed(outs[vout]) and kind and _is_card(messages[vout], kind):
+                results[vout] = kind
+        return results
 
-    def _register(self, serial: int, vout: int, kind: str, said: Said, place: Record) -> None:
-        assert said.envelope is not None
+    def _register(self, serial: int, vout: int, kind: str, message: OutputContents, place: Record) -> None:
+        assert message.envelope is not None
         outpoint = f"{place['txid']}_{vout}"
-        made: Record = {
+        record: Record = {
             "id": outpoint,
             "type": kind,
-            "map": dict(said.map),
+            "map": dict(message.map),
             "status": "live",
             "outpoint": outpoint,
-            "owner": said.owner,
+            "owner": message.owner,
             "revisions": [],
         }
-        self._followed[serial] = made
-        self.registrations.append(made)
-        self._win(made, outpoint, said.envelope.body)
-        self._revise(made, "inscribed", outpoint, said, place, card=said.envelope.body)
+        self._followed[serial] = record
+        self.registrations.append(record)
+        self._win(record, outpoint, message.envelope.body)
+        self._revise(record, "inscribed", outpoint, message, place, card=message.envelope.body)
 
     def _follow(
-        self, serial: int, tx: Tx, outs: list[Ranges], said: list[Said], place: Record, new: dict[int, str]
+        self,
+        serial: int,
+        tx: Tx,
+        outs: list[Ranges],
+        messages: list[OutputContents],
+        place: Record,
+        new: dict[int, str],
     ) -> None:
         """Where a registered satoshi went, and what is said there (laws 3, 4, 5)."""
-        made = self._followed[serial]
+        created = self._followed[serial]
         where = [vout for vout, ranges in enumerate(outs) if any(a <= serial < a + n for a, n in ranges)]
         if not where:
             self._burn(serial, None, "to the fee", place)
@@ -162,61 +170,61 @@ class Registry:
             self._burn(serial, f"{tx.txid}_{where[0]}", reason, place)
         else:
             outpoint = f"{tx.txid}_{where[0]}"
-            made["outpoint"], made["owner"] = outpoint, said[where[0]].owner
-            self._hear(made, outpoint, said[where[0]], place)
+            created["outpoint"], created["owner"] = outpoint, messages[where[0]].owner
+            self._hear(created, outpoint, messages[where[0]], place)
 
-    def _hear(self, made: Record, outpoint: str, said: Said, place: Record) -> None:
+    def _hear(self, record: Record, outpoint: str, message: OutputContents, place: Record) -> None:
         """What the output that now holds a registered satoshi says (law 4)."""
-        if said.envelope is None and not said.map:
-            self._revise(made, "moved", outpoint, said, place)
+        if message.envelope is None and not message.map:
+            self._revise(record, "moved", outpoint, message, place)
             return
-        kind = later_kind(said.map["type"]) if "type" in said.map else made["type"]
+        kind = later_kind(message.map["type"]) if "type" in message.map else record["type"]
         reason = ""
-        if said.envelope is not None and not said.envelope.is_json:
+        if message.envelope is not None and not message.envelope.is_json:
             reason = "content type is not JSON"
         elif kind is None:
             reason = "MAP type is not an A2B type"
-        elif kind != made["type"]:
-            reason = f"{_a(made['type'])} does not become {_a(kind)}"
+        elif kind != record["type"]:
+            reason = f"{_a(record['type'])} does not become {_a(kind)}"
         if reason:
-            self._revise(made, "foreign_content", outpoint, said, place, reason=reason)
-        elif said.envelope is None:
-            made["map"].update(said.map)
-            self._revise(made, "map_only", outpoint, said, place)
+            self._revise(record, "foreign_content", outpoint, message, place, reason=reason)
+        elif message.envelope is None:
+            record["map"].update(message.map)
+            self._revise(record, "map_only", outpoint, message, place)
         else:
-            self._judge(made, outpoint, said, place)
+            self._judge(record, outpoint, message, place)
 
-    def _judge(self, made: Record, outpoint: str, said: Said, place: Record) -> None:
-        assert said.envelope is not None
-        body = said.envelope.body
-        wrong = faults(body, made["type"])
+    def _judge(self, record: Record, outpoint: str, message: OutputContents, place: Record) -> None:
+        assert message.envelope is not None
+        body = message.envelope.body
+        wrong = faults(body, record["type"])
         if wrong:
-            self._revise(made, "invalid", outpoint, said, place, card=body, reason=wrong[0])
+            self._revise(record, "invalid", outpoint, message, place, card=body, reason=wrong[0])
             return
-        made["map"].update(said.map)
-        self._win(made, outpoint, body)
-        self._revise(made, "reinscribed", outpoint, said, place, card=body)
+        record["map"].update(message.map)
+        self._win(record, outpoint, body)
+        self._revise(record, "reinscribed", outpoint, message, place, card=body)
 
-    def _win(self, made: Record, outpoint: str, body: bytes) -> None:
-        made["winner"], made["updatedHeight"] = outpoint, self.height
-        made["card"], made["cardSha256"] = json.loads(body), sha256(body).hexdigest()
+    def _win(self, record: Record, outpoint: str, body: bytes) -> None:
+        record["winner"], record["updatedHeight"] = outpoint, self.height
+        record["card"], record["cardSha256"] = json.loads(body), sha256(body).hexdigest()
 
     def _burn(self, serial: int, outpoint: str | None, reason: str, place: Record) -> None:
-        made = self._followed.pop(serial)
-        made["status"], made["outpoint"], made["owner"] = "burned", None, None
-        self._revise(made, "burned", outpoint, None, place, reason=reason)
+        popped = self._followed.pop(serial)
+        popped["status"], popped["outpoint"], popped["owner"] = "burned", None, None
+        self._revise(popped, "burned", outpoint, None, place, reason=reason)
 
     def _revise(
         self,
-        made: Record,
+        record: Record,
         kind: str,
         outpoint: str | None,
-        said: Said | None,
+        message: OutputContents | None,
         place: Record,
         card: bytes | None = None,
         reason: str = "",
     ) -> None:
-        made["lastHeight"] = self.height
+        record["lastHeight"] = self.height
         revision = {
             "outpoint": outpoint,
             **place,
@@ -224,24 +232,24 @@ class Registry:
             "cardSha256": None if card is None else sha256(card).hexdigest(),
             "valid": kind not in ("invalid", "foreign_content"),
             "reason": reason,
-            "owner": said.owner if said else None,
+            "owner": message.owner if message else None,
         }
-        made["revisions"].append(revision)
+        record["revisions"].append(revision)
         change = {name: revision[name] for name in ("kind", "outpoint", "owner", "cardSha256", "reason")}
-        change["registration"] = None if kind == "inscribed" else made["id"]
-        change["map"] = said.map if said and said.map else None
+        change["registration"] = None if kind == "inscribed" else record["id"]
+        change["map"] = message.map if message and message.map else None
         self.changes.append((place["txid"], {**change, "pointer": None}))
 
-    def _look_closer(self, tx: Tx, vout: int, said: list[Said], place: Record) -> None:
+    def _look_closer(self, tx: Tx, vout: int, messages: list[OutputContents], place: Record) -> None:
         """Pointers, and what looks meant for us but is not accepted (laws 7 and 8)."""
         outpoint = f"{tx.txid}_{vout}"
-        pointer = said[vout].pointer
+        pointer = messages[vout].pointer
         if pointer:
             self.pointers.append({"outpoint": outpoint, **place, **pointer})
             change = {"kind": "pointer", "registration": None, "outpoint": outpoint, "owner": None, "map": None}
             self.changes.append((tx.txid, {**change, "cardSha256": None, "reason": "", "pointer": pointer}))
             return
-        reasons = near_miss(tx, vout, said)
+        reasons = near_miss(tx, vout, messages)
         if reasons:
             self.rejected.append({"outpoint": outpoint, **place, "reason": reasons[0]})
             self.reasons[outpoint] = reasons
@@ -249,17 +257,17 @@ class Registry:
 
 def read_chain(blocks: Iterable[bytes], network: str = "regtest") -> Registry:
     """What a whole chain of raw blocks, from genesis, says."""
-    told = Registry(network)
+    registry = Registry(network)
     for raw in blocks:
-        told.add_block(raw)
-    return told
+        registry.add_block(raw)
+    return registry
 
 
-def first_kind(said: dict[str, str]) -> str | None:
+def first_kind(message: dict[str, str]) -> str | None:
     """The kind that a first record's MAP makes it, or None (law 1)."""
-    if said.get("type") == "agent" and said.get("app") != "bsv-mcp":
+    if message.get("type") == "agent" and message.get("app") != "bsv-mcp":
         return None
-    return later_kind(said.get("type", ""))
+    return later_kind(message.get("type", ""))
 
 
 def later_kind(type_: str) -> str | None:
@@ -267,31 +275,31 @@ def later_kind(type_: str) -> str | None:
     return "agent" if type_ in AGENT_TYPES else "tool" if type_ == "a2b-mcp" else None
 
 
-def claims(said: dict[str, str]) -> bool:
+def claims(message: dict[str, str]) -> bool:
     """Whether MAP fields look meant for the registry (law 7)."""
-    return said.get("type") == "agent" or said.get("type", "").startswith("a2b")
+    return message.get("type") == "agent" or message.get("type", "").startswith("a2b")
 
 
-def near_miss(tx: Tx, vout: int, said: list[Said]) -> list[str]:
+def near_miss(tx: Tx, vout: int, messages: list[OutputContents]) -> list[str]:
     """Every reason why an output that looks meant for us is not accepted; empty when it does not look so."""
-    here, others = said[vout], said[:vout] + said[vout + 1 :]
+    here, others = messages[vout], messages[:vout] + messages[vout + 1 :]
     meant = claims(here.map) or claims(here.unset)
     if here.envelope is None:
         if here.fault == TRUNCATED and here.fault_is_json:
             return [here.fault]
-        partner = any(each.envelope and each.envelope.is_json and not each.map for each in others)
+        partner = any(item.envelope and item.envelope.is_json and not item.map for item in others)
         if not meant or (partner and not here.fault):
             return []
         if here.fault:
             return [here.fault]
         return ["the envelope is only bytes inside a push" if here.in_push else "no ord envelope"]
-    elsewhere = any(claims(each.map) and not each.envelope and not each.pointer for each in others)
+    elsewhere = any(claims(item.map) and not item.envelope and not item.pointer for item in others)
     if here.envelope.is_json and not here.map:
         meant = meant or elsewhere or any(not faults(here.envelope.body, kind) for kind in ("agent", "tool"))
     return _what_is_wrong(tx.outs[vout].satoshis, here, elsewhere) if meant else []
 
 
-def _what_is_wrong(satoshis: int, here: Said, elsewhere: bool) -> list[str]:
+def _what_is_wrong(satoshis: int, here: OutputContents, elsewhere: bool) -> list[str]:
     assert here.envelope is not None
     kind = first_kind(here.map)
     reasons = []
@@ -311,8 +319,8 @@ def _what_is_wrong(satoshis: int, here: Said, elsewhere: bool) -> list[str]:
     return reasons
 
 
-def _is_card(said: Said, kind: str) -> bool:
-    return said.envelope is not None and said.envelope.is_json and not faults(said.envelope.body, kind)
+def _is_card(message: OutputContents, kind: str) -> bool:
+    return message.envelope is not None and message.envelope.is_json and not faults(message.envelope.body, kind)
 
 
 def _take(pool: Ranges, size: int) -> tuple[Ranges, Ranges]:

@@ -33,24 +33,24 @@ class Op(NamedTuple):
 
 def operations(script: bytes) -> list[Op]:
     """The operations of a script; the last may be a push cut short."""
-    ops, at = [], 0
-    while at < len(script):
-        code = script[at]
-        at += 1
+    ops, position = [], 0
+    while position < len(script):
+        code = script[position]
+        position += 1
         if code > 78:
             ops.append(Op(code, None))
             continue
         size = code
         if code > 75:
             width = {76: 1, 77: 2, 78: 4}[code]
-            if at + width > len(script):
+            if position + width > len(script):
                 return [*ops, Op(code, None, cut=True)]
-            size = int.from_bytes(script[at : at + width], "little")
-            at += width
-        if at + size > len(script):
+            size = int.from_bytes(script[position : position + width], "little")
+            position += width
+        if position + size > len(script):
             return [*ops, Op(code, None, cut=True)]
-        ops.append(Op(code, script[at : at + size]))
-        at += size
+        ops.append(Op(code, script[position : position + size]))
+        position += size
     return ops
 
 
@@ -67,50 +67,54 @@ class Envelope:
     @property
     def is_json(self) -> bool:
         """Whether the content type is application/json, in any case, with any parameters."""
-        told = self.fields.get(b"\x01", b"").decode("utf-8", "replace")
-        return told.split(";")[0].strip().lower() == "application/json"
+        decoded = self.fields.get(b"\x01", b"").decode("utf-8", "replace")
+        return decoded.split(";")[0].strip().lower() == "application/json"
 
 
 def envelopes(ops: list[Op]) -> list[Envelope]:
     """All envelopes that are begun, good and bad, in order."""
     codes = [op.code for op in ops]
-    begun = [at for at in range(len(ops) - 2) if codes[at : at + 2] == [0, 0x63] and ops[at + 2].data == b"ord"]
-    return [_envelope(ops, at) for at in begun]
+    begun = [
+        index
+        for index in range(len(ops) - 2)
+        if codes[index : index + 2] == [0, 0x63] and ops[index + 2].data == b"ord"
+    ]
+    return [_envelope(ops, position) for position in begun]
 
 
 def _envelope(ops: list[Op], start: int) -> Envelope:
-    made = Envelope(start, start + 3, fault=OPEN)
-    at = start + 3
-    while at + 1 < len(ops):
-        name, value = ops[at].field, ops[at + 1].field
+    envelope = Envelope(start, start + 3, fault=OPEN)
+    position = start + 3
+    while position + 1 < len(ops):
+        name, value = ops[position].field, ops[position + 1].field
         if name in (b"", b"\x00"):
-            return _body(ops, at, made)
-        if ops[at].cut or ops[at + 1].cut:
-            return made
+            return _body(ops, position, envelope)
+        if ops[position].cut or ops[position + 1].cut:
+            return envelope
         if name is None or value is None:
-            made.fault = BODILESS if ops[at].code == 0x68 else NO_PUSH
-            return made
-        made.fields[name] = value
-        at += 2
-    if at < len(ops) and ops[at].code == 0x68:
-        made.fault = BODILESS
-    return made
+            envelope.fault = BODILESS if ops[position].code == 0x68 else NO_PUSH
+            return envelope
+        envelope.fields[name] = value
+        position += 2
+    if position < len(ops) and ops[position].code == 0x68:
+        envelope.fault = BODILESS
+    return envelope
 
 
-def _body(ops: list[Op], at: int, made: Envelope) -> Envelope:
-    made.body = ops[at + 1].data or b""
-    made.end = at + 3
-    if ops[at + 1].cut:
-        made.fault = TRUNCATED
-    elif ops[at + 1].data is None:
-        made.fault = BODILESS if ops[at + 1].code == 0x68 else NO_PUSH
-    elif at + 2 < len(ops) and ops[at + 2].code == 0x68:
-        made.fault = ""
-    return made
+def _body(ops: list[Op], position: int, envelope: Envelope) -> Envelope:
+    envelope.body = ops[position + 1].data or b""
+    envelope.end = position + 3
+    if ops[position + 1].cut:
+        envelope.fault = TRUNCATED
+    elif ops[position + 1].data is None:
+        envelope.fault = BODILESS if ops[position + 1].code == 0x68 else NO_PUSH
+    elif position + 2 < len(ops) and ops[position + 2].code == 0x68:
+        envelope.fault = ""
+    return envelope
 
 
 @dataclass
-class Said:
+class OutputContents:
     """All that one output says: its first good envelope, the first bad one, MAP, owner and pointer."""
 
     envelope: Envelope | None
@@ -130,34 +134,39 @@ def tapscript_envelope(script: bytes) -> Envelope | None:
     for start in range(len(ops) - 2):
         if codes[start : start + 2] != [0, 0x63] or ops[start + 2].data != b"ord":
             continue
-        made, at = Envelope(start, start + 3), start + 3
-        while at + 1 < len(ops) and ops[at].field and ops[at].field != b"\0" and ops[at + 1].field is not None:
-            made.fields[ops[at].field or b""] = ops[at + 1].field or b""
-            at += 2
-        if at < len(ops) and ops[at].field in (b"", b"\0"):
-            chunks = list(itertools.takewhile(lambda op: op.data is not None, ops[at + 1 :]))
-            after = ops[at + 1 + len(chunks) :]
-            made.body = b"".join(op.data or b"" for op in chunks)
+        envelope, position = Envelope(start, start + 3), start + 3
+        while (
+            position + 1 < len(ops)
+            and ops[position].field
+            and ops[position].field != b"\0"
+            and ops[position + 1].field is not None
+        ):
+            envelope.fields[ops[position].field or b""] = ops[position + 1].field or b""
+            position += 2
+        if position < len(ops) and ops[position].field in (b"", b"\0"):
+            chunks = list(itertools.takewhile(lambda op: op.data is not None, ops[position + 1 :]))
+            after = ops[position + 1 + len(chunks) :]
+            envelope.body = b"".join(op.data or b"" for op in chunks)
             if after and after[0].code == 0x68:
-                return made
+                return envelope
     return None
 
 
-def say(script: bytes, network: str = "regtest") -> Said:
+def say(script: bytes, network: str = "regtest") -> OutputContents:
     """Everything that an output's script says."""
     ops = operations(script)
     begun = envelopes(ops)
-    good = [each for each in begun if not each.fault]
-    bad = [each for each in begun if each.fault]
-    told, unset = map_fields(ops, good[0] if good else None)
-    pointer = None if good else pointer_of(ops, told)
+    good = [item for item in begun if not item.fault]
+    bad = [item for item in begun if item.fault]
+    answer, unset = map_fields(ops, good[0] if good else None)
+    pointer = None if good else pointer_of(ops, answer)
     in_push = any(op.data and b"\x00\x63\x03ord" in op.data for op in ops)
-    return Said(
+    return OutputContents(
         envelope=good[0] if good else None,
         fault=bad[0].fault if bad and not good else "",
         fault_is_json=bool(bad) and bad[0].is_json,
         in_push=in_push,
-        map=told,
+        map=answer,
         unset=unset,
         owner=_owner(ops, good, network),
         pointer=pointer,
@@ -166,7 +175,7 @@ def say(script: bytes, network: str = "regtest") -> Said:
 
 def map_fields(ops: list[Op], envelope: Envelope | None) -> tuple[dict[str, str], dict[str, str]]:
     """The merged MAP fields, and those that commands other than SET name."""
-    told: dict[str, str] = {}
+    answers: dict[str, str] = {}
     unset: dict[str, str] = {}
     tapes = []
     if envelope and MAP in envelope.fields:
@@ -183,8 +192,8 @@ def map_fields(ops: list[Op], envelope: Envelope | None) -> tuple[dict[str, str]
                 tape.append(data)
     for words in tapes:
         pairs = _pairs(words[1:])
-        (told if words[:1] == [b"SET"] else unset).update(pairs)
-    return told, unset
+        (answers if words[:1] == [b"SET"] else unset).update(pairs)
+    return answers, unset
 
 
 def _pairs(words: list[bytes | None]) -> dict[str, str]:
@@ -196,15 +205,15 @@ def _pairs(words: list[bytes | None]) -> dict[str, str]:
 
 def _owner(ops: list[Op], good: list[Envelope], network: str) -> str | None:
     """The address of the first P2PKH lock outside the envelopes and before OP_RETURN, or None."""
-    inside = {at for each in good for at in range(each.start, each.end)}
+    inside = {number for item in good for number in range(item.start, item.end)}
     plain = []
-    for at, op in enumerate(ops):
+    for index, op in enumerate(ops):
         if op.code == 0x6A:
             break
-        if at not in inside:
+        if index not in inside:
             plain.append(op)
-    for at in range(len(plain) - 4):
-        lock = plain[at : at + 5]
+    for index in range(len(plain) - 4):
+        lock = plain[index : index + 5]
         if [op.code for op in lock] == [0x76, 0xA9, 20, 0x88, 0xAC]:
             return address(lock[2].data or b"", network)
     return None
@@ -221,7 +230,7 @@ def address(key_hash: bytes, network: str) -> str:
     return "1" * (len(raw) - len(raw.lstrip(b"\0"))) + text
 
 
-def pointer_of(ops: list[Op], told: dict[str, str]) -> dict[str, object] | None:
+def pointer_of(ops: list[Op], answer: dict[str, str]) -> dict[str, object] | None:
     """The pointer that a script without envelope makes (law 8), in the words of the sample chain."""
     start = 2 if [op.code for op in ops[:2]] == [0, 0x6A] else 1
     if ops[start - 1 : start] and ops[start - 1].code == 0x6A:
@@ -229,18 +238,18 @@ def pointer_of(ops: list[Op], told: dict[str, str]) -> dict[str, object] | None:
         if pushed[:1] == [b"a2b"] and len(pushed) in (2, 3) and None not in pushed:
             words = [word for word in pushed if word is not None]
             return _short_pointer(words[1].decode("utf-8", "replace"), words[2] if len(words) == 3 else None)
-    if told.get("type", "").startswith("a2b") and "uri" in told:
-        return _map_pointer(told["uri"], told.get("hash"))
+    if answer.get("type", "").startswith("a2b") and "uri" in answer:
+        return _map_pointer(answer["uri"], answer.get("hash"))
     return None
 
 
-def _short_pointer(domain: str, told: bytes | None) -> dict[str, object]:
-    if told is None:
+def _short_pointer(domain: str, raw: bytes | None) -> dict[str, object]:
+    if raw is None:
         form, digest, reason = "none", None, ""
-    elif len(told) == 32:
-        form, digest, reason = "raw32", told.hex(), ""
-    elif re.fullmatch(rb"[0-9a-fA-F]{64}", told):
-        form, digest, reason = "hex64", told.decode().lower(), ""
+    elif len(raw) == 32:
+        form, digest, reason = "raw32", raw.hex(), ""
+    elif re.fullmatch(rb"[0-9a-fA-F]{64}", raw):
+        form, digest, reason = "hex64", raw.decode().lower(), ""
     else:
         form, digest, reason = "raw32", None, "the hash is neither 32 bytes nor 64 hex digits"
     if not is_domain(domain):
@@ -248,14 +257,14 @@ def _short_pointer(domain: str, told: bytes | None) -> dict[str, object]:
     return _pointer(domain, digest, form, None, reason)
 
 
-def _map_pointer(uri: str, told: str | None) -> dict[str, object]:
+def _map_pointer(uri: str, text: str | None) -> dict[str, object]:
     match = re.fullmatch(r"(https|ipfs)://([^/?#]+)([/?#].*)?", uri)
     domain = match[2] if match else uri
-    digest = told.lower() if told is not None and re.fullmatch("[0-9a-fA-F]{64}", told) else None
+    digest = text.lower() if text is not None and re.fullmatch("[0-9a-fA-F]{64}", text) else None
     reason = ""
     if match is None:
         reason = "the uri is neither https nor ipfs"
-    elif told is not None and digest is None:
+    elif text is not None and digest is None:
         reason = "the hash is neither 32 bytes nor 64 hex digits"
     elif match[1] == "https" and not is_domain(domain):
         reason = "not a domain name"

@@ -18,12 +18,12 @@ def look(kit: ChainKit) -> Registry:
     return read_chain(block.raw for block in kit.branch())
 
 
-def kinds(told: Registry, which: Outpoint) -> list[str]:
-    return [revision["kind"] for revision in the(told, which)["revisions"]]
+def kinds(registry: Registry, which: Outpoint) -> list[str]:
+    return [revision["kind"] for revision in the(registry, which)["revisions"]]
 
 
-def the(told: Registry, which: Outpoint) -> dict[str, Any]:
-    return next(each for each in told.registrations if each["id"] == str(which))
+def the(registry: Registry, which: Outpoint) -> dict[str, Any]:
+    return next(registration for registration in registry.registrations if registration["id"] == str(which))
 
 
 def test_an_update_without_map_is_an_update_because_map_is_inherited() -> None:
@@ -31,10 +31,10 @@ def test_an_update_without_map_is_an_update_because_map_is_inherited() -> None:
     first = kit.inscribe(agent("One"))
     second = kit.update(first, agent("Two"), map=None)
     kit.mine(first, second)
-    told = look(kit)
-    assert kinds(told, first) == ["inscribed", "reinscribed"]
-    assert the(told, first)["card"]["name"] == "Two"
-    assert the(told, first)["map"] == {"app": "test", "type": "a2b-agent"}
+    answer = look(kit)
+    assert kinds(answer, first) == ["inscribed", "reinscribed"]
+    assert the(answer, first)["card"]["name"] == "Two"
+    assert the(answer, first)["map"] == {"app": "test", "type": "a2b-agent"}
 
 
 @pytest.mark.parametrize("type_", ["a2b", "a2b-agent", "agent"])
@@ -52,10 +52,10 @@ def test_a_map_only_change_of_kind_is_foreign_and_changes_owner_only() -> None:
     first = kit.inscribe(agent("One"))
     second = kit.map_only(first, {"app": "x", "type": "a2b-mcp"}, owner="carol")
     kit.mine(first, second)
-    told = the(look(kit), first)
+    answer = the(look(kit), first)
     assert kinds(look(kit), first) == ["inscribed", "foreign_content"]
-    assert told["revisions"][1]["reason"] == "an agent does not become a tool"
-    assert (told["owner"], told["map"]["app"]) == (kit.address("carol"), "test")
+    assert answer["revisions"][1]["reason"] == "an agent does not become a tool"
+    assert (answer["owner"], answer["map"]["app"]) == (kit.address("carol"), "test")
 
 
 def test_a_broken_first_card_is_rejected_and_a_later_good_one_is_a_first_record() -> None:
@@ -64,24 +64,24 @@ def test_a_broken_first_card_is_rejected_and_a_later_good_one_is_a_first_record(
     good = kit.update(broken, agent())
     kit.mine(broken)
     kit.mine(good)
-    told = look(kit)
-    assert [(each["outpoint"], each["reason"]) for each in told.rejected] == [(str(broken), "the card is not JSON")]
-    assert [each["id"] for each in told.registrations] == [str(good)]
+    answer = look(kit)
+    assert [(item["outpoint"], item["reason"]) for item in answer.rejected] == [(str(broken), "the card is not JSON")]
+    assert [registration["id"] for registration in answer.registrations] == [str(good)]
 
 
 def test_a_repaired_first_record_needs_its_own_map() -> None:
     kit = ChainKit()
     broken = kit.inscribe(BROKEN)
     kit.mine(broken, kit.update(broken, agent(), map=None))
-    told = look(kit)
-    assert told.registrations == []
-    assert [each["reason"] for each in told.rejected] == ["the card is not JSON", "no MAP record"]
+    answer = look(kit)
+    assert answer.registrations == []
+    assert [item["reason"] for item in answer.rejected] == ["the card is not JSON", "no MAP record"]
 
 
 def test_a_second_pointer_for_a_domain_is_recorded_too() -> None:
     kit = ChainKit()
     kit.mine(kit.point("agents.example"), kit.point("agents.example", bytes(32)))
-    assert [each["form"] for each in look(kit).pointers] == ["none", "raw32"]
+    assert [pointer["form"] for pointer in look(kit).pointers] == ["none", "raw32"]
 
 
 def test_register_move_update_and_burn_in_one_block_in_any_order() -> None:
@@ -102,11 +102,11 @@ def test_a_burned_satoshi_that_is_alone_again_is_nobodys_until_a_new_card() -> N
     merged = kit.burn(first, to="change")
     alone = kit.spend([merged], [(1, p2pkh("alice")), (500, p2pkh("alice"))]).outpoint(0)
     reborn = kit.inscribe(agent("Two"), source=(alone, 1))
-    for each in (first, merged, alone, reborn):
-        kit.mine(each)
-    told = look(kit)
-    assert told.ids("burned") == {str(first)}
-    assert told.ids("live") == {str(reborn)}
+    for item in (first, merged, alone, reborn):
+        kit.mine(item)
+    answer = look(kit)
+    assert answer.ids("burned") == {str(first)}
+    assert answer.ids("live") == {str(reborn)}
 
 
 def test_a_card_before_which_a_coin_stands_is_a_new_listing_and_the_old_one_burns() -> None:
@@ -114,9 +114,9 @@ def test_a_card_before_which_a_coin_stands_is_a_new_listing_and_the_old_one_burn
     first = kit.inscribe(agent("One"))
     second = kit.displace(first, agent("Two"))
     kit.mine(first, second)
-    told = look(kit)
-    assert the(told, first)["revisions"][1]["reason"] == "into the change: another satoshi took output 0"
-    assert told.ids("live") == {str(second)}
+    answer = look(kit)
+    assert the(answer, first)["revisions"][1]["reason"] == "into the change: another satoshi took output 0"
+    assert answer.ids("live") == {str(second)}
 
 
 def test_zero_satoshi_inputs_and_outputs_hold_nothing() -> None:
@@ -126,9 +126,9 @@ def test_zero_satoshi_inputs_and_outputs_hold_nothing() -> None:
     script = inscription(b"{}", {}, "bob")
     moved = kit.spend([empty.outpoint(0), first], [(0, p2pkh("alice")), (1, script)]).outpoint(1)
     kit.mine(first, empty, moved)
-    told = the(look(kit), first)
-    assert (told["outpoint"], kinds(look(kit), first)) == (str(moved), ["inscribed", "invalid"])
-    assert told["revisions"][1]["reason"] == "the card has no name"
+    answer = the(look(kit), first)
+    assert (answer["outpoint"], kinds(look(kit), first)) == (str(moved), ["inscribed", "invalid"])
+    assert answer["revisions"][1]["reason"] == "the card has no name"
 
 
 def test_map_in_the_envelope_is_merged_with_every_tape_and_later_keys_win() -> None:

@@ -13,19 +13,22 @@ MAP = {"app": "test", "type": "a2b-agent"}
 
 
 def look(kit: ChainKit) -> WitnessRegistry:
-    told = WitnessRegistry()
+    witness_registry = WitnessRegistry()
     for block in kit.branch():
-        told.add_block(block.raw)
-    return told
+        witness_registry.add_block(block.raw)
+    return witness_registry
 
 
 def stack(card: dict[str, Any], **form: Any) -> tuple[bytes, ...]:
     return (b"\x51" * 64, tapscript(body_of(card), **form), b"\xc0" + b"\x52" * 32)
 
 
-def kinds(told: WitnessRegistry, which: Outpoint) -> list[str]:
+def kinds(witness_registry: WitnessRegistry, which: Outpoint) -> list[str]:
     return [
-        revision["kind"] for each in told.registrations if each["id"] == str(which) for revision in each["revisions"]
+        revision["kind"]
+        for registration in witness_registry.registrations
+        if registration["id"] == str(which)
+        for revision in registration["revisions"]
     ]
 
 
@@ -34,9 +37,12 @@ def test_a_chunked_body_is_joined_and_the_id_is_where_the_satoshi_lands() -> Non
     first = kit.reveal(agent(description="x" * 2000))
     second = kit.reveal(tool(), type="a2b-mcp", map_in="envelope")
     kit.mine(first, second)
-    told = look(kit)
-    assert [(each["id"], each["type"]) for each in told.registrations] == [(str(first), "agent"), (str(second), "tool")]
-    assert told.registrations[0]["card"]["description"] == "x" * 2000
+    answer = look(kit)
+    assert [(registration["id"], registration["type"]) for registration in answer.registrations] == [
+        (str(first), "agent"),
+        (str(second), "tool"),
+    ]
+    assert answer.registrations[0]["card"]["description"] == "x" * 2000
 
 
 def test_a_satoshi_is_followed_with_its_offset_through_larger_outputs() -> None:
@@ -45,9 +51,9 @@ def test_a_satoshi_is_followed_with_its_offset_through_larger_outputs() -> None:
     merged = kit.spend([kit.fund(), first], [(COIN + 5000, p2pkh("bob")), (5000, p2pkh("carol"))])
     split = kit.spend([merged.outpoint(0)], [(COIN - 1, p2pkh("carol")), (546, p2pkh("dave"))])
     kit.mine(first, merged, split)
-    told = look(kit).registrations[0]
+    answer = look(kit).registrations[0]
     assert kinds(look(kit), first) == ["inscribed", "moved", "moved"]
-    assert (told["outpoint"], told["owner"]) == (str(split.outpoint(1)), kit.address("dave"))
+    assert (answer["outpoint"], answer["owner"]) == (str(split.outpoint(1)), kit.address("dave"))
 
 
 def test_it_burns_only_in_an_unspendable_output_or_the_fee() -> None:
@@ -56,10 +62,10 @@ def test_it_burns_only_in_an_unspendable_output_or_the_fee() -> None:
     returned = kit.spend([lost], [(10_000, b"\x6a\x01x")])
     feed = kit.spend([kit.fund(), paid], [(COIN, p2pkh("bob"))])
     kit.mine(lost, paid, returned, feed)
-    told = look(kit)
-    reasons = [each["revisions"][1]["reason"] for each in told.registrations]
+    answer = look(kit)
+    reasons = [registration["revisions"][1]["reason"] for registration in answer.registrations]
     assert reasons == ["into an output that cannot be spent", "to the fee"]
-    assert told.ids("live") == set()
+    assert answer.ids("live") == set()
 
 
 def test_a_reveal_over_the_registered_satoshi_updates_and_one_over_another_is_new() -> None:
@@ -72,9 +78,9 @@ def test_a_reveal_over_the_registered_satoshi_updates_and_one_over_another_is_ne
         witnesses=[stack(agent("New")), ()],
     )
     kit.mine(first, second, later)
-    told = look(kit)
-    assert kinds(told, first) == ["inscribed", "reinscribed", "map_only"]
-    assert told.ids("live") == {str(first), str(later.outpoint(0))}
+    answer = look(kit)
+    assert kinds(answer, first) == ["inscribed", "reinscribed", "map_only"]
+    assert answer.ids("live") == {str(first), str(later.outpoint(0))}
 
 
 def test_of_two_records_that_land_in_one_output_the_first_input_counts() -> None:
@@ -85,8 +91,8 @@ def test_of_two_records_that_land_in_one_output_the_first_input_counts() -> None
         witnesses=[stack(agent("One")), stack(agent("Two"))],
     )
     kit.mine(both)
-    told = look(kit)
-    assert [each["card"]["name"] for each in told.registrations] == ["One"]
-    assert [each["reason"] for each in told.rejected] == [
+    answer = look(kit)
+    assert [registration["card"]["name"] for registration in answer.registrations] == ["One"]
+    assert [item["reason"] for item in answer.rejected] == [
         "another registration of this transaction has the same outpoint"
     ]

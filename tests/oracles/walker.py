@@ -27,13 +27,13 @@ class Bytes:
     """Reads forward and refuses to read beyond the end."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data, self.position = data, 0
 
     def take(self, size: int) -> bytes:
-        if self.at + size > len(self.data):
-            raise RefusedError(f"{size} bytes wanted at {self.at}")
-        self.at += size
-        return self.data[self.at - size : self.at]
+        if self.position + size > len(self.data):
+            raise RefusedError(f"{size} bytes wanted at {self.position}")
+        self.position += size
+        return self.data[self.position - size : self.position]
 
     def varint(self) -> int:
         first = self.take(1)[0]
@@ -51,19 +51,19 @@ def transactions(data: bytes, *, segwit: bool) -> list[Tx]:
     count = reader.varint()
     if count == 0:
         raise RefusedError("no transactions")
-    found = [transaction(reader, segwit=segwit) for _ in range(count)]
-    if reader.at < len(data) and not segwit:
+    results = [transaction(reader, segwit=segwit) for _ in range(count)]
+    if reader.position < len(data) and not segwit:
         raise RefusedError("trailing bytes")
-    return found
+    return results
 
 
 def transaction(reader: Bytes, *, segwit: bool) -> Tx:
-    tx = Tx(reader.at)
+    tx = Tx(reader.position)
     version = reader.take(4)
     flag = 0
-    if segwit and reader.data[reader.at : reader.at + 2] in (b"\0\1", b"\0\x08", b"\0\x09"):
+    if segwit and reader.data[reader.position : reader.position + 2] in (b"\0\1", b"\0\x08", b"\0\x09"):
         flag = reader.take(2)[1]
-    body = reader.at
+    body = reader.position
     inputs = reader.varint()
     for _ in range(inputs):
         tx.spends.append(reader.take(36))
@@ -72,7 +72,7 @@ def transaction(reader: Bytes, *, segwit: bool) -> Tx:
     for _ in range(reader.varint()):
         reader.take(8)
         tx.scripts.append(reader.take(reader.varint()))
-    middle = reader.data[body : reader.at]
+    middle = reader.data[body : reader.position]
     if flag in (1, 9):
         for _ in range(inputs):
             for _ in range(reader.varint()):
@@ -80,27 +80,27 @@ def transaction(reader: Bytes, *, segwit: bool) -> Tx:
     if flag in (8, 9) and reader.take(1) != b"\0":
         raise RefusedError("a MWEB body")
     tx.bare = version + middle + reader.take(4)
-    tx.stop = reader.at
+    tx.stop = reader.position
     return tx
 
 
 def operations(script: bytes) -> Iterator[tuple[int, bytes]]:
     """(opcode, pushed bytes); the last push may be cut short."""
-    at = 0
-    while at < len(script):
-        code = script[at]
-        at += 1
+    position = 0
+    while position < len(script):
+        code = script[position]
+        position += 1
         if code <= 0x4B:
             size = code
         elif code in (0x4C, 0x4D, 0x4E):
             wide = {0x4C: 1, 0x4D: 2, 0x4E: 4}[code]
-            size = int.from_bytes(script[at : at + wide], "little")
-            at += wide
+            size = int.from_bytes(script[position : position + wide], "little")
+            position += wide
         else:
             yield code, b""
             continue
-        yield code, script[at : at + size]
-        at += size
+        yield code, script[position : position + size]
+        position += size
 
 
 def is_lock_only(script: bytes) -> bool:
@@ -145,5 +145,5 @@ def relevant(tx: Tx, watched: set[bytes], *, witness: bool) -> bool:
     """Whether a transaction must be read: it spends a watched outpoint (36 bytes), or it speaks."""
     if any(spent in watched for spent in tx.spends):
         return True
-    said = [script for script in tx.scripts if not is_lock_only(script)] + (tx.witness if witness else [])
-    return any(speaks(script) for script in said)
+    message = [script for script in tx.scripts if not is_lock_only(script)] + (tx.witness if witness else [])
+    return any(speaks(script) for script in message)

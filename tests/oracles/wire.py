@@ -38,14 +38,14 @@ class Tape:
     """Bytes read from the front; what is missing raises IndexError."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data, self.position = data, 0
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes."""
-        if self.at + size > len(self.data):
-            raise IndexError(f"{size} bytes wanted at {self.at} of {len(self.data)}")
-        self.at += size
-        return self.data[self.at - size : self.at]
+        if self.position + size > len(self.data):
+            raise IndexError(f"{size} bytes wanted at {self.position} of {len(self.data)}")
+        self.position += size
+        return self.data[self.position - size : self.position]
 
     def number(self, size: int) -> int:
         """The next little-endian number of `size` bytes."""
@@ -62,9 +62,9 @@ def read_tx(tape: Tape, *, segwit: bool = False) -> Tx:
     block that is one zero)."""
     version = tape.take(4)
     flag = 0
-    if segwit and tape.data[tape.at : tape.at + 2] in (b"\x00\x01", b"\x00\x08", b"\x00\x09"):
+    if segwit and tape.data[tape.position : tape.position + 2] in (b"\x00\x01", b"\x00\x08", b"\x00\x09"):
         flag = tape.take(2)[1]
-    start = tape.at
+    start = tape.position
     spends = []
     for _ in range(tape.varint()):
         txid = tape.take(32)[::-1].hex()
@@ -75,7 +75,7 @@ def read_tx(tape: Tape, *, segwit: bool = False) -> Tx:
     for _ in range(tape.varint()):
         satoshis = tape.number(8)
         outs.append(Out(satoshis, tape.take(tape.varint())))
-    bare = tape.data[start : tape.at]
+    bare = tape.data[start : tape.position]
     stacks = [tuple(tape.take(tape.varint()) for _ in range(tape.varint())) for _ in spends] if flag & 1 else []
     if flag & 8:
         assert tape.take(1) == b"\0", "a MWEB transaction is not part of a block"
@@ -110,7 +110,7 @@ def work(raw: bytes) -> int:
 def frames(data: bytes, magic: str = "fabfb5da") -> list[bytes]:
     """The raw blocks of a block file, in order of arrival, up to the first zeros or the end."""
     tape, blocks = Tape(data), []
-    while data[tape.at : tape.at + 4] == bytes.fromhex(magic):
+    while data[tape.position : tape.position + 4] == bytes.fromhex(magic):
         tape.take(4)
         blocks.append(tape.take(tape.number(4)))
     return blocks
@@ -118,12 +118,12 @@ def frames(data: bytes, magic: str = "fabfb5da") -> list[bytes]:
 
 def heaviest(blocks: list[bytes]) -> list[bytes]:
     """The chain of most work from genesis among blocks in order of arrival; of equals, the first to be complete."""
-    known = {block_hash(raw): raw for raw in blocks}
+    existing = {block_hash(raw): raw for raw in blocks}
 
     def chain(raw: bytes) -> list[bytes]:
-        found = [raw]
-        while block_prev(found[-1]) in known:
-            found.append(known[block_prev(found[-1])])
-        return found[::-1]
+        results = [raw]
+        while block_prev(results[-1]) in existing:
+            results.append(existing[block_prev(results[-1])])
+        return results[::-1]
 
-    return max(map(chain, blocks), key=lambda found: sum(map(work, found)))
+    return max(map(chain, blocks), key=lambda result: sum(map(work, result)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.oracles.hard_rules import faults
 from tests.oracles.registry import Ranges, Record, Registry, claims, first_kind
-from tests.oracles.scripts import Envelope, Said, map_fields, operations, say, tapscript_envelope
+from tests.oracles.scripts import Envelope, OutputContents, map_fields, operations, say, tapscript_envelope
 from tests.oracles.wire import Tx
 
 
@@ -24,17 +24,17 @@ class WitnessRegistry(Registry):
         for vout, ranges in enumerate(outs):
             self._held[f"{tx.txid}_{vout}"] = ranges
         tape = _tape(tx)
-        said = {
-            first: _said(envelope, tape)
+        messages = {
+            first: _contents(envelope, tape)
             for first, stack in zip(firsts, tx.witnesses, strict=False)
             if first is not None and (envelope := tapscript_envelope(_tapscript(stack)))
         }
         place: Record = {"txid": tx.txid, "height": self.height, "txIndex": index}
-        known = [serial for start, size in pool for serial in self._within(start, size)]
-        for serial in known:
-            self._carry(serial, tx, outs, said.get(serial) or _said(None, tape), place)
-        for serial, words in said.items():
-            if serial not in known:
+        existing = [serial for start, size in pool for serial in self._within(start, size)]
+        for serial in existing:
+            self._carry(serial, tx, outs, messages.get(serial) or _contents(None, tape), place)
+        for serial, words in messages.items():
+            if serial not in existing:
                 self._consider(serial, tx, outs, words, place)
         for vout, out in enumerate(tx.outs):
             pointer = say(out.script, self.network).pointer
@@ -45,7 +45,7 @@ class WitnessRegistry(Registry):
         held = self._held[spent]
         return held[0][0] if held else None
 
-    def _carry(self, serial: int, tx: Tx, outs: list[Ranges], said: Said, place: Record) -> None:
+    def _carry(self, serial: int, tx: Tx, outs: list[Ranges], message: OutputContents, place: Record) -> None:
         """A registered satoshi goes on: burned only in the fee or in an output that cannot be spent."""
         vout = _where(serial, outs)
         if vout is None:
@@ -53,50 +53,50 @@ class WitnessRegistry(Registry):
         elif _unspendable(tx.outs[vout].script):
             self._burn(serial, f"{tx.txid}_{vout}", "into an output that cannot be spent", place)
         else:
-            made = self._followed[serial]
-            said.owner = say(tx.outs[vout].script, self.network).owner
-            made["outpoint"], made["owner"] = f"{tx.txid}_{vout}", said.owner
-            self._hear(made, f"{tx.txid}_{vout}", said, place)
+            created = self._followed[serial]
+            message.owner = say(tx.outs[vout].script, self.network).owner
+            created["outpoint"], created["owner"] = f"{tx.txid}_{vout}", message.owner
+            self._hear(created, f"{tx.txid}_{vout}", message, place)
 
-    def _consider(self, serial: int, tx: Tx, outs: list[Ranges], said: Said, place: Record) -> None:
+    def _consider(self, serial: int, tx: Tx, outs: list[Ranges], message: OutputContents, place: Record) -> None:
         """An envelope on a satoshi that carries no registration: a first record, a near miss, or nothing of ours."""
-        assert said.envelope is not None
+        assert message.envelope is not None
         vout = _where(serial, outs)
-        kind, reasons = first_kind(said.map), []
-        if not said.envelope.is_json:
-            reasons = ["content type is not JSON"] if claims(said.map) else []
+        kind, reasons = first_kind(message.map), []
+        if not message.envelope.is_json:
+            reasons = ["content type is not JSON"] if claims(message.map) else []
         elif kind is None:
-            reasons = _no_kind(said)
+            reasons = _no_kind(message)
         else:
-            reasons = faults(said.envelope.body, kind)
+            reasons = faults(message.envelope.body, kind)
         if kind and not reasons:
             if vout is None:
                 reasons = ["to the fee"]
             elif _unspendable(tx.outs[vout].script):
                 reasons = ["into an output that cannot be spent"]
-            elif any(each["id"] == f"{tx.txid}_{vout}" for each in self.registrations):
+            elif any(registration["id"] == f"{tx.txid}_{vout}" for registration in self.registrations):
                 reasons = ["another registration of this transaction has the same outpoint"]
             else:
-                said.owner = say(tx.outs[vout].script, self.network).owner
-                self._register(serial, vout, kind, said, place)
+                message.owner = say(tx.outs[vout].script, self.network).owner
+                self._register(serial, vout, kind, message, place)
         if reasons:
             landed = None if vout is None else f"{tx.txid}_{vout}"
             self.rejected.append({"outpoint": landed, **place, "reason": reasons[0]})
 
 
 def _where(serial: int, outs: list[Ranges]) -> int | None:
-    found = [vout for vout, ranges in enumerate(outs) if any(a <= serial < a + n for a, n in ranges)]
-    return found[0] if found else None
+    results = [vout for vout, ranges in enumerate(outs) if any(a <= serial < a + n for a, n in ranges)]
+    return results[0] if results else None
 
 
-def _no_kind(said: Said) -> list[str]:
-    assert said.envelope is not None
-    if not said.map:
-        fit = any(not faults(said.envelope.body, kind) for kind in ("agent", "tool"))
+def _no_kind(message: OutputContents) -> list[str]:
+    assert message.envelope is not None
+    if not message.map:
+        fit = any(not faults(message.envelope.body, kind) for kind in ("agent", "tool"))
         return ["no MAP record"] if fit else []
-    if said.map.get("type") == "agent":
+    if message.map.get("type") == "agent":
         return ["MAP type agent belongs to app bsv-mcp only"]
-    return ["MAP type is not an A2B type"] if claims(said.map) else []
+    return ["MAP type is not an A2B type"] if claims(message.map) else []
 
 
 def _tapscript(stack: tuple[bytes, ...]) -> bytes:
@@ -114,9 +114,9 @@ def _tape(tx: Tx) -> dict[str, str]:
     return {}
 
 
-def _said(envelope: Envelope | None, tape: dict[str, str]) -> Said:
+def _contents(envelope: Envelope | None, tape: dict[str, str]) -> OutputContents:
     own = map_fields([], envelope)[0] if envelope else {}
-    return Said(envelope, "", False, False, own or tape, {}, None, None)
+    return OutputContents(envelope, "", False, False, own or tape, {}, None, None)
 
 
 def _unspendable(script: bytes) -> bool:

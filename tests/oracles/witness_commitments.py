@@ -10,12 +10,12 @@ def raw_transactions(block: bytes) -> list[bytes]:
     """The transactions of a block of a chain with segwit, as serialised."""
     tape = Tape(block)
     tape.take(80)
-    found = []
+    results = []
     for _ in range(tape.varint()):
-        start = tape.at
+        start = tape.position
         read_tx(tape, segwit=True)
-        found.append(block[start : tape.at])
-    return found
+        results.append(block[start : tape.position])
+    return results
 
 
 def wtxid(raw: bytes) -> bytes:
@@ -24,7 +24,7 @@ def wtxid(raw: bytes) -> bytes:
     version, flag = tape.take(4), 0
     if raw[4:6] in (b"\0\x01", b"\0\x08", b"\0\x09"):
         flag = tape.take(2)[1]
-    start = tape.at
+    start = tape.position
     inputs = tape.varint()
     for _ in range(inputs):
         tape.take(36)
@@ -37,11 +37,11 @@ def wtxid(raw: bytes) -> bytes:
         for _ in range(inputs):
             for _ in range(tape.varint()):
                 tape.take(tape.varint())
-    body = raw[start : tape.at]
+    body = raw[start : tape.position]
     if flag & 8:
         assert tape.take(1) == b"\0"
     locktime = tape.take(4)
-    assert tape.at == len(raw)
+    assert tape.position == len(raw)
     return sha256d(version + (b"\0\x01" if flag & 1 else b"") + body + locktime)
 
 
@@ -53,18 +53,18 @@ def wtxids(block: bytes) -> list[bytes]:
 def is_honest(block: bytes) -> bool:
     """Whether a block's witnesses are those that its coinbase commits to, or there are neither."""
     txs = [read_tx(Tape(raw), segwit=True) for raw in raw_transactions(block)]
-    said = commitment(txs[0])
-    if said is None:
+    message = commitment(txs[0])
+    if message is None:
         return not any(stack for tx in txs for stack in tx.witnesses)
     if txs[0].witnesses == () or len(txs[0].witnesses[0]) != 1 or len(txs[0].witnesses[0][0]) != 32:
         return False
-    return sha256d(merkle.root(wtxids(block)) + txs[0].witnesses[0][0]) == said
+    return sha256d(merkle.root(wtxids(block)) + txs[0].witnesses[0][0]) == message
 
 
 def commitment(coinbase: Tx) -> bytes | None:
     """What the last output that commits to witnesses says."""
-    found = None
+    result = None
     for out in coinbase.outs:
         if out.script[:6] == bytes.fromhex("6a24aa21a9ed") and len(out.script) >= 38:
-            found = out.script[6:38]
-    return found
+            result = out.script[6:38]
+    return result

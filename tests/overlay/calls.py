@@ -29,14 +29,14 @@ async def problem(response: ClientResponse, status: int) -> dict[str, Any]:
     """The problem an answer holds, after checking what every problem must have."""
     assert response.status == status
     assert response.content_type == "application/problem+json"
-    found: dict[str, Any] = json.loads(await response.read())
-    assert found["status"] == status
-    assert found["requestId"] == response.headers["X-Request-Id"]
-    assert found["error"] == found["detail"]
-    assert found["detail"]
-    assert isinstance(found["title"], str)
-    assert all(entry["code"] and entry["detail"] for entry in found["errors"])
-    return found
+    body: dict[str, Any] = json.loads(await response.read())
+    assert body["status"] == status
+    assert body["requestId"] == response.headers["X-Request-Id"]
+    assert body["error"] == body["detail"]
+    assert body["detail"]
+    assert isinstance(body["title"], str)
+    assert all(entry["code"] and entry["detail"] for entry in body["errors"])
+    return body
 
 
 async def get(client: ClientSession, path: str, status: int = 200) -> Any:

@@ -43,16 +43,16 @@ class FakeEngine:
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = sorted(documents, key=lambda document: document.id)
-        self.at: Cursor | None = Cursor("epoch-1", 7)
-        self.asked: list[Query] = []
+        self.position: Cursor | None = Cursor("epoch-1", 7)
+        self.requests: list[Query] = []
 
     def cursor(self) -> Cursor | None:
-        return self.at
+        return self.position
 
     def search(self, query: Query) -> Hits:
-        self.asked.append(query)
+        self.requests.append(query)
         words = query.text.lower().split()
-        found = [
+        results = [
             document
             for document in self.documents
             if query.kind in (None, document.kind)
@@ -63,12 +63,12 @@ class FakeEngine:
         start = 0 if query.after else query.offset
         counts: tuple[tuple[str, int], ...] = (("agent", 2), ("tool", 1))
         facets = {name: counts if name == "type" else () for name in query.facets} or None
-        hits = tuple(_hit(each, query.sort) for each in found[start : start + query.limit])
-        return Hits(hits, len(found), len(found), facets=facets, plan=plan(query.text, self.terms()))
+        hits = tuple(_hit(item, query.sort) for item in results[start : start + query.limit])
+        return Hits(hits, len(results), len(results), facets=facets, plan=plan(query.text, self.terms()))
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
-        found = [Suggestion(each.name, "listing", each.id) for each in self.documents if each.name.startswith(text)]
-        return [*found, Suggestion("security", "tag")][:limit]
+        results = [Suggestion(item.name, "listing", item.id) for item in self.documents if item.name.startswith(text)]
+        return [*results, Suggestion("security", "tag")][:limit]
 
     def terms(self) -> TermDictionary:
         counts = TermCounts()
@@ -127,7 +127,7 @@ class FakeStore:
         return []
 
     def card(self, sha: bytes, /) -> bytes | None:
-        return next((each.card_body for each in self.listings.values() if each.state.card == sha), None)
+        return next((item.card_body for item in self.listings.values() if item.state.card == sha), None)
 
     def evidence(self, registration_id: str, /) -> Evidence:
         """A made-up transaction alone in a made-up block; burned listings have none."""
@@ -139,9 +139,9 @@ class FakeStore:
         path = from_branch(100, 0, txid, [])
         header = bytes(36) + txid + bytes(12)
         ref = BlockRef(CHAIN, 100, sha256d(header), bytes(32), 0, header)
-        made = Proved(txid, ref, Proof(raw, path.to_bytes()))
-        winner = Located(Outpoint(txid, 0), made, write([(raw, path)]))
-        return Evidence(chain=CHAIN, caip2=CAIP2, winner=winner, current=winner, before=(made,), after=(made,))
+        created = Proved(txid, ref, Proof(raw, path.to_bytes()))
+        winner = Located(Outpoint(txid, 0), created, write([(raw, path)]))
+        return Evidence(chain=CHAIN, caip2=CAIP2, winner=winner, current=winner, before=(created,), after=(created,))
 
     def proved(self, txids: Iterable[str], /) -> set[str]:
         """All of them."""
@@ -176,13 +176,15 @@ class FakeRequests:
     """Remembers what was asked for; nobody looks for it."""
 
     def __init__(self) -> None:
-        self.asked: dict[bytes, TransactionRequest] = {}
+        self.requests: dict[bytes, TransactionRequest] = {}
 
     def add(self, txid: bytes, client: str, now: int, /) -> TransactionRequest:
-        return self.asked.setdefault(txid, TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now))
+        return self.requests.setdefault(
+            txid, TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now)
+        )
 
     def counts(self) -> dict[str, int]:
-        return {"waiting": len(self.asked), "found": 0, "indexed": 0, "given-up": 0}
+        return {"waiting": len(self.requests), "found": 0, "indexed": 0, "given-up": 0}
 
 
 def sample_listings(sample: Path) -> list[Registration]:
@@ -216,7 +218,7 @@ def sample_histories(sample: Path) -> dict[str, list[HistoryEntry]]:
     """Every history of the sample chain, newest first."""
     oracle = json.loads((sample / "expected.json").read_text())
     return {
-        entry["id"]: [_revision(number, each) for number, each in enumerate(entry["revisions"])][::-1]
+        entry["id"]: [_revision(number, revision) for number, revision in enumerate(entry["revisions"])][::-1]
         for entry in oracle["registrations"]
     }
 

@@ -36,7 +36,7 @@ class Server:
         self.proofs = {id_: honest.proof(id_) for id_ in ids}
         self.headers: list[str] = honest.proof(ids[0], 0)["headers"]
         self.page = len(self.headers)
-        self.asked: list[int] = []
+        self.requests: list[int] = []
 
     def listing(self, id_: str) -> Any:
         return self.items[id_]
@@ -47,7 +47,7 @@ class Server:
     def proof(self, id_: str, first: int | None = None) -> Any:
         if first is None:
             return self.proofs[id_]
-        self.asked.append(first)
+        self.requests.append(first)
         return self.proofs[id_] | {"from": first, "headers": self.headers[first : first + self.page]}
 
 
@@ -65,7 +65,7 @@ class Own:
         headers: Sequence[str] = (),
     ) -> None:
         self._holds, self._unspent, self._values = holds, unspent, values or {}
-        self._headers = [bytes.fromhex(each) for each in headers]
+        self._headers = [bytes.fromhex(header) for header in headers]
 
     def holds(self, _header: bytes, _height: int) -> bool | None:
         return self._holds
@@ -89,9 +89,9 @@ def check(server: Any, id_: str = UPDATED, **more: Any) -> VerificationReport:
 
 
 def words(report: VerificationReport, step: str, outcome: str = verify.NOT_PROVED) -> str:
-    (found,) = [each for each in report.steps if each.step == step]
-    assert found.outcome == outcome
-    return found.detail
+    (result,) = [item for item in report.steps if item.step == step]
+    assert result.outcome == outcome
+    return result.detail
 
 
 @pytest.fixture

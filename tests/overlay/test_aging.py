@@ -21,7 +21,7 @@ from tests.chainkit import ChainKit, agent
 from tests.facts import says
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.pointing import Clock, card, points, serves
+from tests.pointer_facts import Clock, card, points, serves
 
 ALICE, EVE = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT", "1CounterpartyXXXXXXXXXXXXXXXUWLpVr"
 
@@ -44,8 +44,8 @@ def kit() -> ChainKit:
 @pytest.fixture
 def indexing(tmp_path: Path, kit: ChainKit) -> Iterator[tuple[Indexing, MemoryChain]]:
     chain = MemoryChain(*kit.blocks)
-    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as made:
-        yield made, chain
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as created:
+        yield created, chain
 
 
 async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
@@ -61,11 +61,12 @@ async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
     catalogue = ListingRepository(index.store)
     item = listing(catalogue, str(first))
     assert codes(item) == {PRICE}
-    assert [each["detail"] for each in aged(item, {}, 1)["warnings"] if each["code"] == PRICE] == [
+    assert [warning["detail"] for warning in aged(item, {}, 1)["warnings"] if warning["code"] == PRICE] == [
         "price rose from 1 to 9 USD"
     ]
     by_height = {
-        each.from_height: codes(json.loads(each.item)) for each in DocumentReader(index.store).documents([str(first)])
+        document.from_height: codes(json.loads(document.item))
+        for document in DocumentReader(index.store).documents([str(first)])
     }
     assert list(by_height.values()) == [set(), set(), {PRICE}]
 
@@ -79,7 +80,7 @@ async def test_a_new_owner_who_redirects_payments_is_warned_of(
     chain.arrive(kit.mine(first), kit.mine(sold), kit.mine(kit.update(sold, priced(1, EVE), owner="eve")))
     await index.catch_up()
     item = aged(listing(ListingRepository(index.store), str(first)), {}, 1)
-    [warning] = [each for each in item["warnings"] if each["code"] == ADDRESS]
+    [warning] = [entry for entry in item["warnings"] if entry["code"] == ADDRESS]
     assert warning["detail"] == f"the pay-to address changed from {ALICE} to {EVE}; the owner has changed, too"
 
 
@@ -87,12 +88,12 @@ async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_pric
     indexing: tuple[Indexing, MemoryChain], kit: ChainKit
 ) -> None:
     index, chain = indexing
-    seat = first = kit.inscribe(priced(1))
+    tx = first = kit.inscribe(priced(1))
     cards = [priced(9), *(priced(9, description=f"other words {number}") for number in range(70)), priced(5)]
     chain.arrive(kit.mine(first))
     for body in cards:
-        seat = kit.update(seat, body)
-        chain.arrive(kit.mine(seat))
+        tx = kit.update(tx, body)
+        chain.arrive(kit.mine(tx))
     await index.catch_up()
     item = listing(ListingRepository(index.store), str(first))
     assert len(item["recentChanges"]) == 2
@@ -100,7 +101,7 @@ async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_pric
 
     def details(now: int, blocks: int) -> list[str]:
         warnings = aged(item, {"demo": now}, blocks)["warnings"]
-        return [each["detail"] for each in warnings if each["code"] == PRICE]
+        return [warning["detail"] for warning in warnings if warning["code"] == PRICE]
 
     assert details(height, 1_008) == ["price rose from 1 to 5 USD"]
     assert details(height, 50) == details(height + 49, 50) == ["price fell from 9 to 5 USD"]
@@ -115,18 +116,22 @@ async def test_harmless_updates_do_not_erase_an_address_that_was_changed_and_cha
     kit = ChainKit(funds=250)
     chain = MemoryChain(*kit.blocks)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as index:
-        seat = first = kit.inscribe(priced(1, EVE))
+        tx = first = kit.inscribe(priced(1, EVE))
         chain.arrive(kit.mine(first))
         changed = [priced(1, ALICE), priced(1, ALICE, description="good"), priced(1, EVE, description="back")]
         for body in [*changed, *(priced(1, EVE, description=f"words {number}") for number in range(harmless))]:
-            seat = kit.update(seat, body)
-            chain.arrive(kit.mine(seat))
+            tx = kit.update(tx, body)
+            chain.arrive(kit.mine(tx))
         await index.catch_up()
         item = listing(ListingRepository(index.store), str(first))
-        [document] = [each for each in DocumentReader(index.store).documents([str(first)]) if each.until_height is None]
+        [document] = [
+            entry for entry in DocumentReader(index.store).documents([str(first)]) if entry.until_height is None
+        ]
     height = item["updatedHeight"]
     for shown in (item, json.loads(document.item)):
-        assert [each["code"] for each in aged(shown, {"demo": height}, harmless + 2)["warnings"]].count(ADDRESS) == 1
+        assert [warning["code"] for warning in aged(shown, {"demo": height}, harmless + 2)["warnings"]].count(
+            ADDRESS
+        ) == 1
         assert len(shown["recentChanges"]) <= 4
     assert "changedHeight" not in aged(item, {"demo": height}, harmless)
 
@@ -136,8 +141,8 @@ async def test_a_price_that_is_what_it_was_is_no_change(indexing: tuple[Indexing
     first = kit.inscribe(priced(1))
     dear = kit.update(first, priced(9))
     again = kit.update(dear, priced(1))
-    for seat in (first, dear, again):
-        chain.arrive(kit.mine(seat))
+    for outpoint in (first, dear, again):
+        chain.arrive(kit.mine(outpoint))
     await index.catch_up()
     item = listing(ListingRepository(index.store), str(first))
     height = item["updatedHeight"]
@@ -180,7 +185,7 @@ def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: P
         clock.tick()
     catalogue = ListingRepository(store)
     assert codes(listing(catalogue, "a.example")) == {PRICE, ADDRESS}
-    assert [codes(json.loads(each.item)) for each in DocumentReader(store).documents(["a.example"])] == [
+    assert [codes(json.loads(document.item)) for document in DocumentReader(store).documents(["a.example"])] == [
         {PRICE, ADDRESS}
     ]
     writer.close()
@@ -196,11 +201,11 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
     cards = [card("Alpha", **{"x-payment-config": [{**offer, "amount": amount}]}) for amount in (1, 5)]
 
     def item() -> dict[str, Any]:
-        found = listing(ListingRepository(store), "a.example")
-        assert [codes(json.loads(each.item)) for each in DocumentReader(store).documents(["a.example"])] == [
-            codes(found)
+        listed = listing(ListingRepository(store), "a.example")
+        assert [codes(json.loads(document.item)) for document in DocumentReader(store).documents(["a.example"])] == [
+            codes(listed)
         ]
-        return found
+        return listed
 
     writer.append("demo", [says("1", points("a.example"))])
     writer.record_fetch("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))

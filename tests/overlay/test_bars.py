@@ -35,8 +35,8 @@ def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -
         SyncProgress("bsv", state="catching-up", tip=900_000),
     )
     bar = ProgressBars({"ltc": ltc, "bsv": bsv})
-    for each in (ltc, bsv):
-        bar.draw(each)
+    for item in (ltc, bsv):
+        bar.draw(item)
     assert shown(bar) == [("bsv", 0, 900_000, "")]
     bsv.height, bsv.blocks, bsv.bytes = 800_000, 4_000, 25_000_000
     clock.now += 2
@@ -46,7 +46,7 @@ def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -
 
 
 @pytest.mark.parametrize(
-    ("state", "height", "error", "said"),
+    ("state", "height", "error", "text"),
     [
         ("following", 900_000, "", "bsv: following at block 900,000"),
         ("unreachable", None, "bsv: the node is gone", "bsv: unreachable before the first block: the node is gone"),
@@ -54,7 +54,7 @@ def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -
     ],
 )
 def test_when_it_ends_a_line_says_where(
-    state: str, height: int | None, error: str, said: str, clock: Clock, capsys: pytest.CaptureFixture[str]
+    state: str, height: int | None, error: str, text: str, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bsv = SyncProgress("bsv", state="catching-up", tip=900_000)
     bar = ProgressBars({"bsv": bsv})
@@ -63,4 +63,4 @@ def test_when_it_ends_a_line_says_where(
     bsv.state, bsv.height, bsv.error = state, height, error
     bar.draw(bsv)
     assert shown(bar) == []
-    assert said in capsys.readouterr().err.splitlines()
+    assert text in capsys.readouterr().err.splitlines()

@@ -9,8 +9,8 @@ from indexer.model import Status
 from indexer.store import Store, Writer, connect
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
-from tests.facts import CARD, at, born, burned, says
-from tests.pointing import card
+from tests.facts import CARD, born, burned, outpoint_of, says
+from tests.pointer_facts import card
 
 
 def test_an_account_that_is_opened_again_was_made_then(tmp_path: Path) -> None:
@@ -20,14 +20,16 @@ def test_an_account_that_is_opened_again_was_made_then(tmp_path: Path) -> None:
     bodies = {CARD: card("Alpha")}
     writer.append("demo", [says("1", born("a", height=1), cards=bodies), says("2", burned("a", "a", "gone"))])
     catalogue = ListingRepository(store)
-    first = catalogue.listing(str(at("a")))
+    first = catalogue.listing(str(outpoint_of("a")))
     assert first is not None
     assert first.state.status is Status.BURNED
     writer.append("demo", [says("3"), says("4", born("a", height=4))])
-    again = catalogue.listing(str(at("a")))
+    again = catalogue.listing(str(outpoint_of("a")))
     assert again is not None
     assert (again.state.created_height, again.created_time) == (4, 1_700_000_004)
-    [document] = [each for each in DocumentReader(store).documents([str(at("a"))]) if each.until_height is None]
+    [document] = [
+        item for item in DocumentReader(store).documents([str(outpoint_of("a"))]) if item.until_height is None
+    ]
     assert (document.created_height, document.created_time) == (4, 1_700_000_004)
     assert json.loads(document.item)["createdHeight"] == 4
     writer.close()

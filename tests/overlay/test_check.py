@@ -20,32 +20,32 @@ def checked(value: object, kind: str | None = None) -> dict[str, Any]:
 
 
 def test_a_good_card_is_previewed_as_it_would_be_shown() -> None:
-    found = checked(AGENT | {"description": "Watches. Always.", "x-payment-config": [PRICE | {"skillIds": ["watch"]}]})
-    assert found["ok"]
-    assert found["errors"] == []
-    assert (found["preview"]["type"], found["preview"]["name"], found["preview"]["summary"]) == (
+    result = checked(AGENT | {"description": "Watches. Always.", "x-payment-config": [PRICE | {"skillIds": ["watch"]}]})
+    assert result["ok"]
+    assert result["errors"] == []
+    assert (result["preview"]["type"], result["preview"]["name"], result["preview"]["summary"]) == (
         "agent",
         "Tower",
         "Watches.",
     )
     price = {"offerId": "p", "amount": "0.5", "currency": "BSV", "interval": "none", "perDay": None}
-    assert found["preview"]["cheapest"] == price
+    assert result["preview"]["cheapest"] == price
 
 
 def test_every_hard_rule_broken_is_an_error_with_its_place() -> None:
-    found = checked({"description": "nothing"})
-    assert not found["ok"]
-    assert found["preview"] is None
-    assert [(error["code"], error["pointer"]) for error in found["errors"]] == [
+    result = checked({"description": "nothing"})
+    assert not result["ok"]
+    assert result["preview"] is None
+    assert [(error["code"], error["pointer"]) for error in result["errors"]] == [
         ("card-name", "/name"), ("card-skills", "/skills"), ("card-url", "/url"),
     ]  # fmt: skip
 
 
 def test_what_is_not_json_is_said_to_be_so() -> None:
     for body in (b"", b"{", b"nope", b"\xef\xbb\xbf{}", b"\xff", b"[" * 100_000):
-        found = check(body)
-        assert not found["ok"]
-        assert found["errors"][0]["code"].startswith("card-")
+        report = check(body)
+        assert not report["ok"]
+        assert report["errors"][0]["code"].startswith("card-")
 
 
 def test_a_config_previews_each_server() -> None:
@@ -62,16 +62,16 @@ def test_the_kind_can_be_said() -> None:
 
 def test_a_price_list_is_known_by_its_shape() -> None:
     for value in ([PRICE], PRICE, {"x-payment-config": [PRICE]}, {"x-payment": [PRICE]}):
-        found = checked(value)
-        assert found["ok"], found
-        assert found["preview"]["type"] == "prices"
-        assert [offer["amount"] for offer in found["preview"]["offers"]] == ["0.5"]
+        result = checked(value)
+        assert result["ok"], result
+        assert result["preview"]["type"] == "prices"
+        assert [offer["amount"] for offer in result["preview"]["offers"]] == ["0.5"]
 
 
 def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by_its_place() -> None:
-    found = checked([PRICE, {"currency": "BSV"}, {"amount": 1}, "free"])
-    assert not found["ok"]
-    assert [(error["code"], error["pointer"]) for error in found["errors"]] == [
+    result = checked([PRICE, {"currency": "BSV"}, {"amount": 1}, "free"])
+    assert not result["ok"]
+    assert [(error["code"], error["pointer"]) for error in result["errors"]] == [
         ("offer-amount", "/1/amount"), ("offer-currency", "/2/currency"), ("wrong-type", "/3"),
     ]  # fmt: skip
     assert checked([])["errors"][0]["code"] == "missing"
@@ -88,8 +88,8 @@ def test_what_is_no_json_is_named_by_line_and_column(kind: str | None) -> None:
 
 
 def test_a_card_larger_than_a_mebibyte_is_an_invalid_card() -> None:
-    found = check(b'{"name":"' + b"x" * (1 << 20) + b'"}')
-    assert [error["code"] for error in found["errors"]] == ["card-size"]
+    report = check(b'{"name":"' + b"x" * (1 << 20) + b'"}')
+    assert [error["code"] for error in report["errors"]] == ["card-size"]
 
 
 json_values = st.recursive(
@@ -109,7 +109,7 @@ json_values = st.recursive(
     st.sampled_from([None, "agent", "tool", "prices"]),
 )
 def test_any_bytes_are_answered(body: bytes, kind: str | None) -> None:
-    found = check(body, kind)
-    assert found["ok"] == (not found["errors"])
-    assert (found["preview"] is None) == (not found["ok"])
-    json.dumps(found, allow_nan=False).encode()
+    report = check(body, kind)
+    assert report["ok"] == (not report["errors"])
+    assert (report["preview"] is None) == (not report["ok"])
+    json.dumps(report, allow_nan=False).encode()

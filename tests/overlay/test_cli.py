@@ -70,7 +70,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def command(*arguments: object) -> Done:
         with pytest.raises(SystemExit) as ended:
-            cli.main([str(each) for each in arguments])
+            cli.main([str(argument) for argument in arguments])
         code = ended.value.code
         assert isinstance(code, int)
         return Done(code, *capsys.readouterr())
@@ -124,21 +124,21 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_search_finds_what_the_words_and_filters_say(run: Run, data: Path) -> None:
-    found = run("search", "dex", "chrat", "--data", data, "--type", "agent", "--currency", "usd", "--max-price", "1")
-    assert found.code == 0
-    assert "DEX Chart API" in found.out
-    assert "prices are compared as amounts, whatever their interval\n" in found.out
-    assert found.out.endswith("listings\n")
+    result = run("search", "dex", "chrat", "--data", data, "--type", "agent", "--currency", "usd", "--max-price", "1")
+    assert result.code == 0
+    assert "DEX Chart API" in result.out
+    assert "prices are compared as amounts, whatever their interval\n" in result.out
+    assert result.out.endswith("listings\n")
     assert "prices are compared per day\n" in run("search", "dex", "--data", data, "--sort", "price_per_day").out
     assert "prices are compared" not in run("search", "dex", "--data", data).out
 
 
 def test_search_prints_the_page_of_the_api_as_json(run: Run, data: Path) -> None:
-    found = run("search", "dex", "--data", data, "--limit", "1", "--json")
-    assert found.code == 0
-    assert found.json["limit"] == 1
-    assert len(found.json["items"]) == 1
-    assert found.json["total"] > 1
+    result = run("search", "dex", "--data", data, "--limit", "1", "--json")
+    assert result.code == 0
+    assert result.json["limit"] == 1
+    assert len(result.json["items"]) == 1
+    assert result.json["total"] > 1
 
 
 def test_search_marks_what_was_asked_for_on_a_terminal(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,11 +153,11 @@ def test_search_marks_what_was_asked_for_on_a_terminal(run: Run, data: Path, mon
 
 
 def test_search_says_what_may_have_been_meant_and_what_emptied_the_answer(run: Run, data: Path) -> None:
-    found = run("search", '"chart dex"', "--data", data)
-    assert (found.code, found.out.splitlines()[0].startswith("did you mean: chart dex (")) == (1, True)
-    found = run("search", "dex -tag:x", "--data", data, "--tag", "no such tag")
-    assert found.code == 1
-    assert re.match(r"without tag: \d+\n", found.out)
+    result = run("search", '"chart dex"', "--data", data)
+    assert (result.code, result.out.splitlines()[0].startswith("did you mean: chart dex (")) == (1, True)
+    result = run("search", "dex -tag:x", "--data", data, "--tag", "no such tag")
+    assert result.code == 1
+    assert re.match(r"without tag: \d+\n", result.out)
 
 
 def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> None:
@@ -167,16 +167,16 @@ def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> Non
 def test_status_tells_how_far_an_index_is_that_is_made_anew(run: Run, data: Path) -> None:
     with closing(SearchIndex(f"tantivy:{data}/index")) as engine, engine.rebuilding():
         engine.report_progress(2_000, 5_001)
-        found = run("status", "--data", data)
-    assert "rebuilding: 2,000 of 5,001 registrations" in found.out
+        result = run("status", "--data", data)
+    assert "rebuilding: 2,000 of 5,001 registrations" in result.out
     assert "rebuilding" not in run("status", "--data", data).out
 
 
 def test_search_in_an_index_that_is_still_to_be_made_is_no_answer(run: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
-    found = run("search", "dex", "--data", data, "--search", f"tantivy:{tmp_path}/index")
-    assert (found.code, found.out) == (3, "")
-    assert "the search index is being made, so nothing can be found yet" in found.err
+    result = run("search", "dex", "--data", data, "--search", f"tantivy:{tmp_path}/index")
+    assert (result.code, result.out) == (3, "")
+    assert "the search index is being made, so nothing can be found yet" in result.err
 
 
 def test_every_option_of_search_narrows(run: Run, data: Path) -> None:
@@ -185,12 +185,12 @@ def test_every_option_of_search_narrows(run: Run, data: Path) -> None:
         "--type": "tool", "--skill": "chart", "--currency": "BSV", "--interval": "month", "--max-price": "0.01",
         "--tag": "charts", "--chain": "bsv:mainnet",
     }.items():  # fmt: skip
-        found = run("search", "--data", data, "--json", option, value)
+        result = run("search", "--data", data, "--json", option, value)
         if option == "--chain":
-            assert (found.code, found.out) == (2, "")
-            assert "'bsv:mainnet' is not indexed here; known: demo (bsv:regtest)" in found.err
+            assert (result.code, result.out) == (2, "")
+            assert "'bsv:mainnet' is not indexed here; known: demo (bsv:regtest)" in result.err
         else:
-            assert found.json["total"] < everything, option
+            assert result.json["total"] < everything, option
 
 
 def test_a_chain_is_named_by_name_or_caip2_without_asking_the_database(run: Run, data: Path, tmp_path: Path) -> None:
@@ -222,36 +222,42 @@ def test_sorting_by_name_can_be_reversed(run: Run, data: Path) -> None:
     ],
 )
 def test_search_is_as_strict_as_the_api(option: str, value: str, complaint: str, run: Run, data: Path) -> None:
-    found = run("search", "--data", data, f"{option}={value}")
-    assert (found.code, found.out) == (2, "")
-    assert found.err.startswith(f"a2b: {complaint}")
+    result = run("search", "--data", data, f"{option}={value}")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"a2b: {complaint}")
 
 
 def test_show_and_history_tell_of_one_listing(run: Run, data: Path, expected: dict[str, Any]) -> None:
     for stated in expected["registrations"]:
         item = run("show", stated["id"], "--data", data, "--json")
         assert (item.code, item.json["cardSha256"]) == (0, stated["cardSha256"])
-        told = run("history", stated["id"], "--data", data, "--json").json["revisions"]
-        assert [each["kind"] for each in reversed(told)] == [each["kind"] for each in stated["revisions"]]
+        revisions = run("history", stated["id"], "--data", data, "--json").json["revisions"]
+        assert [entry["kind"] for entry in reversed(revisions)] == [
+            revision["kind"] for revision in stated["revisions"]
+        ]
         assert stated["id"] in run("show", stated["id"], "--data", data).out
         shown = run("history", stated["id"], "--data", data).out
         assert [line.split()[2] for line in shown.splitlines() if line.startswith("block")] == [
-            each["kind"] for each in told
+            entry["kind"] for entry in revisions
         ]
 
 
 @pytest.mark.parametrize("command", ["show", "history"])
 @pytest.mark.parametrize("name", ["00" * 32 + "_0", "nobody.example", "x\x1b[31m"])
 def test_what_nobody_knows_is_not_found(command: str, name: str, run: Run, data: Path) -> None:
-    found = run(command, name, "--data", data)
-    assert (found.code, found.out) == (1, "")
-    assert "no listing has the id" in found.err
-    assert found.err.endswith("; diagnose its transaction to see why\n")
-    assert "\x1b" not in found.err
+    result = run(command, name, "--data", data)
+    assert (result.code, result.out) == (1, "")
+    assert "no listing has the id" in result.err
+    assert result.err.endswith("; diagnose its transaction to see why\n")
+    assert "\x1b" not in result.err
 
 
 def test_a_bundle_shows_its_servers_and_each_of_them(run: Run, data: Path, expected: dict[str, Any]) -> None:
-    bundle = next(each for each in expected["registrations"] if len(each["card"].get("mcpServers", ())) > 1)
+    bundle = next(
+        registration
+        for registration in expected["registrations"]
+        if len(registration["card"].get("mcpServers", ())) > 1
+    )
     shown = run("show", bundle["id"], "--data", data)
     keys = [line.split()[1] for line in shown.out.splitlines() if line.split()[0] == "server"]
     assert len(keys) == len(bundle["card"]["mcpServers"])
@@ -262,7 +268,7 @@ def test_a_bundle_shows_its_servers_and_each_of_them(run: Run, data: Path, expec
 def test_diagnose_says_yes_for_what_is_listed_and_no_with_a_reason_else(
     run: Run, data: Path, expected: dict[str, Any]
 ) -> None:
-    live = next(each for each in expected["registrations"] if each["status"] == "live")
+    live = next(registration for registration in expected["registrations"] if registration["status"] == "live")
     good = run("diagnose", live["winner"], "--data", data)
     assert good.code == 0
     assert f"listed as {live['id']}" in good.out
@@ -296,15 +302,15 @@ def test_diagnose_reads_raw_transactions_from_the_command_line_or_a_file(run: Ru
     ],
 )
 def test_diagnose_refuses_what_is_no_question(arguments: list[str], complaint: str, run: Run, data: Path) -> None:
-    found = run("diagnose", *arguments, "--data", data)
-    assert (found.code, found.out) == (2, "")
-    assert complaint in found.err
+    result = run("diagnose", *arguments, "--data", data)
+    assert (result.code, result.out) == (2, "")
+    assert complaint in result.err
 
 
 def test_a_raw_transaction_cannot_be_read_before_any_chain_is_known(run: Run) -> None:
     open_store(Settings.load({"data": "new"}), create=True).engine.dispose()
-    found = run("diagnose", "--raw", ChainKit().blocks[0].raw[81:].hex(), "--data", "new")
-    assert (found.code, found.err) == (
+    result = run("diagnose", "--raw", ChainKit().blocks[0].raw[81:].hex(), "--data", "new")
+    assert (result.code, result.err) == (
         3, "a2b: no chain is indexed yet, so there is none to read the transaction for\n",
     )  # fmt: skip
 
@@ -320,10 +326,10 @@ def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: p
     good.write_text(json.dumps(agent("Echo")))
     bad.write_text('{"name": "Echo"}')
     prices.write_text('[{"amount": "1", "currency": "USD"}]')
-    found = run("check", good)
-    assert found.code == 0
-    assert "Echo  (agent)" in found.out
-    assert found.out.endswith("valid\n")
+    result = run("check", good)
+    assert result.code == 0
+    assert "Echo  (agent)" in result.out
+    assert result.out.endswith("valid\n")
     refused = run("check", bad)
     assert refused.code == 1
     assert "error: /skills: the card has no skills" in refused.out
@@ -336,9 +342,9 @@ def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: p
 
 
 def test_status_tells_heights_and_state_hash_from_the_database(run: Run, data: Path, expected: dict[str, Any]) -> None:
-    told = run("status", "--data", data, "--json").json
-    assert told["stateHash"]["demo"] == {"height": 125, "hash": expected["stateHashes"]["125"]}
-    [chain] = told["chains"]
+    answer = run("status", "--data", data, "--json").json
+    assert answer["stateHash"]["demo"] == {"height": 125, "hash": expected["stateHashes"]["125"]}
+    [chain] = answer["chains"]
     assert (chain["state"], chain["tip"], chain["lag"], chain["reorgs"]) == ("stored", None, None, None)
     shown = run("status", "--data", data)
     assert shown.code == 0
@@ -363,9 +369,9 @@ def test_status_shows_the_stored_hash_unless_it_is_recomputed(
 
 
 def test_status_without_an_index_says_so(run: Run, data: Path, tmp_path: Path) -> None:
-    found = run("status", "--data", data, "--search", f"tantivy:{tmp_path}/none")
-    assert found.code == 0
-    assert "index: none" in found.out
+    result = run("status", "--data", data, "--search", f"tantivy:{tmp_path}/none")
+    assert result.code == 0
+    assert "index: none" in result.out
 
 
 def test_an_index_that_was_lost_is_rebuilt_to_the_same_answers(run: Run, data: Path, tmp_path: Path) -> None:
@@ -416,9 +422,9 @@ def test_a_snapshot_that_was_tampered_with_is_a_negative_answer(run: Run, data: 
     file = tmp_path / "facts.jsonl"
     run("export", file, "--data", data)
     file.write_text(file.read_text().replace('"status":"live"', '"status":"burned"', 1))
-    found = run("import", file, "--data", tmp_path / "copy")
-    assert found.code == 1
-    assert "status is" in found.err
+    result = run("import", file, "--data", tmp_path / "copy")
+    assert result.code == 1
+    assert "status is" in result.err
     trusted = run("import", file, "--data", tmp_path / "copy", "--trust")
     assert trusted.code == 0
     assert "NOT VERIFIED" in trusted.out
@@ -427,9 +433,9 @@ def test_a_snapshot_that_was_tampered_with_is_a_negative_answer(run: Run, data: 
 def test_what_is_no_file_is_wrong_usage(run: Run, data: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
-        found = run("import", path, "--data", tmp_path / "copy")
-        assert found.code == 2
-        assert "is not there, or not a regular file" in found.err
+        result = run("import", path, "--data", tmp_path / "copy")
+        assert result.code == 2
+        assert "is not there, or not a regular file" in result.err
     assert run("export", tmp_path / "pipe", "--data", data).code == 2
     assert not (tmp_path / "copy").exists()
 
@@ -460,7 +466,7 @@ def served(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
 def test_a_running_overlay_gives_the_same_answers(
     run: Run, data: Path, served: str, expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    live = next(each for each in expected["registrations"] if each["status"] == "live")
+    live = next(registration for registration in expected["registrations"] if registration["status"] == "live")
     listed, raw = live["id"], ChainKit()
     (tmp_path / "card.json").write_text(json.dumps(agent("Echo")))
     for question in (
@@ -476,8 +482,8 @@ def test_a_running_overlay_gives_the_same_answers(
     checked = run("pay-check", "claim.json", "--config", listed, "--url", served)
     assert checked.code == 1
     assert checked == run("pay-check", "claim.json", "--config", listed, "--data", data)
-    told = run("status", "--url", served, "--json")
-    assert (told.code, told.json["chains"][0]["height"]) == (0, 125)
+    result = run("status", "--url", served, "--json")
+    assert (result.code, result.json["chains"][0]["height"]) == (0, 125)
 
 
 def test_a_running_overlay_s_refusals_are_told_apart(run: Run, data: Path, served: str) -> None:
@@ -515,10 +521,10 @@ def test_answers_of_something_else_are_trouble_not_tracebacks(
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever).start()
-        found = run("status", "--url", f"http://127.0.0.1:{server.server_port}")
+        result = run("status", "--url", f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
-    assert (found.code, found.out) == (code, "")
-    assert complaint in found.err
+    assert (result.code, result.out) == (code, "")
+    assert complaint in result.err
 
 
 # -- what is not there
@@ -533,9 +539,9 @@ def test_answers_of_something_else_are_trouble_not_tracebacks(
 def test_without_local_data_a_command_says_what_would_make_it_and_makes_nothing(
     arguments: list[str], run: Run, tmp_path: Path
 ) -> None:
-    found = run(*arguments)
-    assert (found.code, found.out) == (3, "")
-    assert "`a2b up` creates one" in found.err
+    result = run(*arguments)
+    assert (result.code, result.out) == (3, "")
+    assert "`a2b up` creates one" in result.err
     assert not list(tmp_path.iterdir())
 
 
@@ -545,9 +551,9 @@ def test_without_local_data_a_command_says_what_would_make_it_and_makes_nothing(
     ids=lambda arguments: arguments[0],
 )
 def test_an_overlay_that_does_not_answer_is_named(arguments: list[str], run: Run) -> None:
-    found = run(*arguments, "--url", "http://127.0.0.1:1")
-    assert (found.code, found.out) == (3, "")
-    assert "cannot ask http://127.0.0.1:1/" in found.err
+    result = run(*arguments, "--url", "http://127.0.0.1:1")
+    assert (result.code, result.out) == (3, "")
+    assert "cannot ask http://127.0.0.1:1/" in result.err
 
 
 def test_a_url_that_is_none_is_refused(run: Run) -> None:
@@ -566,9 +572,9 @@ def test_a_url_that_is_none_is_refused(run: Run) -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_wrong_usage_ends_with_two_and_makes_nothing(arguments: list[str], run: Run, tmp_path: Path) -> None:
-    found = run(*arguments)
-    assert (found.code, found.out) == (2, "")
-    assert found.err
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.err
     assert not list(tmp_path.iterdir())
 
 
@@ -583,12 +589,12 @@ def test_a_settings_file_is_read(run: Run, data: Path, tmp_path: Path) -> None:
 
 
 def test_help_names_every_command_and_every_setting(run: Run) -> None:
-    told = run("--help")
-    assert told.code == 0
+    result = run("--help")
+    assert result.code == 0
     commands = ("up", "index", "serve", "search", "show", "history", "verify", "diagnose", "check", "status", "rebuild",
                 "export", "import")  # fmt: skip
     for command in commands:
-        assert f"    {command} " in told.out
+        assert f"    {command} " in result.out
         assert run(command, "--help").code == 0
     helps = {command: run(command, "--help").out for command in ("up", "index", "serve")}
     apart = {"database_read": "serve", "metrics": "index"}  # who follows reads where it writes; who serves has a port
@@ -657,9 +663,9 @@ def test_trouble_at_the_start_is_one_clear_sentence(
     done = a2b(
         "up", "--port", "0", *[flag.format(here=tmp_path) for flag in flags], cwd=tmp_path,
     )  # fmt: skip
-    said = done.stderr.splitlines()[-1]
-    assert (done.returncode, said.startswith("a2b: ")) == (code, True), done.stderr
-    assert complaint in said
+    message = done.stderr.splitlines()[-1]
+    assert (done.returncode, message.startswith("a2b: ")) == (code, True), done.stderr
+    assert complaint in message
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr + done.stdout
 
@@ -701,9 +707,9 @@ def test_nothing_that_a_stranger_wrote_steers_the_terminal(
     arguments: list[str], run: Run, hostile: tuple[Path, str]
 ) -> None:
     data, listed = hostile
-    found = run(*[listed if each == "ID" else each for each in arguments], "--data", data)
-    assert found.code == 0
-    assert not set(STEERING) & set(found.out + found.err)
+    result = run(*[listed if argument == "ID" else argument for argument in arguments], "--data", data)
+    assert result.code == 0
+    assert not set(STEERING) & set(result.out + result.err)
 
 
 def test_a_stranger_s_text_is_shown_letter_by_letter(run: Run, hostile: tuple[Path, str]) -> None:
@@ -721,8 +727,8 @@ def test_a_name_without_end_does_not_fill_the_screen(run: Run, tmp_path: Path) -
 def test_check_shows_a_file_as_harmlessly(run: Run, tmp_path: Path) -> None:
     (tmp_path / "card.json").write_text(json.dumps(agent(HOSTILE, **{HOSTILE: 1, "url": HOSTILE})))
     for more in ([], ["--json"]):
-        found = run("check", "card.json", *more)
-        assert not set(STEERING) & set(found.out + found.err)
+        result = run("check", "card.json", *more)
+        assert not set(STEERING) & set(result.out + result.err)
 
 
 LETTERS = st.sampled_from(STEERING) | st.characters()
@@ -744,9 +750,9 @@ def test_log_lines_are_harmless_and_keep_to_one_line(capsys: pytest.CaptureFixtu
     finally:
         root.handlers[:] = before
         root.setLevel(level)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.endswith(f"ERROR refused: {HARMLESS}\\nINFO forged line\n")
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert err.endswith(f"ERROR refused: {HARMLESS}\\nINFO forged line\n")
 
 
 def test_a_terminal_of_another_encoding_shows_escapes_instead_of_failing(data: Path, tmp_path: Path) -> None:

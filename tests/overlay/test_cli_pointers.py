@@ -12,13 +12,13 @@ from indexer.settings import Settings
 from indexer.store import FetchState, Store, Writer, connect
 from overlay.listings.proofs import NoProofError
 from overlay.listings.repository import ListingRepository
+from tests.chain_records import due_locators
 from tests.chainkit import ChainKit
 from tests.facts import says
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.test_cli import Run, alone, run
-from tests.pointing import Clock, card, digest, points, serves
-from tests.told import due_locators
+from tests.pointer_facts import Clock, card, digest, points, serves
 
 __all__ = ["alone", "run"]
 
@@ -59,10 +59,10 @@ def test_show_tells_what_a_pointed_at_card_was_held_to(store: Store, run: Run, t
 def test_history_of_a_pointer_names_every_hash(store: Store, run: Run, tmp_path: Path) -> None:
     lines = run("history", "a.example", "--data", tmp_path / "a2b-data").out.splitlines()
     assert lines[0] == f"2023-11-14T22:13:22Z  drifted  served {digest(b'{}').hex()} instead of the card"
-    told = run("history", "a.example", "--data", tmp_path / "a2b-data", "--json").json["revisions"]
-    assert {each["kind"] for each in told} == {"pointed"}
-    assert told[-1]["cardSha256"] == digest(ALPHA).hex()
-    assert len(told) == 41
+    revisions = run("history", "a.example", "--data", tmp_path / "a2b-data", "--json").json["revisions"]
+    assert {item["kind"] for item in revisions} == {"pointed"}
+    assert revisions[-1]["cardSha256"] == digest(ALPHA).hex()
+    assert len(revisions) == 41
 
 
 def test_what_is_not_listed_yet_says_why(store: Store, run: Run, tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_status_tells_how_fetching_stands(store: Store, run: Run, tmp_path: Path
 
 async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
     kit = ChainKit()
-    made = kit.point("a.example", digest(ALPHA))
-    kit.mine(made)
+    created = kit.point("a.example", digest(ALPHA))
+    kit.mine(created)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         catalogue = ListingRepository(indexing.store)
@@ -89,8 +89,8 @@ async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
             catalogue.evidence("a.example")
         (job,) = due_locators(indexing.store, 10**15, 1)
         indexing.writer.record_fetch("a.example", serves(job.next_at + 1, ALPHA))
-        found = catalogue.evidence("a.example")
-        assert found.winner.outpoint == made
-        assert found.winner.proved.proof.raw == kit.raw(made)
-        assert found.winner.proved.ref.height == len(kit.blocks) - 1
+        result = catalogue.evidence("a.example")
+        assert result.winner.outpoint == created
+        assert result.winner.proved.proof.raw == kit.raw(created)
+        assert result.winner.proved.ref.height == len(kit.blocks) - 1
         assert json.loads(catalogue.listing("a.example").card_body or b"")["name"] == "Alpha"

@@ -29,13 +29,13 @@ def test_it_is_written_as_the_standard_library_does(value: Any) -> None:
 
 
 @dataclass
-class Kept:
+class Opaque:
     """No JSON."""
 
     secret: str = "s"
 
 
-@pytest.mark.parametrize("value", [Kept(), datetime(2026, 1, 1, tzinfo=UTC), b"bytes", object(), {1j: 2}])
+@pytest.mark.parametrize("value", [Opaque(), datetime(2026, 1, 1, tzinfo=UTC), b"bytes", object(), {1j: 2}])
 def test_what_is_no_json_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
         encode({"a": value} if not isinstance(value, dict) else value)

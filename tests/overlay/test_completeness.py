@@ -37,28 +37,28 @@ class Overlay:
     def __init__(self, hashes: Sequence[bytes], listed: Listed, name: str = "theirs", genesis: int = 1) -> None:
         self.name, self.hashes, self.listed, self.genesis = name, list(hashes), listed, genesis
         self.delivers: Any = None
-        self.asked = 0
+        self.requests = 0
         self.chain: str | None = REGTEST
 
     def anchors(self) -> dict[int, TopicAnchor]:
-        made, tac = {}, bytes(32)
+        created, tac = {}, bytes(32)
         for height, block in enumerate(self.hashes, 1):
             if height < self.genesis:
                 continue
             txids = [one.txid for one in self.listed.get(height, [])]
             root = basm.root(txids)
             tac = basm.chained(tac, block, root)
-            made[height] = TopicAnchor(height, block, root, len(txids), tac)
-        return made
+            created[height] = TopicAnchor(height, block, root, len(txids), tac)
+        return created
 
     def tip(self) -> AnchorTip:
         height, anchor = max(self.anchors().items())
         return AnchorTip(height, anchor.tac, self.genesis, self.chain, True, None)
 
     def between(self, first: int, last: int) -> Sequence[TopicAnchor]:
-        self.asked += 1
-        made = self.anchors()
-        return [made[height] for height in range(first, min(last, first + 1_023) + 1) if height in made]
+        self.requests += 1
+        created = self.anchors()
+        return [created[height] for height in range(first, min(last, first + 1_023) + 1) if height in created]
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
         return self.listed.get(anchor.height, [])
@@ -116,9 +116,9 @@ class World:
         omitted = {outpoint.txid for outpoint in without}
         for anchor in anchors:
             listed[anchor.height] = [one for one in honest.admitted(anchor) if one.txid not in omitted]
-        made = Overlay([anchor.block_hash for anchor in anchors], listed, name)
-        made.delivers = honest
-        return made
+        created = Overlay([anchor.block_hash for anchor in anchors], listed, name)
+        created.delivers = honest
+        return created
 
     def check(self, server: Server, own: Any, *others: Any) -> VerificationReport:
         compared = Completeness(own, others)
@@ -127,27 +127,27 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made = World(f"sqlite:///{tmp_path_factory.mktemp('complete')}/a2b.db")
-    with made.indexing:
-        yield made
+    created = World(f"sqlite:///{tmp_path_factory.mktemp('complete')}/a2b.db")
+    with created.indexing:
+        yield created
 
 
 def test_two_overlays_that_agree_are_compared_once(world: World) -> None:
     own, other = world.overlay(name="ours"), world.overlay()
     report = world.check(world.fresh, own, other)
     assert report.missing == []
-    said = words(report, "complete", verify.PROVED)
-    assert f"theirs admits nothing that ours leaves out, from block 1 to {world.kit.tip.height}" in said
-    assert "of 1 transactions admitted since block" in said
-    assert (own.asked, other.asked) == (1, 2)  # the second one is read for what was admitted since
+    messages = words(report, "complete", verify.PROVED)
+    assert f"theirs admits nothing that ours leaves out, from block 1 to {world.kit.tip.height}" in messages
+    assert "of 1 transactions admitted since block" in messages
+    assert (own.requests, other.requests) == (1, 2)  # the second one is read for what was admitted since
 
 
 def test_a_hidden_update_is_found_by_the_block_that_leaves_it_out(world: World) -> None:
     report = world.check(world.stale, world.overlay(world.update, name="ours"), world.honest)
     txid, height = world.update.txid[::-1].hex(), world.kit.tip.height
     assert report.missing == ["complete"]
-    said = words(report, "complete")
-    assert f"ours leaves out transaction {txid} of block {height}, which the local index has" in said
+    messages = words(report, "complete")
+    assert f"ours leaves out transaction {txid} of block {height}, which the local index has" in messages
 
 
 def test_a_hidden_update_is_found_even_where_the_server_repeats_the_anchors_of_others(world: World) -> None:
@@ -166,8 +166,8 @@ def test_an_overlay_that_leaves_out_another_listing_is_not_complete(world: World
 
 def test_a_transfer_that_shows_no_record_is_named_and_not_judged(world: World) -> None:
     report = world.check(world.fresh, world.overlay(world.moved, name="ours"), world.honest)
-    said = words(report, "complete", verify.NOT_CHECKED)
-    assert f"admits {world.moved.txid[::-1].hex()} in block" in said
+    messages = words(report, "complete", verify.NOT_CHECKED)
+    assert f"admits {world.moved.txid[::-1].hex()} in block" in messages
     assert report.missing == ["complete"]
 
 
@@ -183,18 +183,18 @@ def test_who_admits_what_is_no_record_frames_nobody(world: World) -> None:
     paid = world.paid.txid
     other.listed[height] = [AdmittedTransaction(paid, 0), *other.listed[height]]
     other.delivers = Delivering({paid: world.kit.raw(world.paid)}, world.honest)
-    said = words(world.check(world.fresh, world.honest, other), "complete", verify.NOT_CHECKED)
-    assert f"theirs: the merkle path of {paid[::-1].hex()}" in said
+    messages = words(world.check(world.fresh, world.honest, other), "complete", verify.NOT_CHECKED)
+    assert f"theirs: the merkle path of {paid[::-1].hex()}" in messages
 
 
 def test_who_contradicts_itself_frames_nobody_and_is_not_complete(world: World) -> None:
     lying = Unchained(world.overlay().hashes, world.overlay().listed)
     lying.broken = 3
     remote = RemoteAnchors("theirs", post_of(lying))
-    said = words(world.check(world.fresh, world.honest, remote), "complete", verify.NOT_CHECKED)
-    assert "theirs: the anchor at height 3 is not chained" in said
-    said = words(world.check(world.fresh, remote, world.honest), "complete", verify.NOT_PROVED)
-    assert "theirs: the anchor at height 3 is not chained" in said
+    messages = words(world.check(world.fresh, world.honest, remote), "complete", verify.NOT_CHECKED)
+    assert "theirs: the anchor at height 3 is not chained" in messages
+    messages = words(world.check(world.fresh, remote, world.honest), "complete", verify.NOT_PROVED)
+    assert "theirs: the anchor at height 3 is not chained" in messages
 
 
 class Delivering:
@@ -237,8 +237,8 @@ def test_too_many_to_be_read_is_said(world: World, monkeypatch: pytest.MonkeyPat
 
 def test_an_overlay_that_is_behind_the_listing_cannot_say(world: World) -> None:
     report = world.check(world.fresh, world.honest, world.overlay(up_to=world.quiet_height))
-    said = words(report, "complete", verify.NOT_CHECKED)
-    assert "do not include the listing's last block" in said
+    messages = words(report, "complete", verify.NOT_CHECKED)
+    assert "do not include the listing's last block" in messages
 
 
 def test_anchors_of_blocks_that_are_not_in_the_chain_count_nothing(world: World) -> None:
@@ -249,18 +249,18 @@ def test_anchors_of_blocks_that_are_not_in_the_chain_count_nothing(world: World)
 
 def test_what_an_overlay_says_that_it_lacks_is_passed_on(world: World) -> None:
     other = world.overlay()
-    told = other.tip()._replace(complete=False, undecided_from=4)
-    other.tip = lambda: told  # type: ignore[method-assign]
-    said = words(world.check(world.fresh, world.honest, other), "complete", verify.PROVED)
-    assert "theirs says that it did not read everything" in said
-    assert "theirs has an undecided update in block 4, and may lack what follows it" in said
+    changed = other.tip()._replace(complete=False, undecided_from=4)
+    other.tip = lambda: changed  # type: ignore[method-assign]
+    messages = words(world.check(world.fresh, world.honest, other), "complete", verify.PROVED)
+    assert "theirs says that it did not read everything" in messages
+    assert "theirs has an undecided update in block 4, and may lack what follows it" in messages
 
 
 def test_a_pointer_of_another_chain_has_no_anchors(world: World) -> None:
     other = world.overlay()
     other.chain = "bsv:testnet"
-    said = words(world.check(world.fresh, world.honest, other), "complete", verify.NOT_CHECKED)
-    assert "of different chains: bsv:regtest and bsv:testnet" in said
+    messages = words(world.check(world.fresh, world.honest, other), "complete", verify.NOT_CHECKED)
+    assert "of different chains: bsv:regtest and bsv:testnet" in messages
 
 
 # -- the comparison alone ---------------------------------------------------------------------------------------------
@@ -283,12 +283,12 @@ def test_exactly_the_blocks_that_differ_are_found_in_few_requests(length: int, o
     theirs = Overlay(hashes, whole)
     result = compare(ours, theirs)
     expected = sorted(height for height in omitted if height <= length)
-    assert [each.ours.height for each in result.differences] == expected[:MAX_DIFFERENCES]
+    assert [difference.ours.height for difference in result.differences] == expected[:MAX_DIFFERENCES]
     last = length if len(expected) < MAX_DIFFERENCES else expected[MAX_DIFFERENCES - 1]
     assert (result.first, result.last) == (1, last)
     assert result.anchor == ours.anchors()[last]
     pages = math.ceil(length / 1_024) + 1
-    assert ours.asked <= (1 + math.ceil(math.log2(length)) + pages if expected else 1) + 1
+    assert ours.requests <= (1 + math.ceil(math.log2(length)) + pages if expected else 1) + 1
 
 
 @settings(max_examples=30, deadline=None)
@@ -311,7 +311,7 @@ def test_one_that_began_late_is_compared_from_there_on() -> None:
     result = compare(ours, late)
     assert (result.first, result.last, result.differences) == (10, 29, ())
     late.listed[20] = listing(4)
-    assert [each.ours.height for each in compare(ours, late).differences] == [20]
+    assert [difference.ours.height for difference in compare(ours, late).differences] == [20]
     with pytest.raises(NotCheckedError, match="no height in common"):
         compare(Overlay(hashes[:5], {}), late)
 
@@ -322,10 +322,10 @@ class Unchained(Overlay):
     broken = 20
 
     def anchors(self) -> dict[int, TopicAnchor]:
-        made = super().anchors()
+        created = super().anchors()
         return {
             height: replace(anchor, tac=basm.chained(anchor.tac, b"", b"")) if height >= self.broken else anchor
-            for height, anchor in made.items()
+            for height, anchor in created.items()
         }
 
 
@@ -354,8 +354,8 @@ def post_of(overlay: Overlay, **changes: Any) -> Any:
         if path == "/requestTopicAnchorTip":
             answer = shown(max(overlay.anchors().values(), key=lambda anchor: anchor.height)) | {"genesisHeight": 1}
         elif path == "/requestTopicAnchorRange":
-            found = overlay.between(question["fromHeight"], question["toHeight"])
-            answer = {"anchors": [shown(anchor) for anchor in found]}
+            result = overlay.between(question["fromHeight"], question["toHeight"])
+            answer = {"anchors": [shown(anchor) for anchor in result]}
         else:
             listed = overlay.listed[question["blockHeight"]]
             offset = question.get("offset", 0)

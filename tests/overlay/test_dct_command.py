@@ -20,20 +20,20 @@ def test_a_token_from_its_issue_to_its_revocation(tmp_path: Path) -> None:
     shown = a2b("dct", "principal", "--key-file", "identity.json", cwd=tmp_path)
     assert (shown.returncode, shown.stdout.strip()) == (0, OWNER)
 
-    made = a2b("dct", "issue", "--to", TO, "--allow", "search", "--allow", "submit:tool:ingest", "--budget", "9",
+    completed = a2b("dct", "issue", "--to", TO, "--allow", "search", "--allow", "submit:tool:ingest", "--budget", "9",
                cwd=tmp_path, A2B_DCT_KEY=ISSUER.hex())  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    (tmp_path / "root").write_text(made.stdout)
+    assert completed.returncode == 0, completed.stderr
+    (tmp_path / "root").write_text(completed.stdout)
     narrow = ("dct", "attenuate", "root", "--to", NEXT, "--key-file", "agent.key")
-    made = a2b(*narrow, "--allow", "search:tool:search", "--budget", "2", "--seconds", "99999", cwd=tmp_path)
-    assert made.returncode == 0, made.stderr
-    (tmp_path / "leaf").write_text(made.stdout)
+    completed = a2b(*narrow, "--allow", "search:tool:search", "--budget", "2", "--seconds", "99999", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    (tmp_path / "leaf").write_text(completed.stdout)
     wider = a2b(*narrow, "--allow", "rate", cwd=tmp_path)
     assert (wider.returncode, wider.stdout) == (1, "")
     assert "Capability expansion not allowed: registry:rate:**" in wider.stderr
 
-    told = json.loads(a2b("dct", "inspect", "-", "--json", cwd=tmp_path, stdin=made.stdout.encode()).stdout)
-    assert (told["issuer"], told["delegatee"], told["maxBudgetMicrocents"]) == (OWNER, NEXT, 2)
+    body = json.loads(a2b("dct", "inspect", "-", "--json", cwd=tmp_path, stdin=completed.stdout.encode()).stdout)
+    assert (body["issuer"], body["delegatee"], body["maxBudgetMicrocents"]) == (OWNER, NEXT, 2)
     assert "tool:search" in a2b("dct", "inspect", "leaf", cwd=tmp_path).stdout
 
     verify = ("dct", "verify", "leaf", "--root", OWNER)
@@ -43,7 +43,7 @@ def test_a_token_from_its_issue_to_its_revocation(tmp_path: Path) -> None:
     assert a2b("dct", "verify", "leaf", "--root", TO, "--json", cwd=tmp_path).returncode == 1
 
     entry = a2b("dct", "revoke", "leaf", "--chain", "--key-file", "identity.json", cwd=tmp_path)
-    others = [revocation(STRANGER, made.stdout.strip())] * 999
+    others = [revocation(STRANGER, completed.stdout.strip())] * 999
     (tmp_path / "list.json").write_text(json.dumps({"revocations": [*others, json.loads(entry.stdout)]}))
     revoked = a2b(*verify, "--revocations", "list.json", cwd=tmp_path)
     assert (revoked.returncode, revoked.stdout.partition(":")[0]) == (1, "revoked")

@@ -31,15 +31,15 @@ NOW = 1_800_000_000
 
 
 def table(source: str, base: str, age: int = 10, **rates: str) -> RateTable:
-    told = {base: Decimal(1), **{name: Decimal(rate) for name, rate in rates.items()}}
-    return RateTable(base=base, rates=told, source=source, quoted_at=NOW - age, until=NOW - age + 3600)
+    answers = {base: Decimal(1), **{name: Decimal(rate) for name, rate in rates.items()}}
+    return RateTable(base=base, rates=answers, source=source, quoted_at=NOW - age, until=NOW - age + 3600)
 
 
 def exchange(*tables: RateTable) -> ExchangeRates:
-    quotes = [Quote(feed=f"{rank}", rank=rank, since=0, table=each) for rank, each in enumerate(tables)]
-    found = ExchangeRates(lambda: quotes, lambda: NOW)
-    found.refresh()
-    return found
+    quotes = [Quote(feed=f"{rank}", rank=rank, since=0, table=item) for rank, item in enumerate(tables)]
+    exchange_rates = ExchangeRates(lambda: quotes, lambda: NOW)
+    exchange_rates.refresh()
+    return exchange_rates
 
 
 def test_other_rates_of_the_same_moment_are_told_from_the_first() -> None:
@@ -52,8 +52,8 @@ FIRST = table("https://a.example", "BSV", USD="50", EUR="40")
 SECOND = table("https://b.example", "USD", BSV="0.02", JPY="150")
 
 
-def ask(query: str, told: ExchangeRates) -> SearchRequest:
-    return from_pairs(pairs(query), {"bsv": "bsv:mainnet"}, told)
+def ask(query: str, exchange_rates: ExchangeRates) -> SearchRequest:
+    return from_pairs(pairs(query), {"bsv": "bsv:mainnet"}, exchange_rates)
 
 
 def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -> None:
@@ -80,11 +80,11 @@ def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -
 )
 def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[RateTable, ...], code: str) -> None:
     for query in ("priceCurrency=gbp&maxPrice=5", "priceCurrency=gbp&sort=-price", "acceptedCurrency=gbp&minPrice=1"):
-        asked = ask(query, exchange(*tables))
-        assert asked.unapplied == ["priceCurrency"]
-        assert [note.code for note in asked.notes] == [code]
-        assert "only offers priced in 'GBP' were compared by price" in asked.notes[0].detail
-        assert (asked.rates, asked.query.rates) == (None, {})
+        parsed = ask(query, exchange(*tables))
+        assert parsed.unapplied == ["priceCurrency"]
+        assert [note.code for note in parsed.notes] == [code]
+        assert "only offers priced in 'GBP' were compared by price" in parsed.notes[0].detail
+        assert (parsed.rates, parsed.query.rates) == (None, {})
     assert ask("priceCurrency=gbp", exchange(*tables)).notes == ()
 
 
@@ -96,55 +96,55 @@ def beside(accepted_rates: RateTable, instead: RateTable) -> ExchangeRates:
         own, last = replace(accepted_rates), replace(instead)
         return [Quote(feed="a", rank=0, since=0, table=own), Quote(feed="a!refused", rank=1, since=0, table=last)]
 
-    found = ExchangeRates(read, lambda: NOW)
-    found.refresh()
-    found.refresh()
-    return found
+    exchange_rates = ExchangeRates(read, lambda: NOW)
+    exchange_rates.refresh()
+    exchange_rates.refresh()
+    return exchange_rates
 
 
 def test_the_last_good_quote_is_used_for_a_refused_one_and_the_answer_says_so() -> None:
     instead = table("https://a.example", "BSV", 600, USD="50", EUR="41")
-    told = beside(table("https://a.example", "BSV", EUR="41"), instead)
-    asked = ask("priceCurrency=usd&maxPrice=5", told)
-    assert asked.rates is not None
-    assert asked.rates.quoted_at == instead.quoted_at
-    assert asked.query.rates["BSV"] == 50
-    assert "EUR" in asked.query.rates
-    assert [note.code for note in asked.notes] == ["quoted-only", "refused-quote"]
-    assert "are refused" in asked.notes[1].detail
-    fresh = ask("priceCurrency=eur&maxPrice=5", told).rates
+    answer = beside(table("https://a.example", "BSV", EUR="41"), instead)
+    parsed = ask("priceCurrency=usd&maxPrice=5", answer)
+    assert parsed.rates is not None
+    assert parsed.rates.quoted_at == instead.quoted_at
+    assert parsed.query.rates["BSV"] == 50
+    assert "EUR" in parsed.query.rates
+    assert [note.code for note in parsed.notes] == ["quoted-only", "refused-quote"]
+    assert "are refused" in parsed.notes[1].detail
+    fresh = ask("priceCurrency=eur&maxPrice=5", answer).rates
     assert fresh is not None
     assert fresh.quoted_at > instead.quoted_at
-    status = told.status()
+    status = answer.status()
     assert status is not None
     assert len(status["feeds"]) == 1
 
 
 def test_a_quote_that_is_refused_is_not_said_to_be_missing() -> None:
-    told = beside(table("https://a.example", "BSV", EUR="41"), table("https://a.example", "BSV", 3600, USD="50"))
-    asked = ask("priceCurrency=usd&maxPrice=5", told)
-    assert ([note.code for note in asked.notes], asked.unapplied) == (["refused-quote"], ["priceCurrency"])
-    assert told.missing("GBP")[0] == "no-quote"
+    answer = beside(table("https://a.example", "BSV", EUR="41"), table("https://a.example", "BSV", 3600, USD="50"))
+    parsed = ask("priceCurrency=usd&maxPrice=5", answer)
+    assert ([note.code for note in parsed.notes], parsed.unapplied) == (["refused-quote"], ["priceCurrency"])
+    assert answer.missing("GBP")[0] == "no-quote"
 
 
 def test_where_prices_are_converted_the_answer_says_which_offers_were_not_compared() -> None:
-    asked = ask("priceCurrency=usd&maxPrice=5", exchange(FIRST))
-    assert asked.unapplied == []
-    assert [note.code for note in asked.notes] == ["quoted-only"]
-    assert "https://a.example does not quote" in asked.notes[0].detail
+    parsed = ask("priceCurrency=usd&maxPrice=5", exchange(FIRST))
+    assert parsed.unapplied == []
+    assert [note.code for note in parsed.notes] == ["quoted-only"]
+    assert "https://a.example does not quote" in parsed.notes[0].detail
 
 
 def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
-    told = exchange(FIRST)
-    asked = ask("priceCurrency=usd&maxPrice=5&explain=1", told)
-    assert asked.rates
+    exchange_rates = exchange(FIRST)
+    parsed = ask("priceCurrency=usd&maxPrice=5&explain=1", exchange_rates)
+    assert parsed.rates
     hits = (
         Hit("a", b'{"id":"a"}', 1.0, Cheapest("o", "0.1", "BSV", "P1W", ("5.0", "USD")), (1,)),
         Hit("b", b'{"id":"b"}', 1.0, Cheapest("o", "4", "USD", "none"), (1,)),
         Hit("c", b'{"id":"c"}', 1.0, None, (1,)),
     )
-    found = json.loads(page(asked, Hits(hits, 3), None, {}, told.table_json(asked.rates)))
-    assert [item["cheapest"] for item in found["items"]] == [
+    body = json.loads(page(parsed, Hits(hits, 3), None, {}, exchange_rates.table_json(parsed.rates)))
+    assert [item["cheapest"] for item in body["items"]] == [
         {
             "offerId": "o", "amount": "0.1", "currency": "BSV", "interval": "P1W", "perDay": "0.0142857142857",
             "converted": {"amount": "5.0", "currency": "USD", "rate": "50", "perDay": "0.714285714285"},
@@ -152,36 +152,36 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
         {"offerId": "o", "amount": "4", "currency": "USD", "interval": "none", "perDay": None},
         None,
     ]  # fmt: skip
-    assert found["rates"] == {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"}
-    assert "unappliedFilters" not in found
-    assert query_explained(asked)["query"]["price_currency"] == "USD"
+    assert body["rates"] == {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"}
+    assert "unappliedFilters" not in body
+    assert query_explained(parsed)["query"]["price_currency"] == "USD"
     schemas = document(ROUTES, "0")["components"]
     check = Draft202012Validator({"$ref": "#/components/schemas/Page/properties/rates", "components": schemas})
-    check.validate(found["rates"])
+    check.validate(body["rates"])
     check = Draft202012Validator({"$ref": "#/components/schemas/Cheapest", "components": schemas})
-    check.validate(found["items"][0]["cheapest"])
+    check.validate(body["items"][0]["cheapest"])
 
 
 def test_the_same_quotes_again_are_the_same_tables() -> None:
     quotes = [Quote(feed="a", rank=0, since=0, table=FIRST)]
-    found = ExchangeRates(lambda: quotes, lambda: NOW)
-    found.refresh()
-    before = found.crosses(FIRST, "USD")
+    exchange_rates = ExchangeRates(lambda: quotes, lambda: NOW)
+    exchange_rates.refresh()
+    before = exchange_rates.crosses(FIRST, "USD")
     quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST))]
-    found.refresh()
-    assert found.usable() == (FIRST,)
-    assert found.crosses(FIRST, "USD") is before
+    exchange_rates.refresh()
+    assert exchange_rates.usable() == (FIRST,)
+    assert exchange_rates.crosses(FIRST, "USD") is before
     quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST, quoted_at=NOW))]
-    found.refresh()
-    assert found.usable()[0].quoted_at == NOW
+    exchange_rates.refresh()
+    assert exchange_rates.usable()[0].quoted_at == NOW
 
 
 async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_do_not(
     serve: Serve, services: AppServices
 ) -> None:
     tags = []
-    for told in (exchange(FIRST), exchange(table("https://a.example", "BSV", 5, USD="51"))):
-        client = await serve(replace(services, exchange=told))
+    for answer in (exchange(FIRST), exchange(table("https://a.example", "BSV", 5, USD="51"))):
+        client = await serve(replace(services, exchange=answer))
         for path in (
             "/v1/search?maxPrice=1&priceCurrency=usd",
             "/v1/search?q=tower",
@@ -198,36 +198,36 @@ async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
     serve: Serve, services: AppServices
 ) -> None:
     client = await serve(replace(services, exchange=exchange(FIRST)))
-    found = await get(client, "/v1/search?maxPrice=1&priceCurrency=usd")
-    assert found["rates"]["source"] == "https://a.example"
-    assert [note["code"] for note in found["notes"]] == ["quoted-only"]
+    answer = await get(client, "/v1/search?maxPrice=1&priceCurrency=usd")
+    assert answer["rates"]["source"] == "https://a.example"
+    assert [note["code"] for note in answer["notes"]] == ["quoted-only"]
     assert "rates" not in await get(client, "/v1/search?q=tower")
     async with client.get("/?maxPrice=1&priceCurrency=gbp", headers={"Accept": "text/html"}) as response:
         assert "No feed of exchange rates quotes" in await response.text()
 
 
-def heard(**more: Any) -> FeedStatus:
+def feed_status(**more: Any) -> FeedStatus:
     (feed,) = rate_feeds("BSV=https://c.example/secret")
     return FeedStatus(feed=feed, **more)
 
 
 def test_status_tells_the_table_in_use_and_every_feed() -> None:
     assert exchange().status() is None
-    found = exchange(table("https://a.example", "BSV", 3600, USD="50"), SECOND).status()
-    assert found is not None
-    assert (found["source"], found["age"]) == ("https://b.example", 10)
-    assert [(feed["source"], feed["age"], feed["usable"]) for feed in found["feeds"]] == [
+    status_now = exchange(table("https://a.example", "BSV", 3600, USD="50"), SECOND).status()
+    assert status_now is not None
+    assert (status_now["source"], status_now["age"]) == ("https://b.example", 10)
+    assert [(feed["source"], feed["age"], feed["usable"]) for feed in status_now["feeds"]] == [
         ("https://a.example", 3600, False),
         ("https://b.example", 10, True),
     ]
     reports = [
-        heard(code="signature", error="sends no X-Signature"),
-        heard(quoted_at=NOW - 5, until=NOW + 5, left_out=("X",)),
+        feed_status(code="signature", error="sends no X-Signature"),
+        feed_status(quoted_at=NOW - 5, until=NOW + 5, left_out=("X",)),
     ]
-    asked = exchange(FIRST).status(reports)
-    never = exchange().status([heard(code="unreachable", error="...")])
-    assert asked is not None
-    assert [(feed["usable"], feed.get("code"), feed.get("leftOut")) for feed in asked["feeds"]] == [
+    state = exchange(FIRST).status(reports)
+    never = exchange().status([feed_status(code="unreachable", error="...")])
+    assert state is not None
+    assert [(feed["usable"], feed.get("code"), feed.get("leftOut")) for feed in state["feeds"]] == [
         (False, "signature", None),
         (True, None, ["X"]),
     ]
@@ -235,14 +235,14 @@ def test_status_tells_the_table_in_use_and_every_feed() -> None:
     assert (never["source"], never["at"], never["age"]) == (None, None, None)
     schemas = document(ROUTES, "0")["components"]
     check = Draft202012Validator({"$ref": "#/components/schemas/RatesStatus", "components": schemas})
-    for each in (found, asked, never):
-        check.validate(each)
-        assert "secret" not in json.dumps(each)
+    for item in (status_now, state, never):
+        check.validate(item)
+        assert "secret" not in json.dumps(item)
 
 
 def test_metrics_tell_the_age_of_rates(services: AppServices) -> None:
-    def scraped(told: ExchangeRates) -> str:
-        status = {**services.status(), "rates": told.status()}
+    def scraped(exchange_rates: ExchangeRates) -> str:
+        status = {**services.status(), "rates": exchange_rates.status()}
         return exposition(replace(services, status=lambda: status), [], "")[0].decode()
 
     assert "a2b_rates" not in scraped(exchange())
@@ -253,34 +253,34 @@ def test_metrics_tell_the_age_of_rates(services: AppServices) -> None:
     assert 'a2b_rates_feed_usable{base="BSV",feed="https://a.example"} 1.0' in text
 
 
-def next_page(query: str, told: ExchangeRates) -> str:
+def next_page(query: str, exchange_rates: ExchangeRates) -> str:
     """A question's cursor for its second page, as if one hit had been found."""
-    asked = ask(query, told)
+    parsed = ask(query, exchange_rates)
     hits = Hits((Hit("a", b'{"id":"a"}', 0.0, None, (0, 0, "USD", "50001", "a")),), 5)
-    cursor: str = json.loads(page(asked, hits, None, {}))["nextCursor"]
+    cursor: str = json.loads(page(parsed, hits, None, {}))["nextCursor"]
     return f"{query}&cursor={cursor}"
 
 
 def test_an_order_by_price_goes_on_in_the_rates_that_it_began_with() -> None:
     now = [float(NOW)]
     quotes = [Quote(feed="0", rank=0, since=0, table=FIRST)]
-    told = ExchangeRates(lambda: list(quotes), lambda: now[0])
-    told.refresh()
-    second = next_page("priceCurrency=usd&sort=price&limit=1", told)
-    assert ask(second, told).rates is FIRST
+    exchange_rates = ExchangeRates(lambda: list(quotes), lambda: now[0])
+    exchange_rates.refresh()
+    second = next_page("priceCurrency=usd&sort=price&limit=1", exchange_rates)
+    assert ask(second, exchange_rates).rates is FIRST
     later = replace(FIRST, quoted_at=NOW + 60, until=NOW + 3_660)
     quotes[0] = replace(quotes[0], table=later)
-    told.refresh()
-    assert ask(second, told).rates is later, "the same rates at another time are the same rates"
+    exchange_rates.refresh()
+    assert ask(second, exchange_rates).rates is later, "the same rates at another time are the same rates"
     changed = replace(later, rates={**FIRST.rates, "USD": Decimal(51)})
     quotes[0] = replace(quotes[0], table=changed)
-    told.refresh()
-    kept = ask(second, told)
-    assert (kept.rates, kept.query.rates["BSV"]) == (later, 50)
-    assert ask("priceCurrency=usd&sort=price&limit=1", told).query.rates["BSV"] == 51
+    exchange_rates.refresh()
+    parsed = ask(second, exchange_rates)
+    assert (parsed.rates, parsed.query.rates["BSV"]) == (later, 50)
+    assert ask("priceCurrency=usd&sort=price&limit=1", exchange_rates).query.rates["BSV"] == 51
     now[0] += RETIRED_SECONDS
     with pytest.raises(BadRequestError) as refused:
-        ask(second, told)
+        ask(second, exchange_rates)
     assert [(fault.code, fault.parameter) for fault in refused.value.faults] == [("rates-changed", "cursor")]
     assert "ask again without the cursor" in refused.value.detail
 
@@ -299,7 +299,7 @@ def test_what_is_kept_of_old_rates_is_bounded() -> None:
     def read() -> list[Quote]:
         return [Quote(feed="0", rank=0, since=0, table=table("https://a.example", "BSV", USD=f"{next(rates)}"))]
 
-    told = ExchangeRates(read, lambda: NOW)
+    exchange_rates = ExchangeRates(read, lambda: NOW)
     for _ in range(2 * MAX_RETIRED):
-        told.refresh()
-    assert len(told.retired) == MAX_RETIRED
+        exchange_rates.refresh()
+    assert len(exchange_rates.retired) == MAX_RETIRED

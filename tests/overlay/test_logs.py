@@ -34,9 +34,9 @@ SECRETS = (
 
 
 def record(message: str, *arguments: object, level: int = logging.INFO, **more: Any) -> logging.LogRecord:
-    made = logging.LogRecord("overlay.test", level, "file.py", 1, message, arguments, more.pop("exc_info", None))
-    vars(made).update(more)
-    return made
+    log_record = logging.LogRecord("overlay.test", level, "file.py", 1, message, arguments, more.pop("exc_info", None))
+    vars(log_record).update(more)
+    return log_record
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def lines() -> Iterator[list[str]]:
 
 
 def test_a_line_of_json_says_when_who_and_what() -> None:
-    told = json.loads(JsonLines().format(record("%d blocks", 3, members={"status": 200}, created=1_700_000_000.0625)))
-    assert told == {
+    body = json.loads(JsonLines().format(record("%d blocks", 3, members={"status": 200}, created=1_700_000_000.0625)))
+    assert body == {
         "time": "2023-11-14T22:13:20.062Z", "level": "info", "logger": "overlay.test", "message": "3 blocks",
         "status": 200,
     }  # fmt: skip
@@ -63,8 +63,8 @@ def test_a_line_of_json_says_when_who_and_what() -> None:
 def test_any_text_is_one_line_that_reads_as_an_object_and_steers_nothing(text: str) -> None:
     line = JsonLines().format(record("%s", text))
     assert isinstance(json.loads(line)["message"], str)
-    for each in (line, TextLines().format(record("%s", text))):
-        assert not {"\n", "\r", "\x1b", "\u202e", "\x07"} & set(each)
+    for item in (line, TextLines().format(record("%s", text))):
+        assert not {"\n", "\r", "\x1b", "\u202e", "\x07"} & set(item)
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -119,13 +119,15 @@ async def test_every_line_of_a_request_carries_the_id_of_its_answer(
             return f"mine-{number}", response.headers["X-Request-Id"]
 
     answered = await asyncio.gather(*map(ask, range(8)))
-    assert all(sent == told for sent, told in answered)
-    told = [json.loads(line) for line in lines]
-    assert sorted(each["request"] for each in told if each["message"] == "searching") == [f"mine-{n}" for n in range(8)]
+    assert all(sent == answer for sent, answer in answered)
+    answers = [json.loads(line) for line in lines]
+    assert sorted(item["request"] for item in answers if item["message"] == "searching") == [
+        f"mine-{n}" for n in range(8)
+    ]
     async with client.get("/v1/search?q=mistake") as response:
-        found = await problem(response, 500)
-    mine = [each for each in map(json.loads, lines) if each.get("request") == found["requestId"]]
-    assert [each["level"] for each in mine] == ["info", "error"]
+        problem_body = await problem(response, 500)
+    mine = [line for line in map(json.loads, lines) if line.get("request") == problem_body["requestId"]]
+    assert [item["level"] for item in mine] == ["info", "error"]
     assert "a mistake of ours" in mine[1]["exception"]
     assert REQUEST_ID.get() == "", "nothing is left outside of requests"
 
@@ -134,12 +136,12 @@ async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services:
     client = await serve(replace(services, log_requests=True))
     async with client.get("/v1/search?q=tower&token=hunter2") as response:
         request_id = response.headers["X-Request-Id"]
-    (told,) = [json.loads(line) for line in lines if '"target"' in line]
-    assert told["request"] == request_id
-    assert told["message"].startswith("GET /v1/search?q=tower&token=*** answered with 400 after ")
-    assert (told["method"], told["status"], told["client"]) == ("GET", 400, "127.0.0.1")
-    assert told["target"] == "/v1/search?q=tower&token=***"
-    assert told["level"] == "info"
+    (answer,) = [json.loads(line) for line in lines if '"target"' in line]
+    assert answer["request"] == request_id
+    assert answer["message"].startswith("GET /v1/search?q=tower&token=*** answered with 400 after ")
+    assert (answer["method"], answer["status"], answer["client"]) == ("GET", 400, "127.0.0.1")
+    assert answer["target"] == "/v1/search?q=tower&token=***"
+    assert answer["level"] == "info"
 
 
 async def test_without_being_asked_only_slow_answers_are_told(
@@ -151,8 +153,8 @@ async def test_without_being_asked_only_slow_answers_are_told(
     monkeypatch.setattr(middleware, "SLOW_SECONDS", 0.0)
     async with client.get("/v1/search?q=tower"):
         pass
-    (told,) = [json.loads(line) for line in lines if '"target"' in line]
-    assert (told["level"], told["logger"]) == ("warning", "overlay.http")
+    (answer,) = [json.loads(line) for line in lines if '"target"' in line]
+    assert (answer["level"], answer["logger"]) == ("warning", "overlay.http")
 
 
 @pytest.mark.parametrize(("text", "words"), [("", ()), ("json  requests", ("json", "requests")), ("text", ("text",))])

@@ -20,7 +20,7 @@ def anonymous(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def told(name: str) -> int:
+def memory_bytes(name: str) -> int:
     """Bytes of this process, as the kernel counts them."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
@@ -42,16 +42,16 @@ def test_memory_holds_what_it_held_and_lies_in_as_many_large_pages_as_is_said() 
     moved = use_large_pages()
     assert held == bytes(range(256)) * (BYTES // 256)
     assert moved % BLOCK == 0
-    assert moved <= told("AnonHugePages")
+    assert moved <= memory_bytes("AnonHugePages")
     assert (moved >= BYTES - 2 * BLOCK) if has_large_pages() else (moved == 0)
 
 
 def test_memory_that_is_hardly_used_is_not_made_larger() -> None:
     empty = anonymous(BYTES)
     empty[::BLOCK] = b"x" * (BYTES // BLOCK)
-    before = told("Anonymous")
+    before = memory_bytes("Anonymous")
     use_large_pages()
-    assert told("Anonymous") - before < BYTES // 2
+    assert memory_bytes("Anonymous") - before < BYTES // 2
 
 
 def test_an_administrator_who_wants_no_large_pages_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:

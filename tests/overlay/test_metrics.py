@@ -48,40 +48,40 @@ def value(samples: Samples, name: str, **labels: str) -> float | None:
 
 
 async def test_chains_listings_and_the_index_are_told(serve: Serve, services: AppServices) -> None:
-    def told() -> dict[str, Any]:
-        known = status()
-        row = known["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
+    def answer() -> dict[str, Any]:
+        status_now = status()
+        row = status_now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
         stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "reorgs": None}
-        return known | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
+        return status_now | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
 
-    client = await serve(replace(services, status=told, refused=lambda: {"bsv-regtest": 1}))
-    found = await scrape(client)
+    client = await serve(replace(services, status=answer, refused=lambda: {"bsv-regtest": 1}))
+    result = await scrape(client)
     for name, wanted in (
         ("a2b_chain_height", 125), ("a2b_chain_tip_height", 130), ("a2b_chain_lag_blocks", 5),
         ("a2b_chain_mempool", 12), ("a2b_chain_reorgs_total", 2), ("a2b_chain_refused_blocks_total", 1),
     ):  # fmt: skip
-        assert value(found, name, chain="bsv-regtest") == wanted, name
-    assert value(found, "a2b_chain_state", chain="bsv-regtest", state="following") == 1
-    assert value(found, "a2b_chain_state", chain="bsv-regtest", state="stopped") == 0
-    assert value(found, "a2b_chain_height", chain="old") == 7
+        assert value(result, name, chain="bsv-regtest") == wanted, name
+    assert value(result, "a2b_chain_state", chain="bsv-regtest", state="following") == 1
+    assert value(result, "a2b_chain_state", chain="bsv-regtest", state="stopped") == 0
+    assert value(result, "a2b_chain_height", chain="old") == 7
     for unknown in ("a2b_chain_tip_height", "a2b_chain_lag_blocks", "a2b_chain_mempool", "a2b_chain_reorgs_total"):
-        assert value(found, unknown, chain="old") is None
-    assert value(found, "a2b_listings", status="live") == 35
-    assert value(found, "a2b_listings", status="rejected") == 13
-    assert (value(found, "a2b_index_seq"), value(found, "a2b_index_behind_changes")) == (7, 3)
-    assert value(found, "a2b_info", version="0.1.0") == 1
+        assert value(result, unknown, chain="old") is None
+    assert value(result, "a2b_listings", status="live") == 35
+    assert value(result, "a2b_listings", status="rejected") == 13
+    assert (value(result, "a2b_index_seq"), value(result, "a2b_index_behind_changes")) == (7, 3)
+    assert value(result, "a2b_info", version="0.1.0") == 1
 
 
 async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: Serve, services: AppServices) -> None:
     index = {"engine": "fake", "seq": 7, "behind": 3}
-    told = {"index": index}
-    client = await serve(replace(services, status=lambda: status() | told))
+    answers = {"index": index}
+    client = await serve(replace(services, status=lambda: status() | answers))
     done, of = "a2b_index_renewal_registrations", "a2b_index_renewal_registrations_wanted"
-    found = await scrape(client)
-    assert (value(found, done), value(found, of)) == (None, None)
-    told["index"] = {**index, "renewal": {"done": 2_000, "of": 5_001}}
-    found = await scrape(client)
-    assert (value(found, done), value(found, of)) == (2_000, 5_001)
+    result = await scrape(client)
+    assert (value(result, done), value(result, of)) == (None, None)
+    answers["index"] = {**index, "renewal": {"done": 2_000, "of": 5_001}}
+    result = await scrape(client)
+    assert (value(result, done), value(result, of)) == (2_000, 5_001)
     async with client.get("/status") as response:
         assert "2,000 of 5,001 registrations" in await response.text()
 
@@ -96,38 +96,38 @@ async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
     assert value(await scrape(counting), "a2b_database_up") == 1
     client = await serve(replace(services, status=away))
     await client.get("/v1/search?q=tower")
-    found = await scrape(client)
-    assert value(found, "a2b_database_up") == 0
-    assert value(found, "a2b_http_request_seconds_count", route="/v1/search", status="200") == 1
-    assert value(found, "a2b_log_lines_total", level="warning") is not None
-    assert not [name for name, _ in found if name.startswith(("a2b_chain", "a2b_listings"))]
+    result = await scrape(client)
+    assert value(result, "a2b_database_up") == 0
+    assert value(result, "a2b_http_request_seconds_count", route="/v1/search", status="200") == 1
+    assert value(result, "a2b_log_lines_total", level="warning") is not None
+    assert not [name for name, _ in result if name.startswith(("a2b_chain", "a2b_listings"))]
 
 
 async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: AppServices) -> None:
     progress = SyncProgress("bsv", blocks=7, bytes=900, event_counts=Counter(inscribed=3, rejected=2))
-    told = replace(
+    changed = replace(
         services, ingested=lambda: {"bsv": progress}, fetched=lambda: {"met": 5, "fetch-dns": 2},
         status=lambda: status() | {"pointers": {"met": 4, "waiting": 1}},
     )  # fmt: skip
-    found = await scrape(await serve(told))
-    assert value(found, "a2b_ingested_blocks_total", chain="bsv") == 7
-    assert value(found, "a2b_ingested_bytes_total", chain="bsv") == 900
+    result = await scrape(await serve(changed))
+    assert value(result, "a2b_ingested_blocks_total", chain="bsv") == 7
+    assert value(result, "a2b_ingested_bytes_total", chain="bsv") == 900
     outcomes = {
-        kind.value: value(found, "a2b_ingested_events_total", chain="bsv", outcome=kind.value) for kind in EventKind
+        kind.value: value(result, "a2b_ingested_events_total", chain="bsv", outcome=kind.value) for kind in EventKind
     }
     assert {kind: count for kind, count in outcomes.items() if count} == {"inscribed": 3, "rejected": 2}
     assert None not in outcomes.values(), "a series that begins at its first event misses it"
-    assert value(found, "a2b_fetches_total", outcome="met") == 5
-    assert value(found, "a2b_fetches_total", outcome="fetch-dns") == 2
-    assert value(found, "a2b_locators", state="waiting") == 1
+    assert value(result, "a2b_fetches_total", outcome="met") == 5
+    assert value(result, "a2b_fetches_total", outcome="fetch-dns") == 2
+    assert value(result, "a2b_locators", state="waiting") == 1
 
 
 async def test_errors_that_are_logged_are_counted(client: ClientSession, services: AppServices) -> None:
     services.counters.add(WARNINGS, 2)
     services.counters.add(ERRORS, 1)
-    found = await scrape(client)
-    assert value(found, "a2b_log_lines_total", level="warning") == 2
-    assert value(found, "a2b_log_lines_total", level="error") == 1
+    result = await scrape(client)
+    assert value(result, "a2b_log_lines_total", level="warning") == 2
+    assert value(result, "a2b_log_lines_total", level="error") == 1
 
 
 async def test_requests_that_wait_are_told(client: ClientSession) -> None:
@@ -144,16 +144,16 @@ async def test_requests_are_counted_by_route_and_status(client: ClientSession) -
         pass
     async with client.post("/v1/search"):
         pass
-    found = await scrape(client)
+    result = await scrape(client)
     count = "a2b_http_request_seconds_count"
-    assert value(found, count, route="/v1/search", status="200") == 2
-    assert value(found, count, route="/v1/search", status="400") == 1
-    assert value(found, count, route="/v1/listings/{id}", status="404") == 2
-    assert value(found, count, route="other", status="404") == 1
-    assert value(found, count, route="other", status="405") == 1
+    assert value(result, count, route="/v1/search", status="200") == 2
+    assert value(result, count, route="/v1/search", status="400") == 1
+    assert value(result, count, route="/v1/listings/{id}", status="404") == 2
+    assert value(result, count, route="other", status="404") == 1
+    assert value(result, count, route="other", status="405") == 1
     bucket = "a2b_http_request_seconds_bucket"
-    assert value(found, bucket, route="/v1/search", status="200", le="+Inf") == 2
-    assert (value(found, "a2b_http_request_seconds_sum", route="/v1/search", status="200") or 0) > 0
+    assert value(result, bucket, route="/v1/search", status="200", le="+Inf") == 2
+    assert (value(result, "a2b_http_request_seconds_sum", route="/v1/search", status="200") or 0) > 0
 
 
 async def test_no_label_holds_what_a_stranger_wrote(client: ClientSession) -> None:
@@ -170,10 +170,10 @@ async def test_what_limits_refused_is_counted(serve: Serve, services: AppService
     for _ in range(3):
         async with client.post("/v1/check", data=b"{}"):
             pass
-    found = await scrape(client)
-    assert value(found, "a2b_http_rate_limited_total", limit="costly") == 2
-    assert value(found, "a2b_http_rate_limited_total", limit="read") == 0
-    assert value(found, "a2b_http_request_seconds_count", route="/v1/check", status="429") == 2
+    result = await scrape(client)
+    assert value(result, "a2b_http_rate_limited_total", limit="costly") == 2
+    assert value(result, "a2b_http_rate_limited_total", limit="read") == 0
+    assert value(result, "a2b_http_request_seconds_count", route="/v1/check", status="429") == 2
 
 
 async def test_streams_are_counted_while_they_are_open_and_not_timed(client: ClientSession) -> None:
@@ -199,9 +199,9 @@ async def test_no_sample_is_told_twice_whatever_was_asked_of_every_route(client:
             assert response.status == (200 if method == "GET" else 400)  # a form without fields
     for accept, read in (("text/plain", text_string_to_metric_families), (OPENMETRICS, openmetrics_families)):
         async with client.get("/metrics", headers={"Accept": accept}) as response:
-            told = [sample for family in read(await response.text()) for sample in family.samples]
-        samples = Counter((sample.name, tuple(sorted(sample.labels.items()))) for sample in told)
-        assert [each for each, times in samples.items() if times > 1] == [], accept
+            answers = [sample for family in read(await response.text()) for sample in family.samples]
+        samples = Counter((sample.name, tuple(sorted(sample.labels.items()))) for sample in answers)
+        assert [item for item, times in samples.items() if times > 1] == [], accept
     count = "a2b_http_request_seconds_count"
     for code in ("200", "400"):
         assert value(await scrape(client), count, route="/publish", status=code) == 2, "what GET and POST came to"
@@ -220,9 +220,9 @@ def test_counts_of_several_processes_are_told_by_each() -> None:
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     counters.observe(5, 200, 0.002)
-    [told] = counters.latencies()
-    assert (told.route, told.status, sum(told.counts), counters.gauge(0)) == (5, 200, 31, 3)
-    assert told.seconds == pytest.approx(0.062)
+    [latency] = counters.latencies()
+    assert (latency.route, latency.status, sum(latency.counts), counters.gauge(0)) == (5, 200, 31, 3)
+    assert latency.seconds == pytest.approx(0.062)
 
 
 def test_times_fall_into_the_buckets_that_prometheus_means() -> None:
@@ -231,11 +231,11 @@ def test_times_fall_into_the_buckets_that_prometheus_means() -> None:
     times = [0.0, *BUCKETS, *(bound * 1.0001 for bound in BUCKETS), 60.0]
     for seconds in times:
         counters.observe(0, 418, seconds)
-    [told] = counters.latencies()
+    [latency] = counters.latencies()
     bounds = [*BUCKETS, float("inf")]
-    wanted = [sum(low < each <= high for each in times) for low, high in zip([-1.0, *BUCKETS], bounds, strict=True)]
-    assert list(told.counts) == wanted
-    assert told.status == 0, "a status that is not known by name"
+    wanted = [sum(low < time <= high for time in times) for low, high in zip([-1.0, *BUCKETS], bounds, strict=True)]
+    assert list(latency.counts) == wanted
+    assert latency.status == 0, "a status that is not known by name"
 
 
 def test_every_route_and_every_announced_status_has_its_place() -> None:

@@ -62,10 +62,10 @@ async def test_every_route_is_documented_and_nothing_else(services: AppServices,
 def test_the_parameters_documented_are_those_read(api: dict[str, Any]) -> None:
     for path, methods in api["paths"].items():
         for method, operation in methods.items():
-            named = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
+            named = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"}
             is_read = path in TABLES and (method == "get" or len(methods) == 1)
             assert named == (set(TABLES[path].names) if is_read else set())
-            in_path = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+            in_path = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"}
             assert in_path == set(re.findall(r"{(\w+)}", path))
 
 
@@ -79,8 +79,10 @@ def test_the_document_is_well_formed_openapi_3_1(api: dict[str, Any]) -> None:
     assert len(ids) == len(set(ids))
     for operation in operations:
         assert operation["summary"].endswith(".")
-        assert any(code.startswith("2") and told["description"] for code, told in operation["responses"].items())
-        assert all(each["description"] and each["schema"] for each in operation["parameters"])
+        assert any(
+            code.startswith("2") and response["description"] for code, response in operation["responses"].items()
+        )
+        assert all(parameter["description"] and parameter["schema"] for parameter in operation["parameters"])
 
 
 def test_no_schema_is_left_over(api: dict[str, Any]) -> None:
@@ -97,7 +99,7 @@ def calls(services: AppServices) -> dict[str, list[str]]:
     store, engine = services.store, services.engine
     assert isinstance(store, FakeStore)
     assert isinstance(engine, FakeEngine)
-    ids = [*store.listings, *(each.id for each in engine.documents if "#" in each.id)]
+    ids = [*store.listings, *(item.id for item in engine.documents if "#" in item.id)]
     everything = "?limit=100&status=all&facets=all&explain=1&maxPrice=1&priceCurrency=BSV"
     return {
         "/v1/search": ["/v1/search" + everything, "/v1/search?limit=1", "/v1/search?q=zzzz"],
@@ -133,11 +135,11 @@ async def test_real_answers_fit_their_schemas(
 ) -> None:
     engine = unchecked(f"sqlite:///{tmp_path}/tokens.db")
     client = await serve(replace(services, delegated_access=DelegatedAccess([], lambda: DelegationLedger(engine))))
-    made = calls(services)
+    created = calls(services)
     for route in ROUTES:
         if route.method != "GET" or route.answer is None:
             continue
-        for path in made[route.path]:
+        for path in created[route.path]:
             async with client.get(path, headers={"Accept": "application/json"}) as response:
                 assert response.status == 200, path
                 validate(api, json.loads(await response.read()), route.answer)
@@ -145,9 +147,9 @@ async def test_real_answers_fit_their_schemas(
 
 
 def test_a_chain_that_another_process_follows_fits_its_schema(services: AppServices, api: dict[str, Any]) -> None:
-    told = services.status()
+    status_now = services.status()
     unknown = dict.fromkeys(("tip", "lag", "mempool", "reorgs"))
-    validate(api, told | {"chains": [each | unknown for each in told["chains"]]}, "Status")
+    validate(api, status_now | {"chains": [chain | unknown for chain in status_now["chains"]]}, "Status")
 
 
 async def test_real_answers_to_posts_fit_their_schemas(client: ClientSession, api: dict[str, Any]) -> None:

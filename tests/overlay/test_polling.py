@@ -34,7 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(store_watcher, name, 0.001)
 
 
-class Asked:
+class CountedStore:
     """A store that counts the statements that are put to it, and how often it was asked for a stamp."""
 
     def __init__(self, url: str) -> None:
@@ -71,24 +71,24 @@ async def mine(tmp_path: Path) -> AsyncIterator[Callable[[], Awaitable[object]]]
 
 
 @pytest.fixture
-def asked(mine: object, tmp_path: Path) -> Iterator[Asked]:
+def counted_store(mine: object, tmp_path: Path) -> Iterator[CountedStore]:
     assert mine, "there is a database"
-    asked = Asked(f"sqlite:///{tmp_path}/data/a2b.db")
-    yield asked
-    asked.store.close()
+    query = CountedStore(f"sqlite:///{tmp_path}/data/a2b.db")
+    yield query
+    query.store.close()
 
 
 @asynccontextmanager
-async def looking(asked: Asked, folder: Path) -> AsyncIterator[tuple[StatusService, LogoImages, asyncio.Event]]:
+async def looking(query: CountedStore, folder: Path) -> AsyncIterator[tuple[StatusService, LogoImages, asyncio.Event]]:
     """All loops, once each has looked."""
-    service = StatusService(settings(folder), asked.store, None, "test")
-    news, logos = ChangeNotifier(), LogoImages(StoredLogos(asked.store.engine))
-    told = StoreWatcher(asked.store, service, news, logos)
+    service = StatusService(settings(folder), query.store, None, "test")
+    news, logos = ChangeNotifier(), LogoImages(StoredLogos(query.store.engine))
+    watcher = StoreWatcher(query.store, service, news, logos)
     with news.listen() as woken:
-        loops = [asyncio.create_task(loop()) for loop in (told.changes, told.rates, told.logos)]
+        loops = [asyncio.create_task(loop()) for loop in (watcher.changes, watcher.rates, watcher.logos)]
         try:
             await asyncio.wait_for(woken.wait(), 60)
-            await quiet(asked)
+            await settled(query)
             woken.clear()
             yield service, logos, woken
         finally:
@@ -99,47 +99,55 @@ async def looking(asked: Asked, folder: Path) -> AsyncIterator[tuple[StatusServi
                     await loop
 
 
-async def quiet(asked: Asked) -> int:
+async def settled(query: CountedStore) -> int:
     """Wait until nothing is asked any more however often it is looked; the statements so far."""
     while True:
-        before, looks = asked.statements, asked.looks
-        await until(lambda: asked.looks >= looks + ROUNDS)  # noqa: B023 - it is called at once
-        if asked.statements == before:
+        before, looks = query.statements, query.looks
+        await until(lambda: query.looks >= looks + ROUNDS)  # noqa: B023 - it is called at once
+        if query.statements == before:
             return before
 
 
-async def test_a_database_that_nobody_writes_to_is_asked_for_nothing(asked: Asked, tmp_path: Path) -> None:
-    async with looking(asked, tmp_path) as (_, _, woken):
-        before = asked.statements
-        looks = asked.looks
-        await until(lambda: asked.looks >= looks + 5 * ROUNDS)
-        assert asked.statements == before
+async def test_a_database_that_nobody_writes_to_is_asked_for_nothing(
+    counted_store: CountedStore, tmp_path: Path
+) -> None:
+    async with looking(counted_store, tmp_path) as (_, _, woken):
+        before = counted_store.statements
+        looks = counted_store.looks
+        await until(lambda: counted_store.looks >= looks + 5 * ROUNDS)
+        assert counted_store.statements == before
         assert not woken.is_set()
 
 
 async def test_what_another_process_writes_is_news(
-    asked: Asked, mine: Callable[[], Awaitable[object]], tmp_path: Path
+    counted_store: CountedStore, mine: Callable[[], Awaitable[object]], tmp_path: Path
 ) -> None:
-    async with looking(asked, tmp_path) as (service, _, woken):
+    async with looking(counted_store, tmp_path) as (service, _, woken):
         assert service.stored_heights() == {"live": 2}
         await mine()
         await asyncio.wait_for(woken.wait(), 60)
         await until(lambda: service.stored_heights() == {"live": 3})
 
 
-async def test_logos_that_were_looked_for_are_noted_though_nobody_else_writes(asked: Asked, tmp_path: Path) -> None:
-    async with looking(asked, tmp_path) as (_, logos, _):
+async def test_logos_that_were_looked_for_are_noted_though_nobody_else_writes(
+    counted_store: CountedStore, tmp_path: Path
+) -> None:
+    async with looking(counted_store, tmp_path) as (_, logos, _):
         logos.shown(["https://a.example/logo.png"])
         assert logos.has_requests
         await until(lambda: not logos.has_requests)
-        await quiet(asked)
-        due = StoredLogos(asked.store.engine).due(int(time.time() * 1000) + 1_000, 10)
+        await settled(counted_store)
+        due = StoredLogos(counted_store.store.engine).due(int(time.time() * 1000) + 1_000, 10)
         assert [url for _, url in due] == ["https://a.example/logo.png"]
 
 
-async def test_a_look_that_failed_is_made_again(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = StatusService(settings(tmp_path), asked.store, None, "test")
-    told = StoreWatcher(asked.store, service, ChangeNotifier(), LogoImages(StoredLogos(asked.store.engine)))
+async def test_a_look_that_failed_is_made_again(
+    counted_store: CountedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = StatusService(settings(tmp_path), counted_store.store, None, "test")
+    watcher = StoreWatcher(
+        counted_store.store, service, ChangeNotifier(), LogoImages(StoredLogos(counted_store.store.engine))
+    )
     calls = []
 
     def fails() -> None:
@@ -149,5 +157,5 @@ async def test_a_look_that_failed_is_made_again(asked: Asked, tmp_path: Path, mo
     monkeypatch.setattr(service.exchange, "refresh", fails)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            await told.rates()
+            await watcher.rates()
     assert len(calls) == 2

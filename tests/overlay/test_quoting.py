@@ -30,11 +30,11 @@ from tests.overlay.test_exchange import FIRST, SECOND, exchange
 
 
 def offer(**config: Any) -> Offer:
-    given = {"id": "p", "currency": "BSV", "amount": 0.03, "acceptedCurrencies": ["BSV", "USD", "BTC"], **config}
-    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": [given]}
-    found = cards.read(json.dumps(card).encode(), Kind.AGENT)
-    assert isinstance(found, AgentCard)
-    return found.offers[0]
+    supplied = {"id": "p", "currency": "BSV", "amount": 0.03, "acceptedCurrencies": ["BSV", "USD", "BTC"], **config}
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": [supplied]}
+    parsed = cards.read(json.dumps(card).encode(), Kind.AGENT)
+    assert isinstance(parsed, AgentCard)
+    return parsed.offers[0]
 
 
 NONE = ExchangeRates()
@@ -43,7 +43,7 @@ NONE = ExchangeRates()
 def test_deposit_and_final_part_make_the_whole() -> None:
     price = offer(depositPct=0.2)
     parts = {stage: amount_due(price, stage, "BSV", NONE) for stage in ("deposit", "final", "full")}
-    assert {stage: found.due.amount for stage, found in parts.items()} == {
+    assert {stage: part.due.amount for stage, part in parts.items()} == {
         "deposit": Decimal("0.006"), "final": Decimal("0.024"), "full": Decimal("0.03"),
     }  # fmt: skip
     assert amount_due_json(parts["final"], "BSV", NONE) == {
@@ -54,8 +54,8 @@ def test_deposit_and_final_part_make_the_whole() -> None:
 
 def test_another_currency_is_converted_and_the_quote_holds_until_the_rates_are_too_old() -> None:
     rates = exchange(FIRST)
-    found = amount_due_json(amount_due(offer(), "full", "USD", rates), "USD", rates)
-    assert found == {
+    result = amount_due_json(amount_due(offer(), "full", "USD", rates), "USD", rates)
+    assert result == {
         "amount": "1.5", "least": "1.485", "rate": "50", "slippagePct": "0.01", "validUntil": "2027-01-15T08:59:50Z",
         "rates": {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"},
     }  # fmt: skip
@@ -144,8 +144,8 @@ def test_whatever_a_card_holds_is_quoted(amount: str, deposit: str, slippage: st
     stages = ("deposit", "final", "full") if price.deposit_pct is not None else ("full",)
     parts = {stage: amount_due(price, stage, currency, rates) for stage in stages}
     for part in parts.values():
-        found = json.loads(encode(amount_due_json(part, currency, rates)))
-        assert 0 <= Decimal(found["least"]) <= Decimal(found["amount"])
+        body = json.loads(encode(amount_due_json(part, currency, rates)))
+        assert 0 <= Decimal(body["least"]) <= Decimal(body["amount"])
         assert Decimal(plain(part.due.anchor)) == part.due.anchor <= price.amount
     if len(parts) > 1:
         assert Fraction(parts["deposit"].due.anchor) + Fraction(parts["final"].due.anchor) >= Fraction(price.amount)
@@ -160,9 +160,11 @@ def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -
             continue
         price = offer(**row["config"])
         if expected.get("needed_satoshis") and not row["oracle"] and claim["currency"] == price.currency:
-            found = amount_due_json(amount_due(price, claim["stage"], claim["currency"], NONE), claim["currency"], NONE)
-            assert found["neededSatoshis"] == expected["needed_satoshis"], row["name"]
-            assert found["leastSatoshis"] <= expected["paid_satoshis"], row["name"]
+            result = amount_due_json(
+                amount_due(price, claim["stage"], claim["currency"], NONE), claim["currency"], NONE
+            )
+            assert result["neededSatoshis"] == expected["needed_satoshis"], row["name"]
+            assert result["leastSatoshis"] <= expected["paid_satoshis"], row["name"]
             checked += 1
         if row["name"] in ("currency-not-accepted", "deposit-on-full-config", "fx-no-feed"):
             with pytest.raises(PaymentRefusedError) as caught:
@@ -174,14 +176,14 @@ def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -
 
 async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: AppServices) -> None:
     client = await serve(replace(services, exchange=exchange(FIRST)))
-    found = await get(client, f"/v1/quote?id={TOWER}&configId=wt-basic")
-    assert found == {
+    answer = await get(client, f"/v1/quote?id={TOWER}&configId=wt-basic")
+    assert answer == {
         "ok": True, "id": TOWER, "status": "live", "configId": "wt-basic", "stage": "full", "currency": "BSV",
         "interval": None, "depositPct": None, "address": "1WatchtowerAddr",
         "anchor": {"amount": "0.00045", "currency": "BSV"}, "amount": "0.00045", "least": "0.0004455", "rate": "1",
         "slippagePct": "0.01", "validUntil": None, "neededSatoshis": 45_000, "leastSatoshis": 44_550,
     }  # fmt: skip
-    assert await get(client, f"/v1/quote?id={TOWER}") == found
+    assert await get(client, f"/v1/quote?id={TOWER}") == answer
     refused = await get(client, f"/v1/quote?id={TOWER}&currency=usd")
     assert (refused["ok"], refused["code"], refused["error"]) == (False, -32034, "CurrencyUnsupported")
     staged = await get(client, f"/v1/quote?id={TOWER}&stage=deposit")
@@ -191,13 +193,13 @@ async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Ap
 async def test_a_quote_for_nothing_that_exists_is_a_problem(serve: Serve, services: AppServices) -> None:
     client = await serve(services)
     assert isinstance(services.engine, FakeEngine)
-    several = next(each.id for each in services.engine.documents if len(json.loads(each.item)["offers"]) > 1)
+    document = next(item.id for item in services.engine.documents if len(json.loads(item.item)["offers"]) > 1)
     for path, status, told_so in (
         ("/v1/quote", 400, "id is missing"),
         (f"/v1/quote?id={TOWER}&stage=half", 400, "'half' is not one of"),
         (f"/v1/quote?id={TOWER}&foo=1", 400, "foo"),
         (f"/v1/quote?id={TOWER}&configId=other", 404, "names 'wt-basic'"),
-        (f"/v1/quote?id={several}", 400, "configId is needed"),
+        (f"/v1/quote?id={document}", 400, "configId is needed"),
         ("/v1/quote?id=nobody", 404, "no listing has the id"),
     ):
         async with client.get(path) as response:

@@ -70,7 +70,7 @@ def files(folder: Path) -> set[str]:
 
 def test_what_only_reads_works_and_says_that_it_does(run: Run, locked: Path, data: Path, tmp_path: Path) -> None:
     before = files(locked)
-    for arguments, told in (
+    for arguments, answer in (
         (["search", "tower"], "Tower"),
         (["show", TOWER], "outpoint"),
         (["history", TOWER], "inscribed"),
@@ -80,7 +80,7 @@ def test_what_only_reads_works_and_says_that_it_does(run: Run, locked: Path, dat
         (["export", tmp_path / "snapshot.jsonl"], "wrote 126 blocks"),
     ):
         done = run(*arguments)
-        assert (done.returncode in (0, 1), told in done.stdout) == (True, True), (arguments, done.stderr)
+        assert (done.returncode in (0, 1), answer in done.stdout) == (True, True), (arguments, done.stderr)
         note = (
             f"a2b: {locked} cannot be written by this user: it is only read, and what is being written may be missing\n"
         )

@@ -99,10 +99,10 @@ def strange(draw: st.DrawFn, value: Any) -> Any:
         name = draw(st.sampled_from(sorted(value)))
         if draw(st.booleans()):
             return {**value, name: draw(strange(value[name]))}
-        return {key: each for key, each in value.items() if key != name}
+        return {key: item for key, item in value.items() if key != name}
     if isinstance(value, list) and value and draw(st.integers(0, 4)):
-        at = draw(st.integers(0, len(value) - 1))
-        return [*value[:at], draw(strange(value[at])), *value[at + 1 :]]
+        drawn = draw(st.integers(0, len(value) - 1))
+        return [*value[:drawn], draw(strange(value[drawn])), *value[drawn + 1 :]]
     return draw(JSON)
 
 
@@ -122,7 +122,7 @@ def test_no_answer_ends_in_a_traceback(path: str, answers: Answers) -> None:
         if ended.code == 3:
             beyond = "200, and not with JSON"  # as a number of more than 100 digits is
             member = "otherwise than an overlay does: "
-            assert ended.err.startswith(tuple(f"a2b: {SERVER}{path} answers {said}" for said in (member, beyond)))
+            assert ended.err.startswith(tuple(f"a2b: {SERVER}{path} answers {message}" for message in (member, beyond)))
             assert ended.err.count("\n") == 1
 
     holds()
@@ -147,7 +147,7 @@ def test_what_an_overlay_answers_is_shown(answers: Answers) -> None:
         (f"/v1/listings/{TOWER}", lambda item: item.pop("name"), "Object missing required field `name`"),
         (
             f"/v1/diagnose/{TOWER[:64]}",
-            lambda found: found["steps"].append(None),
+            lambda result: result["steps"].append(None),
             "Expected `object`, got `null` - at `$.steps[",
         ),
     ],

@@ -89,7 +89,7 @@ async def test_when_no_chain_can_be_used_at_the_start_the_process_ends_and_says_
     async with running(house(tmp_path, Unusable(name="bad"), Unusable(name="worse"))) as (runner, task):
         with pytest.raises(SourceError, match="the login is wrong"):
             await asyncio.wait_for(asyncio.shield(task), PATIENCE)
-        assert sorted(each.state for each in runner.status.progress.values()) == ["starting", "stopped"]
+        assert sorted(item.state for item in runner.status.progress.values()) == ["starting", "stopped"]
 
 
 class SparseChain(MemoryChain):
@@ -121,7 +121,7 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
     assert compiled.count("block_loop") == compiles
 
 
-def said(program: str, folder: Path) -> list[str]:
+def output_of(program: str, folder: Path) -> list[str]:
     """The words that a program prints which keeps its compiled loops in a folder."""
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(folder)), capture_output=True, text=True,
@@ -137,8 +137,8 @@ async def test_who_ends_while_loops_are_compiled_waits_for_the_compiler_to_end(
     children: list[asyncio.subprocess.Process] = []
     create = asyncio.create_subprocess_exec
 
-    async def observed(*command: str, **given: Any) -> asyncio.subprocess.Process:
-        children.append(await create(*command, **given))
+    async def observed(*command: str, **supplied: Any) -> asyncio.subprocess.Process:
+        children.append(await create(*command, **supplied))
         return children[0]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", observed)
@@ -163,7 +163,7 @@ def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importin
         "exec(BLOCK_LOOPS.program)\n"
         "print(is_compiled())\n"
     )
-    assert said(program, tmp_path / "numba") == ["False", "False", "True"]
+    assert output_of(program, tmp_path / "numba") == ["False", "False", "True"]
 
 
 def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_before(
@@ -176,13 +176,13 @@ def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_befor
     here, elsewhere = (CompiledLoops((tmp_path / folder / "loops.py",), "") for folder in ("one", "other"))
     assert not is_compiled(here)
     digest = sha1(str(tmp_path / "one").encode(), usedforsecurity=False).hexdigest()
-    kept = tmp_path / "numba" / f"one_{digest}" / "loops.best-1.py311.nbi"
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(b"")
+    stored = tmp_path / "numba" / f"one_{digest}" / "loops.best-1.py311.nbi"
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(b"")
     assert is_compiled(here)
     assert not is_compiled(elsewhere)
     assert not is_compiled(CompiledLoops((*here.sources, *elsewhere.sources), ""))
-    later = kept.stat().st_mtime + 1
+    later = stored.stat().st_mtime + 1
     os.utime(here.sources[0], (later, later))
     assert not is_compiled(here)
 
@@ -276,7 +276,7 @@ async def test_state_hashes_follow_each_tip(tmp_path: Path) -> None:
         assert first["live"]["height"] == 2
         kit.mine(kit.inscribe(agent("Newer")))
         chain.arrive(*kit.blocks)
-        second = await until(lambda: (told := runner.status.status()["stateHash"]) != first and told)
+        second = await until(lambda: (state_hash := runner.status.status()["stateHash"]) != first and state_hash)
         assert second["live"]["height"] == 3
         assert second["live"]["hash"] not in (None, first["live"]["hash"])
 
@@ -299,17 +299,17 @@ async def test_an_undecided_update_leaves_the_hash_unknown(tmp_path: Path) -> No
 
 
 async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over(tmp_path: Path) -> None:
-    told = settings(tmp_path)
+    options = settings(tmp_path)
     chain = MemoryChain(*mined().blocks, name="live")
     (tmp_path / "data").mkdir()
-    with Indexing(told.database, chain) as source:
+    with Indexing(options.database, chain) as source:
         await source.catch_up()
-        busy = open_index(told, create=True)
+        busy = open_index(options, create=True)
         IndexProjector(source.store, busy).run()
         busy.replace([], [], Cursor(source.store.outbox.epoch, source.store.outbox.newest_seq()))
         async with running(house(tmp_path, follow=False)) as (runner, task):
             await until(lambda: runner.status.ready() is None)
-            with closing(open_index(told, create=False)) as third:
+            with closing(open_index(options, create=False)) as third:
                 with pytest.raises(BusyError):
                     third.replace([], [], Cursor(source.store.outbox.epoch, 1))
                 assert IndexProjector(source.store, third).rebuild() == 1, "it is made beside the one that is fed"
@@ -408,8 +408,8 @@ def test_status_says_which_rules_of_headers_were_checked(tmp_path: Path) -> None
 
 
 def test_chains_stand_in_configured_order_and_then_by_name(tmp_path: Path) -> None:
-    told = settings(tmp_path, chains="z=files:/z b=files:/b")
-    assert list(in_configured_order(told, {"a": "1", "b": "2", "c": "3", "z": "4"})) == ["z", "b", "a", "c"]
+    options = settings(tmp_path, chains="z=files:/z b=files:/b")
+    assert list(in_configured_order(options, {"a": "1", "b": "2", "c": "3", "z": "4"})) == ["z", "b", "a", "c"]
 
 
 def test_what_a_disk_refuses_names_the_index_and_mistakes_stay_mistakes(tmp_path: Path) -> None:
@@ -447,8 +447,8 @@ def deaf() -> Iterator[Workers]:
         ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"], stdout=subprocess.PIPE
     )
     assert child.stdout is not None
-    with child.stdout as said:
-        assert said.readline() == b"deaf\n"
+    with child.stdout as stdout:
+        assert stdout.readline() == b"deaf\n"
     group = Workers(1)
     group.children = [child.pid]
     yield group
@@ -486,7 +486,7 @@ class Timer:
 async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    answers: list[str] = []
     timers: list[Timer] = []
 
     def timer(seconds: float, leave: Callable[[], None]) -> Timer:
@@ -495,7 +495,7 @@ async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
 
     monkeypatch.setattr("overlay.app.runner.threading.Timer", timer)
     here = house(tmp_path, MemoryChain(*mined().blocks, name="live"))
-    runner = Runner(here, on_signal=lambda: told.append("ending"), on_exit=lambda: told.append("leaving"))
+    runner = Runner(here, on_signal=lambda: answers.append("ending"), on_exit=lambda: answers.append("leaving"))
     task = asyncio.create_task(runner.run())
     try:
         await until(lambda: runner.status.ready() is None)
@@ -503,10 +503,10 @@ async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
         await asyncio.wait_for(task, PATIENCE)
     finally:
         here.close()
-    assert told == ["ending"]
-    monkeypatch.setattr("overlay.app.runner.os._exit", lambda code: told.append(f"exit {code}"))
+    assert answers == ["ending"]
+    monkeypatch.setattr("overlay.app.runner.os._exit", lambda code: answers.append(f"exit {code}"))
     timers[0].leave()
-    assert told == ["ending", "leaving", "exit 0"]
+    assert answers == ["ending", "leaving", "exit 0"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])

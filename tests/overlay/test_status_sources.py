@@ -25,7 +25,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load({"data": str(tmp_path / "data"), "chains": chains, "search": f"whoosh:{tmp_path}/index"})
 
 
-async def told(settings: Settings) -> dict[str, Any]:
+async def status_row(settings: Settings) -> dict[str, Any]:
     """The chain's row once it was read."""
     context = build(settings, follow=True, serve=False)
     try:
@@ -34,8 +34,8 @@ async def told(settings: Settings) -> dict[str, Any]:
         await follower.catch_up()
         (row,) = context.status.status()["chains"]
         await chain.close()
-        found: dict[str, Any] = row
-        return found
+        result: dict[str, Any] = row
+        return result
     finally:
         context.close()
 
@@ -43,15 +43,15 @@ async def told(settings: Settings) -> dict[str, Any]:
 async def test_every_source_has_a_row_and_secrets_are_masked(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = await told(settings)
+    row = await status_row(settings)
     assert row["sources"][0]["state"] == "current"
     assert (row["height"], row["warnings"]) == (1, [])
     assert "hunter2" not in str(row)
     assert row["source"].count("files:") == 2
     assert row["source"] == " ".join(source["source"] for source in row["sources"])
-    known = SCHEMAS["SourceStatus"]["properties"]
-    assert all(source.keys() <= known.keys() for source in row["sources"])
-    assert {source["state"] for source in row["sources"]} <= set(known["state"]["enum"])
+    properties = SCHEMAS["SourceStatus"]["properties"]
+    assert all(source.keys() <= properties.keys() for source in row["sources"])
+    assert {source["state"] for source in row["sources"]} <= set(properties["state"]["enum"])
     row["warnings"] = ["b is 7 blocks behind a"]
     show_status({"chains": [row], "stateHash": {}, "listings": {}, "index": None})
     shown = capsys.readouterr().out

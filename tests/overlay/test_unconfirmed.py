@@ -44,12 +44,12 @@ class Town:
         self.feed.run()
 
     def announce(self, *what: Minable) -> None:
-        for each in what:
-            self.chain.unconfirmed[self.kit.tx(each).txid] = self.kit.raw(each)
+        for item in what:
+            self.chain.unconfirmed[self.kit.tx(item).txid] = self.kit.raw(item)
 
     def mine(self, *what: Minable) -> None:
-        for each in what:
-            self.chain.unconfirmed.pop(self.kit.tx(each).txid, None)
+        for item in what:
+            self.chain.unconfirmed.pop(self.kit.tx(item).txid, None)
         self.chain.arrive(self.kit.mine(*what))
 
     def ask(self, **query: Any) -> list[dict[str, Any]]:
@@ -61,10 +61,10 @@ class Town:
 
 @pytest.fixture(params=ENGINES)
 def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
-    made = Town(tmp_path, request.param)
-    with made.indexing:
-        yield made
-        made.engine.close()
+    created = Town(tmp_path, request.param)
+    with created.indexing:
+        yield created
+        created.engine.close()
 
 
 async def test_a_newcomer_is_found_as_pending_and_then_as_live(town: Town) -> None:
@@ -76,11 +76,11 @@ async def test_a_newcomer_is_found_as_pending_and_then_as_live(town: Town) -> No
     assert "blockHeight" not in item
     assert item["timestamp"] is item["createdHeight"] is None
     assert town.ask(statuses=("live",)) == []
-    assert [each["id"] for each in town.ask(statuses=("pending",))] == [str(echo)]
+    assert [entry["id"] for entry in town.ask(statuses=("pending",))] == [str(echo)]
     assert town.as_of(10**6) == []
-    found = town.catalogue.listing(str(echo))
-    assert found is not None
-    assert json.loads(found.card_body or b"")["name"] == "Echo"
+    listed = town.catalogue.listing(str(echo))
+    assert listed is not None
+    assert json.loads(listed.card_body or b"")["name"] == "Echo"
     town.mine(echo)
     await town.look()
     [item] = town.ask(text="echo")
@@ -101,7 +101,7 @@ async def test_an_update_is_shown_beside_the_confirmed_revision(town: Town) -> N
     assert town.ask(text="newer") == []
     assert "pending" not in town.as_of(2)[0]
     assert len(town.ask()) == count(town.engine) == 1
-    assert [each["id"] for each in town.ask(from_height=2, to_height=2, height_chain="demo")] == [str(echo)]
+    assert [entry["id"] for entry in town.ask(from_height=2, to_height=2, height_chain="demo")] == [str(echo)]
     listing = town.catalogue.listing(str(echo))
     assert listing is not None
     assert listing.pending is not None
@@ -109,7 +109,7 @@ async def test_an_update_is_shown_beside_the_confirmed_revision(town: Town) -> N
     await town.look()
     [item] = town.ask(text="newer")
     assert (item["blockHeight"], "pending" in item) == (3, False)
-    assert [each["name"] for height in (2, 3) for each in town.as_of(height)] == ["Echo", "Newer"]
+    assert [entry["name"] for height in (2, 3) for entry in town.as_of(height)] == ["Echo", "Newer"]
 
 
 async def test_what_is_evicted_leaves_the_confirmed_revision_as_it_was(town: Town) -> None:
@@ -117,7 +117,7 @@ async def test_what_is_evicted_leaves_the_confirmed_revision_as_it_was(town: Tow
     town.mine(echo)
     town.announce(town.kit.burn(echo), other := town.kit.inscribe(agent("Other")))
     await town.look()
-    [item, newcomer] = sorted(town.ask(), key=lambda each: each["name"])
+    [item, newcomer] = sorted(town.ask(), key=lambda entry: entry["name"])
     assert (item["status"], item["pending"]["outpoint"]) == ("live", None)
     assert newcomer["id"] == str(other)
     town.chain.unconfirmed.clear()
@@ -132,19 +132,19 @@ async def test_a_newcomer_that_is_burned_at_once_is_not_listed(town: Town) -> No
     town.announce(echo, town.kit.burn(echo))
     await town.look()
     assert town.ask() == []
-    assert [each["status"] for each in town.ask(statuses=("burned",))] == ["burned"]
+    assert [item["status"] for item in town.ask(statuses=("burned",))] == ["burned"]
 
 
 async def test_each_server_of_a_config_shows_its_own_pending_summary(town: Town) -> None:
-    def config(**said: str) -> dict[str, Any]:
-        return {"mcpServers": {key: {"command": "x", "description": text} for key, text in said.items()}}
+    def config(**messages: str) -> dict[str, Any]:
+        return {"mcpServers": {key: {"command": "x", "description": text} for key, text in messages.items()}}
 
     tool = town.kit.inscribe(config(a="Old a.", b="Old b."), type="a2b-mcp")
     town.mine(tool)
     town.announce(town.kit.update(tool, config(a="New a.", c="New c.")))
     await town.look()
-    found = {each["serverName"]: each["pending"]["summary"] for each in town.ask()}
-    assert found == {"a": "New a.", "b": ""}
+    results = {item["serverName"]: item["pending"]["summary"] for item in town.ask()}
+    assert results == {"a": "New a.", "b": ""}
 
 
 async def test_the_history_shows_what_is_unconfirmed_first(town: Town) -> None:
@@ -153,8 +153,8 @@ async def test_the_history_shows_what_is_unconfirmed_first(town: Town) -> None:
     moved = town.kit.move(echo)
     town.announce(moved, town.kit.update(moved, agent("Echo 2")))
     await town.look()
-    told = [(each.event.kind.value, each.height) for each in town.catalogue.history(str(echo))]
-    assert told == [("reinscribed", None), ("moved", None), ("inscribed", 2)]
+    answers = [(item.event.kind.value, item.height) for item in town.catalogue.history(str(echo))]
+    assert answers == [("reinscribed", None), ("moved", None), ("inscribed", 2)]
 
 
 async def test_a_rebuilt_index_answers_as_the_one_that_followed(town: Town) -> None:
@@ -180,11 +180,11 @@ async def test_a_reader_never_misses_a_listing_while_it_is_mined(database_url: s
 
         def watch() -> None:
             while not stop.is_set():
-                found = reader.listing(str(echo))
+                listed = reader.listing(str(echo))
                 documents = list(DocumentReader(store).documents([str(echo)]))
-                card = reader.card(found.state.card) if found else None
-                whole = found is not None and found.card_body is not None and card is not None
-                seen = f"{whole} {sum(each.until_height is None for each in documents)}"
+                card = reader.card(listed.state.card) if listed else None
+                whole = listed is not None and listed.card_body is not None and card is not None
+                seen = f"{whole} {sum(document.until_height is None for document in documents)}"
                 looks[seen] = looks.get(seen, 0) + 1
 
         watching = asyncio.create_task(asyncio.to_thread(watch))

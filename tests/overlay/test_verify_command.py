@@ -16,35 +16,35 @@ STEPS = [
 
 
 def test_the_local_data_is_verified_in_words(run: Run, data: Path) -> None:
-    found = run("verify", TOWER, "--offline", "--data", data)
-    assert found.code == 0
-    lines = found.out.splitlines()
+    result = run("verify", TOWER, "--offline", "--data", data)
+    assert result.code == 0
+    lines = result.out.splitlines()
     assert lines[0] == f"{TOWER} on bsv:regtest"
     assert lines[-1] == "verified"
     assert lines[-2].startswith("members not proved: age, chain, domain, ")
-    said = [line.split(": ") for line in lines[1:-2] if not line.startswith("    ")]
-    assert [name for name, _ in said] == STEPS
-    assert [outcome for _, outcome in said] == ["proved"] * 8 + ["not checked"] * 2
-    assert "126 headers from the genesis block of bsv regtest on" in found.out
+    messages = [line.split(": ") for line in lines[1:-2] if not line.startswith("    ")]
+    assert [name for name, _ in messages] == STEPS
+    assert [outcome for _, outcome in messages] == ["proved"] * 8 + ["not checked"] * 2
+    assert "126 headers from the genesis block of bsv regtest on" in result.out
 
 
 def test_a_chain_that_is_not_the_expected_one_is_not_proved(run: Run, data: Path) -> None:
-    found = run("verify", TOWER, "--offline", "--data", data, "--chain", "bsv:mainnet")
-    assert found.code == 1
-    assert "chain: not proved\n    it is on bsv:regtest, and bsv:mainnet is expected\n" in found.out
-    assert found.out.splitlines()[-1] == "not proved: chain"
-    told = run("verify", TOWER, "--offline", "--data", data, "--chain", "bsv:mainnet", "--json")
-    assert told.code == 1
-    assert (told.json["verified"], told.json["notProved"]) == (False, ["chain"])
-    assert [step["step"] for step in told.json["steps"]] == STEPS
+    result = run("verify", TOWER, "--offline", "--data", data, "--chain", "bsv:mainnet")
+    assert result.code == 1
+    assert "chain: not proved\n    it is on bsv:regtest, and bsv:mainnet is expected\n" in result.out
+    assert result.out.splitlines()[-1] == "not proved: chain"
+    completed = run("verify", TOWER, "--offline", "--data", data, "--chain", "bsv:mainnet", "--json")
+    assert completed.code == 1
+    assert (completed.json["verified"], completed.json["notProved"]) == (False, ["chain"])
+    assert [step["step"] for step in completed.json["steps"]] == STEPS
 
 
 def test_a_file_of_headers_of_ones_own_proves_the_chain(run: Run, data: Path, tmp_path: Path, sample: Path) -> None:
     headers = [block[:80] for block in frames((sample / "blk00000.dat").read_bytes())]
     (tmp_path / "all").write_bytes(b"".join(headers))
-    found = run("verify", TOWER, "--offline", "--data", data, "--headers", tmp_path / "all")
-    assert found.code == 0
-    assert f"your own source {tmp_path / 'all'} has the block's header" in found.out
+    result = run("verify", TOWER, "--offline", "--data", data, "--headers", tmp_path / "all")
+    assert result.code == 0
+    assert f"your own source {tmp_path / 'all'} has the block's header" in result.out
     # one that does not reach so far leaves it to the packaged checkpoints
     (tmp_path / "few").write_bytes(b"".join(headers[:3]))
     assert "genesis block" in run("verify", TOWER, "--offline", "--data", data, "--headers", tmp_path / "few").out
@@ -65,13 +65,13 @@ def test_what_nobody_knows_ends_with_one_and_what_cannot_be_asked_with_three(run
 
 
 def test_a_running_overlay_is_not_trusted_with_the_network(run: Run, served: str) -> None:
-    found = run("verify", TOWER, "--offline", "--url", served)
-    assert found.code == 1
-    assert "give --chain bsv:regtest to expect it" in found.out
-    assert found.out.splitlines()[-1] == "not proved: chain"
-    found = run("verify", TOWER, "--offline", "--url", served, "--chain", "bsv:regtest", "--json")
-    assert found.code == 0
-    assert found.json["verified"] is True
+    result = run("verify", TOWER, "--offline", "--url", served)
+    assert result.code == 1
+    assert "give --chain bsv:regtest to expect it" in result.out
+    assert result.out.splitlines()[-1] == "not proved: chain"
+    result = run("verify", TOWER, "--offline", "--url", served, "--chain", "bsv:regtest", "--json")
+    assert result.code == 0
+    assert result.json["verified"] is True
     missing = run("verify", f"{'00' * 32}_0", "--url", served)
     assert (missing.code, missing.out) == (1, "")
     assert "no listing has the id" in missing.err

@@ -43,7 +43,7 @@ def check(indexing: Indexing, id_: object, trusted: TrustedSource | None = None)
 
 
 def outcomes(report: VerificationReport) -> dict[str, str]:
-    return {each.step: each.outcome for each in report.steps}
+    return {step.step: step.outcome for step in report.steps}
 
 
 def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind,
         node.mine()
         stale = check(indexing, first, trusted)
         assert stale.missing == ["newest"]
-        assert "is spent" in next(each.detail for each in stale.steps if each.step == "newest")
+        assert "is spent" in next(step.detail for step in stale.steps if step.step == "newest")
 
 
 def test_a_block_that_the_node_left_is_not_in_its_chain(node: Litecoind, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_block_that_the_node_left_is_not_in_its_chain(node: Litecoind, tmp_pat
         node.mine_empty(2)
         report = check(indexing, first, trusted)
         assert report.missing == ["chain"]
-        assert "is not in its best chain" in next(each.detail for each in report.steps if each.step == "chain")
+        assert "is not in its best chain" in next(step.detail for step in report.steps if step.step == "chain")
 
 
 def test_a_node_on_another_chain_is_named_as_such(node: Litecoind, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_node_on_another_chain_is_named_as_such(node: Litecoind, tmp_path: Pat
         asyncio.run(indexing.catch_up())
         report = check(indexing, listed, trusted)
         assert "chain" in report.missing
-        detail = next(each.detail for each in report.steps if each.step == "chain")
+        detail = next(step.detail for step in report.steps if step.step == "chain")
         assert f"the chain of your own source {trusted.name} does not link with what was served: at height" in detail
         # a node on another chain knows no such outpoint, which is no word about it
         assert outcomes(report)["newest"] == "not checked"

@@ -66,7 +66,7 @@ def server(honest: LocalSource) -> Server:
 def test_an_honest_answer_is_proved_but_for_what_bytes_cannot_show(server: Server) -> None:
     report = check(server)
     assert report.missing == []
-    outcomes = {each.step: each.outcome for each in report.steps}
+    outcomes = {step.step: step.outcome for step in report.steps}
     assert outcomes == dict.fromkeys(NEEDED, "proved") | {"newest": "not checked", "domain": "not checked"}
     assert list(outcomes) == [*report.as_json()["steps"][0]["step"].split(), *list(outcomes)[1:]]
     assert report.as_json()["verified"] is True
@@ -94,26 +94,26 @@ def test_every_listing_is_proved_once_the_values_of_inputs_before_it_are_known(
 
 
 def test_a_server_of_several_is_proved_by_its_own_id(honest: LocalSource, store: Store) -> None:
-    several = next(
+    failover = next(
         item["servers"] for _, id_ in store.registrations.ids(None, 1_000) if "servers" in (item := honest.listing(id_))
     )
-    assert check(honest, several[0].partition("#")[0]).missing == []
-    for id_ in several:
+    assert check(honest, failover[0].partition("#")[0]).missing == []
+    for id_ in failover:
         assert check(honest, id_).missing == []
-    crossed = Server(honest, *several)
-    crossed.items[several[0]] = crossed.items[several[1]] | {"id": several[0]}
-    assert check(crossed, several[0]).missing == ["listing"]
-    crossed.proofs[several[0]] = crossed.proofs[several[0]] | {"id": several[1]}
-    assert check(crossed, several[0]).missing == ["answer"]
-    crossed.items[several[0]] = crossed.items[several[1]]
-    assert check(crossed, several[0]).missing == ["answer"]
+    crossed = Server(honest, *failover)
+    crossed.items[failover[0]] = crossed.items[failover[1]] | {"id": failover[0]}
+    assert check(crossed, failover[0]).missing == ["listing"]
+    crossed.proofs[failover[0]] = crossed.proofs[failover[0]] | {"id": failover[1]}
+    assert check(crossed, failover[0]).missing == ["answer"]
+    crossed.items[failover[0]] = crossed.items[failover[1]]
+    assert check(crossed, failover[0]).missing == ["answer"]
 
 
 def test_a_node_of_ones_own_proves_that_nothing_is_newer(server: Server) -> None:
     report = check(server, trusted=Own(holds=True, unspent=True))
     assert report.missing == []
-    assert {each.step: each.outcome for each in report.steps}["newest"] == "proved"
-    assert server.asked == []  # no headers are needed from the server
+    assert {step.step: step.outcome for step in report.steps}["newest"] == "proved"
+    assert server.requests == []  # no headers are needed from the server
 
 
 def test_an_outpoint_that_a_node_of_ones_own_knows_to_be_spent_is_not_verified(server: Server) -> None:
@@ -136,18 +136,19 @@ def test_a_source_of_ones_own_that_does_not_know_the_block_leaves_it_to_the_head
 
 def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) -> None:
     """It does not know the block, and has another one there, or below it, or another genesis block."""
-    for at in (server.proofs[UPDATED]["height"], 60, 0):
-        other = [*server.headers[:at], mined(bytes(32), time=at + 1).hex()]
+    for number in (server.proofs[UPDATED]["height"], 60, 0):
+        other = [*server.headers[:number], mined(bytes(32), time=number + 1).hex()]
         report = check(server, trusted=Own(holds=None, headers=other))
         assert report.missing == ["chain", "lineage"]
-        assert f"the chain of your own source my node does not link with what was served: at height {at:,}" in words(
-            report, "chain"
+        assert (
+            f"the chain of your own source my node does not link with what was served: at height {number:,}"
+            in words(report, "chain")
         )
     # one that has the block, and is another network's
     other = [mined(bytes(32), time=1).hex()]
     assert check(server, trusted=Own(holds=True, headers=other)).missing == ["chain", "lineage"]
-    behind = Own(holds=None, headers=server.headers[:60])
-    assert check(server, trusted=behind).missing == []
+    own = Own(holds=None, headers=server.headers[:60])
+    assert check(server, trusted=own).missing == []
 
 
 def test_a_file_of_headers_proves_no_height(server: Server, tmp_path: Path) -> None:
@@ -158,18 +159,18 @@ def test_a_file_of_headers_proves_no_height(server: Server, tmp_path: Path) -> N
     report = check(server, trusted=trusted)
     assert report.missing == []
     assert heights <= set(report.not_proved_members)
-    assert server.asked == [0]  # by the first of the two
+    assert server.requests == [0]  # by the first of the two
     server.items[UPDATED] |= {"updatedHeight": 7}
     assert check(server, trusted=trusted).missing == ["listing"]
 
 
 def test_headers_are_asked_for_until_there_are_enough(server: Server) -> None:
     server.page = 50
-    told: list[tuple[int, int]] = []
-    report = check(server, progress=lambda done, of: told.append((done, of)))
+    answers: list[tuple[int, int]] = []
+    report = check(server, progress=lambda done, of: answers.append((done, of)))
     assert report.missing == []
-    assert server.asked == [0, 50, 100]
-    assert [done for done, _ in told] == [50, 100, 126]
+    assert server.requests == [0, 50, 100]
+    assert [done for done, _ in answers] == [50, 100, 126]
 
 
 # -- lies --------------------------------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ def shown_otherwise(name: str, value: object) -> Lie:
 
 UNSPENT_PARENT = serialise((TxInput(Outpoint(b"\1" * 32, 0), b"", 0),), (TxOutput(1, b"\x51" * 5),)).hex()
 
-LIES: list[tuple[Lie, set[str], str]] = [
+FORGERIES: list[tuple[Lie, set[str], str]] = [
     (other_price, {"listing"}, "differs from card and chain in: offers"),
     *(
         (shown_otherwise(name, value), {"listing"}, f"differs from card and chain in: {name}")
@@ -326,13 +327,13 @@ LIES: list[tuple[Lie, set[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("lie", "steps", "why"), LIES, ids=range(len(LIES)))
+@pytest.mark.parametrize(("lie", "steps", "why"), FORGERIES, ids=range(len(FORGERIES)))
 def test_every_lie_is_found_out_and_named(server: Server, lie: Lie, steps: set[str], why: str) -> None:
     server.items, server.proofs = deepcopy(server.items), deepcopy(server.proofs)
     lie(server)
     report = check(server)
     assert set(report.missing) >= steps
-    assert any(why in each.detail for each in report.steps if each.outcome == verify.NOT_PROVED), report.steps
+    assert any(why in step.detail for step in report.steps if step.outcome == verify.NOT_PROVED), report.steps
     assert report.as_json()["verified"] is False
 
 
@@ -343,14 +344,14 @@ def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(
     history = honest.repository.history(UPDATED)
     first = history[-1]
 
-    kept = store.proofs.get("demo", first.event.txid)
-    assert kept is not None
+    stored = store.proofs.get("demo", first.event.txid)
+    assert stored is not None
     card = store.content.cards([first.event.card])[first.event.card]
-    path = bump.read(kept.proof.bump)
+    path = bump.read(stored.proof.bump)
     proof = server.proofs[UPDATED] | {
-        "rawTx": kept.proof.raw.hex(), "bump": kept.proof.bump.hex(), "header": kept.ref.header.hex(),
-        "height": kept.ref.height, "blockHash": kept.ref.hash[::-1].hex(), "before": [], "after": [],
-        "outpoint": UPDATED, "txid": UPDATED[:64], "beef": beef.write([(kept.proof.raw, path)]).hex(),
+        "rawTx": stored.proof.raw.hex(), "bump": stored.proof.bump.hex(), "header": stored.ref.header.hex(),
+        "height": stored.ref.height, "blockHash": stored.ref.hash[::-1].hex(), "before": [], "after": [],
+        "outpoint": UPDATED, "txid": UPDATED[:64], "beef": beef.write([(stored.proof.raw, path)]).hex(),
     }  # fmt: skip
     from overlay.listings import item_json
     from overlay.text.timestamps import timestamp
@@ -359,8 +360,8 @@ def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(
     server.proofs[UPDATED], server.cards[UPDATED] = proof, card
     server.items[UPDATED] |= item_json.card_fields(cards.read(card, Kind.AGENT)) | {
         "txid": UPDATED[:64], "outpoint": UPDATED, "cardSha256": sha256(card).hexdigest(),
-        "updatedHeight": kept.ref.height, "blockHeight": kept.ref.height,
-        "timestamp": timestamp(kept.ref.time),
+        "updatedHeight": stored.ref.height, "blockHeight": stored.ref.height,
+        "timestamp": timestamp(stored.ref.time),
         "owner": first.event.owner, "cheapest": item_json.cheapest_json(cards.read(card, Kind.AGENT).offers),
     }  # fmt: skip
     assert check(server).missing == []
@@ -434,11 +435,11 @@ def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look:
     kit.mine(first, second)
     moved = kit.move(first)
     kit.mine(moved)
-    told = look(kit, "ltc")
+    answer = look(kit, "ltc")
     trusted = Own(holds=True, unspent=True)
-    report = check(told, str(first), trusted=trusted, expected="ltc:regtest")
+    report = check(answer, str(first), trusted=trusted, expected="ltc:regtest")
     assert report.missing == []
-    report = check(told, str(second), trusted=trusted, expected="ltc:regtest")
+    report = check(answer, str(second), trusted=trusted, expected="ltc:regtest")
     assert set(report.missing) == {"card", "registration", "lineage"}
     assert "goes depends on the values of the inputs before it" in words(report, "card")
 
@@ -449,12 +450,12 @@ def test_a_satoshi_that_was_burned_is_followed_to_its_end(look: Callable[..., Lo
     kit.mine(first)
     burned = kit.burn(first)
     kit.mine(burned)
-    told = look(kit, "bsv")
+    answer = look(kit, "bsv")
     trusted = Own(holds=True)
-    report = check(told, str(first), trusted=trusted)
+    report = check(answer, str(first), trusted=trusted)
     assert report.missing == []
     assert words(report, "newest", "proved") == "the satoshi is burned, which is final"
-    server = Server(told, str(first))
+    server = Server(answer, str(first))
     hop = server.proofs[str(first)]["after"][0] | {"rawTx": kit.raw(kit.fund()).hex()}
     server.proofs[str(first)]["after"].append(hop)
     assert "is burned before transaction" in words(check(server, str(first), trusted=trusted), "lineage")
@@ -478,14 +479,14 @@ def link(
 ) -> str:  # fmt: skip
     """How one block is linked to its chain."""
     block = MinedBlock(path=b"", hash=sha256d(header), height=height, header=header)
-    return HeaderLinks(network(coin, name), [block], fetch, trusted, quiet).sentence(block)
+    return HeaderLinks(network(coin, name), [block], fetch, trusted, no_progress).sentence(block)
 
 
 def pages(headers: list[bytes], first: int, size: int = 700) -> Callable[[int], list[bytes]]:
-    return lambda at: headers[at - first : at - first + size]
+    return lambda position: headers[position - first : position - first + size]
 
 
-def quiet(done: int, of: int) -> None:
+def no_progress(done: int, of: int) -> None:
     assert done > 0
     assert of > 0
 
@@ -494,12 +495,12 @@ def quiet(done: int, of: int) -> None:
 def recent(shared: Path) -> list[bytes]:
     """Real headers 886,001 to 888,000 of Bitcoin SV; the last is a packaged checkpoint."""
     raw = (shared / "vectors/bsv/blocks/886001_888000_headers.bin").read_bytes()
-    return [raw[at : at + 80] for at in range(0, len(raw), 80)]
+    return [raw[index : index + 80] for index in range(0, len(raw), 80)]
 
 
 def test_a_block_below_a_checkpoint_is_linked_by_hash_up_to_it(recent: list[bytes]) -> None:
-    said = link(recent[999], 887_000, pages(recent, 886_001))
-    assert said == "1,001 headers: linked by hash up to the packaged checkpoint 888,000"
+    message = link(recent[999], 887_000, pages(recent, 886_001))
+    assert message == "1,001 headers: linked by hash up to the packaged checkpoint 888,000"
     assert link(recent[-1], 888_000, pages(recent, 886_001)).startswith("1 headers: it is itself")
 
 
@@ -518,11 +519,11 @@ def test_a_header_changed_below_a_checkpoint_breaks_the_chain(recent: list[bytes
 @pytest.mark.parametrize("coin", ["bsv", "btc"])
 def test_a_block_above_a_checkpoint_is_linked_by_work_and_required_bits(shared: Path, coin: str) -> None:
     raw = (shared / "vectors/overlay/headers/mainnet-headers-2016.raw").read_bytes()
-    headers = [raw[at : at + 80] for at in range(0, len(raw), 80)]
-    said = link(headers[1_500], 1_500, pages(headers, 0), coin=coin)
-    assert said.startswith("2,017 headers from the genesis block of")
-    assert "516 of them above the block" in said
-    assert "required bits" in said
+    headers = [raw[index : index + 80] for index in range(0, len(raw), 80)]
+    message = link(headers[1_500], 1_500, pages(headers, 0), coin=coin)
+    assert message.startswith("2,017 headers from the genesis block of")
+    assert "516 of them above the block" in message
+    assert "required bits" in message
     easy = mined(sha256d(headers[1_500]), time=int.from_bytes(headers[1_500][68:72], "little") + 600)
     with pytest.raises(NotProvedError, match="its bits"):
         link(easy, 1_501, pages([*headers[:1_501], easy], 0), coin=coin)
@@ -560,14 +561,14 @@ def test_a_file_of_headers_holds_what_stands_in_it_as_a_header(tmp_path: Path) -
     joined = b"".join(headers)
     for name, text in {
         "raw": joined,
-        "lines": b"\n".join(each.hex().encode() for each in headers),
-        "dos": b"\r\n".join(each.hex().encode() for each in headers) + b"\r\n",
+        "lines": b"\n".join(header.hex().encode() for header in headers),
+        "dos": b"\r\n".join(header.hex().encode() for header in headers) + b"\r\n",
     }.items():
         path = tmp_path / name
         path.write_bytes(text)
         source = HeaderFile(path)
         assert source.name == str(path)
-        assert [source.holds(each, 0) for each in headers] == [True] * 5
+        assert [source.holds(header, 0) for header in headers] == [True] * 5
         assert source.holds(b"\1" * 40 + b"\2" * 40, 0) is None
         assert source.unspent(Outpoint(bytes(32), 0)) is None
     (tmp_path / "empty").write_bytes(b"")

@@ -18,6 +18,7 @@ from indexer.store import FetchState
 from overlay.listings.repository import ListingRepository
 from overlay.verify import NOT_CHECKED, PROVED, domains
 from overlay.verify.local_source import LocalSource
+from tests.chain_records import due_locators
 from tests.chainkit import ChainKit, agent, tool
 from tests.chainkit_scripts import map_tape, p2pkh
 from tests.fakes import MemoryChain
@@ -27,36 +28,35 @@ from tests.overlay.asked_hosts import AskedHosts
 from tests.overlay.lying_server import REGTEST, Look, Own, Server, check, look, words
 from tests.overlay.test_cli import Run, alone, run
 from tests.parsers.writers import build_split
-from tests.pointing import Clock, card, digest, serves
-from tests.told import due_locators
+from tests.pointer_facts import Clock, card, digest, serves
 
 __all__ = ["alone", "look", "run"]
 
 HOST = "echo.example"
 CARD = agent("Echo", url=f"https://{HOST}/a2a")
-AT = "2026-01-01T00:00:00Z"
+CHECKED = "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture
 def listed(look: Look) -> tuple[Server, str]:
     """An agent whose url is at HOST, which the server has not asked."""
     kit = ChainKit()
-    made = kit.inscribe(CARD)
-    kit.mine(made)
-    return Server(look(kit, "bsv"), str(made)), str(made)
+    tx = kit.inscribe(CARD)
+    kit.mine(tx)
+    return Server(look(kit, "bsv"), str(tx)), str(tx)
 
 
 def claims(server: Server, id_: str, by: str | None) -> None:
     """The server says that the host speaks for the listing in this way, or does not."""
     more = {"by": by} if by else {}
-    server.items[id_]["domain"] = {"host": HOST, "verified": bool(by), "checkedAt": AT, **more}
+    server.items[id_]["domain"] = {"host": HOST, "verified": bool(by), "checkedAt": CHECKED, **more}
 
 
 def body(server: Server, id_: str) -> bytes:
     return sha256(server.cards[id_]).digest()
 
 
-SAID: dict[str, Callable[[Server, str], HostClaims]] = {
+CLAIMS: dict[str, Callable[[Server, str], HostClaims]] = {
     "name": lambda _, id_: HostClaims(named=frozenset({id_, f"{'11' * 32}_0"})),
     "dns": lambda _, id_: HostClaims(in_dns=frozenset({id_})),
     "hash": lambda server, id_: HostClaims(served=frozenset({body(server, id_)})),
@@ -64,21 +64,21 @@ SAID: dict[str, Callable[[Server, str], HostClaims]] = {
 }
 
 
-@pytest.mark.parametrize("by", SAID)
+@pytest.mark.parametrize("by", CLAIMS)
 def test_what_the_host_says_is_proved_where_the_answer_says_the_same(listed: tuple[Server, str], by: str) -> None:
     server, id_ = listed
     claims(server, id_, by)
-    hosts = AskedHosts(SAID[by](server, id_))
+    hosts = AskedHosts(CLAIMS[by](server, id_))
     report = check(server, id_, hosts=hosts)
     assert report.missing == []
     assert words(report, "domain", PROVED).startswith(HOST)
-    assert hosts.asked == [HOST]
+    assert hosts.requests == [HOST]
     assert "domain" not in report.not_proved_members
     assert "domain.checkedAt" in report.not_proved_members
 
 
 @pytest.mark.parametrize(
-    "said",
+    "host_claims",
     [
         HostClaims(),
         HostClaims(named=frozenset({f"{'11' * 32}_0"})),
@@ -88,11 +88,11 @@ def test_what_the_host_says_is_proved_where_the_answer_says_the_same(listed: tup
 )
 @pytest.mark.parametrize("by", ["name", "dns", "hash"])
 def test_a_domain_that_does_not_speak_for_the_listing_is_found_out(
-    listed: tuple[Server, str], said: HostClaims, by: str
+    listed: tuple[Server, str], host_claims: HostClaims, by: str
 ) -> None:
     server, id_ = listed
     claims(server, id_, by)
-    report = check(server, id_, hosts=AskedHosts(said))
+    report = check(server, id_, hosts=AskedHosts(host_claims))
     assert report.missing == ["domain"]
     assert f"the answer claims that {HOST} confirms the listing, and {HOST} does not" in words(report, "domain")
     assert "domain" in report.not_proved_members
@@ -101,20 +101,20 @@ def test_a_domain_that_does_not_speak_for_the_listing_is_found_out(
 def test_naming_beats_hash(listed: tuple[Server, str]) -> None:
     server, id_ = listed
     claims(server, id_, "hash")
-    said = HostClaims(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
-    assert check(server, id_, hosts=AskedHosts(said)).missing == ["domain"]
+    host_claims = HostClaims(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
+    assert check(server, id_, hosts=AskedHosts(host_claims)).missing == ["domain"]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "host_claims",
     [HostClaims(refusal=Refusal("fetch-connect", "no")), HostClaims(dns_refusal=Refusal("fetch-dns", "no"))],
 )
 def test_a_host_that_cannot_be_asked_proves_nothing_and_disproves_nothing(
-    listed: tuple[Server, str], said: HostClaims
+    listed: tuple[Server, str], host_claims: HostClaims
 ) -> None:
     server, id_ = listed
     claims(server, id_, "name")
-    report = check(server, id_, hosts=AskedHosts(said))
+    report = check(server, id_, hosts=AskedHosts(host_claims))
     assert report.missing == []
     assert "could not be checked" in words(report, "domain", NOT_CHECKED)
     assert "domain" in report.not_proved_members
@@ -124,7 +124,7 @@ def test_an_answer_that_says_less_or_otherwise_than_the_host_is_named(listed: tu
     server, id_ = listed
     for by in ("", "dns", "hash"):
         claims(server, id_, by)
-        report = check(server, id_, hosts=AskedHosts(SAID["name"](server, id_)))
+        report = check(server, id_, hosts=AskedHosts(CLAIMS["name"](server, id_)))
         assert report.missing == []
         assert "and the answer says otherwise" in words(report, "domain", NOT_CHECKED)
         assert "domain" in report.not_proved_members
@@ -144,12 +144,12 @@ def test_offline_nobody_is_asked_and_another_host_is_found_out_all_the_same(list
 
 def test_a_tool_has_no_badge(look: Look) -> None:
     kit = ChainKit()
-    made = kit.inscribe(tool("clock", url=f"https://{HOST}/mcp"), "a2b-mcp")
-    kit.mine(made)
-    server, id_ = Server(look(kit, "bsv"), str(made)), str(made)
+    tx = kit.inscribe(tool("clock", url=f"https://{HOST}/mcp"), "a2b-mcp")
+    kit.mine(tx)
+    server, id_ = Server(look(kit, "bsv"), str(tx)), str(tx)
     assert server.items[id_]["domain"]["host"] == HOST
     claims(server, id_, "name")
-    assert check(server, id_, hosts=AskedHosts(SAID["name"](server, id_))).missing == ["domain"]
+    assert check(server, id_, hosts=AskedHosts(CLAIMS["name"](server, id_))).missing == ["domain"]
 
 
 # -- pointers ----------------------------------------------------------------------------------------------------------
@@ -254,26 +254,26 @@ def test_the_command_asks_the_domain_as_the_index_does(
     (tmp_path / "data").mkdir()
     url = Settings.load({"data": str(tmp_path / "data")}).database
     kit = ChainKit()
-    made = kit.inscribe(CARD)
-    kit.mine(made)
+    tx = kit.inscribe(CARD)
+    kit.mine(tx)
     with Indexing(url, MemoryChain(*kit.blocks, name="demo")) as indexing, Https(tmp_path, HOST) as server:
         asyncio.run(indexing.catch_up())
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(domains, "TxtRecords", _NoRecords)
-        item = LocalSource(ListingRepository(indexing.store)).listing(str(made))
-        found = run("verify", made, "--data", tmp_path / "data", "--chain", REGTEST)
-        assert found.code == 0
-        assert f"domain: proved\n    {HOST} does not name the listing, as the answer says" in found.out
-        assert (HOST, "/.well-known/agent.json") in server.asked
-        server.bodies[HOST, "/.well-known/agent.json"] = json.dumps({"x-a2b-id": str(made)}).encode()
-        found = run("verify", made, "--data", tmp_path / "data", "--chain", REGTEST, "--json")
-        steps: dict[str, Any] = {each["step"]: each for each in found.json["steps"]}
+        item = LocalSource(ListingRepository(indexing.store)).listing(str(tx))
+        result = run("verify", tx, "--data", tmp_path / "data", "--chain", REGTEST)
+        assert result.code == 0
+        assert f"domain: proved\n    {HOST} does not name the listing, as the answer says" in result.out
+        assert (HOST, "/.well-known/agent.json") in server.requests
+        server.bodies[HOST, "/.well-known/agent.json"] = json.dumps({"x-a2b-id": str(tx)}).encode()
+        result = run("verify", tx, "--data", tmp_path / "data", "--chain", REGTEST, "--json")
+        steps: dict[str, Any] = {step["step"]: step for step in result.json["steps"]}
         assert item["domain"]["verified"] is False
         assert steps["domain"]["detail"] == f"{HOST} names the listing in its card, and the answer says otherwise"
-        asked = len(server.asked)
-        assert run("verify", made, "--data", tmp_path / "data", "--offline").code == 0
-        assert len(server.asked) == asked
+        query = len(server.requests)
+        assert run("verify", tx, "--data", tmp_path / "data", "--offline").code == 0
+        assert len(server.requests) == query
 
 
 class _NoRecords:

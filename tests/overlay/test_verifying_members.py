@@ -18,13 +18,13 @@ from overlay.verify import VerificationReport
 from overlay.verify.item_members import UNPROVABLE, same
 from overlay.verify.local_source import LocalSource
 from parsers.bitcoin import bump
+from tests.chain_records import due_locators
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
 from tests.overlay.lying_server import REGTEST, Server, check
-from tests.pointing import card, digest, serves
-from tests.told import due_locators
+from tests.pointer_facts import card, digest, serves
 
 HOST = "echo.example"
 POINTED = "a.example"
@@ -45,10 +45,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     still = kit.inscribe(agent("Still", url=url))
     moved = kit.inscribe(agent("Moved", url=url))
     burned = kit.inscribe(agent("Burned"))
-    several = kit.inscribe(
+    tx = kit.inscribe(
         {"mcpServers": {name: {"command": "bunx", "args": [name]} for name in ("one", "two")}}, type="a2b-mcp"
     )
-    kit.mine(still, moved, burned, several, kit.point(POINTED, digest(POINTED_CARD)))
+    kit.mine(still, moved, burned, tx, kit.point(POINTED, digest(POINTED_CARD)))
     updated = kit.update(moved, agent("Moved again", url=url))
     kit.mine(updated, kit.burn(burned))
     kit.mine(kit.move(updated))
@@ -59,8 +59,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
         indexing.writer.record_fetch(POINTED, serves(job.next_at + 1, POINTED_CARD))
         local = LocalSource(ListingRepository(indexing.store))
         ids = {
-            "still": str(still), "moved": str(moved), "burned": str(burned), "several": str(several),
-            "one of several": f"{several}#one", "pointed": POINTED,
+            "still": str(still), "moved": str(moved), "burned": str(burned), "several": str(tx),
+            "one of several": f"{tx}#one", "pointed": POINTED,
         }  # fmt: skip
         yield Answers({name: Server(local, id_) for name, id_ in ids.items()})
 
@@ -104,21 +104,23 @@ def changed(data: st.DataObject, value: Any) -> Any:
         key = data.draw(st.sampled_from(sorted(value)))
         how = data.draw(st.sampled_from(["change", "remove", "add"]))
         if how == "remove":
-            return {name: each for name, each in value.items() if name != key}
+            return {name: item for name, item in value.items() if name != key}
         return value | ({"added": data.draw(values)} if how == "add" else {key: changed(data, value[key])})
     if isinstance(value, list) and value:
-        at = data.draw(st.integers(0, len(value) - 1))
+        drawn = data.draw(st.integers(0, len(value) - 1))
         how = data.draw(st.sampled_from(["change", "remove", "add", "repeat"]))
         if how == "remove":
-            return value[:at] + value[at + 1 :]
+            return value[:drawn] + value[drawn + 1 :]
         if how == "repeat":
-            return [*value, value[at]]
+            return [*value, value[drawn]]
         return (
-            [*value, data.draw(values)] if how == "add" else [*value[:at], changed(data, value[at]), *value[at + 1 :]]
+            [*value, data.draw(values)]
+            if how == "add"
+            else [*value[:drawn], changed(data, value[drawn]), *value[drawn + 1 :]]
         )
     if isinstance(value, str) and value:
-        at = data.draw(st.integers(0, len(value) - 1))
-        return value[:at] + data.draw(st.sampled_from(["0", "1", "f", "A", "", "00"])) + value[at + 1 :]
+        drawn = data.draw(st.integers(0, len(value) - 1))
+        return value[:drawn] + data.draw(st.sampled_from(["0", "1", "f", "A", "", "00"])) + value[drawn + 1 :]
     if isinstance(value, bool):
         return not value
     return value + data.draw(st.sampled_from([1, -1, 0.0])) if isinstance(value, int) else data.draw(values)
@@ -127,9 +129,9 @@ def changed(data: st.DataObject, value: Any) -> Any:
 def meaning(value: Any, name: str = "") -> Any:
     """A value, with merkle paths as what they prove: a flag may say whom they are meant for, or not."""
     if isinstance(value, dict):
-        return {key: meaning(each, key) for key, each in value.items()}
+        return {key: meaning(item, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [meaning(each) for each in value]
+        return [meaning(item) for item in value]
     try:
         path = bump.read(bytes.fromhex(value)) if name == "bump" else None
     except (TypeError, ValueError):
@@ -144,7 +146,10 @@ def named(report: VerificationReport, part: str, name: str) -> bool:
         return name in report.not_proved_members
     whole = name if part == "item" else f"proof.{name}"
     whole = whole[:100]
-    return any(each == whole or each.startswith(f"{whole}.") for each in report.not_proved_members)
+    return any(
+        not_proved_member == whole or not_proved_member.startswith(f"{whole}.")
+        for not_proved_member in report.not_proved_members
+    )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=600)
@@ -186,8 +191,8 @@ def test_every_single_member_can_be_missing_only_if_it_is_found_out_or_named(
 def test_a_card_with_another_byte_is_found_out(answers: Answers, data: st.DataObject) -> None:
     server = deepcopy(answers[data.draw(st.sampled_from(NAMES))])
     ((id_, body),) = server.cards.items()
-    at = data.draw(st.integers(0, len(body) - 1))
-    server.cards[id_] = body[:at] + bytes((body[at] ^ data.draw(st.integers(1, 255)),)) + body[at + 1 :]
+    drawn = data.draw(st.integers(0, len(body) - 1))
+    server.cards[id_] = body[:drawn] + bytes((body[drawn] ^ data.draw(st.integers(1, 255)),)) + body[drawn + 1 :]
     assert "card" in check(server, id_).missing
 
 
@@ -217,4 +222,4 @@ def test_the_hash_of_a_card_is_that_of_the_bytes(answers: Answers) -> None:
     other.items[POINTED]["cardSha256"] = digest(card("Beta")).hex()
     report = check(other, POINTED)
     assert "card" in report.missing
-    assert any("the pointer names the SHA-256" in each.detail for each in report.steps)
+    assert any("the pointer names the SHA-256" in step.detail for step in report.steps)

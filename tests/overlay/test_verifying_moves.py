@@ -51,8 +51,8 @@ def server(look: Look, kit: ChainKit, listed: Outpoint) -> Server:
 def invent(server: Server, id_: str, *outputs: TxOutput, **more: Any) -> dict[str, Any]:
     """Let the server show that the satoshi moved on, by a transaction that nobody signed or mined."""
     item, proof = server.items[id_], server.proofs[id_]
-    seat = Outpoint.parse(item["outpoint"])
-    raw = serialise((TxInput(seat, b"", 0),), outputs)
+    parsed = Outpoint.parse(item["outpoint"])
+    raw = serialise((TxInput(parsed, b"", 0),), outputs)
     txid = read_tx(raw).hex_id
     hop = {"txid": txid, "rawTx": raw.hex(), **more}
     place = f"{txid}_0" if outputs[0].satoshis == 1 else None
@@ -98,7 +98,7 @@ def test_every_move_of_an_honest_answer_is_proved_to_be_in_a_block(server: Serve
     assert report.missing == []
     assert "after 3 transactions, each in a block of the chain" in words(report, "lineage", "proved")
     assert set(report.not_proved_members).isdisjoint(PLACE | {"createdHeight", "app"})
-    assert server.asked == [0]  # one range of headers for all
+    assert server.requests == [0]  # one range of headers for all
 
 
 @pytest.mark.parametrize("invented", [move_to_mallory, burn])
@@ -110,14 +110,14 @@ def test_a_transfer_in_no_block_is_not_believed(server: Server, listed: Outpoint
 
 
 @pytest.mark.parametrize("invented", [move_to_mallory, burn])
-@pytest.mark.parametrize("at", [-1, 0, 10**9])
+@pytest.mark.parametrize("position", [-1, 0, 10**9])
 def test_a_transfer_in_a_block_of_the_liar_s_own_is_not_believed(
-    server: Server, listed: Outpoint, invented: Any, at: int
+    server: Server, listed: Outpoint, invented: Any, position: int
 ) -> None:
     hop = invented(server, str(listed))
     prev = sha256d(bytes.fromhex(server.headers[-2]))
-    put(server, str(listed), mine(hop, len(server.headers) + at, prev))
-    why = "do not hold the block" if at < 0 else "the answers end at header" if at == 0 else "headers away"
+    put(server, str(listed), mine(hop, len(server.headers) + position, prev))
+    why = "do not hold the block" if position < 0 else "the answers end at header" if position == 0 else "headers away"
     check_refused(check(server, str(listed)), hop, why)
 
 
@@ -172,7 +172,7 @@ def test_the_value_that_a_parent_decides_by_is_its_own(kit: ChainKit, look: Look
     assert len(proof["parents"]) == 1
     assert check(server, str(first)).missing == []
     parent = read_tx(bytes.fromhex(proof["parents"][0]))
-    richer = tuple(made._replace(satoshis=made.satoshis + 1) for made in parent.outputs)
+    richer = tuple(output._replace(satoshis=output.satoshis + 1) for output in parent.outputs)
     proof["parents"] = [serialise(parent.inputs, richer, parent.version, parent.locktime).hex()]
     report = check(server, str(first))
     assert report.missing == ["lineage"]
@@ -190,7 +190,7 @@ def test_many_moves_take_one_range_of_headers(kit: ChainKit, look: Look) -> None
     report = check(server, str(first))
     assert report.missing == []
     assert "after 41 transactions" in words(report, "lineage", "proved")
-    assert server.asked == [0]
+    assert server.requests == [0]
 
 
 def test_the_app_and_the_created_height_follow_from_the_way(kit: ChainKit, look: Look) -> None:

@@ -67,8 +67,8 @@ def stripped(hop: dict[str, Any]) -> None:
 
 
 def bare(raw: bytes) -> bytes:
-    found = read_tx(raw, segwit=True)
-    return serialise(found.inputs, found.outputs, found.version, found.locktime)
+    result = read_tx(raw, segwit=True)
+    return serialise(result.inputs, result.outputs, result.version, result.locktime)
 
 
 def test_every_witness_of_an_honest_answer_is_proved(server: Server, listed: Outpoint) -> None:
@@ -106,16 +106,16 @@ def test_a_revision_is_not_hidden_by_leaving_its_witness_out(look: Look, kit: Ch
     kit.mine(first)
     second = kit.reveal(agent("Expensive"), source=first, type=None)
     kit.mine(second)
-    told = Server(look(kit, kit.chain), str(first))
-    id_, proof = str(first), told.proofs[str(first)]
+    answer = Server(look(kit, kit.chain), str(first))
+    id_, proof = str(first), answer.proofs[str(first)]
     (old,), hop = proof["before"], {name: proof[name] for name in HOP_MEMBERS}
     stripped(hop)
     current = hop | {"outpoint": proof["outpoint"], "beef": proof["beef"]}
     path = bump.read(bytes.fromhex(old["bump"]))
     bundle = beef.write([(bare(bytes.fromhex(old["rawTx"])), path)]).hex()
     proof |= old | {"outpoint": id_, "before": [], "after": [hop], "current": current, "beef": bundle}
-    told.cards[id_] = body_of(agent("Cheap"))
-    report = check(told, id_)
+    answer.cards[id_] = body_of(agent("Cheap"))
+    report = check(answer, id_)
     assert set(report.missing) == {"lineage", "listing"}
     assert "its witness is not the one that was mined" in words(report, "lineage")
 
@@ -156,14 +156,14 @@ def test_no_part_of_the_proof_can_be_another_s(server: Server, listed: Outpoint,
     assert "card" in check(server, listed).missing
 
 
-@pytest.mark.parametrize("at", ["winner", "after"])
-def test_a_witness_on_a_chain_that_has_none_is_refused(look: Look, at: str) -> None:
+@pytest.mark.parametrize("where", ["winner", "after"])
+def test_a_witness_on_a_chain_that_has_none_is_refused(look: Look, where: str) -> None:
     kit = ChainKit("bsv")
     first = kit.inscribe(agent("Echo"))
     kit.mine(first)
     kit.mine(kit.move(first))
-    told = Server(look(kit, "bsv"), str(first))
-    proof = told.proofs[str(first)]
-    assert check(told, first).missing == []
-    (proof if at == "winner" else proof["after"][0])["witness"] = {}
-    assert check(told, first).missing == ["answer"]
+    answer = Server(look(kit, "bsv"), str(first))
+    proof = answer.proofs[str(first)]
+    assert check(answer, first).missing == []
+    (proof if where == "winner" else proof["after"][0])["witness"] = {}
+    assert check(answer, first).missing == ["answer"]

@@ -66,13 +66,13 @@ class Reader:
         """All there is."""
         more = True
         while more:
-            found = feed(ListingRepository(store), self.since, 100, self.epoch)
-            if found["changes"] and found["changes"][0]["op"] == "reset":
+            result = feed(ListingRepository(store), self.since, 100, self.epoch)
+            if result["changes"] and result["changes"][0]["op"] == "reset":
                 self.resets += 1
                 self.ids, self.since, self.epoch = set(), 0, None
                 continue
-            self.ids |= {change["id"] for change in found["changes"]}
-            self.epoch, self.since, more = found["epoch"], found["nextSince"], found["more"]
+            self.ids |= {change["id"] for change in result["changes"]}
+            self.epoch, self.since, more = result["epoch"], result["nextSince"], result["more"]
 
 
 def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
@@ -84,16 +84,16 @@ def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
     return Settings.load({**flags, **more})
 
 
-def house(told: Settings, *chains: MemoryChain) -> AppContext:
+def house(answer: Settings, *chains: MemoryChain) -> AppContext:
     """What follows these chains and serves, or serves only."""
-    told.data.mkdir(parents=True, exist_ok=True)
-    if told.database_read:
-        store = Store(connect(told.database_read, replica=True), unchecked(told.database))
+    answer.data.mkdir(parents=True, exist_ok=True)
+    if answer.database_read:
+        store = Store(connect(answer.database_read, replica=True), unchecked(answer.database))
     else:
-        store = Store(connect(told.database))
+        store = Store(connect(answer.database))
     return AppContext(
-        settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
-        engine=SearchIndex(told.search), duplicates=open_duplicates(told),
+        settings=answer, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
+        engine=SearchIndex(answer.search), duplicates=open_duplicates(answer),
     )  # fmt: skip
 
 
@@ -101,9 +101,9 @@ _RUNNING: list[asyncio.Task[None]] = []
 
 
 @asynccontextmanager
-async def running(told: AppContext) -> AsyncIterator[Runner]:
+async def running(app_context: AppContext) -> AsyncIterator[Runner]:
     """The loops of a house; what ends them early fails the test."""
-    runner = Runner(told)
+    runner = Runner(app_context)
     task = asyncio.create_task(runner.run())
     _RUNNING.append(task)
     try:
@@ -112,18 +112,18 @@ async def running(told: AppContext) -> AsyncIterator[Runner]:
         _RUNNING.remove(task)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        told.close()
+        app_context.close()
 
 
 async def until(what: Callable[[], Any]) -> Any:
     """Poll until something holds, while all that is running runs."""
     async with asyncio.timeout(PATIENCE):
-        while not (found := await asyncio.to_thread(what)):
+        while not (result := await asyncio.to_thread(what)):
             await asyncio.sleep(0.02)
             for task in _RUNNING:
                 if task.done():
                     task.result()
-    return found
+    return result
 
 
 class Parts:
@@ -150,9 +150,9 @@ class Parts:
 
     async def until_listed(self) -> None:
         """Wait until both show all that the town has registered."""
-        for each in (self._indexer.engine, self._overlay.engine):
-            assert each is not None
-            await until(lambda engine=each: shown(engine) == self._town.names)
+        for item in (self._indexer.engine, self._overlay.engine):
+            assert item is not None
+            await until(lambda engine=item: shown(engine) == self._town.names)
 
 
 def _part(folder: Path, database: str, *chains: MemoryChain) -> AppContext:

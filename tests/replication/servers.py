@@ -59,7 +59,9 @@ class Server:
     def start(self, *settings: str) -> None:
         """Start it, and wait until it answers."""
         words = [
-            word for each in (*_SETTINGS, f"unix_socket_directories={self.folder}", *settings) for word in ("-c", each)
+            word
+            for setting in (*_SETTINGS, f"unix_socket_directories={self.folder}", *settings)
+            for word in ("-c", setting)
         ]
         with (self.folder / "log").open("a") as log:
             command = [binary("postgres"), "-D", f"{self.folder}/data", *words]
@@ -105,7 +107,7 @@ class Server:
 
     def url(self, database: str, *others: Server) -> str:
         """The URL of a database; with `others`, of whichever of the servers can be written to."""
-        hosts = ",".join(str(each.folder) for each in (self, *others))
+        hosts = ",".join(str(item.folder) for item in (self, *others))
         writable = "&target_session_attrs=read-write" if others else ""
         return f"postgresql+psycopg://a2b@/{database}?host={hosts}{writable}"
 

@@ -35,14 +35,14 @@ def of(connection: psycopg.Connection[Any]) -> dict[str, str]:
     return {name: value for name, value in connection.info.get_parameters().items() if name in SOON}
 
 
-@pytest.mark.parametrize(("more", "told"), [("", SOON), ("&keepalives_idle=77", SOON | {"keepalives_idle": "77"})])
+@pytest.mark.parametrize(("more", "answer"), [("", SOON), ("&keepalives_idle=77", SOON | {"keepalives_idle": "77"})])
 def test_every_connection_notices_soon_that_a_server_is_gone_unless_its_url_says_otherwise(
-    postgresql: Cluster, more: str, told: dict[str, str]
+    postgresql: Cluster, more: str, answer: dict[str, str]
 ) -> None:
     url = postgresql.new() + more
     database = connect(url)
     with database.connect() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        assert of(driver) == told
+        assert of(driver) == answer
     database.dispose()

@@ -85,8 +85,8 @@ def attenuate_reject(vector: Vector) -> dict[str, Any]:
 
 
 def verify(vector: Vector) -> dict[str, Any]:
-    given = row(vector)["input"]
-    context = given["ctx"]
+    supplied = row(vector)["input"]
+    context = supplied["ctx"]
     wanted = tokens.TokenContext(
         roots=frozenset((context["rootPublicKey"],)),
         now=instant(context["now"]) or 0,
@@ -98,7 +98,7 @@ def verify(vector: Vector) -> dict[str, Any]:
         revoked=frozenset(context.get("revocationIds") or ()),
     )
     try:
-        return {"ok": True, "value": tokens.authorize(given["dct"], wanted)}
+        return {"ok": True, "value": tokens.authorize(supplied["dct"], wanted)}
     except tokens.TokenDeniedError as error:
         detail = error.detail.partition(": ")[0] if error.code == "malformed_token" else error.detail
         return {"ok": False, "error": {"type": error.code, "detail": detail, **error.members}}
@@ -157,9 +157,9 @@ def attestation(vector: Vector) -> dict[str, Any]:
 
 
 def verify_output(vector: Vector) -> dict[str, Any]:
-    given = row(vector)["input"]
+    supplied = row(vector)["input"]
     try:
-        return {"ok": True, "value": check_output(given["verification"], given.get("output"))}
+        return {"ok": True, "value": check_output(supplied["verification"], supplied.get("output"))}
     except ClaimRefusedError as error:
         return {"ok": False, "error": error.detail}
 

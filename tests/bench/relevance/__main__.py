@@ -46,18 +46,18 @@ Heads = Mapping[str, str]
 """The entry that is shown for each hidden duplicate."""
 
 
-def mine(found: Iterable[Entry]) -> tuple[ChainKit, dict[str, str]]:
+def mine(results: Iterable[Entry]) -> tuple[ChainKit, dict[str, str]]:
     """A chain on which the entries are inscribed, and their ids by those of their registrations."""
-    rows = list(found)
+    rows = list(results)
     kit = ChainKit(funds=len(rows) // OUTPUTS + 10)
     ids: dict[str, str] = {}
     for first in range(0, len(rows), PER_BLOCK):
-        made = []
-        for at in range(first, min(first + PER_BLOCK, len(rows)), OUTPUTS):
-            batch = rows[at : min(at + OUTPUTS, first + PER_BLOCK)]
-            made.append(_inscribe(kit, batch))
-            ids |= {str(made[-1].outpoint(vout)): entry.id for vout, entry in enumerate(batch)}
-        kit.mine(*made)
+        created = []
+        for index in range(first, min(first + PER_BLOCK, len(rows)), OUTPUTS):
+            batch = rows[index : min(index + OUTPUTS, first + PER_BLOCK)]
+            created.append(_inscribe(kit, batch))
+            ids |= {str(created[-1].outpoint(vout)): entry.id for vout, entry in enumerate(batch)}
+        kit.mine(*created)
     return kit, ids
 
 
@@ -65,8 +65,8 @@ def _inscribe(kit: ChainKit, batch: Sequence[Entry]) -> Transaction:
     fund = kit.fund()
     fields = {"app": "bench", "type": "a2b-mcp"}
     outputs = [
-        (1, inscription(json.dumps(each.config()).encode(), fields, f"owner-{number}"))
-        for number, each in enumerate(batch)
+        (1, inscription(json.dumps(item.config()).encode(), fields, f"owner-{number}"))
+        for number, item in enumerate(batch)
     ]
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
@@ -76,18 +76,18 @@ async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) ->
     ones."""
     with Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
-        made = []
+        created = []
         heads: dict[str, str] = {}
         for number, url in enumerate(urls):
             engine = SearchIndex(url)
             duplicates = DuplicateIndex(str(folder / f"duplicates-{number}"))
             IndexProjector(indexing.store, engine, duplicates).run()
-            made.append(engine)
+            created.append(engine)
             for batch in (indexing.store.registrations.ids(None, 1_000_000),):
                 statuses = duplicates.statuses(dict.fromkeys(id_ for _, id_ in batch))
                 heads |= {id_: status.group for (id_, _), status in statuses.items() if status.group}
             duplicates.close()
-    return [partial(_ids, engine) for engine in made], heads
+    return [partial(_ids, engine) for engine in created], heads
 
 
 def _ids(engine: SearchIndex, text: str) -> list[str]:
@@ -98,7 +98,7 @@ def _translated(search: Search, ids: Mapping[str, str], text: str) -> list[str]:
     return [ids[id_] for id_ in search(text)]
 
 
-def plain_bm25(found: Iterable[Entry]) -> Search:
+def plain_bm25(results: Iterable[Entry]) -> Search:
     """Tantivy as it comes."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("id", stored=True, tokenizer_name="raw")
@@ -106,9 +106,9 @@ def plain_bm25(found: Iterable[Entry]) -> Search:
         builder.add_text_field(name)
     index = tantivy.Index(builder.build())
     writer = index.writer(50_000_000, 1)
-    for each in found:
+    for item in results:
         writer.add_document(
-            tantivy.Document(id=each.id, name=each.name, description=each.description, tags=" ".join(each.keywords))
+            tantivy.Document(id=item.id, name=item.name, description=item.description, tags=" ".join(item.keywords))
         )
     writer.commit()
     index.reload()
@@ -117,14 +117,14 @@ def plain_bm25(found: Iterable[Entry]) -> Search:
     def search(text: str) -> list[str]:
         words = " ".join(re.findall(r"\w+", text.lower()))
         query = index.parse_query(words, ["name", "description", "tags"])
-        return [searcher.doc(at)["id"][0] for _, at in searcher.search(query, DEPTH).hits]
+        return [searcher.doc(position)["id"][0] for _, position in searcher.search(query, DEPTH).hits]
 
     return search
 
 
-def rank(found: Sequence[str], target: str) -> int:
+def rank(results: Sequence[str], target: str) -> int:
     """Place of the target, from 1; 0 when it is not there."""
-    return found.index(target) + 1 if target in found else 0
+    return results.index(target) + 1 if target in results else 0
 
 
 def row(title: str, ranks: Sequence[int], milliseconds: Sequence[float]) -> str:
@@ -134,14 +134,14 @@ def row(title: str, ranks: Sequence[int], milliseconds: Sequence[float]) -> str:
     return f"{title:<36}{first:>10.3f}{ten:>10.3f}{mrr:>10.3f}{median(milliseconds):>10.2f}"
 
 
-def measure(title: str, asked: Iterable[tuple[Question, Search]], heads: Heads) -> str:
+def measure(title: str, requests: Iterable[tuple[Question, Search]], heads: Heads) -> str:
     """Run each question: a row of the table. A hidden duplicate counts where the shown one is."""
     ranks, taken = [], []
-    for question, search in asked:
+    for question, search in requests:
         began = time.perf_counter()
-        found = search(question.text)
+        hits = search(question.text)
         taken.append(1000 * (time.perf_counter() - began))
-        ranks.append(rank(found, heads.get(question.target, question.target)))
+        ranks.append(rank(hits, heads.get(question.target, question.target)))
     return row(title, ranks, taken)
 
 
@@ -152,34 +152,34 @@ def main() -> None:
     parser.add_argument("--url", help="an index on a cluster, too; the three lists use its name with a number appended")
     parser.add_argument("--kind", action="append", help="only these kinds of questions")
     parser.add_argument("--rows", type=int, help="only so many questions of each kind")
-    given = parser.parse_args()
+    args = parser.parse_args()
     lists, described = entries(SHARED), questions(SHARED)
     kinds = short_questions(SHARED) | {
         "description": described,
         "description, misspelt": [misspelt(question, number) for number, question in enumerate(described)],
     }
-    engines = given.engines or ([] if given.url else ["tantivy"])
+    engines = args.engines or ([] if args.url else ["tantivy"])
     searches: dict[tuple[str, str], Search] = {}
     heads: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (source, found) in enumerate(lists.items()):
-            searches["plain BM25", source] = plain_bm25(found)
-            kit, ids = mine(found)
+        for number, (source, result) in enumerate(lists.items()):
+            searches["plain BM25", source] = plain_bm25(result)
+            kit, ids = mine(result)
             place = Path(folder, source)
             place.mkdir()
             urls = {name: f"{name}:{place}/{name}" for name in engines}
-            if given.url:
-                base, query = given.url.partition("?")[::2]
+            if args.url:
+                base, query = args.url.partition("?")[::2]
                 urls["opensearch"] = f"{base}-{number}?{query}".rstrip("?")
-            made, shown = asyncio.run(through_the_store(kit, place, urls.values()))
+            created, shown = asyncio.run(through_the_store(kit, place, urls.values()))
             heads |= {ids[hidden]: ids[head] for hidden, head in shown.items()}
-            for name, search in zip(urls, made, strict=True):
+            for name, search in zip(urls, created, strict=True):
                 searches[name, source] = partial(_translated, search, ids)
         print(f"{'':<36}{'recall@1':>10}{'recall@10':>10}{'MRR@10':>10}{'p50 ms':>10}")
         for name in ("plain BM25", *urls):
-            for kind, asked in kinds.items():
-                if kind in (given.kind or kinds):
-                    found_by = ((each, searches[name, each.source]) for each in asked[: given.rows])
+            for kind, requested in kinds.items():
+                if kind in (args.kind or kinds):
+                    found_by = ((item, searches[name, item.source]) for item in requested[: args.rows])
                     shown_heads = {} if name == "plain BM25" else heads
                     print(measure(f"{name}: {kind}", found_by, shown_heads), flush=True)
 

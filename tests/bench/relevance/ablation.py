@@ -63,7 +63,7 @@ RULES = (
     _rule("stage two: saturation", (_RERANK + "SATURATION", 1e6)),
     _rule("stage two: proximity", (_RERANK + "PROXIMITY", 0.0)),
     _rule("stage two: exact name", (_RERANK + "EXACT_NAME", 0.0)),
-    _rule("stage two: static rank", *((_RERANK + each, 0.0) for each in ("VERIFIED", "SIGNED", "AGE"))),
+    _rule("stage two: static rank", *((_RERANK + word, 0.0) for word in ("VERIFIED", "SIGNED", "AGE"))),
     _rule("diversity", (_INDEX + "diversified", lambda sources, stop: list(range(len(sources)))[:stop])),
 )
 
@@ -79,11 +79,11 @@ def without(rule: Rule) -> Iterator[None]:
 
 def figures(kinds: Kinds, search: Callable[[Question], Sequence[str]]) -> Figures:
     """MRR at 10 of each kind."""
-    found: Figures = {}
-    for kind, asked in kinds.items():
-        places = [rank(search(question), question.target) for question in asked]
-        found[kind] = mean(1 / place if place else 0.0 for place in places)
-    return found
+    results: Figures = {}
+    for kind, query in kinds.items():
+        positions = [rank(search(question), question.target) for question in query]
+        results[kind] = mean(1 / place if place else 0.0 for place in positions)
+    return results
 
 
 def line(title: str, values: Mapping[str, float], form: str) -> str:
@@ -96,13 +96,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=400, help="questions of each kind")
     parser.add_argument("--only", default="", help="rules whose names hold this")
-    given = parser.parse_args()
-    described = questions(SHARED)[: given.rows]
-    kinds = {kind: asked[: given.rows] for kind, asked in short_questions(SHARED).items()} | {
+    args = parser.parse_args()
+    described = questions(SHARED)[: args.rows]
+    kinds = {kind: short_question[: args.rows] for kind, short_question in short_questions(SHARED).items()} | {
         "description": described,
         "misspelt": [misspelt(question, number) for number, question in enumerate(described)],
     }
-    rules = [each for each in RULES if given.only in each.name]
+    rules = [item for item in RULES if args.only in item.name]
     with tempfile.TemporaryDirectory() as folder:
         search = _indexed(Path(folder))
         everything = figures(kinds, search)
@@ -111,15 +111,15 @@ def main() -> None:
         print(line("all rules", everything, ".3f"), flush=True)
         for rule in rules:
             with without(rule):
-                found = figures(kinds, search)
-            print(line(rule.name, {kind: everything[kind] - found[kind] for kind in kinds}, "+.3f"), flush=True)
+                results = figures(kinds, search)
+            print(line(rule.name, {kind: everything[kind] - results[kind] for kind in kinds}, "+.3f"), flush=True)
 
 
 def _indexed(folder: Path) -> Callable[[Question], Sequence[str]]:
     """A search of the list that a question is about, each list read from its blocks into an index of its own."""
     searches: dict[str, Callable[[str], list[str]]] = {}
-    for source, found in entries(SHARED).items():
-        kit, ids = mine(found)
+    for source, entry in entries(SHARED).items():
+        kit, ids = mine(entry)
         place = folder / source
         place.mkdir()
         (search,), _ = asyncio.run(through_the_store(kit, place, [f"tantivy:{place}/index"]))

@@ -29,8 +29,8 @@ class Entry(NamedTuple):
 
     def config(self) -> Json:
         """An MCP config of this one server."""
-        said = {"command": "npx", "description": self.description, "keywords": list(self.keywords)}
-        return {"mcpServers": {self.name[:200] or self.id: said}}
+        messages = {"command": "npx", "description": self.description, "keywords": list(self.keywords)}
+        return {"mcpServers": {self.name[:200] or self.id: messages}}
 
 
 class Question(NamedTuple):
@@ -67,7 +67,7 @@ def _tensorblock(row: Json) -> Entry:
 def _metorial(row: Json) -> Entry:
     outer = row.get("server") or {}
     server, listing = outer.get("server") or {}, row.get("listing") or {}
-    skills = tuple(str(each) for each in listing.get("skills") or ())
+    skills = tuple(str(item) for item in listing.get("skills") or ())
     return Entry(outer.get("identifier") or row["path"], server.get("name") or row["path"], _text(server), skills)
 
 
@@ -99,11 +99,11 @@ def questions(data: Path) -> list[Question]:
 
 def short_questions(data: Path) -> dict[str, list[Question]]:
     """What people type, by kind: names, names with an error, the three and the two rarest words of a description."""
-    found: dict[str, list[Question]] = {}
+    results: dict[str, list[Question]] = {}
     with (data / "relevance-short-dev.jsonl").open() as lines:
         for row in map(json.loads, lines):
-            found.setdefault(row["kind"], []).append(Question(row["query"], row["target_source"], row["target_id"]))
-    return found
+            results.setdefault(row["kind"], []).append(Question(row["query"], row["target_source"], row["target_id"]))
+    return results
 
 
 def _bounded(text: str) -> str:
@@ -116,14 +116,14 @@ def misspelt(question: Question, number: int) -> Question:
     the same for the same row number."""
     chance = random.Random(number)
 
-    def spoil(found: re.Match[str]) -> str:
-        word = found.group()
-        at = chance.randrange(1, len(word) - 2)
+    def spoil(match: re.Match[str]) -> str:
+        word = match.group()
+        position = chance.randrange(1, len(word) - 2)
         kind = chance.randrange(3)
         if kind == 0:
-            return word[:at] + word[at + 1 :]
+            return word[:position] + word[position + 1 :]
         if kind == 1:
-            return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-        return word[:at] + chance.choice(_LETTERS.replace(word[at].lower(), "")) + word[at + 1 :]
+            return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
+        return word[:position] + chance.choice(_LETTERS.replace(word[position].lower(), "")) + word[position + 1 :]
 
     return question._replace(text=_LONG_WORD.sub(spoil, question.text))

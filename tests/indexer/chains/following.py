@@ -52,25 +52,25 @@ class Restartable:
 @pytest.fixture
 async def opened() -> AsyncIterator[Open]:
     """Opens a node as a chain, and closes it at the end."""
-    made: list[NodeChain] = []
+    created: list[NodeChain] = []
 
     async def open_(node: Node, query: str = "", name: str = "bsv") -> NodeChain:
         chain = create(name, node.url + query)
-        made.append(chain)
+        created.append(chain)
         await chain.open()
         return chain
 
     yield open_
-    for chain in made:
+    for chain in created:
         await chain.close()
 
 
 async def hashes(chain: NodeChain, first: int = 0, last: int = 10**6) -> list[bytes]:
-    found = []
+    results = []
     async for ref, data in chain.blocks(first, last):
         assert sha256d(bytes(data[:80])) == ref.hash
         assert ref.header == bytes(data[:80])
-        assert ref.height == first + len(found)
+        assert ref.height == first + len(results)
         assert blocks.merkle_root(data, segwit=chain.rules.segwit) == ref.header[36:68]
-        found.append(ref.hash)
-    return found
+        results.append(ref.hash)
+    return results

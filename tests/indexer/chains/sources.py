@@ -18,31 +18,31 @@ QUICK = Pace(
 @asynccontextmanager
 async def opened(*chains: MemoryChain, clock: Clock | None = None, pace: Pace = QUICK) -> AsyncIterator[FailoverChain]:
     """Several sources, shown as a, b, c, opened."""
-    several = FailoverChain("demo", list(zip("abc", chains, strict=False)), pace, clock or Clock())
+    failover_chain = FailoverChain("demo", list(zip("abc", chains, strict=False)), pace, clock or Clock())
     try:
-        await several.open()
-        yield several
+        await failover_chain.open()
+        yield failover_chain
     finally:
         for chain in chains:
             chain.down = ""
-        await several.close()
+        await failover_chain.close()
 
 
-def states(several: FailoverChain) -> list[str]:
-    return [row["state"] for row in several.sources]
+def states(failover_chain: FailoverChain) -> list[str]:
+    return [row["state"] for row in failover_chain.sources]
 
 
-def at(several: FailoverChain) -> list[int | None]:
-    return [row["height"] for row in several.sources]
+def source_heights(failover_chain: FailoverChain) -> list[int | None]:
+    return [row["height"] for row in failover_chain.sources]
 
 
-async def heights(several: FailoverChain, first: int, last: int) -> list[int]:
-    return [ref.height async for ref, _ in several.blocks(first, last)]
+async def heights(failover_chain: FailoverChain, first: int, last: int) -> list[int]:
+    return [ref.height async for ref, _ in failover_chain.blocks(first, last)]
 
 
-async def compared(several: FailoverChain, number: int) -> None:
+async def compared(failover_chain: FailoverChain, number: int) -> None:
     """Wait until that source is compared with the current one's tip."""
-    group = several.group
+    group = failover_chain.group
     await until(
         lambda: group.current and group.current.tip and group.sources[number].compared_tip == group.current.tip.hash
     )

@@ -68,17 +68,17 @@ def node(tmp_path: Path) -> Iterator[Bitcoind]:
 @pytest.fixture
 async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
     """Indexes a node as `bsv`; all is closed at the end."""
-    made: list[tuple[Indexing, NodeChain]] = []
+    created: list[tuple[Indexing, NodeChain]] = []
     numbers = count()
 
     async def follow_(url: str) -> Indexing:
         chain = create("bsv", url)
         indexing = Indexing(f"sqlite:///{tmp_path}/{next(numbers)}.db", chain)
-        made.append((indexing, chain))
+        created.append((indexing, chain))
         return await indexing.catch_up()
 
     yield follow_
-    for indexing, chain in made:
+    for indexing, chain in created:
         indexing.__exit__()
         await chain.close()
 
@@ -86,12 +86,14 @@ async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
 def agree(indexing: Indexing, node: Bitcoind) -> None:
     """What is indexed is what an independent reader finds in the node's blocks."""
     blocks = node.blocks
-    oracle, told = read_chain(blocks), indexing.told("bsv")
+    oracle, answer = read_chain(blocks), indexing.records("bsv")
     newest = indexing.store.blocks.newest("bsv")
     assert newest is not None
     assert newest.hash[::-1].hex() == hash_of(blocks[-1])
-    assert [each["id"] for each in told["registrations"]] == [each["id"] for each in oracle.registrations]
-    assert told["pointers"] == oracle.pointers
+    assert [registration["id"] for registration in answer["registrations"]] == [
+        registration["id"] for registration in oracle.registrations
+    ]
+    assert answer["pointers"] == oracle.pointers
     assert indexing.live("bsv") == oracle.ids("live")
     assert indexing.hashes(oracle.state_hashes, "bsv") == oracle.state_hashes
     assert indexing.anchors("bsv") == anchors(oracle, blocks)
@@ -110,13 +112,13 @@ async def test_a_registration_lives_on_a_real_bsv_chain(rest: bool, node: Bitcoi
     assert {first.txid, second.txid} <= (await chain.mempool() or frozenset())
     assert set(await chain.transactions([first.txid, second.txid])) == {first.txid, second.txid}
     node.mine()
-    at = node.update(first, card("one-again"))
+    tx = node.update(first, card("one-again"))
     node.point("agent.example", bytes(range(32)))
     node.mine()
-    at = node.move(at)
+    tx = node.move(tx)
     node.burn(second)
     node.mine()
-    node.move_behind_a_coin(at)
+    node.move_behind_a_coin(tx)
     node.mine()
     await indexing.catch_up()
     agree(indexing, node)
@@ -144,7 +146,7 @@ async def test_reorganisations_of_a_real_bsv_chain_are_followed(node: Bitcoind, 
 
 async def test_a_killed_bsv_node_is_followed_again(node: Bitcoind, follow: Follow) -> None:
     indexing = await follow(node.cookie_url)
-    seat = node.inscribe(card("one"))
+    tx = node.inscribe(card("one"))
     node.mine()
     await indexing.catch_up()
     node.flush()
@@ -153,4 +155,4 @@ async def test_a_killed_bsv_node_is_followed_again(node: Bitcoind, follow: Follo
     node.mine(2)
     await indexing.catch_up()
     agree(indexing, node)
-    assert indexing.live("bsv") == {str(seat)}
+    assert indexing.live("bsv") == {str(tx)}

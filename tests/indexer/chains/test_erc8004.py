@@ -15,8 +15,8 @@ from indexer.chains.failover import FailoverChain, Pace
 from indexer.errors import SourceError
 from indexer.model import EventKind, Status
 from parsers.pointers.erc8004 import entry_id
+from tests import chain_records
 from tests import registry_kit as kit
-from tests import told
 from tests.evm_server import CONTRACT, EvmServer
 from tests.indexing import Indexing
 from tests.registry_kit import data_uri, file
@@ -41,23 +41,23 @@ def mine(server: EvmServer, *logs: kit.Log) -> None:
 
 def follow(server: EvmServer, query: str = "") -> EvmChain:
     """The registry at the server's contract, followed in a hurry."""
-    made = create("demo", f"{server.base}?contract={CONTRACT}{query}")
-    made.poll_seconds = 0.0
-    made.endpoint.rpc.pauses = (0.0, 0.01)
-    return made
+    source = create("demo", f"{server.base}?contract={CONTRACT}{query}")
+    source.poll_seconds = 0.0
+    source.endpoint.rpc.pauses = (0.0, 0.01)
+    return source
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[EvmServer]:
-    async with EvmServer() as made:
-        yield made
+    async with EvmServer() as evm_server:
+        yield evm_server
 
 
 @pytest.fixture
 async def indexing(server: EvmServer, tmp_path: Path) -> AsyncIterator[Indexing]:
     chain = follow(server)
-    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as made:
-        yield made
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as created:
+        yield created
     await chain.close()
 
 
@@ -93,7 +93,7 @@ async def test_a_reorganisation_leaves_what_the_new_branch_says(
     assert indexing.registration(OTHER)["owner"] == ALICE
     with Indexing(f"sqlite:///{tmp_path}/fresh.db", follow(server)) as fresh:
         await fresh.catch_up()
-        assert fresh.told() == indexing.told()
+        assert fresh.records() == indexing.records()
         await fresh.chains[0].close()
 
 
@@ -109,7 +109,7 @@ async def test_blocks_that_are_not_written_yet_count_as_said(server: EvmServer, 
         await indexing.catch_up()
         assert indexing.kinds(ENTRY) == ["inscribed", *["reinscribed"] * 5]
         assert indexing.registration(ENTRY)["owner"] == ALICE
-        pointed = told.loose(indexing.store, "demo", EventKind.POINTED)
+        pointed = chain_records.loose(indexing.store, "demo", EventKind.POINTED)
         assert [past.event.valid for past in pointed] == [False, *[True] * 5]
         assert {past.event.owner for past in pointed} == {ALICE}
     await chain.close()
@@ -121,7 +121,7 @@ async def test_another_endpoint_goes_on_with_what_the_first_said(server: EvmServ
     for number in range(120):
         mine(server, kit.uri_updated(number, data_uri(file(f"Better {number}")), CAROL))
     async with EvmServer() as second:
-        second.blocks, second.known = server.blocks, server.known
+        second.blocks, second.blocks_by_hash = server.blocks, server.blocks_by_hash
         first = follow(server)
         # of the higher blocks the first endpoint says what no node says
         server.most_blocks = 70
@@ -158,8 +158,8 @@ async def test_a_snapshot_of_a_registry_is_checked_and_taken_over(
 
 
 async def test_158_real_logs_are_followed(server: EvmServer, indexing: Indexing, shared: Path) -> None:
-    found = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
-    logs: Iterable[dict[str, object]] = found["registeredLogs"] + found["uriUpdatedLogs"]
+    body = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
+    logs: Iterable[dict[str, object]] = body["registeredLogs"] + body["uriUpdatedLogs"]
     for log in logs:
         server.mine({"address": CONTRACT, "topics": log["topics"], "data": log["data"]})
     await indexing.catch_up()

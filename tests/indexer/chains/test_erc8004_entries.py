@@ -49,20 +49,20 @@ class Registry:
         if self.forgets:
             ids = {entry_id("eip155:1", MAINNET, agent) for agent in agent_numbers(logs)}
             self.stood = {id_: RegistryEntry.after(self.newest(id_)) for id_ in ids}
-        told = resolve_logs(RegistryBlock("eip155:1", MAINNET, self.height), logs, self.stood)
-        assert [event.position for event in told.events] == list(range(len(told.events)))
-        self.cards |= told.cards
-        for event in told.events:
+        answers = resolve_logs(RegistryBlock("eip155:1", MAINNET, self.height), logs, self.stood)
+        assert [event.position for event in answers.events] == list(range(len(answers.events)))
+        self.cards |= answers.cards
+        for event in answers.events:
             self.check(event)
             self.events.append((self.height, event))
-        return list(told.events)
+        return list(answers.events)
 
     def newest(self, id_: str) -> Event | None:
         about = [event for _, event in self.events if id_ in (event.state and event.state.id, name(event))]
         return about[-1] if about else None
 
     def state(self, id_: str = ENTRY) -> RegistrationState | None:
-        return next((each.state for _, each in reversed(self.events) if each.state and each.state.id == id_), None)
+        return next((item.state for _, item in reversed(self.events) if item.state and item.state.id == id_), None)
 
     def check(self, event: Event) -> None:
         before = self.state(event.state.id) if event.state else None
@@ -189,8 +189,12 @@ def test_an_entry_that_had_its_file_on_chain_points_elsewhere_and_comes_back(for
     [event] = chain.mine([kit.uri_updated(22, HTTPS, ALICE)])
     assert (event.kind, name(event), event.valid) == (EventKind.POINTED, ENTRY, True)
     assert event.state is not None, "what it carried stays known"
-    for said in ([kit.transfer(22, ALICE, BOB)], [kit.metadata_set(22, "k", b"v")], [kit.uri_updated(22, "junk", BOB)]):
-        [event] = chain.mine(said)
+    for message in (
+        [kit.transfer(22, ALICE, BOB)],
+        [kit.metadata_set(22, "k", b"v")],
+        [kit.uri_updated(22, "junk", BOB)],
+    ):
+        [event] = chain.mine(message)
         assert (event.owner, name(event)) == (BOB, ENTRY), "it still leads elsewhere"
     assert kinds(chain.mine([kit.transfer(22, BOB, ALICE)])) == ["moved"]
     assert kinds(chain.mine([kit.uri_updated(22, data_uri(TOOL), BOB)])) == ["reinscribed"]
@@ -231,13 +235,13 @@ def test_an_entry_made_before_reading_began_is_taken_up_where_it_speaks() -> Non
 def test_metadata_is_kept_as_text_within_bounds() -> None:
     chain = Registry()
     chain.mine(born(data_uri(file())))
-    said = [kit.metadata_set(22, f"key {n}", str(n).encode()) for n in range(100)]
+    messages = [kit.metadata_set(22, f"key {n}", str(n).encode()) for n in range(100)]
     strange = [
         kit.metadata_set(22, b"\xff", b"no text"), kit.metadata_set(22, "", b"no key"),
         kit.metadata_set(22, "k" * 257, b"long"), kit.metadata_set(22, "long", b"v" * 1025),
         kit.metadata_set(22, "key 1", b"\x00\xff"),
     ]  # fmt: skip
-    [event] = chain.mine(said + strange)
+    [event] = chain.mine(messages + strange)
     state = chain.state()
     assert event.kind is EventKind.MAP_ONLY
     assert state is not None
@@ -272,7 +276,7 @@ BURNS = st.lists(st.builds(kit.transfer, AGENTS, OWNERS, st.just(NOBODY)), max_s
 TRANSACTIONS = st.one_of(
     st.builds(born, URIS, AGENTS, OWNERS),
     st.lists(LOGS, min_size=1, max_size=4),
-    st.builds(lambda said, burn: said + burn, st.lists(LOGS, max_size=2), BURNS),
+    st.builds(lambda message, burn: message + burn, st.lists(LOGS, max_size=2), BURNS),
 )
 HISTORIES = st.lists(st.lists(TRANSACTIONS, max_size=3), min_size=1, max_size=8)
 
@@ -293,7 +297,7 @@ def test_the_last_word_of_the_logs_decides_as_a_slow_reader_finds(history: list[
         chain.mine(*transactions)
     for agent in (1, 2):
         state = chain.state(entry_id("eip155:1", MAINNET, agent))
-        owner, card, over = last_word(agent, [log for block in history for said in block for log in said])
+        owner, card, over = last_word(agent, [log for block in history for message in block for log in message])
         assert (state.card if state else None) == card
         if state is not None:
             assert (state.status is Status.BURNED) == over
@@ -305,7 +309,7 @@ def last_word(agent: int, logs: Sequence[kit.Log]) -> tuple[str | None, bytes | 
     owner: str | None = None
     card: bytes | None = None
     spoke = over = False
-    good = {data_uri(each).encode(): sha256(json.dumps(each).encode()).digest() for each in (file(), TOOL)}
+    good = {data_uri(item).encode(): sha256(json.dumps(item).encode()).digest() for item in (file(), TOOL)}
     for log in logs:
         is_transfer = not log.data
         if int.from_bytes(log.topics[3 if is_transfer else 1], "big") != agent or over:

@@ -21,7 +21,7 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import EventKind, Status
 from indexer.sync.follower import DeepReorgError
 from overlay.listings.proofs import NoProofError, evidence
-from tests import told
+from tests import chain_records
 from tests.evm_server import CONTRACT, EvmServer, refusal, says
 from tests.indexing import Indexing
 from tests.waiting import until
@@ -38,15 +38,15 @@ def carried(body: bytes, digest: bytes = bytes(32)) -> dict[str, object]:
 
 @pytest.fixture
 async def server() -> AsyncIterator[EvmServer]:
-    async with EvmServer() as made:
-        yield made
+    async with EvmServer() as evm_server:
+        yield evm_server
 
 
 @pytest.fixture
 async def indexing(server: EvmServer, tmp_path: object) -> AsyncIterator[Indexing]:
     followed = server.chain()
-    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as made:
-        yield made
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as created:
+        yield created
     await followed.close()
 
 
@@ -57,7 +57,7 @@ def only(indexing: Indexing) -> EvmChain:
 
 
 def pointers(indexing: Indexing) -> list[tuple[int, str]]:
-    return [(each["height"], each["uri"]) for each in told.pointers(indexing.store, "demo")]
+    return [(pointer["height"], pointer["uri"]) for pointer in chain_records.pointers(indexing.store, "demo")]
 
 
 # -- what logs say
@@ -66,7 +66,7 @@ def pointers(indexing: Indexing) -> list[tuple[int, str]]:
 async def test_a_pointer_is_an_event_named_by_its_log(server: EvmServer, indexing: Indexing) -> None:
     block = server.mine(says("https://other.example/card.json"), says(SHOP, HASH))
     await indexing.catch_up()
-    first, second = told.loose(indexing.store, "demo", EventKind.POINTED)
+    first, second = chain_records.loose(indexing.store, "demo", EventKind.POINTED)
     txid = bytes.fromhex(block.logs[1]["transactionHash"][2:])[::-1]
     assert (second.height, second.event.txid, second.event.outpoint) == (1, txid, (txid, 1))
     assert (second.event.tx_index, second.event.position, second.event.valid) == (1, 1, True)
@@ -132,7 +132,7 @@ async def test_broken_logs_are_rejected_with_their_reasons(server: EvmServer, in
 async def test_a_pointer_that_leads_nowhere_is_kept_with_its_reason(server: EvmServer, indexing: Indexing) -> None:
     server.mine(says("http://shop.example/card.json"))
     await indexing.catch_up()
-    (pointer,) = told.pointers(indexing.store, "demo")
+    (pointer,) = chain_records.pointers(indexing.store, "demo")
     assert (pointer["valid"], pointer["reason"]) == (False, "the uri is neither https nor ipfs")
 
 
@@ -188,7 +188,7 @@ async def test_what_is_read_after_restarts_and_reorganisations_is_what_is_read_a
     other = server.chain()
     with Indexing(f"sqlite:///{tmp_path}/fresh.db", other) as fresh:
         await fresh.catch_up()
-        assert told.everything(fresh.store, "demo") == told.everything(indexing.store, "demo")
+        assert chain_records.everything(fresh.store, "demo") == chain_records.everything(indexing.store, "demo")
     await other.close()
 
 
@@ -201,21 +201,21 @@ async def test_reading_starts_where_it_is_told(server: EvmServer, tmp_path: obje
         assert pointers(indexing) == []
     assert server.ranges == [(5, 9)]
     assert followed.warning == ""
-    assert server.asked["eth_getCode"] == 1  # nobody had to be asked when the contract was deployed
+    assert server.requests["eth_getCode"] == 1  # nobody had to be asked when the contract was deployed
     await followed.close()
 
 
-@pytest.mark.parametrize("made", [0, 1, 6, 9, 10])
+@pytest.mark.parametrize("number", [0, 1, 6, 9, 10])
 async def test_without_being_told_reading_starts_where_the_contract_was_made(
-    server: EvmServer, tmp_path: object, made: int
+    server: EvmServer, tmp_path: object, number: int
 ) -> None:
     server.mine_empty(10)
-    server.made = made
+    server.deployed_at = number
     followed = server.chain()
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
         await indexing.catch_up()
-    assert server.ranges[0][0] == made == followed.first
-    assert server.asked["eth_getCode"] <= 6
+    assert server.ranges[0][0] == number == followed.first
+    assert server.requests["eth_getCode"] <= 6
     assert followed.warning == ""
     await followed.close()
 
@@ -381,7 +381,7 @@ async def test_logs_that_a_node_has_not_heard_of_yet_are_asked_for_by_their_bloc
     await indexing.catch_up()
     server.mine(says(SHOP))
     server.mine()
-    server.behind = 2
+    server.lag = 2
     await indexing.catch_up()
     assert pointers(indexing) == [(41, SHOP)]
 
@@ -514,7 +514,7 @@ async def test_an_endpoint_that_is_busy_is_asked_again(server: EvmServer, answer
     followed.endpoint.rpc.obey_retry_after = lambda _: None  # type: ignore[method-assign]
     server.fail("eth_chainId", answer, answer, answer)  # type: ignore[arg-type]
     await followed.open()
-    assert server.asked["eth_chainId"] == 4
+    assert server.requests["eth_chainId"] == 4
     await followed.close()
 
 
@@ -523,7 +523,7 @@ async def test_an_endpoint_that_asks_to_wait_is_not_asked_meanwhile(server: EvmS
     server.fail("eth_chainId", lambda _: web.Response(status=429, headers={"Retry-After": "300"}))
     with pytest.raises(SourceUnavailableError, match=r"asks to wait for \d+ more seconds"):
         await followed.open()
-    assert server.asked["eth_chainId"] == 1
+    assert server.requests["eth_chainId"] == 1
     await followed.close()
 
 
@@ -586,7 +586,7 @@ async def test_logs_that_cannot_be_true_are_not_believed_and_following_goes_on(
     with pytest.raises(SourceUnavailableError):
         await indexing.catch_up()
     assert indexing.store.blocks.newest("demo") is None
-    server.lies.clear()
+    server.faults.clear()
     await indexing.catch_up()
     assert pointers(indexing) == [(1, SHOP)]
 
@@ -608,7 +608,7 @@ async def test_headers_that_cannot_be_true_are_not_believed(server: EvmServer, i
             await indexing.catch_up()
     assert only(indexing).endpoint.violations == 5
     assert only(indexing).warning.endswith("5 answers were invalid")
-    server.lies.clear()
+    server.faults.clear()
     await indexing.catch_up()
     assert pointers(indexing) == [(1, SHOP)]
 
@@ -621,8 +621,8 @@ async def test_several_endpoints_of_one_chain_stand_in_for_each_other(tmp_path: 
         for server in (one, other):
             server.mine_empty(50)
             server.mine(says(SHOP))
-        made = [(server.base, server.chain()) for server in (one, other)]
-        followed = FailoverChain("demo", made, PACE)
+        created = [(server.base, server.chain()) for server in (one, other)]
+        followed = FailoverChain("demo", created, PACE)
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
             await indexing.catch_up()
             await until(lambda: [row["state"] for row in followed.sources] == ["current", "ready"])
@@ -641,8 +641,8 @@ async def test_an_endpoint_that_goes_on_is_preferred_to_one_that_has_stopped(tmp
             server.mine(says(SHOP))
         for _ in range(3):
             other.mine(says("https://next.example/card.json"))
-        made = [(server.base, server.chain()) for server in (one, other)]
-        followed = FailoverChain("demo", made, PACE._replace(tolerance=0.0))
+        created = [(server.base, server.chain()) for server in (one, other)]
+        followed = FailoverChain("demo", created, PACE._replace(tolerance=0.0))
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
             await indexing.catch_up()
             async with asyncio.timeout(30):
@@ -666,13 +666,13 @@ async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer,
         server.mine(log)
     await indexing.catch_up()
     diagnoser = Diagnoser(indexing.store, dict)
-    found = []
+    results = []
     for block in server.blocks[1:]:
         txid = block.logs[0]["transactionHash"]
         diagnosis = diagnoser.by_name(txid)
         assert diagnosis == diagnoser.by_name(txid.removeprefix("0x"))
-        found.append([(step["step"], step["ok"]) for step in diagnosis["steps"][2:]])
-    assert found == [
+        results.append([(step["step"], step["ok"]) for step in diagnosis["steps"][2:]])
+    assert results == [
         [("pointer", True), ("fetched", False), ("listed", False)],
         [("pointer", False)],
         [("pointer", False)],

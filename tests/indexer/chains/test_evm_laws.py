@@ -20,7 +20,7 @@ from indexer.chains.evm.responses import BloomFilter, EvmAnswerError, keccak256
 from indexer.errors import SourceUnavailableError
 from indexer.model import EventKind
 from parsers.pointers.pointer import TOPIC
-from tests import told
+from tests import chain_records
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.indexing import Indexing
 
@@ -87,8 +87,10 @@ def test_what_is_written_as_nodes_write_it_is_read(value: int, raw: bytes) -> No
 @given(st.permutations(range(5)))
 def test_logs_come_in_the_order_of_the_chain_whatever_order_they_are_told_in(order: list[int]) -> None:
     server = EvmServer()
-    rows = [row for _ in range(2) for row in server.mine(*[says(f"https://{at}.example") for at in range(3)]).logs][:5]
-    read = responses.logs([rows[at] for at in order], ADDRESS, (TOPIC,), 0, 100)
+    rows = [
+        row for _ in range(2) for row in server.mine(*[says(f"https://{index}.example") for index in range(3)]).logs
+    ][:5]
+    read = responses.logs([rows[position] for position in order], ADDRESS, (TOPIC,), 0, 100)
     assert [(log.block, log.log_index) for log in read] == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
 
 
@@ -145,10 +147,10 @@ def test_every_network_is_known_by_its_name_and_its_number(chain: str) -> None:
     for name, number in NUMBERS[chain].items():
         assert by_number(number).title == f"{chain} {name}"
         assert (by_number(number).kind == "mainnet") == (name == "mainnet")
-        made = create(chain, f"https://node.example?contract={CONTRACT}&network={name}")
-        assert isinstance(made, EvmChain)
-        assert made.allowed_networks.check("demo", "", number).caip2 == f"eip155:{number}"
-    numbers = [number for each in NUMBERS.values() for number in each.values()]
+        source = create(chain, f"https://node.example?contract={CONTRACT}&network={name}")
+        assert isinstance(source, EvmChain)
+        assert source.allowed_networks.check("demo", "", number).caip2 == f"eip155:{number}"
+    numbers = [number for index in NUMBERS.values() for number in index.values()]
     assert len(set(numbers)) == len(numbers)
 
 
@@ -172,13 +174,13 @@ class History:
         self.written: dict[str, str] = {}
 
     def logs(self, count: int) -> list[dict[str, Any]]:
-        made = []
+        created = []
         for _ in range(count):
             uri = f"https://n{len(self.written)}.example/card.json"
             log = says(uri)
             self.written[log["data"]] = uri
-            made.append(log)
-        return made
+            created.append(log)
+        return created
 
     def happen(self, what: str, first: int, second: int) -> None:
         if what == "mine":
@@ -187,7 +189,7 @@ class History:
         elif what == "fork":
             self.server.fork(max(0, len(self.server.blocks) - 1 - first), *self.logs(second))
         elif what == "lag":
-            self.server.behind = min(first, len(self.server.blocks) - 1)
+            self.server.lag = min(first, len(self.server.blocks) - 1)
         elif what == "limit":
             self.server.most_blocks = first
 
@@ -214,17 +216,17 @@ async def replay(steps: list[tuple[str, int, int]]) -> None:
                 indexing.restart()
             else:
                 history.happen(what, first, second)
-        history.server.behind = 0
+        history.server.lag = 0
         while (await indexing.catch_up()).followers[0].progress.height != len(history.server.blocks) - 1:
             pass
-        found = told.pointers(indexing.store, "demo")
-        assert [(each["height"], each["txid"], each["uri"]) for each in found] == history.expected
+        pointers = chain_records.pointers(indexing.store, "demo")
+        assert [(item["height"], item["txid"], item["uri"]) for item in pointers] == history.expected
         stored = [
             ref for height in range(len(history.server.blocks)) if (ref := indexing.store.blocks.get("demo", height))
         ]
         assert all(history.server.blocks[ref.height].hash == ref.hash for ref in stored)
         assert all(upper.prev == lower.hash for lower, upper in pairwise(stored))
-        assert len(told.loose(indexing.store, "demo", EventKind.REJECTED)) == 0
+        assert len(chain_records.loose(indexing.store, "demo", EventKind.REJECTED)) == 0
 
 
 @settings(deadline=None, max_examples=30)

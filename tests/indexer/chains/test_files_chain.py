@@ -37,16 +37,16 @@ Open = Callable[..., Awaitable[FilesChain]]
 @pytest.fixture
 async def opened(tmp_path: Path) -> AsyncIterator[Open]:
     """Opens the folder `tmp_path` as a chain, and closes it at the end."""
-    made: list[FilesChain] = []
+    created: list[FilesChain] = []
 
     async def open_(query: str = "?chain=bsv&network=regtest", name: str = "bsv") -> FilesChain:
         chain = create(name, f"files:{tmp_path}{query}")
-        made.append(chain)
+        created.append(chain)
         await chain.open()
         return chain
 
     yield open_
-    for chain in made:
+    for chain in created:
         await chain.close()
 
 
@@ -69,39 +69,39 @@ async def tip_of(chain: FilesChain) -> bytes | None:
 
 
 async def hashes(chain: FilesChain, first: int = 0, last: int = 10**6) -> list[bytes]:
-    found = []
+    results = []
     async for ref, data in chain.blocks(first, last):
         assert sha256d(bytes(data[:80])) == ref.hash
         assert ref.header == bytes(data[:80])
         assert ref.prev == ref.header[4:36]
         assert blocks.merkle_root(data, segwit=chain.rules.segwit) == ref.header[36:68]
-        assert ref.height == first + len(found)
-        found.append(ref.hash)
-    return found
+        assert ref.height == first + len(results)
+        results.append(ref.hash)
+    return results
 
 
 # --- the sample chain
 
 
 async def test_the_sample_chain_ends_where_its_tip_says(sample: Path) -> None:
-    said = json.loads((sample / "tip.json").read_text())
+    body = json.loads((sample / "tip.json").read_text())
     chain = create("demo", f"files:{sample}")
     await chain.open()
     tip = await chain.tip()
     assert tip is not None
-    assert (tip.height, tip.hash[::-1].hex()) == (said["height"], said["hash"])
+    assert (tip.height, tip.hash[::-1].hex()) == (body["height"], body["hash"])
     assert (chain.caip2, chain.network, chain.finality, chain.first) == ("bsv:regtest", "regtest", None, 0)
     assert chain.rules.envelope == "output"
-    found = await hashes(chain)
-    assert len(found) == 126
-    assert found[0][::-1].hex() == said["genesis"]
-    assert (await chain.ref(60)).hash == found[60]  # type: ignore[union-attr]
+    results = await hashes(chain)
+    assert len(results) == 126
+    assert results[0][::-1].hex() == body["genesis"]
+    assert (await chain.ref(60)).hash == results[60]  # type: ignore[union-attr]
     assert await chain.ref(126) is None
     assert await chain.ref(-1) is None
     assert (chain.refused, chain.waiting) == (0, 0)
     stale = {item["hash"] for item in json.loads((sample / "expected.json").read_text())["staleBlocks"]}
     assert len(stale) == 3
-    assert not stale & {digest[::-1].hex() for digest in found}
+    assert not stale & {digest[::-1].hex() for digest in results}
     await chain.close()
 
 
@@ -514,19 +514,19 @@ async def test_values_are_found_backwards_as_far_as_allowed(tmp_path: Path, open
     mint.mine_empty(3)
     mint.write(tmp_path)
     chain = await opened("")
-    at = await chain.ref(here.height)
-    assert at is not None
+    position = await chain.ref(here.height)
+    assert position is not None
     unknown = Outpoint(bytes(range(32)), 0)
-    asked = [paid, moved.outpoint(1), moved.outpoint(7), unknown]
-    assert await chain.values(asked, at) == {paid: 4321, moved.outpoint(1): 300}
+    requests = [paid, moved.outpoint(1), moved.outpoint(7), unknown]
+    assert await chain.values(requests, position) == {paid: 4321, moved.outpoint(1): 300}
     before = await chain.ref(early.height)
     assert before is not None
-    assert await chain.values(asked, before) == {paid: 4321}, "only in that block and before it"
+    assert await chain.values(requests, before) == {paid: 4321}, "only in that block and before it"
     short = await opened(f"?chain=bsv&network=regtest&lookback={len(here.raw)}")
-    assert await short.values(asked, at) == {moved.outpoint(1): 300}
+    assert await short.values(requests, position) == {moved.outpoint(1): 300}
     none = await opened("?chain=bsv&network=regtest&lookback=0")
-    assert await none.values(asked, at) == {}
-    assert await chain.values(asked, replace(at, hash=bytes(32))) == {}
+    assert await none.values(requests, position) == {}
+    assert await chain.values(requests, replace(position, hash=bytes(32))) == {}
     path = tmp_path / "blk00000.dat"
     raw = bytearray(path.read_bytes())
     place = raw.index(here.raw)
@@ -535,7 +535,7 @@ async def test_values_are_found_backwards_as_far_as_allowed(tmp_path: Path, open
     path.write_bytes(raw)
     top = await chain.ref(5)
     assert top is not None
-    assert await chain.values(asked, top) == {paid: 4321}, "blocks that cannot be read are passed over"
+    assert await chain.values(requests, top) == {paid: 4321}, "blocks that cannot be read are passed over"
 
 
 # --- other coins
@@ -559,12 +559,14 @@ async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_i
     path = tmp_path / "blk00000.dat"
     path.write_bytes(frame(mint["0"].raw) + frame(raw))
     chain = await opened("?network=regtest", "doge")
-    found = [(ref, bytes(data)) async for ref, data in chain.blocks(0, 9)]
-    assert [ref.hash for ref, _ in found] == [mint["0"].hash, sha256d(raw[:80])]
-    assert found[1][1] == raw[:80] + mint["1"].raw[80:]
-    assert await chain.values([mint.funds(0)], found[1][0]) == {mint.funds(0): mint.satoshis(mint.funds(0))}
-    at = raw.index(b"\x02" + bytes(64))
-    path.write_bytes(frame(mint["0"].raw) + frame(raw[:at] + b"\xff" + raw[at + 1 :]) + frame(mint["0"].raw))
+    results = [(ref, bytes(data)) async for ref, data in chain.blocks(0, 9)]
+    assert [ref.hash for ref, _ in results] == [mint["0"].hash, sha256d(raw[:80])]
+    assert results[1][1] == raw[:80] + mint["1"].raw[80:]
+    assert await chain.values([mint.funds(0)], results[1][0]) == {mint.funds(0): mint.satoshis(mint.funds(0))}
+    position = raw.index(b"\x02" + bytes(64))
+    path.write_bytes(
+        frame(mint["0"].raw) + frame(raw[:position] + b"\xff" + raw[position + 1 :]) + frame(mint["0"].raw)
+    )
     again = await opened("?network=regtest", "doge")
     assert [ref.height async for ref, _ in again.blocks(0, 9)] == [0]
     assert "merkle branch" in again.bad[-1].reason
@@ -653,7 +655,7 @@ def test_a_chain_that_parted_is_noticed_where_it_parted(kit: ChainKit, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "text"),
     [
         ("?zmq=tcp://x", "unknown option 'zmq'; files: takes chain, network, from, finality, lookback"),
         ("?from=-1", "from='-1' is not a number of blocks"),
@@ -664,10 +666,10 @@ def test_a_chain_that_parted_is_noticed_where_it_parted(kit: ChainKit, tmp_path:
         ("?from=1&from=2", "an option appears twice"),
     ],
 )
-def test_bad_options_are_named(query: str, said: str) -> None:
+def test_bad_options_are_named(query: str, text: str) -> None:
     with pytest.raises(SourceError, match=r"^bsv: ") as refused:
         create("bsv", f"files:/blocks{query}")
-    assert said in str(refused.value)
+    assert text in str(refused.value)
 
 
 async def test_chain_and_network_come_from_options_file_or_name(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
@@ -727,7 +729,7 @@ def test_targets_are_read_from_bits() -> None:
 
 def test_two_thousand_real_headers_meet_their_targets(shared: Path) -> None:
     raw = (shared / "vectors" / "bsv" / "blocks" / "886001_888000_headers.bin").read_bytes()
-    headers = [raw[at : at + 80] for at in range(0, len(raw), 80)]
+    headers = [raw[index : index + 80] for index in range(0, len(raw), 80)]
     assert len(headers) == 2000
     for before, after in pairwise(headers):
         assert after[4:36] == sha256d(before)
@@ -736,12 +738,12 @@ def test_two_thousand_real_headers_meet_their_targets(shared: Path) -> None:
 
 
 def test_networks_have_their_own_names() -> None:
-    names = [known.caip2 for known in NETWORKS]
+    names = [existing.caip2 for existing in NETWORKS]
     assert len(names) == len(set(names))
     assert network("btc", "mainnet").caip2 == "bip122:000000000019d6689c085ae165831e93"
     assert network("bch", "mainnet").caip2 == "bip122:000000000000000000651ef99cb9fcbe"
     assert network("doge", "mainnet").caip2 == "bip122:1a91e3dace36e2be3bf030a65679fe82"
-    assert {str(known) for known in by_magic(bytes.fromhex("fbc0b6db"))} == {"ltc mainnet"}
+    assert {str(existing) for existing in by_magic(bytes.fromhex("fbc0b6db"))} == {"ltc mainnet"}
     assert network("bsv", "mainnet").finality == 100
     with pytest.raises(SourceError, match="'xrp' is not a supported coin"):
         network("xrp", "mainnet")

@@ -50,10 +50,10 @@ class Followed(Restartable):
         chain = MemoryChain(*self.server.best)
         with Indexing(f"sqlite:///{self.folder}/whole.db", chain) as whole:
             await whole.catch_up()
-            wanted, found = whole.told(), self.indexing.told()
-            for each in (wanted, found):
-                each.pop("rejected")
-            assert found == wanted
+            wanted, result = whole.records(), self.indexing.records()
+            for item in (wanted, result):
+                item.pop("rejected")
+            assert result == wanted
             assert self.indexing.store.blocks.newest("demo") == whole.store.blocks.newest("demo")
         for suffix in ("", "-wal", "-shm", ".lock"):
             (self.folder / f"whole.db{suffix}").unlink(missing_ok=True)
@@ -61,8 +61,8 @@ class Followed(Restartable):
 
 @pytest.fixture
 async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
-    async with Followed(ChainKit(), tmp_path) as found:
-        yield found
+    async with Followed(ChainKit(), tmp_path) as result:
+        yield result
 
 
 async def test_a_registration_is_read_from_what_the_subscription_delivers(followed: Followed) -> None:
@@ -79,8 +79,8 @@ async def test_its_proof_is_kept_with_it(followed: Followed) -> None:
     block = followed.kit.mine(followed.kit.pay(), echo)
     indexing = await followed.look()
     with indexing.store.engine.connect() as connection:
-        kept = connection.execute(select(proofs.c.raw, proofs.c.bump)).all()
-    assert [tuple(row) for row in kept] == [(followed.kit.raw(echo), bump_of(block, echo.txid))]
+        stored = connection.execute(select(proofs.c.raw, proofs.c.bump)).all()
+    assert [tuple(row) for row in stored] == [(followed.kit.raw(echo), bump_of(block, echo.txid))]
 
 
 async def test_an_update_that_is_delivered_wins(followed: Followed) -> None:
@@ -154,17 +154,17 @@ async def test_transactions_left_out_of_a_page_are_fetched(followed: Followed) -
     followed.kit.mine(echo)
     followed.server.bare.add(echo.txid)
     assert (await followed.look()).live() == {str(echo)}
-    assert f"/transaction/get/{echo.txid[::-1].hex()}/bin" in followed.server.asked
+    assert f"/transaction/get/{echo.txid[::-1].hex()}/bin" in followed.server.requests
 
 
 async def test_many_matches_come_in_pages(followed: Followed) -> None:
     kit = followed.kit
-    made = [kit.inscribe(agent(f"agent {number}")) for number in range(20)]
-    kit.mine(*made[:8])
-    kit.mine(*made[8:9])
-    kit.mine(*made[9:])
+    created = [kit.inscribe(agent(f"agent {number}")) for number in range(20)]
+    kit.mine(*created[:8])
+    kit.mine(*created[8:9])
+    kit.mine(*created[9:])
     indexing = await followed.look()
-    assert indexing.live() == set(map(str, made))
+    assert indexing.live() == set(map(str, created))
     await followed.agrees()
 
 
@@ -290,7 +290,7 @@ async def test_the_token_goes_with_every_request_and_nowhere_else(
     chain = followed.server.chain(more="&token=sesame")
     await chain.open()
     assert followed.server.tokens == {"sesame"}
-    assert "sesame" not in caplog.text + chain.warning + chain.checked + repr(followed.server.asked)
+    assert "sesame" not in caplog.text + chain.warning + chain.checked + repr(followed.server.requests)
     await chain.close()
 
 
@@ -317,22 +317,22 @@ async def test_headers_begin_below_a_checkpoint_and_end_at_the_tip(
     kit.mine(echo)
     followed.server.follow()
     monkeypatch.setattr("indexer.headers.header_chain.LEAD", 3)
-    known = network("bsv", "regtest")
-    chain = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, known, None)
-    other = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, known, None)
-    for each, block in ((chain, kit["20"]), (other, kit["21"])):
+    existing = network("bsv", "regtest")
+    chain = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, existing, None)
+    other = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, existing, None)
+    for item, block in ((chain, kit["20"]), (other, kit["21"])):
         monkeypatch.setattr(
             "indexer.headers.header_chain.checkpoints", lambda _, block=block: (Checkpoint(20, block.hash),)
         )
-        each.headers = each.prover.headers = HeaderChain("bsv", known)
-        each.first, each.finality = 30, None
+        item.headers = item.prover.headers = HeaderChain("bsv", existing)
+        item.first, item.finality = 30, None
     try:
         await chain.open()
         assert await chain.tip() == BlockRef("bsv", 42, kit.tip.hash, kit.tip.prev, kit.tip.time, kit.tip.header)
         assert await chain.ref(16) is None
-        assert not [path for path in followed.server.asked if "list/0" in path or "list/1?" in path]
-        told = [(ref.height, len(excerpt.transactions)) async for ref, excerpt in chain.blocks(30, 42)]
-        assert told == [(height, int(height == 42)) for height in range(30, 43)]
+        assert not [path for path in followed.server.requests if "list/0" in path or "list/1?" in path]
+        answers = [(ref.height, len(excerpt.transactions)) async for ref, excerpt in chain.blocks(30, 42)]
+        assert answers == [(height, int(height == 42)) for height in range(30, 43)]
         with pytest.raises(SourceUnavailableError, match="is refused"):
             await other.open()
         assert other.violations.counts["header"] == 1
@@ -352,7 +352,7 @@ async def test_a_server_that_knows_nothing_of_an_output_does_not_call_it_unspent
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "text"),
     [
         ("junglebus:", "no subscription id"),
         ("junglebus:a b", "no subscription id"),
@@ -367,8 +367,8 @@ async def test_a_server_that_knows_nothing_of_an_output_does_not_call_it_unspent
         (f"junglebus:{SUBSCRIPTION}?from=x", "from='x'"),
     ],
 )
-def test_a_url_that_cannot_be_meant_is_refused_with_what_to_do(url: str, said: str) -> None:
-    with pytest.raises(SourceError, match=said) as caught:
+def test_a_url_that_cannot_be_meant_is_refused_with_what_to_do(url: str, text: str) -> None:
+    with pytest.raises(SourceError, match=text) as caught:
         create("bsv", url)
     assert "secret" not in str(caught.value)
 

@@ -33,36 +33,38 @@ class History:
 
     def __init__(self, followed: Followed) -> None:
         self.followed, self.kit = followed, followed.kit
-        self.seats: list[tuple[Outpoint, int]] = []
+        self.outpoints: list[tuple[Outpoint, int]] = []
 
     def _live(self, which: int) -> Outpoint | None:
         """A registration's place on the branch that is mined on."""
         branch = {txid for block in self.kit.branch(self.kit.blocks[-1]) for txid in block.txids}
-        here = [seat for seat, _ in self.seats if seat.txid in branch and not self._spent(seat, branch)]
+        here = [
+            outpoint for outpoint, _ in self.outpoints if outpoint.txid in branch and not self._spent(outpoint, branch)
+        ]
         return here[which % len(here)] if here else None
 
-    def _spent(self, seat: Outpoint, branch: set[bytes]) -> bool:
-        return any(spent.prevout == seat for txid in branch for spent in self.kit.tx(Outpoint(txid, 0)).inputs)
+    def _spent(self, outpoint: Outpoint, branch: set[bytes]) -> bool:
+        return any(spent.prevout == outpoint for txid in branch for spent in self.kit.tx(Outpoint(txid, 0)).inputs)
 
-    def _mine(self, made: Outpoint) -> Outpoint:
-        self.seats.append((made, len(self.kit.blocks)))
-        self.kit.mine(self.kit.pay(), made)
-        return made
+    def _mine(self, outpoint: Outpoint) -> Outpoint:
+        self.outpoints.append((outpoint, len(self.kit.blocks)))
+        self.kit.mine(self.kit.pay(), outpoint)
+        return outpoint
 
     def inscribe(self, which: int) -> None:
         self._mine(self.kit.inscribe(agent(f"agent {which} {len(self.kit.blocks)}")))
 
     def move(self, which: int) -> None:
-        if (seat := self._live(which)) is not None:
-            self._mine(self.kit.move(seat, f"owner {which}"))
+        if (outpoint := self._live(which)) is not None:
+            self._mine(self.kit.move(outpoint, f"owner {which}"))
 
     def update(self, which: int) -> None:
-        if (seat := self._live(which)) is not None:
-            self._mine(self.kit.update(seat, agent(f"news {which}")))
+        if (outpoint := self._live(which)) is not None:
+            self._mine(self.kit.update(outpoint, agent(f"news {which}")))
 
     def burn(self, which: int) -> None:
-        if (seat := self._live(which)) is not None:
-            self.kit.mine(self.kit.burn(seat))
+        if (outpoint := self._live(which)) is not None:
+            self.kit.mine(self.kit.burn(outpoint))
 
     def late(self, _: int) -> None:
         """The newest block's transactions do not match for now."""
@@ -79,8 +81,8 @@ class History:
         self.followed.server.unproved |= set(self.kit.blocks[-1].txids)
 
     def hidden(self, which: int) -> None:
-        if self.seats:
-            self.followed.server.unspent.add(self.seats[which % len(self.seats)][0])
+        if self.outpoints:
+            self.followed.server.unspent.add(self.outpoints[which % len(self.outpoints)][0])
 
     def empty(self, count: int) -> None:
         self.kit.mine_empty(count)
@@ -114,8 +116,8 @@ class History:
         """The server is honest and complete from now on; everything is asked for until nothing is left to ask."""
         server = self.followed.server
         server.honest()
-        for kept in (server.unmatched, server.unproved, server.unspent):
-            kept.clear()
+        for stored in (server.unmatched, server.unproved, server.unspent):
+            stored.clear()
         self.kit.mine_empty(1)
         await self.look()
         for _ in range(6):
@@ -124,12 +126,12 @@ class History:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
-def test_in_the_end_a_subscription_tells_what_all_bytes_tell(told: list[tuple[str, Any]]) -> None:
+def test_in_the_end_a_subscription_tells_what_all_bytes_tell(answers: list[tuple[str, Any]]) -> None:
     async def story() -> None:
         with tempfile.TemporaryDirectory() as folder:
             async with Followed(ChainKit(), Path(folder)) as followed:
                 history = History(followed)
-                for name, argument in told:
+                for name, argument in answers:
                     done = getattr(history, name)(argument)
                     if done is not None:
                         await done

@@ -26,8 +26,8 @@ from tests.waiting import until
 
 @pytest.fixture
 async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
-    async with Followed(ChainKit(), tmp_path) as found:
-        yield found
+    async with Followed(ChainKit(), tmp_path) as result:
+        yield result
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ async def echo(followed: Followed) -> Outpoint:
     kit = followed.kit
     kit.mine(kit.pay())
     await followed.look()
-    made = kit.inscribe(agent())
-    kit.mine(kit.pay(), made, kit.pay())
+    tx = kit.inscribe(agent())
+    kit.mine(kit.pay(), tx, kit.pay())
     kit.mine_empty(8)
     followed.server.follow()
-    return made
+    return tx
 
 
 async def trouble(followed: Followed, times: int = 3) -> list[SourceUnavailableError]:
@@ -54,13 +54,13 @@ async def trouble(followed: Followed, times: int = 3) -> list[SourceUnavailableE
     return met
 
 
-def flipped(raw: bytes, at: int = -1) -> bytes:
+def flipped(raw: bytes, position: int = -1) -> bytes:
     changed = bytearray(raw)
-    changed[at] ^= 1
+    changed[position] ^= 1
     return bytes(changed)
 
 
-def each(change: Callable[[dict[str, Any]], None]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+def every(change: Callable[[dict[str, Any]], None]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
     """A lie about every entry of a list."""
 
     def changed(body: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -123,14 +123,14 @@ async def test_the_proof_of_another_transaction_proves_nothing(followed: Followe
 
 
 async def test_other_bytes_than_the_txid_says_are_refused_and_fetched(followed: Followed, echo: Outpoint) -> None:
-    followed.server.lie("page", each(other_bytes))
+    followed.server.lie("page", every(other_bytes))
     await trouble(followed, 1)
     assert followed.indexing.live() == {str(echo)}
     assert followed.source.violations.counts == {"txid": 1}
 
 
 async def test_other_bytes_everywhere_never_count(followed: Followed, echo: Outpoint) -> None:
-    followed.server.lie("page", each(other_bytes))
+    followed.server.lie("page", every(other_bytes))
     followed.server.lie("get", flipped)
     await trouble(followed)
     assert followed.indexing.live() == set()
@@ -146,7 +146,7 @@ async def test_a_transaction_told_of_another_block_is_refused_there_and_read_whe
     def elsewhere(entry: dict[str, Any]) -> None:
         entry["block_height"] += 2
 
-    followed.server.lie("page", each(elsewhere))
+    followed.server.lie("page", every(elsewhere))
     await trouble(followed, 3)
     assert followed.source.violations.counts["block"] >= 1
     assert followed.indexing.live() == {str(echo)}
@@ -155,8 +155,8 @@ async def test_a_transaction_told_of_another_block_is_refused_there_and_read_whe
 
 async def test_a_transaction_that_no_block_holds_never_counts(followed: Followed, echo: Outpoint) -> None:
     loose = followed.kit.inscribe(agent("Loose"))
-    told = followed.server.told(followed.kit["3"], 2)
-    made_up = {**told, "id": loose.txid[::-1].hex(), "block_index": 7,
+    answer = followed.server.entry_json(followed.kit["3"], 2)
+    made_up = {**answer, "id": loose.txid[::-1].hex(), "block_index": 7,
                "transaction": base64.b64encode(followed.kit.raw(loose)).decode()}  # fmt: skip
     followed.server.lie("page", lambda body: [*body, made_up] if body else body)
     await trouble(followed)
@@ -178,7 +178,7 @@ async def test_sixty_four_bytes_are_not_believed_to_be_a_transaction(followed: F
     [
         pytest.param(lambda body: body[::-1], id="backwards"),
         pytest.param(lambda body: [*body, *body], id="twice"),
-        pytest.param(each(lambda entry: entry.update(block_height=1)), id="below what was asked for"),
+        pytest.param(every(lambda entry: entry.update(block_height=1)), id="below what was asked for"),
     ],
 )
 async def test_a_page_out_of_order_is_refused(followed: Followed, echo: Outpoint, lie: Callable[[Any], Any]) -> None:
@@ -202,7 +202,7 @@ async def told_to_lie(followed: Followed, route: str, lie: Callable[[Any], Any],
 
 
 async def test_pages_without_end_are_refused(followed: Followed, echo: Outpoint) -> None:
-    first = followed.server.told(followed.kit["3"], 2)
+    first = followed.server.entry_json(followed.kit["3"], 2)
     count = iter(range(10, 1_000_000))
     followed.source.subscription.matches_per_block = 50
 
@@ -221,10 +221,10 @@ async def test_empty_pages_that_promise_more_are_refused(followed: Followed, ech
         pytest.param(lambda _: "text", id="text"),
         pytest.param(lambda _: [1, 2], id="numbers"),
         pytest.param(lambda _: [{"id": "00"}], id="half an entry"),
-        pytest.param(each(lambda entry: entry.update(transaction="!!")), id="no base64"),
-        pytest.param(each(lambda entry: entry.update(block_height=True)), id="a height that is no number"),
-        pytest.param(each(lambda entry: entry.update(block_index=-1)), id="a negative index"),
-        pytest.param(each(lambda entry: entry.update(id="zz" * 32)), id="a txid that is not hex"),
+        pytest.param(every(lambda entry: entry.update(transaction="!!")), id="no base64"),
+        pytest.param(every(lambda entry: entry.update(block_height=True)), id="a height that is no number"),
+        pytest.param(every(lambda entry: entry.update(block_index=-1)), id="a negative index"),
+        pytest.param(every(lambda entry: entry.update(id="zz" * 32)), id="a txid that is not hex"),
         pytest.param(lambda _: b"{", id="no JSON"),
         pytest.param(lambda _: b"[" * 100_000, id="JSON nested without end"),
         pytest.param(lambda _: b"[" + b"9" * 10_000 + b"]", id="a number without end"),
@@ -250,12 +250,12 @@ async def test_an_answer_too_large_is_refused(followed: Followed, echo: Outpoint
     [
         pytest.param(lambda body: [*body[:2], *body[3:]], id="a block is missing"),
         pytest.param(lambda body: body[::-1] if len(body) > 1 else body, id="backwards"),
-        pytest.param(each(lambda entry: entry.update(nonce=1)), id="another nonce"),
-        pytest.param(each(lambda entry: entry.update(bits="1d00ffff")), id="other bits"),
-        pytest.param(each(lambda entry: entry.update(bits="x")), id="bits that mean nothing"),
-        pytest.param(each(lambda entry: entry.update(hash="ff" * 32)), id="another hash"),
-        pytest.param(each(lambda entry: entry.update(version=1 << 40)), id="a version too large"),
-        pytest.param(each(lambda entry: entry.pop("merkleroot")), id="no merkle root"),
+        pytest.param(every(lambda entry: entry.update(nonce=1)), id="another nonce"),
+        pytest.param(every(lambda entry: entry.update(bits="1d00ffff")), id="other bits"),
+        pytest.param(every(lambda entry: entry.update(bits="x")), id="bits that mean nothing"),
+        pytest.param(every(lambda entry: entry.update(hash="ff" * 32)), id="another hash"),
+        pytest.param(every(lambda entry: entry.update(version=1 << 40)), id="a version too large"),
+        pytest.param(every(lambda entry: entry.pop("merkleroot")), id="no merkle root"),
     ],
 )
 async def test_headers_that_do_not_fit_are_refused(
@@ -374,12 +374,12 @@ async def test_nothing_is_asked_before_the_time_that_the_server_names(
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     followed.server.fail("tip", 429, Retry_After="90" if form == "seconds" else later)
     assert len(await trouble(followed, 1)) == 1
-    asked = len(followed.server.asked)
+    query = len(followed.server.requests)
     (error,) = await trouble(followed, 1)
     seconds = re.search(r"asks to wait for ([0-9]+) more seconds", str(error))
     assert seconds is not None
     assert 60 < int(seconds[1]) <= 90
-    assert len(followed.server.asked) == asked
+    assert len(followed.server.requests) == query
 
 
 @pytest.mark.parametrize("wait", ["", "soon", "-5", "9" * 30, "Fri, 99 Nov 1999 00:00:00 GMT"])
@@ -401,7 +401,7 @@ async def test_control_codes_lead_on_wait_or_turn_back(followed: Followed, echo:
     server.lie("page", lambda body: body or [{"statusCode": 200, "block": 9}, {"statusCode": 100, "block": 0}])
     await followed.look(2)
     assert followed.indexing.live() == {str(echo)}
-    assert any("height=10&last_idx=0" in path for path in server.asked)
+    assert any("height=10&last_idx=0" in path for path in server.requests)
     await followed.agrees()
 
 

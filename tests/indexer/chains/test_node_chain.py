@@ -48,22 +48,22 @@ async def test_the_sample_chain_asked_of_a_node_says_all_that_its_oracle_states(
         chain = create("demo", f"{node.url}?chain=bsv")
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as indexing:
             await indexing.catch_up()
-            found = indexing.told()
-            assert found["registrations"] == expected["registrations"]
-            assert found["pointers"] == [
-                {name: value for name, value in each.items() if name != "served"} for each in expected["pointers"]
+            result = indexing.records()
+            assert result["registrations"] == expected["registrations"]
+            assert result["pointers"] == [
+                {name: value for name, value in pointer.items() if name != "served"} for pointer in expected["pointers"]
             ]
-            assert found["rejected"] == expected["rejected"]
+            assert result["rejected"] == expected["rejected"]
             stated = {int(height): text for height, text in expected["stateHashes"].items()}
             assert indexing.hashes(stated) == stated
         await chain.close()
-        assert (node.asked["/rest/block"] > 0, node.asked["getblock"] > 1) == (rest, not rest)
+        assert (node.requests["/rest/block"] > 0, node.requests["getblock"] > 1) == (rest, not rest)
 
 
 async def test_the_mempool_of_the_sample_chain_is_told_and_read(sample: Path, opened: Open) -> None:
     memory = MemoryChain(*frames((sample / "blk00000.dat").read_bytes()))
     stated = json.loads((sample / "mempool.json").read_text())
-    memory.unconfirmed = {bytes.fromhex(each["txid"])[::-1]: bytes.fromhex(each["hex"]) for each in stated}
+    memory.unconfirmed = {bytes.fromhex(item["txid"])[::-1]: bytes.fromhex(item["hex"]) for item in stated}
     async with Node(memory) as node:
         chain = await opened(node)
         assert await chain.mempool() == frozenset(memory.unconfirmed)
@@ -133,12 +133,12 @@ async def test_thousands_of_headers_come_in_several_answers_and_are_kept(opened:
                 assert (await chain.tip()).hash == mint.tip.hash  # type: ignore[union-attr]
                 assert (await chain.ref(3_000)).hash == mint["3000"].hash  # type: ignore[union-attr]
                 await chain.close()
-            assert node.asked["/rest/headers"] <= 6
-            node.asked.clear()
+            assert node.requests["/rest/headers"] <= 6
+            node.requests.clear()
             chain = create("bsv", f"{node.url}?chain=bsv", indexing.writer)
             await chain.open()
             assert (await chain.tip()).hash == mint.tip.hash  # type: ignore[union-attr]
-            assert node.asked["/rest/headers"] == node.asked["getblockheader"] == 0
+            assert node.requests["/rest/headers"] == node.requests["getblockheader"] == 0
             await chain.close()
 
 
@@ -165,9 +165,9 @@ async def test_blocks_of_other_coins_are_read_by_their_rules(opened: Open) -> No
             await chain.tip()
             assert await hashes(chain) == [block.hash for block in mint.branch()]
             assert chain.caip2 == f"{coin}:regtest"
-            at = await chain.tip()
-            assert at is not None
-            assert await chain.values([mint.funds(3)], at) == {mint.funds(3): mint.satoshis(mint.funds(3))}
+            position = await chain.tip()
+            assert position is not None
+            assert await chain.values([mint.funds(3)], position) == {mint.funds(3): mint.satoshis(mint.funds(3))}
 
 
 @pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
@@ -183,8 +183,8 @@ async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_i
         tip = await chain.tip()
         assert tip is not None
         assert (tip.hash, tip.height) == (sha256d(raw[:80]), 3)
-        found = [bytes(data) async for _, data in chain.blocks(0, 5)]
-        assert found == [mint["0"].raw, mint["1"].raw, mint["2"].raw, raw[:80] + mint["3"].raw[80:]]
+        results = [bytes(data) async for _, data in chain.blocks(0, 5)]
+        assert results == [mint["0"].raw, mint["1"].raw, mint["2"].raw, raw[:80] + mint["3"].raw[80:]]
         assert await chain.values([mint.funds(0)], tip) == {mint.funds(0): mint.satoshis(mint.funds(0))}
 
 
@@ -221,11 +221,11 @@ async def test_values_are_found_by_txid_and_proved_by_it(kit: ChainKit, opened: 
         tip = await chain.tip()
         assert tip is not None
         wanted = [kit.funds(0), kit.funds(3), loose, Outpoint(loose.txid, 9), Outpoint(b"\7" * 32, 0)]
-        found = await chain.values(wanted, tip)
-        assert found == {kit.funds(0): 1_000_000, kit.funds(3): 1_000_000, loose: 777}
-        asked = node.asked["getrawtransaction"]
-        assert await chain.values(wanted[:3], tip) == found
-        assert node.asked["getrawtransaction"] == asked, "what was asked for lately is kept"
+        values = await chain.values(wanted, tip)
+        assert values == {kit.funds(0): 1_000_000, kit.funds(3): 1_000_000, loose: 777}
+        getrawtransaction = node.requests["getrawtransaction"]
+        assert await chain.values(wanted[:3], tip) == values
+        assert node.requests["getrawtransaction"] == getrawtransaction, "what was asked for lately is kept"
 
 
 async def test_a_node_that_tells_another_transaction_is_not_believed(kit: ChainKit, opened: Open) -> None:
@@ -260,8 +260,8 @@ async def test_without_a_publisher_news_are_asked_for(kit: ChainKit, opened: Ope
         chain = await opened(node)
         await chain.wait(LONG)  # what was there at first is news
         waiting = asyncio.create_task(chain.wait(LONG))
-        seen = node.asked["getbestblockhash"]
-        await until(lambda: node.asked["getbestblockhash"] > seen)
+        seen = node.requests["getbestblockhash"]
+        await until(lambda: node.requests["getbestblockhash"] > seen)
         assert not waiting.done()
         memory.arrive(*kit.blocks)
         await asyncio.wait_for(waiting, LONG)
@@ -287,9 +287,9 @@ async def test_a_publisher_tells_blocks_and_transactions_at_once(
                     publisher.publish("rawtx", kit.raw(loose))
                     await asyncio.sleep(0.01)
             await chain.wait(LONG)
-            asked = node.asked["getrawtransaction"]
+            getrawtransaction = node.requests["getrawtransaction"]
             assert await chain.transactions([loose.txid]) == {loose.txid: kit.raw(loose)}
-            assert node.asked["getrawtransaction"] == asked, "it was announced with all its bytes"
+            assert node.requests["getrawtransaction"] == getrawtransaction, "it was announced with all its bytes"
             await until(lambda: not news.event.is_set())
             waiting = asyncio.create_task(chain.wait(LONG))
             publisher.publish("hashblock2", bytes(32))
@@ -315,12 +315,12 @@ async def test_what_is_announced_counts_though_the_mempool_takes_long_to_list(
                 while await chain.mempool() != {loose.txid}:
                     publisher.publish("rawtx", kit.raw(loose))
                     await asyncio.sleep(0.01)
-            assert node.asked["getrawmempool"] == 1
+            assert node.requests["getrawmempool"] == 1
             publisher.publish("hashblock", kit["6"].hash[::-1])
             async with asyncio.timeout(LONG):
                 while await chain.mempool():  # noqa: ASYNC110 - it may be in that block
                     await asyncio.sleep(0.01)
-            assert node.asked["getrawmempool"] == 1
+            assert node.requests["getrawmempool"] == 1
     finally:
         publisher.close()
 

@@ -129,14 +129,14 @@ async def test_a_port_where_nobody_listens_is_waited_for() -> None:
 
 
 async def test_a_server_that_is_no_node_stops(node: Node) -> None:
-    for made in (
+    for created in (
         web.Response(text="<html>hello</html>", content_type="text/html"),
         web.Response(text="[]"),
         web.Response(text="[" * 100_000),
         web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}),
         web.Response(status=405),
     ):
-        node.instead["getblockhash"] = lambda _, made=made: made
+        node.instead["getblockhash"] = lambda _, built=created: built
         error = await refusal(node.url)
         assert is_final(error)
         assert "not as a node does; is that the node's RPC port?" in str(error)
@@ -179,7 +179,7 @@ async def test_answers_are_bounded(node: Node) -> None:
         await client.call("getblock", limit=1_000)
     with pytest.raises(RpcError, match=r"bsv: the node refuses nonsense: Method not found \(code -32601\)"):
         await client.call("nonsense")
-    assert [str(each) for each in await client.batch([("getblockcount", ()), ("nonsense", ())])] == [
+    assert [str(item) for item in await client.batch([("getblockcount", ()), ("nonsense", ())])] == [
         "6", "bsv: the node refuses nonsense: Method not found (code -32601)",
     ]  # fmt: skip
     await client.close()
@@ -233,8 +233,8 @@ async def test_a_node_beyond_a_parting_of_chains_stops_when_it_is_there(
 ) -> None:
     chain = await opened(node)
     milestones = chain.split_blocks
-    known = replace(milestones.network, split_blocks=((6, kit["6"].hex), (7, "77" * 32)))
-    chain.split_blocks = type(milestones)(chain.client, known)
+    changed = replace(milestones.network, split_blocks=((6, kit["6"].hex), (7, "77" * 32)))
+    chain.split_blocks = type(milestones)(chain.client, changed)
     assert (await chain.tip()).height == 6  # type: ignore[union-attr]
     node.chain.arrive(kit.mine())
     with pytest.raises(SourceError, match=r"its block 7 is .* \(of no known network\)") as refused:
@@ -243,7 +243,7 @@ async def test_a_node_beyond_a_parting_of_chains_stops_when_it_is_there(
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "text"),
     [
         ("http://u:p@h:1?lookback=5", "unknown option 'lookback'; http: takes chain, network, zmq, cookie, from"),
         ("https://h:1?from=x", "from='x' is not a number of blocks"),
@@ -257,10 +257,10 @@ async def test_a_node_beyond_a_parting_of_chains_stops_when_it_is_there(
         ("http://[::1", "write http://user:password@host:port"),
     ],
 )
-def test_bad_urls_are_refused_without_repeating_a_password(url: str, said: str) -> None:
+def test_bad_urls_are_refused_without_repeating_a_password(url: str, text: str) -> None:
     with pytest.raises(SourceError, match=r"^bsv: ") as refused:
         create("bsv", url)
-    assert said in str(refused.value)
+    assert text in str(refused.value)
     assert "cret" not in str(refused.value)
 
 
@@ -320,10 +320,10 @@ async def test_bytes_that_are_not_the_block_asked_for_are_never_given_out(
 ) -> None:
     chain = await opened(node)
     await chain.tip()
-    told = {"another block": kit["5"].raw, "nothing": b"", "too short": kit["4"].raw[:79]}
+    answers = {"another block": kit["5"].raw, "nothing": b"", "too short": kit["4"].raw[:79]}
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await cut(request, kit["4"].raw) if lie == "cut" else web.Response(body=told[lie])
+        return await cut(request, kit["4"].raw) if lie == "cut" else web.Response(body=answers[lie])
 
     node.instead[rest_path(kit, "4")] = answer
     seen = []
@@ -339,7 +339,7 @@ async def test_bytes_that_are_not_the_block_asked_for_are_never_given_out(
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "text"),
     [
         ('"00zz"', "Non-hexadecimal"),
         ('"000"', "an odd number"),
@@ -347,12 +347,12 @@ async def test_bytes_that_are_not_the_block_asked_for_are_never_given_out(
         ("7" * 2_000, "no str"),
     ],
 )
-async def test_hex_that_is_none_is_never_given_out(result: str, said: str, node: Node, opened: Open) -> None:
+async def test_hex_that_is_none_is_never_given_out(result: str, text: str, node: Node, opened: Open) -> None:
     node.rest = False
     chain = await opened(node)
     await chain.tip()
     node.instead["getblock"] = lambda _: web.Response(text='{"result": ' + result)
-    with pytest.raises(SourceUnavailableError, match=said):
+    with pytest.raises(SourceUnavailableError, match=text):
         await hashes(chain, 2, 2)
 
 
@@ -363,14 +363,14 @@ async def test_a_node_without_rest_is_not_asked_for_it_again_and_again(
     chain = await opened(node)
     await chain.tip()
     assert len(await hashes(chain)) == 7
-    asked = node.asked["/rest/block"] + node.asked["/rest/headers"]
+    query = node.requests["/rest/block"] + node.requests["/rest/headers"]
     assert len(await hashes(chain)) == 7
-    assert node.asked["/rest/block"] + node.asked["/rest/headers"] == asked
+    assert node.requests["/rest/block"] + node.requests["/rest/headers"] == query
     node.rest = True
     chain.rest.off_until = 0.0  # as after ten minutes
-    node.asked.clear()
+    node.requests.clear()
     assert len(await hashes(chain)) == 7
-    assert (node.asked["/rest/block"], node.asked["getblock"]) == (7, 0)
+    assert (node.requests["/rest/block"], node.requests["getblock"]) == (7, 0)
 
 
 @pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
@@ -432,14 +432,14 @@ def header_lies(kit: ChainKit) -> dict[str, tuple[bytes, str]]:
 
 @pytest.mark.parametrize("lie", ["without work", "of its own bits", "cut"])
 async def test_headers_that_break_a_rule_are_not_followed(lie: str, kit: ChainKit, opened: Open) -> None:
-    raw, said = header_lies(kit)[lie]
+    raw, message = header_lies(kit)[lie]
     async with Node(MemoryChain(*kit.branch(kit["5"]))) as node:
         chain = await opened(node)
         await chain.tip()
-        made = web.json_response({"result": sha256d(raw)[::-1].hex(), "error": None})
-        node.instead["getbestblockhash"] = lambda _: made
+        created = web.json_response({"result": sha256d(raw)[::-1].hex(), "error": None})
+        node.instead["getbestblockhash"] = lambda _: created
         node.instead["getblockheader"] = lambda _: web.json_response({"result": raw.hex(), "error": None})
-        with pytest.raises(SourceError, match=said) as refused:
+        with pytest.raises(SourceError, match=message) as refused:
             await chain.tip()
         assert is_final(refused.value) == (lie != "cut")
 

@@ -50,14 +50,14 @@ class MadNode(Node):
         super().__init__(chain)
         self.mad: dict[str, Any] = {}
 
-    def _row(self, asked: dict[str, Any]) -> tuple[dict[str, Any], int]:
-        row, status = super()._row(asked)
-        told = self.mad.get(asked["method"])
-        return (row, status) if told is None else ({"id": asked["id"], **told}, 200)
+    def _row(self, query: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        row, status = super()._row(query)
+        answer = self.mad.get(query["method"])
+        return (row, status) if answer is None else ({"id": query["id"], **answer}, 200)
 
     async def _rest(self, request: web.Request) -> web.StreamResponse:
-        told = self.mad.get("/".join(request.path.split("/")[:3]))
-        return await super()._rest(request) if told is None else web.Response(status=told[0], body=told[1])
+        answer = self.mad.get("/".join(request.path.split("/")[:3]))
+        return await super()._rest(request) if answer is None else web.Response(status=answer[0], body=answer[1])
 
 
 async def life(database: Path, mad: dict[str, Any], *, rest: bool, late: bool) -> None:
@@ -104,9 +104,9 @@ def test_whatever_a_node_answers_it_is_waited_for_or_stopped_with_words(
     """Every twelfth of what may be answered, another twelfth for each kind of node."""
     monkeypatch.setattr("indexer.chains.node.client.PAUSES", (0.0,))
     monkeypatch.setattr("indexer.chains.node.block_download.PAUSES", (0.0,))
-    for number, (asked, told) in enumerate(MAD[(2 * rest + late) % SOME :: SOME]):
+    for number, (query, answer) in enumerate(MAD[(2 * rest + late) % SOME :: SOME]):
         database = shutil.copy(empty, tmp_path / f"{number}.db")
         try:
-            asyncio.run(life(database, {asked: told}, rest=rest, late=late))
+            asyncio.run(life(database, {query: answer}, rest=rest, late=late))
         except Exception as error:
-            raise AssertionError(f"{asked} answered with {told}") from error
+            raise AssertionError(f"{query} answered with {answer}") from error

@@ -51,17 +51,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture
 async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
     """Indexes a node as `ltc`; all is closed at the end."""
-    made: list[tuple[Indexing, NodeChain]] = []
+    created: list[tuple[Indexing, NodeChain]] = []
 
     async def follow_(url: str, store: str = "a2b.db") -> Indexing:
         chain = create("ltc", url)
         indexing = Indexing(f"sqlite:///{tmp_path}/{store}", chain)
-        made.append((indexing, chain))
+        created.append((indexing, chain))
         await indexing.open()
         return indexing
 
     yield follow_
-    for indexing, chain in made:
+    for indexing, chain in created:
         indexing.__exit__()
         await chain.close()
 
@@ -72,28 +72,30 @@ def agree(indexing: Indexing, node: Litecoind) -> None:
     blocks = node.blocks
     for raw in blocks:
         oracle.add_block(raw)
-    told = indexing.told("ltc")
-    for each in told["registrations"]:
-        for revision in each["revisions"]:
+    answer = indexing.records("ltc")
+    for registration in answer["registrations"]:
+        for revision in registration["revisions"]:
             del revision["signer"]
     newest = indexing.store.blocks.newest("ltc")
     assert newest is not None
     assert newest.hash[::-1].hex() == hash_of(blocks[-1])
-    assert strip(told["registrations"]) == strip(oracle.registrations)
+    assert strip(answer["registrations"]) == strip(oracle.registrations)
     assert all(map(is_honest, blocks))
     assert check_proofs(indexing.store, "ltc", segwit=True) > 0
-    assert told["pointers"] == oracle.pointers
+    assert answer["pointers"] == oracle.pointers
     assert indexing.live("ltc") == oracle.ids("live")
 
 
 def strip(registrations: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without owners: the independent reader knows only addresses in base58."""
-    kept = [{name: value for name, value in each.items() if name != "owner"} for each in registrations]
-    for each in kept:
-        each["revisions"] = [
-            {name: value for name, value in revision.items() if name != "owner"} for revision in each["revisions"]
+    stored = [
+        {name: value for name, value in registration.items() if name != "owner"} for registration in registrations
+    ]
+    for item in stored:
+        item["revisions"] = [
+            {name: value for name, value in revision.items() if name != "owner"} for revision in item["revisions"]
         ]
-    return kept
+    return stored
 
 
 @pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
@@ -107,13 +109,13 @@ async def test_a_registration_lives_on_a_real_chain(rest: bool, start: Start, fo
     await indexing.catch_up()
     agree(indexing, node)
     assert indexing.live("ltc") == {str(first), str(second)}
-    at = node.update(first, card("one-again"))
+    tx = node.update(first, card("one-again"))
     node.point("agent.example", bytes(range(32)))
     node.mine()
-    at = node.move(at)
+    tx = node.move(tx)
     node.mine()
     node.burn(second)
-    broken = node.update(at, b"{no json")
+    broken = node.update(tx, b"{no json")
     node.mine()
     await indexing.catch_up()
     agree(indexing, node)
@@ -121,42 +123,48 @@ async def test_a_registration_lives_on_a_real_chain(rest: bool, start: Start, fo
     assert indexing.kinds(first, "ltc") == ["inscribed", *update, "moved", "moved", "invalid"]
     assert indexing.kinds(second, "ltc") == ["inscribed", "burned"]
     assert indexing.registration(first, "ltc")["outpoint"] == str(broken)
-    assert [each["domain"] for each in indexing.told("ltc")["pointers"]] == ["agent.example"]
+    assert [pointer["domain"] for pointer in indexing.records("ltc")["pointers"]] == ["agent.example"]
 
 
 async def test_owners_are_the_addresses_that_the_node_tells(start: Start, follow: Follow) -> None:
     node = start()
-    seat = node.inscribe(card("one"))
+    tx = node.inscribe(card("one"))
     node.mine()
     indexing = await (await follow(node.url)).catch_up()
-    told = node.rpc("getrawtransaction", seat.txid[::-1].hex(), True)
-    (address,) = told["vout"][seat.vout]["scriptPubKey"]["addresses"]
-    assert indexing.registration(seat, "ltc")["owner"] == address
+    answer = node.rpc("getrawtransaction", tx.txid[::-1].hex(), True)
+    (address,) = answer["vout"][tx.vout]["scriptPubKey"]["addresses"]
+    assert indexing.registration(tx, "ltc")["owner"] == address
     assert address.startswith("rltc1")
 
 
 async def test_all_in_one_block_and_a_value_that_only_the_node_can_tell(start: Start, follow: Follow) -> None:
     node = start()
     indexing = await follow(node.url)
-    seat = node.inscribe(card("one"))
-    seat = node.update(seat, card("two"))
-    seat = node.move(seat)
+    tx = node.inscribe(card("one"))
+    tx = node.update(tx, card("two"))
+    tx = node.move(tx)
     node.mine()
-    node.move_behind_a_coin(seat)
+    node.move_behind_a_coin(tx)
     node.mine()
     await indexing.catch_up()
     agree(indexing, node)
-    (told,) = indexing.told("ltc")["registrations"]
-    assert [each["kind"] for each in told["revisions"]] == ["inscribed", "moved", "reinscribed", "moved", "moved"]
+    (registration,) = indexing.records("ltc")["registrations"]
+    assert [revision["kind"] for revision in registration["revisions"]] == [
+        "inscribed",
+        "moved",
+        "reinscribed",
+        "moved",
+        "moved",
+    ]
 
 
 async def test_without_an_index_of_transactions_the_update_waits_until_there_is_one(
     start: Start, follow: Follow
 ) -> None:
     node = start()
-    seat = node.inscribe(card("one"))
+    tx = node.inscribe(card("one"))
     node.mine()
-    node.move_behind_a_coin(seat)
+    node.move_behind_a_coin(tx)
     node.mine()
     node.stop()
     node.txindex = False
@@ -166,7 +174,7 @@ async def test_without_an_index_of_transactions_the_update_waits_until_there_is_
     chain = indexing.chains[0]
     assert isinstance(chain, NodeChain)
     assert "-txindex=1" in chain.warning
-    assert indexing.kinds(seat, "ltc") == ["inscribed", "undecided"]
+    assert indexing.kinds(tx, "ltc") == ["inscribed", "undecided"]
     node.flush()
     node.kill()  # a polite end would wait half a minute for our connection, as nothing is asked meanwhile
     node.txindex = True
@@ -175,7 +183,7 @@ async def test_without_an_index_of_transactions_the_update_waits_until_there_is_
     indexing.restart()
     await indexing.catch_up()
     assert chain.warning == ""
-    assert indexing.kinds(seat, "ltc") == ["inscribed", "moved"]
+    assert indexing.kinds(tx, "ltc") == ["inscribed", "moved"]
     agree(indexing, node)
 
 
@@ -183,37 +191,37 @@ async def test_without_an_index_of_transactions_the_update_waits_until_there_is_
 async def test_blocks_with_a_mweb_part_are_read(rest: bool, start: Start, follow: Follow) -> None:
     node = start(rest=rest)
     node.activate_mweb()
-    seat = node.inscribe(card("one"))
+    tx = node.inscribe(card("one"))
     node.peg_in()
     indexing = await follow(node.url)
     chain = indexing.chains[0]
     waiting = await chain.mempool()
     assert waiting is not None
     assert len(waiting) == 3
-    found = await chain.transactions(waiting)
-    assert seat.txid in found
-    assert len(found) == 2, "the peg-in has a part that only the MWEB can read"
+    transactions = await chain.transactions(waiting)
+    assert tx.txid in transactions
+    assert len(transactions) == 2, "the peg-in has a part that only the MWEB can read"
     node.mine()
-    node.move(seat)
+    node.move(tx)
     node.mine()
     tip = bytes.fromhex(node.rpc("getblock", node.rpc("getbestblockhash"), 0))
     assert b"\x00\x08" in tip, "the block integrates the MWEB"
     await indexing.catch_up()
     agree(indexing, node)
-    assert indexing.kinds(seat, "ltc") == ["inscribed", "moved"]
+    assert indexing.kinds(tx, "ltc") == ["inscribed", "moved"]
 
 
 async def test_reorganisations_of_any_depth_up_to_twenty_are_followed(start: Start, follow: Follow) -> None:
     """Each takes back blocks that say something; what they said is mined again, later or never."""
     node = start()
     indexing = await follow(node.url)
-    seat = node.inscribe(card("old"))
+    tx = node.inscribe(card("old"))
     node.mine(25)
     await indexing.catch_up()
     (follower,) = indexing.followers
     for depth in range(1, 21):
         newcomer = node.inscribe(card(f"new-{depth}"))
-        seat = node.update(seat, card(f"old-{depth}"))
+        tx = node.update(tx, card(f"old-{depth}"))
         node.mine(depth)
         await indexing.catch_up()
         assert str(newcomer) in indexing.live("ltc")
@@ -283,10 +291,10 @@ async def test_what_is_published_is_heard_at_once_beside_a_real_node(
             while not chain.zmq.blocks:  # a subscription takes a moment to be known to the publisher
                 publisher.publish("hashblock", bytes(32))
                 await asyncio.sleep(0.05)
-        seat = node.inscribe(card("one"))
-        publisher.publish("rawtx", bytes.fromhex(node.rpc("getrawtransaction", seat.txid[::-1].hex())))
+        tx = node.inscribe(card("one"))
+        publisher.publish("rawtx", bytes.fromhex(node.rpc("getrawtransaction", tx.txid[::-1].hex())))
         publisher.publish("hashblock", bytes.fromhex(node.mine()))
-        await until(lambda: str(seat) in indexing.live("ltc"))
+        await until(lambda: str(tx) in indexing.live("ltc"))
         node.mine(2)
         publisher.publish("hashblock", bytes.fromhex(node.mine()))
         await until(lambda: follower.progress.height == 114)
@@ -297,7 +305,7 @@ async def test_what_is_published_is_heard_at_once_beside_a_real_node(
         publisher.close()
 
 
-async def told(chain: Chain, what: Callable[[frozenset[bytes]], bool]) -> bool:
+async def mempool_becomes(chain: Chain, what: Callable[[frozenset[bytes]], bool]) -> bool:
     """Whether the mempool comes to be so: it is listed anew only after a while."""
     async with asyncio.timeout(LONG):
         while not what(await chain.mempool() or frozenset()):  # noqa: ASYNC110 - nobody tells
@@ -310,9 +318,9 @@ async def test_what_is_unconfirmed_is_told_and_may_be_replaced(start: Start, fol
     indexing = await (await follow(node.url)).catch_up()
     chain = indexing.chains[0]
     assert await chain.mempool() == frozenset()
-    seat = node.inscribe(card("one"))
-    assert await told(chain, lambda waiting: seat.txid in waiting)
-    found = await chain.transactions([seat.txid])
-    assert found[seat.txid].hex() == node.rpc("getrawtransaction", seat.txid[::-1].hex())
+    tx = node.inscribe(card("one"))
+    assert await mempool_becomes(chain, lambda waiting: tx.txid in waiting)
+    transactions = await chain.transactions([tx.txid])
+    assert transactions[tx.txid].hex() == node.rpc("getrawtransaction", tx.txid[::-1].hex())
     node.mine()
-    assert await told(chain, lambda waiting: not waiting)
+    assert await mempool_becomes(chain, lambda waiting: not waiting)

@@ -33,20 +33,20 @@ from tests.waiting import until
 Room = Callable[[int], Awaitable[None]]
 
 
-def cuts(raw: bytes, places: Sequence[int]) -> list[bytes]:
-    edges = sorted({0, len(raw), *(place % (len(raw) + 1) for place in places)})
+def cuts(raw: bytes, positions: Sequence[int]) -> list[bytes]:
+    edges = sorted({0, len(raw), *(place % (len(raw) + 1) for place in positions)})
     return [raw[start:end] for start, end in pairwise(edges)] or [b""]
 
 
 # --- hex
 
 
-@given(raw=st.binary(max_size=300), places=st.lists(st.integers(0, 1_000), max_size=8), spaced=st.booleans())
-def test_hex_is_decoded_whatever_its_cuts(raw: bytes, places: list[int], spaced: bool) -> None:
+@given(raw=st.binary(max_size=300), positions=st.lists(st.integers(0, 1_000), max_size=8), spaced=st.booleans())
+def test_hex_is_decoded_whatever_its_cuts(raw: bytes, positions: list[int], spaced: bool) -> None:
     separators = None if spaced else (",", ":")
     answer = json.dumps({"result": raw.hex(), "error": None, "id": 0}, separators=separators).encode()
     digits = HexDecoder()
-    assert b"".join(map(digits.feed, cuts(answer, places))) == raw
+    assert b"".join(map(digits.feed, cuts(answer, positions))) == raw
     assert digits.is_whole
 
 
@@ -55,7 +55,7 @@ PIECES = st.sampled_from(
 ) | st.binary(max_size=40)  # fmt: skip
 
 
-def said(whole: bytes) -> tuple[bytes, bool] | None:
+def hex_result(whole: bytes) -> tuple[bytes, bool] | None:
     """The bytes that an answer says in hex so far, and whether that is all; None where it does not: read at once."""
     opening = re.search(rb'"result"\s*:\s*"', whole[:1_024])
     if opening is None:
@@ -70,11 +70,11 @@ def said(whole: bytes) -> tuple[bytes, bool] | None:
 def test_any_bytes_give_the_bytes_they_say_or_a_refusal(pieces: list[bytes], is_opened: bool) -> None:
     pieces, digits = [b'{"result":"'] * is_opened + pieces, HexDecoder()
     try:
-        found = b"".join(map(digits.feed, pieces))
+        result = b"".join(map(digits.feed, pieces))
     except HexError:
-        assert said(b"".join(pieces)) is None
+        assert hex_result(b"".join(pieces)) is None
         return
-    assert (found, digits.is_whole) == said(b"".join(pieces))
+    assert (result, digits.is_whole) == hex_result(b"".join(pieces))
 
 
 # --- headers with the work of others
@@ -105,13 +105,13 @@ def test_a_header_may_stand_anywhere_and_a_short_one_is_refused() -> None:
 
 @pytest.mark.parametrize("in_memory", [0, 10, 1_000])
 async def test_bytes_come_out_as_they_went_in_also_a_second_time(in_memory: int) -> None:
-    made = Spool(in_memory)
+    spool = Spool(in_memory)
     for turn in range(2):
         for piece in (b"abc", b"", bytes(500), b"end" + bytes((turn,))):
-            await made.add(piece)
-        view = await made.view()
+            await spool.add(piece)
+        view = await spool.view()
         assert bytes(view) == b"abc" + bytes(500) + b"end" + bytes((turn,))
-        made.clear()
+        spool.clear()
         assert view[-1] == turn, "a view outlives its spool"
         del view
 
@@ -119,13 +119,13 @@ async def test_bytes_come_out_as_they_went_in_also_a_second_time(in_memory: int)
 async def test_bytes_given_up_in_the_middle_of_a_write_leave_no_file() -> None:
     before = open_files()
     for _ in range(20):
-        made = Spool(0)
-        await made.add(bytes(1 << 20))
-        await made.add(bytes(9 << 20))
-        made.clear()
-        await made.add(b"anew")
-        assert bytes(await made.view()) == b"anew"
-        made.clear()
+        spool = Spool(0)
+        await spool.add(bytes(1 << 20))
+        await spool.add(bytes(9 << 20))
+        spool.clear()
+        await spool.add(b"anew")
+        assert bytes(await spool.view()) == b"anew"
+        spool.clear()
     await until(lambda: open_files() == before)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -140,15 +140,15 @@ async def test_a_large_block_lies_in_a_file_without_a_name_and_not_in_memory(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     before = open_files()
-    made = Spool()
+    spool = Spool()
     for _ in range(40):
-        await made.add(bytes(1 << 20))
+        await spool.add(bytes(1 << 20))
     assert open_files() > before
     assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - a look
-    assert made.size <= 8 << 20
-    view = await made.view()
+    assert spool.size <= 8 << 20
+    view = await spool.view()
     assert len(view) == 40 << 20
-    made.clear()
+    spool.clear()
     assert view[-1] == 0
     del view
     assert open_files() == before
@@ -173,14 +173,14 @@ class Source:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
-        self.asked: list[int] = []
+        self.requests: list[int] = []
         self.let_in: list[int] = []
         self.done: list[int] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def fetch(self, ref: BlockRef, spool: Spool, room: Room) -> memoryview:
-        self.asked.append(ref.height)
+        self.requests.append(ref.height)
         await room(self.sizes[ref.height])
         self.let_in.append(ref.height)
         await self.gate.wait()
@@ -200,8 +200,8 @@ async def test_blocks_come_in_order_whoever_is_quick() -> None:
             await asyncio.sleep(0)
         return await source.fetch(ref, spool, room)
 
-    found = [(ref.height, bytes(view)) async for ref, view in blocks(source.refs(), slow)]
-    assert found == [(height, bytes((height,)) * 5) for height in range(200)]
+    results = [(ref.height, bytes(view)) async for ref, view in blocks(source.refs(), slow)]
+    assert results == [(height, bytes((height,)) * 5) for height in range(200)]
     assert source.done != sorted(source.done), "some were quicker than those before"
 
 
@@ -213,8 +213,8 @@ async def test_the_next_blocks_come_while_one_is_used_as_far_as_their_bytes_allo
     source = Source(sizes)
     reading = blocks(source.refs(), source.fetch)
     seen = []
-    while (at := await anext(reading, None)) is not None:
-        seen.append(at[0].height)
+    while (position := await anext(reading, None)) is not None:
+        seen.append(position[0].height)
         upcoming = len(seen)
         if upcoming < len(sizes):
             await until(lambda: upcoming in source.done)  # noqa: B023 - the next may be of any size
@@ -230,10 +230,10 @@ async def test_requests_under_way_are_bounded() -> None:
     source.gate.clear()
     reading = blocks(source.refs(), source.fetch)
     waiting = asyncio.ensure_future(anext(reading))
-    await until(lambda: len(source.asked) == block_download.REQUESTS)
+    await until(lambda: len(source.requests) == block_download.REQUESTS)
     for _ in range(50):
         await asyncio.sleep(0)
-    assert source.asked == [0, 1, 2, 3]
+    assert source.requests == [0, 1, 2, 3]
     source.gate.set()
     await waiting
     await until(lambda: len(source.done) == block_download.BLOCKS + 1)
@@ -291,14 +291,14 @@ async def test_what_is_announced_is_kept_as_far_as_there_is_room(monkeypatch: py
     raws = [kit.raw(kit.pay(f"owner {number}")) for number in range(6)]
     monkeypatch.setattr("indexer.chains.node.transactions.CACHE_BYTES", 3 * len(raws[0]))
     monkeypatch.setattr("indexer.chains.node.transactions.LARGEST", 10 * len(raws[0]))
-    kept = Transactions(NodeClient(read_address("bsv", "http://127.0.0.1:1")), COIN_PARAMETERS["bsv"])
+    transactions = Transactions(NodeClient(read_address("bsv", "http://127.0.0.1:1")), COIN_PARAMETERS["bsv"])
     for raw in raws[:3]:
-        kept.announce(raw)
-        kept.announce(raw)
-    assert await kept.get([sha256d(raws[0])]) == {sha256d(raws[0]): raws[0]}
-    kept.announce(raws[3])  # the second was used longest ago
-    kept.announce(bytes(11 * len(raws[0])))
-    assert list(kept.cache.values()) == [raws[2], raws[0], raws[3]]
+        transactions.announce(raw)
+        transactions.announce(raw)
+    assert await transactions.get([sha256d(raws[0])]) == {sha256d(raws[0]): raws[0]}
+    transactions.announce(raws[3])  # the second was used longest ago
+    transactions.announce(bytes(11 * len(raws[0])))
+    assert list(transactions.cache.values()) == [raws[2], raws[0], raws[3]]
     witness = Transactions(NodeClient(read_address("ltc", "http://127.0.0.1:1")), COIN_PARAMETERS["ltc"])
     witness.announce(b"no transaction")
     witness.announce(raws[0])

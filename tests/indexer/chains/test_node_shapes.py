@@ -46,8 +46,8 @@ def recorded(path: Path) -> Recorded:
 @pytest.fixture
 async def node(sample: Path) -> AsyncIterator[Node]:
     chain = MemoryChain(*frames((sample / "blk00000.dat").read_bytes()))
-    for each in json.loads((sample / "mempool.json").read_text()):
-        raw = bytes.fromhex(each["hex"])
+    for item in json.loads((sample / "mempool.json").read_text()):
+        raw = bytes.fromhex(item["hex"])
         chain.unconfirmed[sha256d(raw)] = raw
     async with Node(chain) as node:
         yield node
@@ -92,15 +92,15 @@ async def test_what_the_stand_in_tells_of_itself_is_part_of_what_the_node_told(
 ) -> None:
     request = json.loads((answers / "requests.json").read_text())[name]
     ours, theirs = await ask(node, request, "user:pass/word"), recorded(answers / f"{name}.http")
-    told, expected = json.loads(ours.body), json.loads(theirs.body)
-    assert told["result"].items() <= expected["result"].items()
-    assert (ours.status, told["id"], told["error"]) == (theirs.status, expected["id"], expected["error"])
+    body, expected = json.loads(ours.body), json.loads(theirs.body)
+    assert body["result"].items() <= expected["result"].items()
+    assert (ours.status, body["id"], body["error"]) == (theirs.status, expected["id"], expected["error"])
 
 
 async def test_the_stand_in_warms_up_as_the_node_did(node: Node, answers: Path) -> None:
     node.warming_up = "RPC server started"
-    asked = {"method": "POST", "path": "/", "body": {"method": "getblockcount", "params": [], "id": 0}}
-    ours, theirs = await ask(node, asked, "user:pass/word"), recorded(answers / "warming-up.http")
+    requests = {"method": "POST", "path": "/", "body": {"method": "getblockcount", "params": [], "id": 0}}
+    ours, theirs = await ask(node, requests, "user:pass/word"), recorded(answers / "warming-up.http")
     assert (ours.status, json.loads(ours.body)) == (theirs.status, json.loads(theirs.body))
     rest = await ask(node, {"method": "GET", "path": "/rest/chaininfo.json"}, None)
     recorded_rest = recorded(answers / "rest-warming-up.http")

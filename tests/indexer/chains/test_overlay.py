@@ -39,8 +39,8 @@ class Relay:
         self.counts[request.path] = self.counts.get(request.path, 0) + 1
         headers = {"X-BSV-Topic": request.headers.get("X-BSV-Topic", "")}
         async with self._client.request(request.method, str(request.rel_url), data=body, headers=headers) as answer:
-            told, status = await answer.json(content_type=None), answer.status
-        changed = self.change(request.path, json.loads(body) if body else {}, told)
+            document, status = await answer.json(content_type=None), answer.status
+        changed = self.change(request.path, json.loads(body) if body else {}, document)
         return web.json_response(changed, status=status)
 
 
@@ -52,13 +52,13 @@ class Original:
 
     async def caught_up(self) -> None:
         height = self.kit.tip.height
-        await until_told(self._client, "/v1/status", lambda told: told["chains"][0].get("height") == height)
+        await until_told(self._client, "/v1/status", lambda answer: answer["chains"][0].get("height") == height)
 
     def source(self, **options: str) -> OverlayChain:
         query = "&".join(f"{name}={value}" for name, value in ({"network": "regtest"} | options).items())
-        made = create("demo", f"overlay:{self.relay.url}?{query}")
-        made.poll_seconds = 0
-        return made
+        chain_source = create("demo", f"overlay:{self.relay.url}?{query}")
+        chain_source.poll_seconds = 0
+        return chain_source
 
     @asynccontextmanager
     async def mirror(self) -> AsyncIterator[Indexing]:
@@ -99,8 +99,8 @@ async def test_registrations_updates_moves_and_burns_arrive_and_follow_a_reorgan
     kit.mine(echo, other, kit.point("agent.example", "11" * 32), kit.inscribe(b"not json", "a2b"))
     kit.mine_empty(3)
     # the satoshi's position depends on the value of an input before it, of a transaction without a record
-    behind = kit.spend([kit.pay("carol", 5_000), echo], [(5_000, b"\x6a"), (1, kit.tx(echo).outputs[echo.vout].script)])
-    kit.mine(kit.tx(behind.inputs[0].prevout), behind, kit.burn(other, to="fee"))
+    tx = kit.spend([kit.pay("carol", 5_000), echo], [(5_000, b"\x6a"), (1, kit.tx(echo).outputs[echo.vout].script)])
+    kit.mine(kit.tx(tx.inputs[0].prevout), tx, kit.burn(other, to="fee"))
     original.chain.arrive(*kit.blocks)
     await original.caught_up()
     async with original.mirror() as mirror, original.followed() as node:
@@ -116,7 +116,7 @@ async def test_registrations_updates_moves_and_burns_arrive_and_follow_a_reorgan
         fork = kit.mine_empty(kit.tip.height, parent=kit["2"])
         original.chain.arrive(*kit.branch(fork))
         await until_told(
-            original._client, "/v1/status", lambda told: told["chains"][0].get("hash") == fork.hash[::-1].hex()
+            original._client, "/v1/status", lambda answer: answer["chains"][0].get("hash") == fork.hash[::-1].hex()
         )
         await mirror.catch_up()
         await node.catch_up()

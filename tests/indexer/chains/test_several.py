@@ -24,12 +24,12 @@ def kit() -> ChainKit:
 
 async def test_waiting_ends_with_news_of_any_source(kit: ChainKit) -> None:
     first, second = MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)
-    async with opened(first, second) as several:
-        await until(lambda: states(several) == ["current", "ready"])
+    async with opened(first, second) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
         for chain in (second, first):
-            await several.wait(0)
-            await several.wait(0)
-            waiting = asyncio.create_task(several.wait(60))
+            await failover.wait(0)
+            await failover.wait(0)
+            waiting = asyncio.create_task(failover.wait(60))
             await asyncio.sleep(0)
             assert not waiting.done()
             chain.arrive(kit.mine())
@@ -38,29 +38,29 @@ async def test_waiting_ends_with_news_of_any_source(kit: ChainKit) -> None:
 
 async def test_a_source_that_fails_while_it_is_waited_for_is_left(kit: ChainKit) -> None:
     first, second = MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)
-    async with opened(first, second) as several:
-        await until(lambda: states(several) == ["current", "ready"])
+    async with opened(first, second) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
         first.down = "gone"
-        await asyncio.wait_for(several.wait(300), 60)
-        assert states(several) == ["unreachable", "ready"]
-        await several.tip()
-        assert states(several) == ["unreachable", "current"]
+        await asyncio.wait_for(failover.wait(300), 60)
+        assert states(failover) == ["unreachable", "ready"]
+        await failover.tip()
+        assert states(failover) == ["unreachable", "current"]
 
 
 async def test_closing_closes_all_and_ends_every_task_twice_if_need_be(kit: ChainKit) -> None:
     gone = MemoryChain(*kit.blocks)
-    several = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", gone)], QUICK)
-    await several.open()
+    failover_chain = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", gone)], QUICK)
+    await failover_chain.open()
     gone.down = "no route"
     before = asyncio.all_tasks()
-    await several.close()
-    await several.close()
+    await failover_chain.close()
+    await failover_chain.close()
     assert len(before) == 3
     assert asyncio.all_tasks() == {asyncio.current_task()}
     gone.down = ""
-    await several.open()
-    assert (await several.tip()) is not None
-    await several.close()
+    await failover_chain.open()
+    assert (await failover_chain.tip()) is not None
+    await failover_chain.close()
 
 
 class Broken(MemoryChain):
@@ -76,16 +76,16 @@ class Broken(MemoryChain):
 
 async def test_what_is_not_a_sources_fault_is_not_hidden(kit: ChainKit) -> None:
     broken = Broken(*kit.blocks)
-    several = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", broken)], QUICK)
-    await several.open()
+    failover_chain = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", broken)], QUICK)
+    await failover_chain.open()
     broken.full = True
-    await until(several.group.monitors[1].done)
+    await until(failover_chain.group.monitors[1].done)
     with pytest.raises(OSError, match="No space left"):
-        await several.tip()
-    await several.close()
+        await failover_chain.tip()
+    await failover_chain.close()
 
 
-class Kept:
+class SavedHeaders:
     """Kept headers that note who saved."""
 
     def __init__(self) -> None:
@@ -99,14 +99,14 @@ class Kept:
 
 
 def test_only_the_first_source_that_saves_headers_goes_on_saving() -> None:
-    kept = Kept()
-    shared = SharedHeaders(kept)
+    stored = SavedHeaders()
+    shared = SharedHeaders(stored)
     one, two = shared.view(), shared.view()
     assert list(one.load_headers("demo")) == list(two.load_headers("demo")) == [(0, b"demo" * 20)]
     two.save_headers("demo", 1, b"b" * 80)
     one.save_headers("demo", 1, b"a" * 80)
     two.save_headers("demo", 2, b"c" * 80)
-    assert kept.saved == [("demo", 1, b"b" * 80), ("demo", 2, b"c" * 80)]
+    assert stored.saved == [("demo", 1, b"b" * 80), ("demo", 2, b"c" * 80)]
 
 
 async def test_block_folders_are_joined_by_their_urls(kit: ChainKit, tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ async def test_block_folders_are_joined_by_their_urls(kit: ChainKit, tmp_path: P
         kit.write(tmp_path / name)
     urls = [f"files:{tmp_path}/{name}?chain=bsv&network=regtest" for name in ("one", "two")]
     assert not isinstance(join("demo", urls[:1]), FailoverChain)
-    several = join("demo", urls)
-    assert isinstance(several, FailoverChain)
-    await several.open()
-    await until(lambda: states(several) == ["current", "ready"])
-    assert [row["source"] for row in several.sources] == urls
-    assert await heights(several, 0, 1) == [0, 1]
-    await several.close()
+    failover = join("demo", urls)
+    assert isinstance(failover, FailoverChain)
+    await failover.open()
+    await until(lambda: states(failover) == ["current", "ready"])
+    assert [row["source"] for row in failover.sources] == urls
+    assert await heights(failover, 0, 1) == [0, 1]
+    await failover.close()
 
 
 def test_a_subscription_cannot_be_one_of_several_sources(tmp_path: Path) -> None:

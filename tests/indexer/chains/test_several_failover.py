@@ -27,18 +27,18 @@ async def test_whatever_is_asked_another_source_answers_when_one_does_not(kit: C
     outpoint, first = kit.funds(3), MemoryChain(*kit.blocks)
     second = MemoryChain(*kit.blocks)
     second.unconfirmed[b"\x01" * 32] = b"raw"
-    async with opened(first, second) as several:
-        await until(lambda: states(several)[1] == "ready")
+    async with opened(first, second) as failover:
+        await until(lambda: states(failover)[1] == "ready")
         first.down = "restarting"
-        asked = {
-            "tip": several.tip,
-            "ref": lambda: several.ref(1),
-            "values": lambda: several.values([outpoint], second.best[-1]),
-            "transactions": lambda: several.transactions([b"\x01" * 32]),
-            "mempool": several.mempool,
-            "blocks": lambda: heights(several, 0, 1),
+        requests = {
+            "tip": failover.tip,
+            "ref": lambda: failover.ref(1),
+            "values": lambda: failover.values([outpoint], second.best[-1]),
+            "transactions": lambda: failover.transactions([b"\x01" * 32]),
+            "mempool": failover.mempool,
+            "blocks": lambda: heights(failover, 0, 1),
         }
-        answer = await asked[call]()  # type: ignore[no-untyped-call]
+        answer = await requests[call]()  # type: ignore[no-untyped-call]
         expected = {
             "tip": second.best[-1],
             "ref": second.best[1],
@@ -48,30 +48,30 @@ async def test_whatever_is_asked_another_source_answers_when_one_does_not(kit: C
             "blocks": [0, 1],
         }
         assert answer == expected[call]
-        assert several.sources[0]["state"] == "unreachable"
+        assert failover.sources[0]["state"] == "unreachable"
 
 
 async def test_when_none_answers_any_more_all_say_why(kit: ChainKit) -> None:
     chains = [MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)]
-    async with opened(*chains) as several:
-        await until(lambda: states(several)[1] == "ready")
+    async with opened(*chains) as failover:
+        await until(lambda: states(failover)[1] == "ready")
         for chain in chains:
             chain.down = "gone"
-        for ask in (several.tip, several.mempool, lambda: several.transactions([bytes(32)])):
+        for ask in (failover.tip, failover.mempool, lambda: failover.transactions([bytes(32)])):
             with pytest.raises(SourceUnavailableError, match="none of the 2 sources answers: a: gone; b: gone"):
                 await ask()
         with pytest.raises(SourceUnavailableError):
-            await heights(several, 0, 1)
+            await heights(failover, 0, 1)
         chains[1].down = ""
-        assert (await several.tip()) == chains[1].best[-1]
+        assert (await failover.tip()) == chains[1].best[-1]
 
 
 async def test_another_source_goes_on_in_the_middle_of_a_run_of_blocks(kit: ChainKit) -> None:
     kit.mine_empty(8)
     chains = [Halting(*kit.blocks), Halting(*kit.blocks), MemoryChain(*kit.blocks)]
-    async with opened(*chains) as several:
-        await until(lambda: states(several) == ["current", "ready", "ready"])
-        assert await heights(several, 0, 9) == list(range(10))
+    async with opened(*chains) as failover:
+        await until(lambda: states(failover) == ["current", "ready", "ready"])
+        assert await heights(failover, 0, 9) == list(range(10))
 
 
 async def test_sources_that_fail_by_turns_are_given_up_when_none_gets_further(kit: ChainKit) -> None:
@@ -79,10 +79,10 @@ async def test_sources_that_fail_by_turns_are_given_up_when_none_gets_further(ki
     chains = [Halting(*kit.blocks), Halting(*kit.blocks)]
     for chain in chains:
         chain.after = 0
-    async with opened(*chains) as several:
-        await until(lambda: states(several) == ["current", "ready"])
+    async with opened(*chains) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
         with pytest.raises(SourceUnavailableError, match="a: cut off; b: cut off"):
-            await heights(several, 0, 4)
+            await heights(failover, 0, 4)
 
 
 async def test_blocks_end_early_where_the_next_source_is_on_another_branch(kit: ChainKit) -> None:
@@ -91,26 +91,26 @@ async def test_blocks_end_early_where_the_next_source_is_on_another_branch(kit: 
     second = MemoryChain(*kit.blocks[:3])
     fork = [kit.mine(parent=kit["2"]), *(kit.mine() for _ in range(4))]
     second.arrive(*fork)
-    async with opened(first, second) as several:
-        await until(lambda: states(several) == ["current", "ready"])
+    async with opened(first, second) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
         first.after = 4
-        assert await heights(several, 0, 7) == [0, 1, 2, 3]
+        assert await heights(failover, 0, 7) == [0, 1, 2, 3]
 
 
 async def test_what_the_first_cannot_tell_is_asked_of_the_others(kit: ChainKit) -> None:
     first, second = MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)
-    known, hidden, nowhere = kit.funds(0), kit.funds(1), Outpoint(bytes(32), 7)
+    existing, hidden, nowhere = kit.funds(0), kit.funds(1), Outpoint(bytes(32), 7)
     first.hidden.add(hidden)
     first.unconfirmed[b"a" * 32] = b"of a"
     second.unconfirmed |= {b"a" * 32: b"of b", b"b" * 32: b"of b"}
-    async with opened(first, second) as several:
-        await until(lambda: states(several) == ["current", "ready"])
-        found = await several.values([known, hidden, nowhere], first.best[-1])
-        assert found == {known: kit.satoshis(known), hidden: kit.satoshis(hidden)}
-        assert set(second.asked) == {hidden, nowhere}
-        assert await several.transactions([b"a" * 32, b"b" * 32]) == {b"a" * 32: b"of a", b"b" * 32: b"of b"}
-        assert await several.mempool() == {b"a" * 32}
-        assert states(several) == ["current", "ready"]
+    async with opened(first, second) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
+        values = await failover.values([existing, hidden, nowhere], first.best[-1])
+        assert values == {existing: kit.satoshis(existing), hidden: kit.satoshis(hidden)}
+        assert set(second.requests) == {hidden, nowhere}
+        assert await failover.transactions([b"a" * 32, b"b" * 32]) == {b"a" * 32: b"of a", b"b" * 32: b"of b"}
+        assert await failover.mempool() == {b"a" * 32}
+        assert states(failover) == ["current", "ready"]
 
 
 class Spoiled(MemoryChain):
@@ -124,15 +124,15 @@ class Spoiled(MemoryChain):
 
 @pytest.fixture
 def indexing(tmp_path: Path) -> Iterator[Callable[[FailoverChain], Indexing]]:
-    made = []
+    created = []
 
-    def make(several: FailoverChain) -> Indexing:
-        made.append(Indexing(f"sqlite:///{tmp_path}/a2b.db", several))
-        return made[-1]
+    def make(failover_chain: FailoverChain) -> Indexing:
+        created.append(Indexing(f"sqlite:///{tmp_path}/a2b.db", failover_chain))
+        return created[-1]
 
     yield make
-    for each in made:
-        each.__exit__()
+    for item in created:
+        item.__exit__()
 
 
 async def test_bad_bytes_of_one_source_are_read_from_another(
@@ -142,15 +142,15 @@ async def test_bad_bytes_of_one_source_are_read_from_another(
     bad = kit.mine(first)
     kit.mine_empty(3)
     spoiled, good = Spoiled(*kit.blocks).spoil(bad), MemoryChain(*kit.blocks)
-    async with opened(spoiled, good) as several:
-        await until(lambda: states(several) == ["current", "ready"])
-        house = indexing(several)
+    async with opened(spoiled, good) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
+        house = indexing(failover)
         await house.catch_up()
         await house.catch_up()
         assert house.store.blocks.newest("demo") == good.best[-1]
         assert house.live() == {str(first)}
         assert (spoiled.refused, good.refused) == ([], [])
-        assert states(several) == ["ready", "current"]
+        assert states(failover) == ["ready", "current"]
 
 
 async def test_a_block_that_is_bad_wherever_it_is_read_is_left_out_by_all(
@@ -160,9 +160,9 @@ async def test_a_block_that_is_bad_wherever_it_is_read_is_left_out_by_all(
     bad = kit.mine(kit.inscribe(agent("Bad")), parent=kit["1"])
     kit.mine(parent=bad)
     chains = [Spoiled(*kit.blocks).spoil(bad), Spoiled(*kit.blocks).spoil(bad)]
-    async with opened(*chains) as several:
-        await until(lambda: states(several) == ["current", "ready"])
-        house = indexing(several)
+    async with opened(*chains) as failover:
+        await until(lambda: states(failover) == ["current", "ready"])
+        house = indexing(failover)
         for _ in range(3):
             await house.catch_up()
         newest = house.store.blocks.newest("demo")

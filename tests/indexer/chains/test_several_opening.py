@@ -21,53 +21,53 @@ def kit() -> ChainKit:
 
 
 async def test_the_first_configured_of_equals_is_read_and_the_others_stand_by(kit: ChainKit) -> None:
-    async with opened(MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)) as several:
-        assert (await several.tip()) == MemoryChain(*kit.blocks).best[-1]
-        await until(lambda: states(several) == ["current", "ready"])
+    async with opened(MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)) as failover:
+        assert (await failover.tip()) == MemoryChain(*kit.blocks).best[-1]
+        await until(lambda: states(failover) == ["current", "ready"])
         row = {"source": "a", "state": "current", "height": 1, "hash": kit.tip.hex}
-        assert several.sources == [row, {**row, "source": "b", "state": "ready"}]
-        assert several.warnings == []
-        assert (several.caip2, several.network, several.complete) == ("bsv:regtest", "regtest", True)
+        assert failover.sources == [row, {**row, "source": "b", "state": "ready"}]
+        assert failover.warnings == []
+        assert (failover.caip2, failover.network, failover.complete) == ("bsv:regtest", "regtest", True)
 
 
 async def test_sources_of_two_networks_are_refused_naming_both(kit: ChainKit) -> None:
-    several = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", MemoryChain(coin="bch"))], QUICK)
+    failover_chain = FailoverChain("demo", [("a", MemoryChain(*kit.blocks)), ("b", MemoryChain(coin="bch"))], QUICK)
     with pytest.raises(SourceError, match="a is bsv:regtest, and b is bch:regtest: sources of one name must be of one"):
-        await open_slowly(several)
+        await open_slowly(failover_chain)
 
 
-async def open_slowly(several: FailoverChain) -> None:
+async def open_slowly(failover_chain: FailoverChain) -> None:
     """Open with every source answering before the first one is taken."""
-    for source in several.group.sources:
-        await several.group.poll(source)
-    await several.open()
+    for source in failover_chain.group.sources:
+        await failover_chain.group.poll(source)
+    await failover_chain.open()
 
 
 async def test_a_source_of_another_network_that_joins_late_is_left_out_and_the_rest_goes_on(kit: ChainKit) -> None:
     other = MemoryChain(coin="bch")
     other.down = "booting"
-    async with opened(MemoryChain(*kit.blocks), other) as several:
-        await until(lambda: states(several) == ["current", "unreachable"])
+    async with opened(MemoryChain(*kit.blocks), other) as failover:
+        await until(lambda: states(failover) == ["current", "unreachable"])
         other.down = ""
-        await until(lambda: states(several) == ["current", "stopped"])
-        assert "give one of them another name" in several.sources[1]["error"]
-        assert (await several.tip()) is not None
+        await until(lambda: states(failover) == ["current", "stopped"])
+        assert "give one of them another name" in failover.sources[1]["error"]
+        assert (await failover.tip()) is not None
 
 
 async def test_a_source_that_tells_only_part_of_each_block_is_not_taken(kit: ChainKit) -> None:
     partial = MemoryChain(*kit.blocks)
     partial.complete = False
-    async with opened(MemoryChain(*kit.blocks), partial) as several:
-        await until(lambda: states(several) == ["current", "stopped"])
-        assert "delivers only part of each block" in several.sources[1]["error"]
+    async with opened(MemoryChain(*kit.blocks), partial) as failover:
+        await until(lambda: states(failover) == ["current", "stopped"])
+        assert "delivers only part of each block" in failover.sources[1]["error"]
 
 
 async def test_opening_waits_for_nobody_who_is_down(kit: ChainKit) -> None:
     gone = MemoryChain(*kit.blocks)
     gone.down = "no route"
-    async with opened(gone, MemoryChain(*kit.blocks)) as several:
-        assert states(several) == ["unreachable", "current"]
-        assert several.sources[0]["error"] == "no route"
+    async with opened(gone, MemoryChain(*kit.blocks)) as failover:
+        assert states(failover) == ["unreachable", "current"]
+        assert failover.sources[0]["error"] == "no route"
 
 
 class Silent(MemoryChain):
@@ -83,30 +83,30 @@ class Silent(MemoryChain):
 
 async def test_a_source_that_is_slow_to_open_is_not_waited_for_longer_than_the_grace(kit: ChainKit) -> None:
     slow, clock = Silent(*kit.blocks), Clock()
-    several = FailoverChain("demo", [("a", slow), ("b", MemoryChain(*kit.blocks))], QUICK, clock)
-    opening = asyncio.create_task(several.open())
-    await until(lambda: several.sources[1]["state"] == "ready")
+    failover_chain = FailoverChain("demo", [("a", slow), ("b", MemoryChain(*kit.blocks))], QUICK, clock)
+    opening = asyncio.create_task(failover_chain.open())
+    await until(lambda: failover_chain.sources[1]["state"] == "ready")
     assert not opening.done()
     clock.now += QUICK.grace
     await opening
-    assert states(several) == ["starting", "current"]
+    assert states(failover_chain) == ["starting", "current"]
     slow.speaks.set()
-    await until(lambda: states(several) == ["ready", "current"])
-    await several.close()
+    await until(lambda: states(failover_chain) == ["ready", "current"])
+    await failover_chain.close()
 
 
 async def test_when_none_answers_opening_can_be_tried_again(kit: ChainKit) -> None:
     chains = [MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)]
-    several = FailoverChain("demo", list(zip("ab", chains, strict=True)), QUICK)
+    failover_chain = FailoverChain("demo", list(zip("ab", chains, strict=True)), QUICK)
     chains[0].down, chains[1].down = "no route", "warming up"
     with pytest.raises(SourceUnavailableError, match="none of the 2 sources answers: a: no route; b: warming up"):
-        await several.open()
+        await failover_chain.open()
     chains[1].down = ""
-    await until(lambda: states(several) == ["unreachable", "ready"])
-    await several.open()
-    assert (await several.tip()) == chains[1].best[-1]
+    await until(lambda: states(failover_chain) == ["unreachable", "ready"])
+    await failover_chain.open()
+    assert (await failover_chain.tip()) == chains[1].best[-1]
     chains[0].down = ""
-    await several.close()
+    await failover_chain.close()
 
 
 class Barred(MemoryChain):
@@ -119,14 +119,14 @@ class Barred(MemoryChain):
 
 
 async def test_a_source_that_cannot_be_used_is_left_out_and_says_why(kit: ChainKit) -> None:
-    async with opened(Barred(), MemoryChain(*kit.blocks)) as several:
-        assert states(several) == ["stopped", "current"]
-        assert several.sources[0]["error"] == Barred.barred
-        assert await heights(several, 0, 1) == [0, 1]
+    async with opened(Barred(), MemoryChain(*kit.blocks)) as failover:
+        assert states(failover) == ["stopped", "current"]
+        assert failover.sources[0]["error"] == Barred.barred
+        assert await heights(failover, 0, 1) == [0, 1]
 
 
 async def test_when_all_have_stopped_nothing_goes_on() -> None:
-    several = FailoverChain("demo", [("a", Barred()), ("b", Barred())], QUICK)
+    failover_chain = FailoverChain("demo", [("a", Barred()), ("b", Barred())], QUICK)
     with pytest.raises(SourceError, match="none of the 2 sources can be used: a: the node refuses") as caught:
-        await several.open()
+        await failover_chain.open()
     assert not isinstance(caught.value, SourceUnavailableError)

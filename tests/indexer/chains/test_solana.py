@@ -15,11 +15,11 @@ from indexer.model import Event, EventKind, Status
 from indexer.store import StoreError
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.strict_json import MAX_BYTES
+from tests.chain_records import anchors
 from tests.chainkit import agent, tool
 from tests.indexer.chains.following import Restartable
 from tests.indexing import Indexing
 from tests.solana_server import SolanaServer, named
-from tests.told import anchors
 
 CARD = hashlib.sha256(b"a card").digest()
 
@@ -40,7 +40,7 @@ class World(Restartable):
         """All that was said above a slot."""
         return [past.event for past in self.indexing.store.history.select() if past.height > above]
 
-    async def said(self) -> list[tuple[str, str]]:
+    async def changes(self) -> list[tuple[str, str]]:
         """What the newest look added: what happened, and to which account (by the name that the test gave it)."""
         return [(event.kind.value, self.name(event.txid)) for event in await self.look()]
 
@@ -52,14 +52,14 @@ class World(Restartable):
         """Kind, status afterwards and height of all that happened to what an account registers."""
         past = self.indexing.store.history.of(self.server.id(name))
         return [
-            (each.event.kind.value, each.event.state.status.value, each.height) for each in past if each.event.state
+            (item.event.kind.value, item.event.state.status.value, item.height) for item in past if item.event.state
         ]
 
 
 @pytest_asyncio.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with World(tmp_path) as made:
-        yield made
+    async with World(tmp_path) as created:
+        yield created
 
 
 def pointer(uri: str = "https://echo.example/.well-known/agent.json", digest: bytes | None = CARD) -> dict[str, Any]:
@@ -75,7 +75,7 @@ async def test_accounts_that_carry_cards_are_registered_at_the_slot_of_the_first
     server.put("b", tool("clock"))
     server.put("c", agent("Foreign"), mark=b"xyz\0")
     server.hold("d", b"a2b\0" + json.dumps(agent("Other program's")).encode(), named("another program"))
-    assert sorted(await world.said()) == [("inscribed", "a"), ("inscribed", "b")]
+    assert sorted(await world.changes()) == [("inscribed", "a"), ("inscribed", "b")]
     (past,) = world.indexing.store.history.of(server.id("a"))
     state = past.event.state
     assert state is not None
@@ -94,15 +94,15 @@ async def test_accounts_that_carry_cards_are_registered_at_the_slot_of_the_first
 
 
 async def test_only_looks_that_differ_are_stored(world: World) -> None:
-    assert await world.said() == []
+    assert await world.changes() == []
     first = world.indexing.store.blocks.newest("sol")
     assert first is not None
     for _ in range(3):
         world.server.advance(10)
-        assert await world.said() == []
+        assert await world.changes() == []
     assert world.indexing.store.blocks.newest("sol") == first
     world.server.put("a", agent())
-    assert await world.said() == [("inscribed", "a")]
+    assert await world.changes() == [("inscribed", "a")]
     newest = world.indexing.store.blocks.newest("sol")
     assert newest is not None
     assert (newest.height, newest.prev) == (world.server.slot, first.hash)
@@ -114,10 +114,10 @@ async def test_a_card_written_again_is_a_new_revision_and_a_closed_account_is_bu
     await world.look()
     one = server.slot
     server.put("a", agent("Two"))
-    assert await world.said() == [("reinscribed", "a")]
+    assert await world.changes() == [("reinscribed", "a")]
     two = server.slot
     server.shut("a")
-    assert await world.said() == [("burned", "a")]
+    assert await world.changes() == [("burned", "a")]
     assert world.history("a") == [
         ("inscribed", "live", one), ("reinscribed", "live", two), ("burned", "burned", server.slot),
     ]  # fmt: skip
@@ -135,7 +135,7 @@ async def test_an_account_opened_again_is_a_first_record_again(world: World) -> 
     server.shut("a")
     await world.look()
     server.put("a", tool("clock"))
-    assert await world.said() == [("inscribed", "a")]
+    assert await world.changes() == [("inscribed", "a")]
     state = world.indexing.store.history.of(server.id("a"))[-1].event.state
     assert state is not None
     assert (state.kind, state.status, state.created_height) == ("tool", Status.LIVE, server.slot)
@@ -146,16 +146,16 @@ async def test_closed_and_opened_again_between_two_looks_is_no_difference(world:
     await world.look()
     world.server.shut("a")
     world.server.put("a", agent(), room=7)
-    assert await world.said() == []
+    assert await world.changes() == []
 
 
 async def test_a_broken_card_does_not_silence_a_registration_and_is_rejected_without_one(world: World) -> None:
     server = world.server
     server.put("a", agent("One"))
     server.put("b", b'{"name": 7')
-    assert sorted(await world.said()) == [("inscribed", "a"), ("rejected", "b")]
+    assert sorted(await world.changes()) == [("inscribed", "a"), ("rejected", "b")]
     server.put("a", b"\xff\xfe")
-    assert await world.said() == [("invalid", "a")]
+    assert await world.changes() == [("invalid", "a")]
     assert world.history("a")[-1][1] == "live"
     past = world.indexing.store.history.of(server.id("a"))[-1].event
     assert (past.valid, [reason.code for reason in past.reasons]) == (False, ["card-utf8"])
@@ -164,21 +164,21 @@ async def test_a_broken_card_does_not_silence_a_registration_and_is_rejected_wit
     loose = [event for event in world.events() if event.kind is EventKind.REJECTED]
     assert [(event.reasons[0].code, event.state) for event in loose] == [("card-json", None)]
     server.put("a", agent("One"))
-    assert await world.said() == [("reinscribed", "a")]
+    assert await world.changes() == [("reinscribed", "a")]
     server.put("b", agent("Good at last"))
-    assert await world.said() == [("inscribed", "b")]
+    assert await world.changes() == [("inscribed", "b")]
 
 
 async def test_a_card_of_the_other_kind_changes_nothing(world: World) -> None:
     world.server.put("a", agent())
     await world.look()
     world.server.put("a", tool())
-    assert await world.said() == [("foreign_content", "a")]
+    assert await world.changes() == [("foreign_content", "a")]
     event = world.indexing.store.history.of(world.server.id("a"))[-1].event
     assert [reason.code for reason in event.reasons] == ["kind-changed"]
     assert event.state is not None
     assert event.state.kind == "agent"
-    assert await world.said() == []
+    assert await world.changes() == []
 
 
 @pytest.mark.parametrize(
@@ -195,16 +195,16 @@ async def test_a_card_of_the_other_kind_changes_nothing(world: World) -> None:
 )
 async def test_what_is_no_card_is_rejected_with_its_reason_and_once(world: World, body: bytes, code: str) -> None:
     world.server.put("a", body)
-    assert await world.said() == [("rejected", "a")]
+    assert await world.changes() == [("rejected", "a")]
     (event,) = world.events()
     assert code in [reason.code for reason in event.reasons]
     assert (event.valid, event.card) == (False, hashlib.sha256(body).digest())
     await world.restart()
-    assert await world.said() == []
+    assert await world.changes() == []
     world.server.shut("a")
-    assert await world.said() == []
+    assert await world.changes() == []
     world.server.put("a", body)
-    assert await world.said() == [], "it is known already, whether or not there was a look in between"
+    assert await world.changes() == [], "it is known already, whether or not there was a look in between"
 
 
 # -- pointers
@@ -213,15 +213,15 @@ async def test_what_is_no_card_is_rejected_with_its_reason_and_once(world: World
 async def test_a_pointer_is_recorded_with_its_hash_and_named_by_its_domain(world: World) -> None:
     world.server.put("a", pointer())
     world.server.put("b", pointer("ipfs://bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy", None))
-    assert sorted(await world.said()) == [("pointed", "a"), ("pointed", "b")]
+    assert sorted(await world.changes()) == [("pointed", "a"), ("pointed", "b")]
     (anchor,) = anchors(world.indexing.store, "echo.example")
-    told = anchor.event.pointer
-    assert told is not None
-    assert (told.id, told.digest, told.form, anchor.event.valid) == ("echo.example", CARD, "solana", True)
+    answer = anchor.event.pointer
+    assert answer is not None
+    assert (answer.id, answer.digest, answer.form, anchor.event.valid) == ("echo.example", CARD, "solana", True)
     assert (anchor.event.outpoint, anchor.height) == (Outpoint(bytes(named("a")), 0), world.server.slot)
-    assert await world.said() == []
+    assert await world.changes() == []
     await world.restart()
-    assert await world.said() == []
+    assert await world.changes() == []
 
 
 @pytest.mark.parametrize(
@@ -238,15 +238,15 @@ async def test_a_pointer_that_is_none_is_recorded_with_its_reason_and_once(
     world: World, body: dict[str, Any], code: str
 ) -> None:
     world.server.put("a", body)
-    assert await world.said() == [("pointed", "a")]
+    assert await world.changes() == [("pointed", "a")]
     (event,) = world.events()
     assert (event.valid, [reason.code for reason in event.reasons]) == (False, [code])
     for _ in range(2):
         world.server.advance()
-        assert await world.said() == []
+        assert await world.changes() == []
         await world.restart()
     world.server.shut("a")
-    assert await world.said() == [], "nothing that was accepted has ended"
+    assert await world.changes() == [], "nothing that was accepted has ended"
 
 
 def withdrawn(event: Event) -> bool:
@@ -257,15 +257,15 @@ async def test_a_pointer_of_a_closed_account_is_taken_back_at_the_same_place(wor
     world.server.put("a", pointer())
     await world.look()
     world.server.shut("a")
-    assert await world.said() == [("pointed", "a")]
+    assert await world.changes() == [("pointed", "a")]
     first, last = anchors(world.indexing.store, "echo.example")
     assert withdrawn(last.event)
     assert (last.event.valid, last.event.outpoint, last.height) == (False, first.event.outpoint, world.server.slot)
     assert last.event.pointer == first.event.pointer
     await world.restart()
-    assert await world.said() == []
+    assert await world.changes() == []
     world.server.put("a", pointer())
-    assert await world.said() == [("pointed", "a")]
+    assert await world.changes() == [("pointed", "a")]
     assert anchors(world.indexing.store, "echo.example")[-1].event.valid
 
 
@@ -273,9 +273,9 @@ async def test_another_pointer_replaces_the_one_before_at_the_same_place(world: 
     world.server.put("a", pointer())
     await world.look()
     world.server.put("a", pointer(digest=None))
-    assert await world.said() == [("pointed", "a")]
+    assert await world.changes() == [("pointed", "a")]
     world.server.put("a", pointer("https://other.example/.well-known/agent.json"))
-    assert await world.said() == [("pointed", "a")]
+    assert await world.changes() == [("pointed", "a")]
     events = world.events()
     assert [event.valid for event in events] == [True] * 3
     assert [event.pointer.id for event in events if event.pointer] == ["echo.example", "echo.example", "other.example"]
@@ -286,7 +286,7 @@ async def test_a_pointer_written_another_way_is_no_difference(world: World) -> N
     world.server.put("a", pointer())
     await world.look()
     world.server.put("a", json.dumps(dict(reversed(pointer().items())), indent=2).encode())
-    assert await world.said() == []
+    assert await world.changes() == []
 
 
 async def test_a_pointer_gives_way_to_a_card_to_a_broken_pointer_and_to_rubbish(world: World) -> None:
@@ -304,12 +304,12 @@ async def test_a_card_that_gives_way_to_a_pointer_is_burned(world: World) -> Non
     world.server.put("a", agent())
     await world.look()
     world.server.put("a", pointer())
-    assert await world.said() == [("burned", "a"), ("pointed", "a")]
+    assert await world.changes() == [("burned", "a"), ("pointed", "a")]
     assert world.history("a")[-1][1] == "burned"
     await world.restart()
-    assert await world.said() == []
+    assert await world.changes() == []
     world.server.put("a", agent())
-    assert await world.said() == [("pointed", "a"), ("inscribed", "a")]
+    assert await world.changes() == [("pointed", "a"), ("inscribed", "a")]
 
 
 # -- restarts
@@ -323,7 +323,7 @@ async def test_what_changed_while_nobody_looked_is_said_after_a_restart(world: W
     world.server.put("a", agent("another"))
     world.server.shut("b")
     world.server.put("d", pointer())
-    assert sorted(await world.said()) == [("burned", "b"), ("pointed", "d"), ("reinscribed", "a")]
+    assert sorted(await world.changes()) == [("burned", "b"), ("pointed", "d"), ("reinscribed", "a")]
 
 
 async def test_what_was_told_and_not_stored_is_told_again_with_what_came_since(
@@ -342,7 +342,7 @@ async def test_what_was_told_and_not_stored_is_told_again_with_what_came_since(
         await world.look()
     monkeypatch.setattr(world.indexing.writer, "append", append)
     world.server.put("b", agent("Other"))
-    assert sorted(await world.said()) == [("inscribed", "b"), ("reinscribed", "a")]
+    assert sorted(await world.changes()) == [("inscribed", "b"), ("reinscribed", "a")]
 
 
 async def test_two_chains_of_a_database_do_not_know_each_others_accounts(tmp_path: Path) -> None:

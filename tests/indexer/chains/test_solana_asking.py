@@ -38,18 +38,18 @@ async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
     else:
         server.lie("getBlock", lie)
         server.lie("getBlockTime", lambda _: None)
-    told = []
+    answers = []
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             chain = server.chain()
             await chain.open()
             tip = await chain.tip()
             assert tip is not None
-            told.append(tip)
+            answers.append(tip)
             await chain.close()
-    assert told[0].hash == told[1].hash != bytes(server.block(server.slot))
-    assert (told[0].height, len(told[0].hash)) == (server.slot, 32)
-    assert told[0].time > server.time, "the time of the look"
+    assert answers[0].hash == answers[1].hash != bytes(server.block(server.slot))
+    assert (answers[0].height, len(answers[0].hash)) == (server.slot, 32)
+    assert answers[0].time > server.time, "the time of the look"
     assert f"does not send hash and time of the block of slot {server.slot}" in caplog.text
 
 
@@ -71,16 +71,16 @@ async def test_accounts_are_asked_for_as_solanas_own_types_ask(server: SolanaSer
     await chain.open()
     await chain.tip()
     await chain.close()
-    asked = next(call for call in server.asked if call["method"] == ACCOUNTS)
+    query = next(call for call in server.requests if call["method"] == ACCOUNTS)
     account = RpcAccountInfoConfig(
         encoding=UiAccountEncoding.Base64, commitment=CommitmentLevel.Finalized, min_context_slot=0
     )
-    begins = asked["params"][1]["filters"][0]["memcmp"]["bytes"]
+    begins = query["params"][1]["filters"][0]["memcmp"]["bytes"]
     assert base58(begins) == b"a2b\0"
     config = RpcProgramAccountsConfig(account, filters=[Memcmp(0, begins)], with_context=True)
     program, wanted = json.loads(GetProgramAccounts(PROGRAM, config).to_json())["params"]
     assert wanted["filters"][0]["memcmp"].pop("encoding") == "base58", "which old nodes do not know, and all assume"
-    assert asked["params"] == [program, {name: each for name, each in wanted.items() if each is not None}]
+    assert query["params"] == [program, {name: item for name, item in wanted.items() if item is not None}]
 
 
 async def test_looks_are_as_far_apart_as_configured(server: SolanaServer) -> None:
@@ -121,15 +121,15 @@ async def test_a_restart_does_not_warn_that_the_database_begins_late(
 
 
 async def test_keys_in_the_url_go_to_the_endpoint_and_nowhere_else(server: SolanaServer) -> None:
-    made = create("mine", f"{server.url}v1?api-key={KEY}&program={PROGRAM}&poll=5")
-    assert isinstance(made, SolanaChain)
-    assert made.poll_seconds == 5
+    source = create("mine", f"{server.url}v1?api-key={KEY}&program={PROGRAM}&poll=5")
+    assert isinstance(source, SolanaChain)
+    assert source.poll_seconds == 5
     server.fail("getGenesisHash", 403)
     with pytest.raises(SourceError, match="refuses access") as error:
-        await made.open()
+        await source.open()
     assert KEY not in str(error.value)
-    assert server.asked[-1]["path"] == f"/v1?api-key={KEY}"
-    await made.close()
+    assert server.requests[-1]["path"] == f"/v1?api-key={KEY}"
+    await source.close()
 
 
 @pytest.mark.parametrize(

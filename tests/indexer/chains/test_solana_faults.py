@@ -77,13 +77,13 @@ async def test_an_endpoint_that_lags_is_waited_for(followed: Followed) -> None:
 async def test_slots_that_go_back_are_refused(followed: Followed) -> None:
     server, _, _ = followed
 
-    def back(told: Any) -> Any:
+    def back(answer: Any) -> Any:
         return {"context": {"slot": server.slot - 1}, "value": []}
 
     server.lie(ACCOUNTS, back)
-    said = await refused(followed)
-    assert f"is at slot {server.slot - 1:,}, and slot {server.slot:,} was read before" in said
-    assert "finalized slots do not go back" in said
+    message = await refused(followed)
+    assert f"is at slot {server.slot - 1:,}, and slot {server.slot:,} was read before" in message
+    assert "finalized slots do not go back" in message
     await goes_on(followed)
 
 
@@ -97,7 +97,7 @@ async def test_slots_do_not_go_back_below_a_look_that_differed_in_nothing(follow
 
 async def test_other_accounts_at_the_slot_that_was_read_are_refused(followed: Followed) -> None:
     server, _, _ = followed
-    server.lie(ACCOUNTS, lambda told: {**told, "value": []})
+    server.lie(ACCOUNTS, lambda answer: {**answer, "value": []})
     assert f"has other accounts at slot {server.slot:,} than before" in await refused(followed)
     await goes_on(followed)
 
@@ -105,8 +105,8 @@ async def test_other_accounts_at_the_slot_that_was_read_are_refused(followed: Fo
 async def test_an_endpoint_that_becomes_another_clusters_is_refused(followed: Followed) -> None:
     server, _, _ = followed
     server.lie("getGenesisHash", lambda _: next(iter(GENESIS)))
-    said = await refused(followed, SourceError)
-    assert f"the genesis hash is {next(iter(GENESIS))} now, and was {server.genesis}" in said
+    message = await refused(followed, SourceError)
+    assert f"the genesis hash is {next(iter(GENESIS))} now, and was {server.genesis}" in message
 
 
 async def test_a_database_of_another_cluster_is_refused(followed: Followed) -> None:
@@ -193,9 +193,9 @@ async def test_more_than_can_be_read_at_once_is_not_read_at_all(followed: Follow
     server, _, chain = followed
     chain.endpoint.answer_bytes = 10_000
     server.put("big", b"x" * 20_000)
-    said = await refused(followed)
-    assert "answers getProgramAccounts with more than 10,000 bytes" in said
-    assert "follow a program whose accounts take less" in said
+    message = await refused(followed)
+    assert "answers getProgramAccounts with more than 10,000 bytes" in message
+    assert "follow a program whose accounts take less" in message
     server.shut("big")
     await goes_on(followed)
 
@@ -234,7 +234,7 @@ def row(**more: Any) -> dict[str, Any]:
 
 
 def value(rows: Any) -> Callable[[Any], Any]:
-    return lambda told: {**told, "value": rows}
+    return lambda answer: {**answer, "value": rows}
 
 
 @pytest.mark.parametrize(
@@ -242,12 +242,12 @@ def value(rows: Any) -> Callable[[Any], Any]:
     [
         (lambda _: None, "has no context"),
         (lambda _: [], "has no context"),
-        (lambda told: told["value"], "has no context"),
-        (lambda told: {**told, "context": {}}, "is no slot"),
-        (lambda told: {**told, "context": {"slot": True}}, "is no slot"),
-        (lambda told: {**told, "context": {"slot": "300000001"}}, "is no slot"),
-        (lambda told: {**told, "context": {"slot": 3e8}}, "is no slot"),
-        (lambda told: {**told, "context": {"slot": 2**31}}, "is no slot"),
+        (lambda answer: answer["value"], "has no context"),
+        (lambda answer: {**answer, "context": {}}, "is no slot"),
+        (lambda answer: {**answer, "context": {"slot": True}}, "is no slot"),
+        (lambda answer: {**answer, "context": {"slot": "300000001"}}, "is no slot"),
+        (lambda answer: {**answer, "context": {"slot": 3e8}}, "is no slot"),
+        (lambda answer: {**answer, "context": {"slot": 2**31}}, "is no slot"),
         (value(None), "no list of accounts"),
         (value({}), "no list of accounts"),
         (value([None]), "without an address"),
@@ -282,7 +282,7 @@ def test_answers_that_no_endpoint_gives_are_refused_whole(lie: Callable[[Any], A
 async def test_nothing_is_stored_of_an_answer_that_no_endpoint_gives(followed: Followed) -> None:
     server, _, _ = followed
     server.put("b", agent("Good, beside a bad one"))
-    server.lie(ACCOUNTS, lambda told: {**told, "value": [*told["value"], row(owner="me")]})
+    server.lie(ACCOUNTS, lambda answer: {**answer, "value": [*answer["value"], row(owner="me")]})
     assert "sends an invalid answer: the account" in await refused(followed)
     await goes_on(followed)
 
@@ -294,19 +294,20 @@ async def test_an_endpoint_that_leaves_accounts_out_burns_nothing(followed: Foll
         server.put(f"many {number}", agent())
     await indexing.catch_up()
     server.advance()
-    server.lie(ACCOUNTS, lambda told: {**told, "value": []})
+    server.lie(ACCOUNTS, lambda answer: {**answer, "value": []})
     assert "it leaves out the account" in await refused(followed)
     server.lie(
-        ACCOUNTS, lambda told: {**told, "value": [row for row in told["value"] if row["pubkey"] != str(named("b"))]}
+        ACCOUNTS,
+        lambda answer: {**answer, "value": [row for row in answer["value"] if row["pubkey"] != str(named("b"))]},
     )
     assert f"leaves out the account {named('b')}, which it returns when requested alone" in await refused(followed)
     server.honest()
     for number in range(250):
         server.shut(f"many {number}")
-    asked = server.calls()["getMultipleAccounts"]
+    get_multiple_accounts = server.calls()["getMultipleAccounts"]
     await indexing.catch_up()
     assert indexing.live("sol") == {server.id("a")}
-    assert server.calls()["getMultipleAccounts"] == asked + 3
+    assert server.calls()["getMultipleAccounts"] == get_multiple_accounts + 3
 
 
 async def test_an_account_that_another_program_took_or_that_lost_its_mark_is_closed(followed: Followed) -> None:
@@ -331,18 +332,20 @@ async def test_what_is_told_of_missing_accounts_must_be_an_answer(followed: Foll
 
 def test_only_so_many_missing_accounts_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MISSING_CHECKED", 10)
-    asked: list[int] = []
+    requests: list[int] = []
 
-    async def told(_method: str, names: list[str], _how: Any, **_: Any) -> Any:
-        asked.append(len(names))
+    async def answer(_method: str, names: list[str], _how: Any, **_: Any) -> Any:
+        requests.append(len(names))
         return {"value": [None] * len(names)}
 
-    made = endpoint.SolanaEndpoint([JsonRpc("sol", "https://endpoint.example")], str(PROGRAM))
-    monkeypatch.setattr(made, "_ask", told)
+    solana_endpoint = endpoint.SolanaEndpoint([JsonRpc("sol", "https://endpoint.example")], str(PROGRAM))
+    monkeypatch.setattr(solana_endpoint, "_ask", answer)
     for count in (0, 1, 10, 11, 95, 101):
-        asked.clear()
-        assert asyncio.run(made.hidden_account([bytes((number,)) * 32 for number in range(count)], 1)) is None
-        assert min(count, 1) <= sum(asked) <= 10
+        requests.clear()
+        assert (
+            asyncio.run(solana_endpoint.hidden_account([bytes((number,)) * 32 for number in range(count)], 1)) is None
+        )
+        assert min(count, 1) <= sum(requests) <= 10
 
 
 def test_more_accounts_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,9 +366,9 @@ async def test_what_is_no_answer_of_json_rpc_is_refused(followed: Followed, body
     await goes_on(followed)
 
 
-@pytest.mark.parametrize("told", [None, 7, "", "no genesis", "0" * 44, {"hash": "x"}])
-async def test_a_genesis_hash_that_is_none_is_refused(server: SolanaServer, told: Any) -> None:
-    server.lie("getGenesisHash", lambda _: told)
+@pytest.mark.parametrize("answer", [None, 7, "", "no genesis", "0" * 44, {"hash": "x"}])
+async def test_a_genesis_hash_that_is_none_is_refused(server: SolanaServer, answer: Any) -> None:
+    server.lie("getGenesisHash", lambda _: answer)
     chain = server.chain()
     with pytest.raises(SourceUnavailableError, match="its genesis hash is"):
         await chain.open()

@@ -48,22 +48,22 @@ histories = st.lists(ledgers, max_size=8)
 def follow(history: Sequence[dict[bytes, bytes]], restarts: frozenset[int] = frozenset()) -> list[tuple[int, Event]]:
     """The events of these looks, by slot; before some of them everything is forgotten but what the store keeps."""
     words = AccountState(CAIP2)
-    said: list[tuple[int, Event]] = []
+    messages: list[tuple[int, Event]] = []
     for slot, ledger in enumerate(history):
         if slot in restarts:
-            newest = {event.txid: kept(at, event) for at, event in said}
+            newest = {event.txid: stored_form(position, event) for position, event in messages}
             words = AccountState(CAIP2, newest.values())
-        sayings = words.compare(Snapshot(slot, ledger))
-        assert [event.position for event in sayings.events] == list(range(len(sayings.events)))
-        assert words.compare(Snapshot(slot, ledger)) == sayings, "comparing counts nothing as happened"
-        words.apply(sayings.events)
+        statements = words.compare(Snapshot(slot, ledger))
+        assert [event.position for event in statements.events] == list(range(len(statements.events)))
+        assert words.compare(Snapshot(slot, ledger)) == statements, "comparing counts nothing as happened"
+        words.apply(statements.events)
         assert not words.compare(Snapshot(slot + 1, ledger)).events, "the same again is no news"
-        said += [(slot, event) for event in sayings.events]
-        check_bodies(ledger, sayings.events, sayings.cards)
-    return said
+        messages += [(slot, event) for event in statements.events]
+        check_bodies(ledger, statements.events, statements.cards)
+    return messages
 
 
-def kept(slot: int, event: Event) -> Event:
+def stored_form(slot: int, event: Event) -> Event:
     """An event as the store gives it back."""
     return rows.event(rows.event_row(BlockRef("sol", slot, b"", b"", 0, b""), event))
 
@@ -79,11 +79,11 @@ def check_bodies(ledger: dict[bytes, bytes], events: Sequence[Event], bodies: An
     assert shown <= bodies.keys()
 
 
-def stand(said: list[tuple[int, Event]]) -> dict[bytes, tuple[Any, ...]]:
+def stand(messages: list[tuple[int, Event]]) -> dict[bytes, tuple[Any, ...]]:
     """How each account stands: its registration, and its pointer."""
-    found: dict[bytes, tuple[Any, ...]] = {}
-    for _, event in said:
-        registered, pointed = found.get(event.txid, (None, ""))
+    results: dict[bytes, tuple[Any, ...]] = {}
+    for _, event in messages:
+        registered, pointed = results.get(event.txid, (None, ""))
         if event.state is not None:
             state = event.state
             registered = (state.status.value, state.kind.value, state.card, state.created_height, state.updated_height)
@@ -91,14 +91,14 @@ def stand(said: list[tuple[int, Event]]) -> dict[bytes, tuple[Any, ...]]:
         if event.pointer is not None and event.valid:
             digest = event.pointer.digest
             pointed = " ".join([event.pointer.id or "?", *([digest.hex()] if digest else [])])
-        found[event.txid] = (registered, pointed)
-    return found
+        results[event.txid] = (registered, pointed)
+    return results
 
 
 def oracle(history: Sequence[dict[bytes, bytes]]) -> dict[bytes, tuple[Any, ...]]:
     """The same, read slowly, account by account."""
-    found = {account: read_one([ledger.get(account) for ledger in history]) for account in WHO}
-    return {account: told for account, told in found.items() if told is not None}
+    results = {account: read_one([ledger.get(account) for ledger in history]) for account in WHO}
+    return {account: answer for account, answer in results.items() if answer is not None}
 
 
 def read_one(held: list[bytes | None]) -> tuple[Any, ...] | None:
@@ -212,6 +212,6 @@ def test_no_other_text_is_an_address(text: Any) -> None:
 
 def test_a_body_too_large_for_a_card_is_not_kept() -> None:
     body = b" " * MAX_BYTES + b"{}"
-    said = AccountState(CAIP2).compare(Snapshot(1, {WHO[0]: body}))
-    assert [event.kind for event in said.events] == ["rejected"]
-    assert said.cards == {}
+    message = AccountState(CAIP2).compare(Snapshot(1, {WHO[0]: body}))
+    assert [event.kind for event in message.events] == ["rejected"]
+    assert message.cards == {}

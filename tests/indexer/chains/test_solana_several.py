@@ -25,11 +25,11 @@ class World:
     def __init__(self, one: SolanaServer, two: SolanaServer, indexing: Indexing) -> None:
         self.one, self.two, self.indexing = one, two, indexing
         urls = [f"{server.url}?program={PROGRAM}" for server in (one, two)]
-        made = join("sol", urls, indexing.writer)
-        assert isinstance(made, SolanaChain)
-        hurry(made)
-        self.chain = made
-        indexing.chains = (made,)
+        created = join("sol", urls, indexing.writer)
+        assert isinstance(created, SolanaChain)
+        hurry(created)
+        self.chain = created
+        indexing.chains = (created,)
 
     def put(self, name: str, body: dict[str, Any]) -> None:
         for server in (self.one, self.two):
@@ -51,9 +51,9 @@ class World:
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with SolanaServer() as one, SolanaServer() as two:
         with Indexing(f"sqlite:///{tmp_path}/several.db") as indexing:
-            made = World(one, two, indexing)
-            yield made
-            await made.chain.close()
+            created = World(one, two, indexing)
+            yield created
+            await created.chain.close()
 
 
 async def test_only_one_is_asked_as_long_as_it_answers(world: World) -> None:
@@ -71,10 +71,10 @@ async def test_another_takes_over_at_once_and_stays(world: World, status: int) -
     world.one.fail(ACCOUNTS, status)
     world.put("b", agent("B"))
     assert await world.live() == world.ids("a", "b")
-    asked = world.calls[0]
+    query = world.calls[0]
     world.put("c", agent("C"))
     assert await world.live() == world.ids("a", "b", "c")
-    assert world.calls[0] == asked
+    assert world.calls[0] == query
 
 
 async def test_one_that_lags_behind_what_was_read_is_passed_over(world: World) -> None:
@@ -88,7 +88,7 @@ async def test_one_that_lags_behind_what_was_read_is_passed_over(world: World) -
 async def test_one_that_lies_is_not_asked_the_next_time(world: World) -> None:
     world.put("a", agent("A"))
     await world.live()
-    world.one.lie(ACCOUNTS, lambda told: {**told, "value": None})
+    world.one.lie(ACCOUNTS, lambda answer: {**answer, "value": None})
     world.put("b", agent("B"))
     with pytest.raises(SourceUnavailableError, match="sends an invalid answer"):
         await world.live()

@@ -45,5 +45,5 @@ async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Em
         server.put("a", agent("Four"))
         tip = await chain.tip()
         assert tip is not None
-        assert [len(said.events) async for _, said in chain.blocks(0, tip.height)] == [1]
+        assert [len(message.events) async for _, message in chain.blocks(0, tip.height)] == [1]
         await chain.close()

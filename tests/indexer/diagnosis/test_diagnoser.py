@@ -51,32 +51,37 @@ def hex_id(outpoint: Outpoint) -> str:
     return outpoint.txid[::-1].hex()
 
 
-def failed(told: dict[str, Any]) -> list[tuple[str, str | None]]:
+def failed(answer: dict[str, Any]) -> list[tuple[str, str | None]]:
     """The steps at which it failed, with their code."""
-    return [(step["step"], step.get("code")) for step in told["steps"] if not step["ok"]]
+    return [(step["step"], step.get("code")) for step in answer["steps"] if not step["ok"]]
 
 
 async def test_a_listed_registration_passes_every_step(indexing: Indexing, kit: ChainKit) -> None:
     first = kit.inscribe(agent())
     kit.mine(first)
     kit.mine_empty(2)
-    told = (await diagnoser(indexing, kit)).by_name(hex_id(first))
-    assert [step["step"] for step in told["steps"]] == [
+    diagnosis = (await diagnoser(indexing, kit)).by_name(hex_id(first))
+    assert [step["step"] for step in diagnosis["steps"]] == [
         "seen", "mined", "envelope", "map", "json", "card", "satoshi", "newest", "listed",
     ]  # fmt: skip
-    assert failed(told) == []
-    assert (told["found"], told["where"], told["height"], told["confirmations"]) == (True, "block", 2, 3)
-    assert (told["listed"], told["source"], told["blockHash"]) == ([str(first)], "demo", kit["2"].hex)
-    (record,) = told["records"]
+    assert failed(diagnosis) == []
+    assert (diagnosis["found"], diagnosis["where"], diagnosis["height"], diagnosis["confirmations"]) == (
+        True,
+        "block",
+        2,
+        3,
+    )
+    assert (diagnosis["listed"], diagnosis["source"], diagnosis["blockHash"]) == ([str(first)], "demo", kit["2"].hex)
+    (record,) = diagnosis["records"]
     assert (record["id"], record["kind"], record["outcome"], record["reasons"]) == (
         str(first), "registration", "inscribed", [],
     )  # fmt: skip
 
 
 async def test_what_nobody_has_seen_is_not_found_and_says_what_to_try(indexing: Indexing, kit: ChainKit) -> None:
-    told = (await diagnoser(indexing, kit)).by_name("ab" * 32)
-    assert (told["found"], told["where"], failed(told)) == (False, "nowhere", [("seen", None)])
-    assert "diagnose its raw bytes" in told["steps"][0]["detail"]
+    diagnosis = (await diagnoser(indexing, kit)).by_name("ab" * 32)
+    assert (diagnosis["found"], diagnosis["where"], failed(diagnosis)) == (False, "nowhere", [("seen", None)])
+    assert "diagnose its raw bytes" in diagnosis["steps"][0]["detail"]
 
 
 @pytest.mark.parametrize("name", ["", "ab", "x" * 64, "ab" * 32 + "_x", "ab" * 32 + "_99999999999"])
@@ -92,9 +97,9 @@ async def test_an_update_that_was_overtaken_names_the_card_that_counts(indexing:
     moved = kit.move(second)
     kit.mine(first, second, moved)
     ask = await diagnoser(indexing, kit)
-    told = ask.by_name(hex_id(first))
-    assert told["steps"][-1] == {"step": "newest", "ok": False, "detail": f"a later card counts: {second}"}
-    assert told["listed"] == []
+    diagnosis = ask.by_name(hex_id(first))
+    assert diagnosis["steps"][-1] == {"step": "newest", "ok": False, "detail": f"a later card counts: {second}"}
+    assert diagnosis["listed"] == []
     assert ask.by_name(hex_id(second))["listed"] == [str(first)]
     assert ask.by_name(hex_id(moved))["steps"][-1]["detail"] == f"listed as {first}"
     assert [step["step"] for step in ask.by_name(hex_id(moved))["steps"]] == ["seen", "mined", "satoshi", "listed"]
@@ -108,12 +113,12 @@ async def test_a_registration_that_burned_later_says_so_and_its_burn_how(indexin
     assert ask.by_name(hex_id(first))["steps"][-1] == {
         "step": "listed", "ok": False, "detail": "the registration was burned later",
     }  # fmt: skip
-    told = ask.by_name(hex_id(burned))
-    steps = [(step["step"], step["ok"], step.get("code")) for step in told["steps"]]
+    diagnosis = ask.by_name(hex_id(burned))
+    steps = [(step["step"], step["ok"], step.get("code")) for step in diagnosis["steps"]]
     done = [("seen", True, None), ("mined", True, None)]
     assert steps == [*done, ("satoshi", True, "burned-merged"), ("listed", True, None)], "it holds no card"
-    assert "this transaction burned the registration" in told["steps"][-1]["detail"]
-    assert (told["listed"], told["records"][0]["kind"]) == ([], "update")
+    assert "this transaction burned the registration" in diagnosis["steps"][-1]["detail"]
+    assert (diagnosis["listed"], diagnosis["records"][0]["kind"]) == ([], "update")
 
 
 async def test_a_transaction_that_burns_one_registration_and_makes_another_is_told_by_what_it_makes(
@@ -123,22 +128,25 @@ async def test_a_transaction_that_burns_one_registration_and_makes_another_is_to
     both = kit.spend([first, kit.fund()], [(2, b"\x51"), (1, inscription(body_of(agent("Two")), AGENT, "alice"))])
     kit.mine(first, both)
     ask = await diagnoser(indexing, kit)
-    told = ask.by_name(both.hex_id)
-    assert [each["outcome"] for each in told["records"]] == ["inscribed", "burned"]
-    assert failed(told) == []
-    assert told["listed"] == [str(both.outpoint(1))]
-    assert told["steps"][-1]["detail"] == f"listed as {both.outpoint(1)}"
+    diagnosis = ask.by_name(both.hex_id)
+    assert [record["outcome"] for record in diagnosis["records"]] == ["inscribed", "burned"]
+    assert failed(diagnosis) == []
+    assert diagnosis["listed"] == [str(both.outpoint(1))]
+    assert diagnosis["steps"][-1]["detail"] == f"listed as {both.outpoint(1)}"
 
 
 async def test_a_pointer_is_recorded_and_not_fetched_yet(indexing: Indexing, kit: ChainKit) -> None:
     good, bad = kit.point("agents.example", bytes(32)), kit.point("localhost")
     kit.mine(good, bad)
     ask = await diagnoser(indexing, kit)
-    told = ask.by_name(hex_id(good))
-    assert told["records"][0]["pointer"] == {
+    diagnosis = ask.by_name(hex_id(good))
+    assert diagnosis["records"][0]["pointer"] == {
         "domain": "agents.example", "hash": "00" * 32, "uri": None, "form": "raw32",
     }  # fmt: skip
-    assert (told["records"][0]["id"], failed(told)) == ("agents.example", [("fetched", None), ("listed", None)])
+    assert (diagnosis["records"][0]["id"], failed(diagnosis)) == (
+        "agents.example",
+        [("fetched", None), ("listed", None)],
+    )
     assert failed(ask.by_name(hex_id(bad))) == [("pointer", "pointer-domain")]
 
 
@@ -158,8 +166,8 @@ async def test_an_error_of_json_is_named_by_line_and_column_mined_or_raw(indexin
     raw = (await diagnoser(indexing, kit)).by_raw(kit.raw(near))
     kit.mine(near)
     mined = (await diagnoser(indexing, kit)).by_name(str(near))
-    for told in (raw, mined):
-        (step,) = (each for each in told["steps"] if each.get("code") == "card-json")
+    for answer in (raw, mined):
+        (step,) = (item for item in answer["steps"] if item.get("code") == "card-json")
         assert step["detail"].startswith("the card is not JSON: ")
         assert step["detail"].endswith(" at line 2, column 13")
 
@@ -184,10 +192,10 @@ async def test_a_near_miss_fails_at_the_step_of_its_reason_mined_or_raw(
     raw = ask.by_raw(kit.raw(near))
     assert failed(raw) == [("mined", None), (step, code)]
     kit.mine(near)
-    told = (await diagnoser(indexing, kit)).by_name(str(near))
-    assert failed(told) == [(step, code)]
-    assert told["records"] == raw["records"]
-    assert told["records"][0]["kind"] == "near-miss"
+    diagnosis = (await diagnoser(indexing, kit)).by_name(str(near))
+    assert failed(diagnosis) == [(step, code)]
+    assert diagnosis["records"] == raw["records"]
+    assert diagnosis["records"][0]["kind"] == "near-miss"
     assert (await diagnoser(indexing, kit)).by_raw(kit.raw(near))["where"] == "block"
 
 
@@ -196,13 +204,13 @@ async def test_a_raw_transaction_tells_what_it_would_do(indexing: Indexing, kit:
     kit.mine(first)
     update, payment = kit.update(first, agent("Two")), kit.pay()
     ask = await diagnoser(indexing, kit)
-    told = ask.by_raw(kit.raw(update))
-    assert (told["where"], told["records"][0]["outcome"], told["records"][0]["id"]) == (
+    answer = ask.by_raw(kit.raw(update))
+    assert (answer["where"], answer["records"][0]["outcome"], answer["records"][0]["id"]) == (
         "raw",
         "reinscribed",
         str(first),
     )
-    assert failed(told) == [("mined", None)]
+    assert failed(answer) == [("mined", None)]
     assert failed(ask.by_raw(kit.raw(payment))) == [("mined", None), ("envelope", "no-envelope")]
     assert indexing.kinds(first) == ["inscribed"]
 
@@ -215,18 +223,18 @@ async def test_a_raw_transaction_that_lost_its_satoshi_to_another_says_to_which(
     won = kit.move(first)
     kit.mine(first)
     kit.mine(won)
-    told = (await diagnoser(indexing, kit)).by_raw(kit.raw(lost))
-    assert failed(told) == [("mined", None), ("satoshi", "spent-elsewhere")]
-    assert told["records"][0]["valid"] is False
-    assert f"{hex_id(won)} in block 3" in told["records"][0]["reasons"][0]["detail"]
+    answer = (await diagnoser(indexing, kit)).by_raw(kit.raw(lost))
+    assert failed(answer) == [("mined", None), ("satoshi", "spent-elsewhere")]
+    assert answer["records"][0]["valid"] is False
+    assert f"{hex_id(won)} in block 3" in answer["records"][0]["reasons"][0]["detail"]
 
 
 async def test_a_raw_update_behind_a_coin_of_unknown_value_is_undecided(indexing: Indexing, kit: ChainKit) -> None:
     first = kit.inscribe(agent())
     kit.mine(first)
     raw = kit.spend([kit.fund(), first], [(1, p2pkh("bob")), (5, p2pkh("x"))])
-    told = (await diagnoser(indexing, kit)).by_raw(kit.raw(raw.outpoint(0)))
-    assert failed(told) == [("mined", None), ("satoshi", "values-unknown")]
+    answer = (await diagnoser(indexing, kit)).by_raw(kit.raw(raw.outpoint(0)))
+    assert failed(answer) == [("mined", None), ("satoshi", "values-unknown")]
 
 
 async def test_raw_bytes_are_read_as_the_first_chain_reads_them_that_can(indexing: Indexing, kit: ChainKit) -> None:
@@ -234,8 +242,8 @@ async def test_raw_bytes_are_read_as_the_first_chain_reads_them_that_can(indexin
     reveal = litecoin.raw(litecoin.reveal(agent(), map_in="envelope"))
     await diagnoser(indexing, kit)
     both = BSV | {"ltc": ChainRules(RULES["ltc"], "regtest")}
-    told = Diagnoser(indexing.store, lambda: both).by_raw(reveal)
-    assert told["source"] == "ltc"
+    answer = Diagnoser(indexing.store, lambda: both).by_raw(reveal)
+    assert answer["source"] == "ltc"
     for raw in (b"", b"\0" * 9, reveal + b"\0"):
         with pytest.raises(ParseError):
             Diagnoser(indexing.store, lambda: both).by_raw(raw)
@@ -264,12 +272,12 @@ async def test_a_transaction_of_thousands_of_records_is_read_and_reported_in_par
 ) -> None:
     kit.mine_empty(1)
     diagnosing = await diagnoser(indexing, kit)
-    told = diagnosing.by_raw(raw(1, 1_000))
-    assert len(told["records"]) == MOST_RECORDS
-    assert told["moreRecords"] == 1_000 - MOST_RECORDS
-    assert told["steps"][-1]["step"] == "more"
-    assert "800 more" in told["steps"][-1]["detail"]
-    assert len(json.dumps(told)) < 1_000_000
+    answer = diagnosing.by_raw(raw(1, 1_000))
+    assert len(answer["records"]) == MOST_RECORDS
+    assert answer["moreRecords"] == 1_000 - MOST_RECORDS
+    assert answer["steps"][-1]["step"] == "more"
+    assert "800 more" in answer["steps"][-1]["detail"]
+    assert len(json.dumps(answer)) < 1_000_000
     whole = diagnosing.by_raw(raw(1, MOST_RECORDS))
     assert len(whole["records"]) == MOST_RECORDS
     assert "moreRecords" not in whole
@@ -291,8 +299,8 @@ async def test_what_a_transaction_spends_is_looked_up_in_batches(indexing: Index
     diagnosing = await diagnoser(indexing, kit)
     statements: list[str] = []
     sqlalchemy.event.listen(indexing.store.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
-    told = diagnosing.by_raw(raw(MOST_PARTS, 1))
-    assert len(told["records"]) == 1
+    answer = diagnosing.by_raw(raw(MOST_PARTS, 1))
+    assert len(answer["records"]) == 1
     assert len(statements) < 50
 
 
@@ -302,7 +310,7 @@ async def test_a_mined_transaction_of_hundreds_of_records_is_reported_in_part(
     mined = kit.spend([kit.fund()], [(0, build(f"a{number}.example")) for number in range(MOST_RECORDS + 5)])
     kit.mine(mined)
     diagnosing = await diagnoser(indexing, kit)
-    told = diagnosing.by_name(mined.hex_id)
-    assert (len(told["records"]), told["moreRecords"]) == (MOST_RECORDS, 5)
+    diagnosis = diagnosing.by_name(mined.hex_id)
+    assert (len(diagnosis["records"]), diagnosis["moreRecords"]) == (MOST_RECORDS, 5)
     last = mined.outpoint(MOST_RECORDS + 4)
     assert [record["outpoint"] for record in diagnosing.by_name(str(last))["records"]] == [str(last)]

@@ -11,7 +11,7 @@ from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.fetcher.reasons import SENTENCES
 from indexer.store import FetchState, Store, Writer, connect
 from tests.facts import name, says
-from tests.pointing import Clock, card, digest, fails, points, serves
+from tests.pointer_facts import Clock, card, digest, fails, points, serves
 
 ALPHA, BETA = card("Alpha"), card("Beta")
 
@@ -36,26 +36,26 @@ def writer(store: Store, clock: Clock) -> Iterator[Writer]:
     writer.close()
 
 
-def told(store: Store, where: str) -> tuple[list[tuple[str, bool, str | None]], list[str]]:
-    found = Diagnoser(store, dict).by_name(name(where)[::-1].hex())
-    steps = [(step["step"], step["ok"], step.get("code")) for step in found["steps"]]
-    return steps[3:], found["listed"]
+def pointer_steps(store: Store, where: str) -> tuple[list[tuple[str, bool, str | None]], list[str]]:
+    diagnosis = Diagnoser(store, dict).by_name(name(where)[::-1].hex())
+    steps = [(step["step"], step["ok"], step.get("code")) for step in diagnosis["steps"]]
+    return steps[3:], diagnosis["listed"]
 
 
 def test_a_pointer_waits_is_fetched_and_is_listed(store: Store, writer: Writer, clock: Clock) -> None:
     writer.append("demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
-    assert told(store, "a.example") == ([("fetched", False, None), ("listed", False, None)], [])
+    assert pointer_steps(store, "a.example") == ([("fetched", False, None), ("listed", False, None)], [])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
-    assert told(store, "a.example") == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])  # fmt: skip  # noqa: E501
+    assert pointer_steps(store, "a.example") == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])  # fmt: skip  # noqa: E501
     writer.record_fetch("b.example", serves(clock.now, BETA, state=FetchState.UNHASHED))
-    assert told(store, "b.example")[1] == ["b.example"]
+    assert pointer_steps(store, "b.example")[1] == ["b.example"]
 
 
 @pytest.mark.parametrize("code", sorted(SENTENCES))
 def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writer, clock: Clock) -> None:
     writer.append("demo", [says("1", points("a.example", ALPHA))])
     writer.record_fetch("a.example", fails(clock.tick(), code))
-    steps, listed = told(store, "a.example")
+    steps, listed = pointer_steps(store, "a.example")
     assert steps == [("fetched", False, code), ("listed", False, None)]
     assert listed == []
 
@@ -63,8 +63,8 @@ def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writ
 def test_one_that_was_given_up_says_how_to_have_it_fetched_again(store: Store, writer: Writer, clock: Clock) -> None:
     writer.append("demo", [says("1", points("a.example", ALPHA))])
     writer.record_fetch("a.example", fails(clock.tick(), next_at=None))
-    found = Diagnoser(store, dict).by_name(name("a.example")[::-1].hex())
-    assert "/recheck" in next(step["detail"] for step in found["steps"] if step["step"] == "fetched")
+    diagnosis = Diagnoser(store, dict).by_name(name("a.example")[::-1].hex())
+    assert "/recheck" in next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
 
 
 def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store, writer: Writer, clock: Clock) -> None:
@@ -73,9 +73,9 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": served}
     writer.record_fetch("a.example", serves(clock.tick(), b"{}", **other))
     for pointer, own in (("new", ""), ("old", f"; this one names {digest(BETA).hex()}")):
-        found = Diagnoser(store, dict).by_name(name(pointer)[::-1].hex())
-        said = next(step["detail"] for step in found["steps"] if step["step"] == "fetched")
-        assert f"what is served has another SHA-256: {served}{own}; it is fetched again" in said
+        diagnosis = Diagnoser(store, dict).by_name(name(pointer)[::-1].hex())
+        message = next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
+        assert f"what is served has another SHA-256: {served}{own}; it is fetched again" in message
 
 
 def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, writer: Writer, clock: Clock) -> None:
@@ -85,9 +85,9 @@ def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, w
     later = [points("a.example", BETA, "stranger"), points("a.example", ALPHA, "again", 1)]
     writer.append("demo", [says("2", *later)])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
-    wrong, right = told(store, "stranger"), told(store, "again")
+    wrong, right = pointer_steps(store, "stranger"), pointer_steps(store, "again")
     assert wrong == ([("fetched", True, None), ("hash", False, "fetch-mismatch"), ("listed", False, None)], [])
-    found = Diagnoser(store, dict).by_name(name("stranger")[::-1].hex())
-    said = next(step["detail"] for step in found["steps"] if step["step"] == "hash")
-    assert (digest(ALPHA).hex() in said, digest(BETA).hex() in said) == (True, True)
+    diagnosis = Diagnoser(store, dict).by_name(name("stranger")[::-1].hex())
+    message = next(step["detail"] for step in diagnosis["steps"] if step["step"] == "hash")
+    assert (digest(ALPHA).hex() in message, digest(BETA).hex() in message) == (True, True)
     assert right == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])

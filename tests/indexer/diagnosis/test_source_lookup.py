@@ -49,11 +49,13 @@ class Telling(MemoryChain):
 
     def __init__(self, *blocks: Any) -> None:
         super().__init__(*blocks)
-        self.told: dict[bytes, bytes] = {}
+        self.raw_by_txid: dict[bytes, bytes] = {}
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         wanted = list(txids)
-        return await super().transactions(wanted) | {txid: self.told[txid] for txid in wanted if txid in self.told}
+        return await super().transactions(wanted) | {
+            txid: self.raw_by_txid[txid] for txid in wanted if txid in self.raw_by_txid
+        }
 
 
 class Hung(MemoryChain):
@@ -79,8 +81,8 @@ def hex_id(outpoint: Outpoint) -> str:
     return outpoint.txid[::-1].hex()
 
 
-def steps(told: dict[str, Any]) -> list[tuple[str, bool]]:
-    return [(step["step"], step["ok"]) for step in told["steps"]]
+def steps(answer: dict[str, Any]) -> list[tuple[str, bool]]:
+    return [(step["step"], step["ok"]) for step in answer["steps"]]
 
 
 async def test_a_pending_registration_passes_every_step_but_being_mined(village: Village) -> None:
@@ -88,14 +90,19 @@ async def test_a_pending_registration_passes_every_step_but_being_mined(village:
     village.announce(first)
     await village.indexing.refresh()
     for what in (hex_id(first), str(first), village.kit.raw(first)):
-        told = await village.diagnose(what)
-        assert steps(told) == [
+        diagnosis = await village.diagnose(what)
+        assert steps(diagnosis) == [
             ("seen", True), ("mined", False), ("envelope", True), ("map", True), ("json", True), ("card", True),
             ("satoshi", True), ("listed", True),
         ]  # fmt: skip
-        assert (told["found"], told["where"], told["source"], told["confirmations"]) == (True, "mempool", "demo", 0)
-        assert told["listed"] == [str(first)]
-        assert [record["outcome"] for record in told["records"]] == ["inscribed"]
+        assert (diagnosis["found"], diagnosis["where"], diagnosis["source"], diagnosis["confirmations"]) == (
+            True,
+            "mempool",
+            "demo",
+            0,
+        )
+        assert diagnosis["listed"] == [str(first)]
+        assert [record["outcome"] for record in diagnosis["records"]] == ["inscribed"]
 
 
 async def test_a_pending_update_that_is_broken_says_at_which_step(village: Village) -> None:
@@ -104,14 +111,14 @@ async def test_a_pending_update_that_is_broken_says_at_which_step(village: Villa
     update = village.kit.update(first, b'{"name":')
     village.announce(update)
     await village.indexing.refresh()
-    told = await village.diagnose(hex_id(update))
-    assert told["where"] == "mempool"
-    assert ("json", False) in steps(told)
-    assert next(step["detail"] for step in told["steps"] if not step["ok"] and step["step"] == "json").endswith(
+    diagnosis = await village.diagnose(hex_id(update))
+    assert diagnosis["where"] == "mempool"
+    assert ("json", False) in steps(diagnosis)
+    assert next(step["detail"] for step in diagnosis["steps"] if not step["ok"] and step["step"] == "json").endswith(
         " at line 1, column 9"
     )
-    assert told["listed"] == []
-    assert told["records"][0]["id"] == str(first)
+    assert diagnosis["listed"] == []
+    assert diagnosis["records"][0]["id"] == str(first)
 
 
 async def test_once_it_is_mined_the_block_is_told(village: Village) -> None:
@@ -121,18 +128,23 @@ async def test_once_it_is_mined_the_block_is_told(village: Village) -> None:
     village.chain.unconfirmed.clear()
     village.mine(first)
     await village.indexing.refresh()
-    told = await village.diagnose(hex_id(first))
-    assert (told["where"], told["height"], told["confirmations"]) == ("block", 2, 1)
+    diagnosis = await village.diagnose(hex_id(first))
+    assert (diagnosis["where"], diagnosis["height"], diagnosis["confirmations"]) == ("block", 2, 1)
 
 
 async def test_an_unconfirmed_transaction_that_nobody_has_stored_is_fetched_and_read_alone(village: Village) -> None:
     await village.indexing.catch_up()
     first = village.kit.inscribe(agent())
     village.announce(first)
-    told = await village.diagnose(hex_id(first))
-    assert (told["found"], told["where"], told["source"], told["listed"]) == (True, "mempool", "demo", [])
-    assert steps(told)[:3] == [("seen", True), ("mined", False), ("envelope", True)]
-    assert [record["id"] for record in told["records"]] == [str(first)]
+    diagnosis = await village.diagnose(hex_id(first))
+    assert (diagnosis["found"], diagnosis["where"], diagnosis["source"], diagnosis["listed"]) == (
+        True,
+        "mempool",
+        "demo",
+        [],
+    )
+    assert steps(diagnosis)[:3] == [("seen", True), ("mined", False), ("envelope", True)]
+    assert [record["id"] for record in diagnosis["records"]] == [str(first)]
     assert village.indexing.store.pending.events("demo") == []
 
 
@@ -142,20 +154,20 @@ async def test_a_mined_transaction_that_says_nothing_to_the_registry_is_explaine
     plain = village.kit.pay()
     village.mine(plain)
     await village.indexing.refresh()
-    village.chain.told[plain.txid] = village.kit.raw(plain)
-    told = await village.diagnose(hex_id(plain))
-    assert (told["found"], told["where"], told["source"]) == (True, "block", "demo")
-    assert steps(told) == [("seen", True), ("mined", True), ("envelope", False)]
-    assert told["steps"][2]["code"] == "no-envelope"
+    village.chain.raw_by_txid[plain.txid] = village.kit.raw(plain)
+    diagnosis = await village.diagnose(hex_id(plain))
+    assert (diagnosis["found"], diagnosis["where"], diagnosis["source"]) == (True, "block", "demo")
+    assert steps(diagnosis) == [("seen", True), ("mined", True), ("envelope", False)]
+    assert diagnosis["steps"][2]["code"] == "no-envelope"
 
 
 async def test_a_source_that_answers_with_something_else_is_not_believed(village: Village) -> None:
     await village.indexing.catch_up()
     wanted, other = village.kit.inscribe(agent("Wanted")), village.kit.inscribe(agent("Other"))
     for raw in (village.kit.raw(other), b"", village.kit.raw(wanted) + b"\x00"):
-        village.chain.told[wanted.txid] = raw
-        told = await village.diagnose(hex_id(wanted))
-        assert (told["found"], told["where"]) == (False, "nowhere")
+        village.chain.raw_by_txid[wanted.txid] = raw
+        diagnosis = await village.diagnose(hex_id(wanted))
+        assert (diagnosis["found"], diagnosis["where"]) == (False, "nowhere")
 
 
 async def test_sources_that_fail_hang_or_are_not_open_are_not_waited_for(
@@ -183,10 +195,10 @@ class Unopened(MemoryChain):
 
 async def test_a_chain_that_is_not_indexed_yet_has_no_answer(village: Village) -> None:
     first = village.kit.inscribe(agent())
-    told = Diagnoser(
+    diagnosis = Diagnoser(
         village.indexing.store, dict, lambda _: SourceTransaction("demo", village.kit.raw(first), unconfirmed=True)
     ).by_name(hex_id(first))
-    assert told["where"] == "nowhere"
+    assert diagnosis["where"] == "nowhere"
 
 
 async def test_of_several_chains_the_first_configured_that_knows_it_answers(village: Village) -> None:

@@ -51,8 +51,8 @@ EDGES = [
     kind(number)
     for table, kind, most in ((V4, IPv4Address, (1 << 32) - 1), (V6, IPv6Address, (1 << 128) - 1))
     for first, last in table
-    for edge in (int(ip_address(first)), int(ip_address(last)))
-    for number in (edge - 1, edge, edge + 1)
+    for trust_edge in (int(ip_address(first)), int(ip_address(last)))
+    for number in (trust_edge - 1, trust_edge, trust_edge + 1)
     if 0 <= number <= most
 ]
 
@@ -93,9 +93,9 @@ def test_an_address_within_another_is_unwrapped(inner: IPv4Address) -> None:
         f"2a00:1450:1:2:0:5efe:{high}:{low}",
         f"64:ff9b:1:{high}:{value >> 8 & 0xFF:x}:{(value & 0xFF) << 8:x}::",
     ]
-    for each in wrapped:
-        address = IPv6Address(each)
-        assert addresses.unwrap(address) == inner, each
+    for item in wrapped:
+        address = IPv6Address(item)
+        assert addresses.unwrap(address) == inner, item
         phrase = addresses.refused(address)
         assert phrase is not None
         assert f"for {inner}, which is {addresses.kind_of(inner) or 'public'}" in phrase
@@ -136,23 +136,23 @@ def test_what_one_owner_can_make_for_nothing_shares_a_domain() -> None:
 @given(st.text(max_size=60) | st.from_regex(r"\A(https?|ftp)://[a-z0-9.:@\[\]%-]{0,30}(/[ -~]{0,20})?\Z"))
 def test_any_text_is_a_target_or_refused(text: str) -> None:
     try:
-        found = target(text)
+        result = target(text)
     except FetchError:
         return
-    assert (found.scheme, found.port) == ("https", 443)
-    assert target(found.url) == found
-    assert "@" not in found.host
+    assert (result.scheme, result.port) == ("https", 443)
+    assert target(result.url) == result
+    assert "@" not in result.host
 
 
 @given(st.text(max_size=60) | st.from_regex(r"\A(//|/|\.\./|\?)?[ -~]{0,30}\Z"))
 def test_a_redirect_to_any_text_is_a_target_or_refused(text: str) -> None:
     place = target("https://agent.example/a/b?c")
     try:
-        found = follow(place, text)
+        result = follow(place, text)
     except FetchError:
         return
-    assert (found.scheme, found.port) == ("https", 443)
-    assert target(found.url) == found
+    assert (result.scheme, result.port) == ("https", 443)
+    assert target(result.url) == result
 
 
 ROBOTS = b"""
@@ -238,5 +238,5 @@ def test_patterns_fit_as_a_regular_expression_says(pattern: str, path: str) -> N
     whole = pattern.endswith("$")
     body = ".*".join(re.escape(part) for part in pattern.removesuffix("$").split("*"))
     expected = re.match(body + (r"\Z" if whole else ""), path) is not None
-    said = robots.RobotsRules(((pattern, False),)).allow(path)
-    assert said is not expected
+    message = robots.RobotsRules(((pattern, False),)).allow(path)
+    assert message is not expected

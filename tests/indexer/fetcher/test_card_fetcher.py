@@ -23,7 +23,7 @@ from tests.clocks import Clock
 from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server, silent
 from tests.parsers.pointers.test_cid import CARD as IPFS_CARD
 from tests.parsers.pointers.test_cid import VECTORS, piece
-from tests.pointing import digest
+from tests.pointer_facts import digest
 
 ANYTHING = CardRequest(hashless=True)
 
@@ -90,18 +90,18 @@ async def test_a_name_in_its_own_script_is_asked_for_by_its_a_label(server: Host
 async def test_a_fetch_is_conditional_where_the_same_place_answers(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(CARD, 'ETag: "1"', "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"))
     fetcher = net.fetcher()
-    known = (await fetcher.get(URL)).validators
-    assert known == Validators(URL, '"1"', "Thu, 01 Jan 2026 00:00:00 GMT")
+    validators = (await fetcher.get(URL)).validators
+    assert validators == Validators(URL, '"1"', "Thu, 01 Jan 2026 00:00:00 GMT")
     server.say(FIRST, raw(b'HTTP/1.1 304 Not Modified\r\nETag: "2"\r\n\r\n'))
-    found = await fetcher.get(URL, known)
-    assert found.body is None
-    assert found.validators == Validators(URL, '"2"', "Thu, 01 Jan 2026 00:00:00 GMT")
-    asked = server.requests[-1].headers
-    assert (asked["if-none-match"], asked["if-modified-since"]) == ('"1"', "Thu, 01 Jan 2026 00:00:00 GMT")
+    body = await fetcher.get(URL, validators)
+    assert body.body is None
+    assert body.validators == Validators(URL, '"2"', "Thu, 01 Jan 2026 00:00:00 GMT")
+    headers = server.requests[-1].headers
+    assert (headers["if-none-match"], headers["if-modified-since"]) == ('"1"', "Thu, 01 Jan 2026 00:00:00 GMT")
     server.say(FIRST, redirect("/moved"))
     server.say("/moved", raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"))
     with pytest.raises(FetchError, match="status 304"):
-        await fetcher.get(URL, known)
+        await fetcher.get(URL, validators)
     assert "if-none-match" not in server.requests[-1].headers
 
 
@@ -168,10 +168,10 @@ async def test_the_operators_table_reaches_other_addresses_and_ports_and_http(au
 
 
 async def test_the_system_resolver_is_asked_for_the_whole_name(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def look_up(host: str, *_: object, **__: object) -> list[tuple[Any, ...]]:
-        asked.append(host)
+        requests.append(host)
         return [(None, None, None, "", ("127.0.0.1", 443)), (None, None, None, "", ("::1", 443, 0, 0))]
 
     monkeypatch.setattr("socket.getaddrinfo", look_up)
@@ -179,7 +179,7 @@ async def test_the_system_resolver_is_asked_for_the_whole_name(net: Net, monkeyp
     fetcher = HttpFetcher(resolver, net.tls, limits=QUICK, dial=net.dial)
     with pytest.raises(FetchError, match="loopback"):
         await fetcher.get(URL)
-    assert asked == ["agent.example."]
+    assert requests == ["agent.example."]
     assert net.dialled == []
 
 
@@ -214,34 +214,34 @@ async def test_what_a_host_asks_to_wait_is_passed_on(server: Hostile, net: Net) 
 async def test_a_card_is_met_by_its_raw_bytes(server: Hostile, net: Net) -> None:
     clock = Clock()
     server.say(FIRST, ok(CARD, 'ETag: "1"'))
-    found = await CardFetcher(net.fetcher(), clock=clock).fetch_card("agent.example", only(CARD))
-    assert (found.state, found.body, found.by, found.refusal) == (CardState.MET, CARD, "sha256", None)
-    accepted = found.accepted
+    result = await CardFetcher(net.fetcher(), clock=clock).fetch_card("agent.example", only(CARD))
+    assert (result.state, result.body, result.by, result.refusal) == (CardState.MET, CARD, "sha256", None)
+    accepted = result.accepted
     assert accepted is not None
     assert (accepted.url, accepted.final_url, accepted.address) == (URL, URL, PUBLIC)
     assert (accepted.digest, accepted.size) == (digest(CARD), len(CARD))
     assert accepted.validators == Validators(URL, '"1"')
-    assert (found.begun, accepted.ended) == (1_000.0, 1_000.0)
+    assert (result.begun, accepted.ended) == (1_000.0, 1_000.0)
 
 
 @pytest.mark.parametrize("first", [raw(answer("404 Not Found")), ok(OTHER), ok(b"<html>"), redirect(FIRST), ok(b"x" * 20_001)])  # fmt: skip  # noqa: E501
 async def test_the_second_name_counts_where_the_first_is_not_the_card(first: Any, server: Hostile, net: Net) -> None:
     server.say(FIRST, first)
     server.say(SECOND, ok(CARD))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
-    assert (found.state, found.body) == (CardState.MET, CARD)
-    assert found.accepted is not None
-    assert found.accepted.url == f"https://agent.example{SECOND}"
-    assert found.attempts[0].refusal is not None
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
+    assert (result.state, result.body) == (CardState.MET, CARD)
+    assert result.accepted is not None
+    assert result.accepted.url == f"https://agent.example{SECOND}"
+    assert result.attempts[0].refusal is not None
 
 
 async def test_other_bytes_are_never_accepted(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(OTHER))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
-    assert (found.state, found.body, found.accepted) == (CardState.MISMATCH, None, None)
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
+    assert (result.state, result.body, result.accepted) == (CardState.MISMATCH, None, None)
     difference = f"{digest(OTHER).hex()}, and the newest pointer names {digest(CARD).hex()}"
-    assert found.refusal == ("fetch-mismatch", difference)
-    assert [each.digest for each in found.served] == [digest(OTHER)]
+    assert result.refusal == ("fetch-mismatch", difference)
+    assert [item.digest for item in result.served] == [digest(OTHER)]
     assert server.paths() == [FIRST, SECOND]
 
 
@@ -252,68 +252,68 @@ async def test_one_byte_more_is_another_card(server: Hostile, net: Net) -> None:
 
 async def test_a_web_page_in_place_of_the_card_is_named(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(b"\n<!doctype html>"))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
-    assert found.state is CardState.MISMATCH
-    assert found.refusal is not None
-    assert found.refusal.code == "fetch-html"
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
+    assert result.state is CardState.MISMATCH
+    assert result.refusal is not None
+    assert result.refusal.code == "fetch-html"
 
 
 async def test_without_a_hash_a_card_is_unhashed(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(b"<html>front page</html>"))
     server.say(SECOND, ok(CARD))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", ANYTHING)
-    assert (found.state, found.body, found.by) == (CardState.UNHASHED, CARD, "")
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", ANYTHING)
+    assert (result.state, result.body, result.by) == (CardState.UNHASHED, CARD, "")
     server.say(SECOND, ok(b"<html>front page</html>"))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", ANYTHING)
-    assert found.state is CardState.FAILED
-    assert found.refusal == ("fetch-not-json", "")
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", ANYTHING)
+    assert result.state is CardState.FAILED
+    assert result.refusal == ("fetch-not-json", "")
 
 
 async def test_a_uri_is_asked_for_itself_alone(server: Hostile, net: Net) -> None:
     server.say("/cards/1.json?x=y", ok(CARD))
     cards = CardFetcher(net.fetcher())
-    found = await cards.fetch_card("https://agent.example/cards/1.json?x=y", only(CARD))
-    assert found.state is CardState.MET
-    found = await cards.fetch_card("https://agent.example/cards/2.json", only(CARD))
-    assert found.refusal == ("fetch-missing", "404")
+    result = await cards.fetch_card("https://agent.example/cards/1.json?x=y", only(CARD))
+    assert result.state is CardState.MET
+    result = await cards.fetch_card("https://agent.example/cards/2.json", only(CARD))
+    assert result.refusal == ("fetch-missing", "404")
     assert server.paths() == ["/cards/1.json?x=y", "/cards/2.json"]
 
 
 async def test_a_host_in_trouble_is_not_asked_twice(server: Hostile, net: Net) -> None:
     server.say(FIRST, silent)
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
-    assert found.state is CardState.FAILED
-    assert found.refusal is not None
-    assert found.refusal.code == "fetch-first-byte"
-    assert found.error is not None
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
+    assert result.state is CardState.FAILED
+    assert result.refusal is not None
+    assert result.refusal.code == "fetch-first-byte"
+    assert result.error is not None
     assert server.paths() == [FIRST]
 
 
 async def test_a_refused_name_is_never_asked(server: Hostile, net: Net) -> None:
-    found = await CardFetcher(net.fetcher()).fetch_card("localhost", ANYTHING)
-    assert found.refusal is not None
-    assert found.refusal.final
+    result = await CardFetcher(net.fetcher()).fetch_card("localhost", ANYTHING)
+    assert result.refusal is not None
+    assert result.refusal.final
     assert server.connections == 0
 
 
 async def test_what_is_unmodified_was_accepted_before_and_meets_nothing_new(server: Hostile, net: Net) -> None:
     server.say(FIRST, raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"))
     cards = CardFetcher(net.fetcher())
-    known = {URL: PriorResponse(digest(CARD), Validators(URL, '"1"'))}
-    found = await cards.fetch_card("agent.example", only(CARD), known)
-    assert (found.state, found.body, found.by) == (CardState.UNCHANGED, None, "sha256")
-    found = await cards.fetch_card("agent.example", only(OTHER), known)
-    assert found.state is CardState.MISMATCH
+    existing = {URL: PriorResponse(digest(CARD), Validators(URL, '"1"'))}
+    result = await cards.fetch_card("agent.example", only(CARD), existing)
+    assert (result.state, result.body, result.by) == (CardState.UNCHANGED, None, "sha256")
+    result = await cards.fetch_card("agent.example", only(OTHER), existing)
+    assert result.state is CardState.MISMATCH
     difference = f"{digest(CARD).hex()}, and the newest pointer names {digest(OTHER).hex()}"
-    assert found.refusal == ("fetch-mismatch", difference)
+    assert result.refusal == ("fetch-mismatch", difference)
 
 
 async def test_what_drifted_says_what_is_served_now(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(OTHER, 'ETag: "2"'))
-    known = {URL: PriorResponse(digest(CARD), Validators(URL, '"1"'))}
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD), known)
-    assert found.state is CardState.MISMATCH
-    [served] = found.served
+    existing = {URL: PriorResponse(digest(CARD), Validators(URL, '"1"'))}
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD), existing)
+    assert result.state is CardState.MISMATCH
+    [served] = result.served
     assert (served.digest, served.validators) == (digest(OTHER), Validators(URL, '"2"'))
 
 
@@ -322,27 +322,27 @@ async def test_of_both_files_the_one_that_the_newest_anchor_names_counts(server:
     server.say(FIRST, ok(OTHER))
     server.say(SECOND, ok(CARD))
     cards = CardFetcher(net.fetcher())
-    found = await cards.fetch_card("agent.example", CardRequest((digest(CARD), digest(OTHER))))
-    assert (found.state, found.body) == (CardState.MET, CARD)
-    assert [each.digest for each in found.served] == [digest(CARD), digest(OTHER)]
-    assert all(each.state is CardState.MET for each in found.served)
+    result = await cards.fetch_card("agent.example", CardRequest((digest(CARD), digest(OTHER))))
+    assert (result.state, result.body) == (CardState.MET, CARD)
+    assert [item.digest for item in result.served] == [digest(CARD), digest(OTHER)]
+    assert all(item.state is CardState.MET for item in result.served)
     server.requests.clear()
-    found = await cards.fetch_card("agent.example", CardRequest((digest(OTHER), digest(CARD))))
-    assert found.body == OTHER
+    result = await cards.fetch_card("agent.example", CardRequest((digest(OTHER), digest(CARD))))
+    assert result.body == OTHER
     assert server.paths() == [FIRST]
 
 
 async def test_a_met_hash_counts_before_a_card_that_nobody_names(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(OTHER))
     server.say(SECOND, ok(CARD))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", CardRequest((digest(CARD),), hashless=True))
-    assert (found.state, found.by, found.body) == (CardState.MET, "sha256", CARD)
-    assert [each.state for each in found.attempts] == [CardState.UNHASHED, CardState.MET]
+    result = await CardFetcher(net.fetcher()).fetch_card("agent.example", CardRequest((digest(CARD),), hashless=True))
+    assert (result.state, result.by, result.body) == (CardState.MET, "sha256", CARD)
+    assert [attempt.state for attempt in result.attempts] == [CardState.UNHASHED, CardState.MET]
 
 
 async def test_a_hash_that_stands_behind_a_flood_of_wrong_ones_is_met(server: Hostile, net: Net) -> None:
-    async def more(found: bytes) -> bool:
-        return found == digest(CARD)
+    async def more(data: bytes) -> bool:
+        return data == digest(CARD)
 
     server.say(FIRST, ok(CARD))
     wanted = CardRequest(tuple(digest(b"%d" % number) for number in range(16)), more=more)
@@ -359,17 +359,17 @@ class Blocks:
 
     def __init__(self) -> None:
         self.swap: dict[str, bytes] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.plain: dict[str, bytes] = {}
 
     async def serve(self, request: web.Request) -> web.Response:
-        self.asked.append(request.path_qs)
+        self.requests.append(request.path_qs)
         path = request.match_info["path"]
         if request.query.get("format") != "raw":
             body = self.plain.get(path)
             return web.Response(status=404) if body is None else web.Response(body=body)
-        found = next((each for each in VECTORS.values() if each.base32 == path), None)
-        body = self.swap.get(path, bytes.fromhex(found.block) if found else None)
+        vector = next((item for item in VECTORS.values() if item.base32 == path), None)
+        body = self.swap.get(path, bytes.fromhex(vector.block) if vector else None)
         return web.Response(status=404) if body is None else web.Response(body=body)
 
 
@@ -402,34 +402,34 @@ def cards(gateway: Gateway | None, net: Net) -> CardFetcher:
     ],
 )
 async def test_a_card_on_ipfs_is_met_by_its_cid(path: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
-    found = await cards(blocks[1], net).fetch_card(f"ipfs://{path}", ANYTHING)
-    assert (found.state, found.by, found.body) == (CardState.MET, "cid", IPFS_CARD)
+    result = await cards(blocks[1], net).fetch_card(f"ipfs://{path}", ANYTHING)
+    assert (result.state, result.by, result.body) == (CardState.MET, "cid", IPFS_CARD)
     assert net.dialled == []
 
 
 async def test_a_hash_beside_a_cid_must_be_met_too(blocks: tuple[Blocks, Gateway], net: Net) -> None:
     uri = f"ipfs://{VECTORS['file'].v0}"
     assert (await cards(blocks[1], net).fetch_card(uri, only(IPFS_CARD))).by == "sha256"
-    found = await cards(blocks[1], net).fetch_card(uri, only(CARD))
-    assert (found.state, found.body) == (CardState.MISMATCH, None)
+    result = await cards(blocks[1], net).fetch_card(uri, only(CARD))
+    assert (result.state, result.body) == (CardState.MISMATCH, None)
 
 
 @pytest.mark.parametrize("name", ["raw", "file"])
 async def test_a_gateway_that_lies_is_caught(name: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
     served, gateway = blocks
     served.swap[VECTORS[name].base32] = bytes.fromhex(VECTORS["empty"].block)
-    found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS[name].base32}", ANYTHING)
-    assert found.state is CardState.FAILED
-    assert found.refusal is not None
-    assert found.refusal.code == "fetch-cid"
+    result = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS[name].base32}", ANYTHING)
+    assert result.state is CardState.FAILED
+    assert result.refusal is not None
+    assert result.refusal.code == "fetch-cid"
 
 
 async def test_a_directory_of_a_gateway_that_lies_leads_nowhere(blocks: tuple[Blocks, Gateway], net: Net) -> None:
     served, gateway = blocks
     served.swap[VECTORS["dir"].base32] = bytes.fromhex(VECTORS["emptydir"].block)
-    found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['dir'].v0}/agent.json", ANYTHING)
-    assert found.refusal is not None
-    assert found.refusal.code == "fetch-cid"
+    result = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['dir'].v0}/agent.json", ANYTHING)
+    assert result.refusal is not None
+    assert result.refusal.code == "fetch-cid"
 
 
 @pytest.mark.parametrize("name", ["many", "sharded"])
@@ -437,8 +437,8 @@ async def test_a_file_of_several_blocks_is_unhashed(name: str, blocks: tuple[Blo
     served, gateway = blocks
     root = VECTORS[name].base32
     served.plain[root] = IPFS_CARD
-    found = await cards(gateway, net).fetch_card(f"ipfs://{root}", ANYTHING)
-    assert (found.state, found.by, found.body) == (CardState.UNHASHED, "", IPFS_CARD)
+    result = await cards(gateway, net).fetch_card(f"ipfs://{root}", ANYTHING)
+    assert (result.state, result.by, result.body) == (CardState.UNHASHED, "", IPFS_CARD)
     assert (await cards(gateway, net).fetch_card(f"ipfs://{root}", only(IPFS_CARD))).by == "sha256"
 
 
@@ -455,9 +455,9 @@ async def test_a_file_of_several_blocks_is_unhashed(name: str, blocks: tuple[Blo
     ],
 )
 async def test_what_is_no_file_on_ipfs_is_named(uri: str, code: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
-    found = await cards(blocks[1], net).fetch_card(uri, ANYTHING)
-    assert found.refusal is not None
-    assert found.refusal.code == code
+    result = await cards(blocks[1], net).fetch_card(uri, ANYTHING)
+    assert result.refusal is not None
+    assert result.refusal.code == code
 
 
 @pytest.mark.parametrize("path", ["../../admin", "%2e%2e/%2E%2e/admin", "a%5c..%5cadmin"])
@@ -467,22 +467,22 @@ async def test_a_gateway_is_never_asked_for_what_is_outside_the_cid(
     served, gateway = blocks
     uri = f"ipfs://{VECTORS['many'].v0}/{path}"
     for _ in ("refused as a locator", "and again where an older version had stored it as one"):
-        found = await cards(gateway, net).fetch_card(uri, ANYTHING)
-        assert found.refusal is not None
-        assert found.refusal.code == "fetch-url"
-        assert not [asked for asked in served.asked if "admin" in asked]
+        result = await cards(gateway, net).fetch_card(uri, ANYTHING)
+        assert result.refusal is not None
+        assert result.refusal.code == "fetch-url"
+        assert not [query for query in served.requests if "admin" in query]
         monkeypatch.setattr("indexer.fetcher.gateway.locate", lambda uri: Locator(uri, ""))
 
 
 async def test_a_gateway_in_trouble_is_named(blocks: tuple[Blocks, Gateway], net: Net, authority: trustme.CA) -> None:
-    for behave, said in ((raw(answer("502 Bad Gateway")), "status 502"), (silent, "not done|Timeout")):
+    for behave, message in ((raw(answer("502 Bad Gateway")), "status 502"), (silent, "not done|Timeout")):
         async with Hostile(authority, tls=False) as broken:
             broken.say(f"/ipfs/{VECTORS['raw'].base32}?format=raw", behave)
             gateway = Gateway(f"http://127.0.0.1:{broken.port}", QUICK)
-            found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['raw'].base32}", ANYTHING)
-        assert found.refusal is not None
-        assert found.refusal.code == "fetch-gateway"
-        assert any(each in found.refusal.sentence for each in said.split("|"))
+            result = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['raw'].base32}", ANYTHING)
+        assert result.refusal is not None
+        assert result.refusal.code == "fetch-gateway"
+        assert any(word in result.refusal.sentence for word in message.split("|"))
 
 
 async def test_a_link_of_another_kind_is_followed_by_the_gateway_and_unhashed(
@@ -494,12 +494,12 @@ async def test_a_link_of_another_kind_is_followed_by_the_gateway_and_unhashed(
     root = Cid(1, DAG_PB, digest(node)).base32
     served.swap[root] = node
     served.plain[f"{root}/card.json"] = IPFS_CARD
-    found = await cards(gateway, net).fetch_card(f"ipfs://{root}/card.json", ANYTHING)
-    assert (found.state, found.body) == (CardState.UNHASHED, IPFS_CARD)
+    result = await cards(gateway, net).fetch_card(f"ipfs://{root}/card.json", ANYTHING)
+    assert (result.state, result.body) == (CardState.UNHASHED, IPFS_CARD)
     other = f"f01711220{'00' * 32}"
     served.plain[other] = IPFS_CARD
-    found = await cards(gateway, net).fetch_card(f"ipfs://{other}", ANYTHING)
-    assert (found.state, found.body) == (CardState.UNHASHED, IPFS_CARD)
+    result = await cards(gateway, net).fetch_card(f"ipfs://{other}", ANYTHING)
+    assert (result.state, result.body) == (CardState.UNHASHED, IPFS_CARD)
 
 
 async def test_opt_outs_are_remembered_for_so_many_hosts(
@@ -515,8 +515,8 @@ async def test_opt_outs_are_remembered_for_so_many_hosts(
 
 async def test_without_a_gateway_or_with_a_dead_one_it_is_said(net: Net) -> None:
     uri = f"ipfs://{VECTORS['file'].v0}"
-    found = await cards(None, net).fetch_card(uri, ANYTHING)
-    assert found.refusal == ("fetch-no-gateway", "")
-    found = await cards(Gateway("http://127.0.0.1:9", QUICK), net).fetch_card(uri, ANYTHING)
-    assert found.refusal is not None
-    assert found.refusal.code == "fetch-gateway"
+    result = await cards(None, net).fetch_card(uri, ANYTHING)
+    assert result.refusal == ("fetch-no-gateway", "")
+    result = await cards(Gateway("http://127.0.0.1:9", QUICK), net).fetch_card(uri, ANYTHING)
+    assert result.refusal is not None
+    assert result.refusal.code == "fetch-gateway"

@@ -18,7 +18,7 @@ from tests.fakes import MemoryChain
 from tests.hostile import Hostile, Net, authority, net, ok, redirect, server, silent
 from tests.indexing import Indexing
 from tests.names import NameServer, names
-from tests.pointing import NOW, digest
+from tests.pointer_facts import NOW, digest
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 HOST = "agent.example"
@@ -72,36 +72,36 @@ async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
     server.say(FIRST, ok(first))
     server.say(SECOND, ok(second))
     names.texts["_a2b.agent.example"] = ["v=spf1 -all", "id=one", f"id= {OTHER.replace('_', ':')}", "ID=two"]
-    said = await badger.fetch_claims(HOST)
-    assert said == HostClaims(
+    fetch_claims = await badger.fetch_claims(HOST)
+    assert fetch_claims == HostClaims(
         frozenset({digest(first), digest(second)}), frozenset({ID, OTHER}), frozenset({"one", OTHER})
     )
-    assert names.asked == ["_a2b.agent.example"]
+    assert names.requests == ["_a2b.agent.example"]
 
 
 async def test_a_redirect_to_another_host_says_nothing(server: Hostile, badger: DomainVerifier) -> None:
     server.say(FIRST, redirect(f"https://other.example{FIRST}"))
-    said = await badger.fetch_claims(HOST)
-    assert said.served == said.named == frozenset()
-    assert said.refusal == Refusal("fetch-redirect-host", "other.example")
-    assert said.verdict(HOST).failed == frozenset()
+    fetch_claims = await badger.fetch_claims(HOST)
+    assert fetch_claims.served == fetch_claims.named == frozenset()
+    assert fetch_claims.refusal == Refusal("fetch-redirect-host", "other.example")
+    assert fetch_claims.verdict(HOST).failed == frozenset()
 
 
 async def test_a_private_address_is_never_asked_for_a_badge(net: Net, badger: DomainVerifier) -> None:
     net.names[HOST] = ["10.0.0.1"]
-    said = await badger.fetch_claims(HOST)
-    assert said.refusal is not None
-    assert said.refusal.code == "fetch-address"
+    fetch_claims = await badger.fetch_claims(HOST)
+    assert fetch_claims.refusal is not None
+    assert fetch_claims.refusal.code == "fetch-address"
     assert net.dialled == []
 
 
 async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile, badger: DomainVerifier) -> None:
     server.say(FIRST, silent)
-    said = await badger.fetch_claims(HOST)
-    assert said.refusal is not None
-    assert said.refusal.code == "fetch-first-byte"
+    fetch_claims = await badger.fetch_claims(HOST)
+    assert fetch_claims.refusal is not None
+    assert fetch_claims.refusal.code == "fetch-first-byte"
     assert server.paths() == [FIRST]
-    assert said.verdict(HOST).failed == {"name", "hash"}
+    assert fetch_claims.verdict(HOST).failed == {"name", "hash"}
 
 
 async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> None:
@@ -116,10 +116,10 @@ async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> No
 async def test_name_servers_that_do_not_help_are_named(mode: str, names: NameServer, net: Net) -> None:
     names.mode = mode
     badger = DomainVerifier(net.fetcher(), TxtRecords([names.place], seconds=0.5))
-    said = await badger.fetch_claims(HOST)
-    assert said.dns_refusal is not None
-    assert said.dns_refusal.code == "fetch-dns"
-    assert said.verdict(HOST).failed == {"dns"}
+    fetch_claims = await badger.fetch_claims(HOST)
+    assert fetch_claims.dns_refusal is not None
+    assert fetch_claims.dns_refusal.code == "fetch-dns"
+    assert fetch_claims.verdict(HOST).failed == {"dns"}
 
 
 async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> None:
@@ -150,10 +150,10 @@ class Town:
         while following.step(self.now):
             pass
 
-    def hear(self, said: HostClaims, host: str = HOST) -> list[str]:
+    def hear(self, host_claims: HostClaims, host: str = HOST) -> list[str]:
         """The host is asked and says so; the ids of which readers must look again."""
         before = self.indexing.store.outbox.newest_seq()
-        self.indexing.writer.record_host(said.verdict(host), self.now)
+        self.indexing.writer.record_host(host_claims.verdict(host), self.now)
         news = self.indexing.store.outbox.after(before, 100)
         assert {change.reason for change in news} <= {"domain-checked"}
         return [change.id for change in news]
@@ -162,7 +162,7 @@ class Town:
         return self.indexing.store.badges.get([str(id_)])[str(id_)]
 
     def by(self, *ids: object) -> list[str]:
-        return [self.badge(each).by for each in ids]
+        return [self.badge(item).by for item in ids]
 
     def due(self) -> list[str]:
         return [host for _, host in self.indexing.store.badges.due_hosts(self.now, 100, (-1, ""))]
@@ -193,8 +193,14 @@ async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(town: Town)
     await town.mine(echo, local, tool)
     assert town.due() == [HOST]
     assert town.indexing.store.badges.get(map(str, (local, tool))) == {}
-    found = town.badge(echo)
-    assert (found.host, found.card, found.by, found.checked_at, found.next_at) == (HOST, digest(card()), "", 0, NOW)
+    result = town.badge(echo)
+    assert (result.host, result.card, result.by, result.checked_at, result.next_at) == (
+        HOST,
+        digest(card()),
+        "",
+        0,
+        NOW,
+    )
 
 
 async def test_the_host_names_whom_it_means(town: Town) -> None:
@@ -226,7 +232,7 @@ async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_ar
     agents = [town.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
     await town.mine(*agents)
     assert town.hear(HostClaims()) == sorted(map(str, agents))
-    assert {town.badge(each).checked_at for each in agents} == {NOW}
+    assert {town.badge(item).checked_at for item in agents} == {NOW}
     town.now += 1
     assert town.hear(HostClaims(refusal=Refusal("fetch-resolve", "no such name"))) == []
     await town.mine(town.kit.inscribe(card("One more")))
@@ -272,14 +278,14 @@ async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keep
 
 async def test_readers_look_again_at_who_loses_a_badge(town: Town) -> None:
     """The list follows the outbox, as an index does: whichever comes later, the index says in the end what counts."""
-    burned, hashed, kept, bare = (town.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
-    await town.mine(burned, hashed, kept, bare)
+    burned, hashed, stored, bare = (town.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
+    await town.mine(burned, hashed, stored, bare)
     town.hear(named(burned), "a.example")
     town.hear(serves(card(host="b.example")), "b.example")
-    town.hear(named(kept), "c.example")
+    town.hear(named(stored), "c.example")
     town.hear(HostClaims(), "d.example")
     before = town.indexing.store.outbox.newest_seq()
-    updates = [town.kit.update(each, card("Newer", f"{name}.example")) for each, name in ((hashed, "b"), (kept, "c"))]
+    updates = [town.kit.update(item, card("Newer", f"{name}.example")) for item, name in ((hashed, "b"), (stored, "c"))]
     await town.mine(town.kit.burn(burned), *updates, town.kit.update(bare, card("Newer", "d.example")))
     news = town.indexing.store.outbox.after(before, 100)
     assert sorted(change.id for change in news if change.reason == "domain-checked") == sorted(
@@ -364,10 +370,10 @@ async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(
 
 
 async def test_many_registrations_of_a_victims_host_are_one_visit(town: Town) -> None:
-    crowd = [town.kit.inscribe(card(f"Copy {number}")) for number in range(60)]
-    await town.mine(*crowd)
+    ring = [town.kit.inscribe(card(f"Copy {number}")) for number in range(60)]
+    await town.mine(*ring)
     assert town.due() == [HOST]
-    assert town.hear(named(crowd[7])) == [str(crowd[7])]
+    assert town.hear(named(ring[7])) == [str(ring[7])]
     assert town.due() == []
 
 
@@ -375,14 +381,14 @@ async def test_the_list_is_made_in_batches_and_misses_nothing_said_meanwhile(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.fetcher.domain_badges.BATCH", 2)
-    crowd = [town.kit.inscribe(card(f"{number}", f"h{number}.example")) for number in range(5)]
-    town.chain.arrive(town.kit.mine(*crowd))
+    ring = [town.kit.inscribe(card(f"{number}", f"h{number}.example")) for number in range(5)]
+    town.chain.arrive(town.kit.mine(*ring))
     await town.indexing.catch_up()
     following = BadgeQueue(town.indexing.store, town.indexing.writer)
     assert following.step(NOW)
     assert len(town.due()) == 2
     late = town.kit.inscribe(card("late", "late.example"))
-    town.chain.arrive(town.kit.mine(late, town.kit.burn(crowd[0])))
+    town.chain.arrive(town.kit.mine(late, town.kit.burn(ring[0])))
     await town.indexing.catch_up()
     while following.step(NOW):
         pass

@@ -27,10 +27,10 @@ from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.store import FetchState, LocatorStatus, Store, StoreError, Writer, connect
 from indexer.store.requests import Rechecks
 from tests.databases import store
-from tests.facts import at, born, says
+from tests.facts import born, outpoint_of, says
 from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, server, silent
 from tests.names import NameServer, names
-from tests.pointing import NOW, Clock, card, clock, digest, points, writer
+from tests.pointer_facts import NOW, Clock, card, clock, digest, points, writer
 from tests.waiting import until
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
@@ -46,7 +46,7 @@ class Fetching:
     def __init__(self, store: Store, writer: Writer, clock: Clock, cards: CardFetcher, badger: DomainVerifier) -> None:
         self.store, self.writer, self.clock, self.cards, self.badger = store, writer, clock, cards, badger
         self.height = 0
-        self.told = 0
+        self.notified = 0
         self.restart()
 
     def restart(self, ticking: Callable[[], float] | None = None) -> None:
@@ -62,11 +62,11 @@ class Fetching:
         )
 
     def _tell(self) -> None:
-        self.told += 1
+        self.notified += 1
 
-    def mine(self, *said: object) -> None:
+    def mine(self, *messages: object) -> None:
         """A block with these pointers."""
-        self.writer.append("demo", [says(str(self.height), *said)])  # type: ignore[arg-type]
+        self.writer.append("demo", [says(str(self.height), *messages)])  # type: ignore[arg-type]
         self.height += 1
 
     async def round(self, milliseconds: int = 0) -> None:
@@ -82,14 +82,14 @@ class Fetching:
             await self.round()
             wait = self.loop.schedule.wait()
             later = self.store.fetches.queued(10**16, 1, (self.clock.now, "\uffff"))
-            times = [until] + [each.next_at for each in later]
+            times = [until] + [item.next_at for item in later]
             if wait is not None:
                 times.append(self.clock.now + int(wait * 1000) + 1)
             if min(times) <= self.clock.now:
                 return
             self.clock.now = min(times)
 
-    def known(self, locator: str = HOST) -> LocatorStatus:
+    def fetch_status(self, locator: str = HOST) -> LocatorStatus:
         return self.store.fetches.statuses([locator])[locator]
 
 
@@ -108,11 +108,11 @@ async def test_a_pointer_is_fetched_and_met(server: Hostile, fetching: Fetching)
     server.say(FIRST, ok(ALPHA, 'ETag: "1"'))
     fetching.mine(points(HOST, ALPHA))
     await fetching.round()
-    found = fetching.known()
-    assert (found.state, found.reason, found.tries, found.serving) == (FetchState.MET, "", 0, digest(ALPHA))
-    assert (found.last_at, found.next_at) == (NOW, NOW + WATCH)
+    result = fetching.fetch_status()
+    assert (result.state, result.reason, result.tries, result.serving) == (FetchState.MET, "", 0, digest(ALPHA))
+    assert (result.last_at, result.next_at) == (NOW, NOW + WATCH)
     assert fetching.store.content.cards([digest(ALPHA)]) == {digest(ALPHA): ALPHA}
-    assert fetching.told == 1
+    assert fetching.notified == 1
     [change] = fetching.store.outbox.after(fetching.store.outbox.newest_seq() - 1, 10)
     assert (change.id, change.reason) == (HOST, "fetched")
     await fetching.round(WATCH - 1)
@@ -123,10 +123,10 @@ async def test_other_bytes_are_recorded_with_their_reason_and_never_kept(server:
     server.say(FIRST, ok(BETA))
     fetching.mine(points(HOST, ALPHA))
     await fetching.round()
-    found = fetching.known()
+    result = fetching.fetch_status()
     difference = f"{digest(BETA).hex()}, and the newest pointer names {digest(ALPHA).hex()}"
-    assert (found.state, found.reason, found.detail) == (FetchState.MISMATCH, "fetch-mismatch", difference)
-    assert (found.tries, found.next_at) == (1, NOW + delay(0))
+    assert (result.state, result.reason, result.detail) == (FetchState.MISMATCH, "fetch-mismatch", difference)
+    assert (result.tries, result.next_at) == (1, NOW + delay(0))
     assert fetching.store.content.cards([digest(BETA)]) == {}
     assert server.paths() == [FIRST, SECOND]
 
@@ -136,17 +136,20 @@ async def test_a_url_is_asked_for_itself(server: Hostile, fetching: Fetching) ->
     server.say("/cards/1.json", ok(ALPHA))
     fetching.mine(points(uri, ALPHA, "uri"))
     await fetching.round()
-    assert fetching.known(uri).state is FetchState.MET
+    assert fetching.fetch_status(uri).state is FetchState.MET
 
 
 async def test_without_a_gateway_ipfs_waits_for_the_operator(fetching: Fetching) -> None:
     uri = "ipfs://QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdG"
     fetching.mine(points(uri, None, "cid"))
     await fetching.round()
-    assert (fetching.known(uri).state, fetching.known(uri).reason) == (FetchState.FAILED, "fetch-no-gateway")
+    assert (fetching.fetch_status(uri).state, fetching.fetch_status(uri).reason) == (
+        FetchState.FAILED,
+        "fetch-no-gateway",
+    )
     await fetching.until_quiet(NOW + 2 * TRIED_FOR)
-    assert fetching.known(uri).state is FetchState.FAILED
-    assert fetching.known(uri).next_at is not None
+    assert fetching.fetch_status(uri).state is FetchState.FAILED
+    assert fetching.fetch_status(uri).next_at is not None
 
 
 async def test_retries_come_later_and_later_for_seven_days_and_then_only_on_demand(
@@ -155,17 +158,17 @@ async def test_retries_come_later_and_later_for_seven_days_and_then_only_on_dema
     fetching.mine(points(HOST, ALPHA))
     times = []
     for _ in range(100):
-        found = fetching.known()
-        if found.next_at is None:
+        result = fetching.fetch_status()
+        if result.next_at is None:
             break
-        fetching.clock.now = found.next_at
+        fetching.clock.now = result.next_at
         await fetching.round()
-        if fetching.known().last_at == found.next_at:
-            times.append(found.next_at - NOW)
+        if fetching.fetch_status().last_at == result.next_at:
+            times.append(result.next_at - NOW)
         else:  # its host's budget is used up for now
             fetching.clock.tick(30_000)
-    found = fetching.known()
-    assert (found.state, found.reason, found.next_at) == (FetchState.GIVEN_UP, "fetch-missing", None)
+    result = fetching.fetch_status()
+    assert (result.state, result.reason, result.next_at) == (FetchState.GIVEN_UP, "fetch-missing", None)
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert times[0] == 0
     assert pauses[:4] == [delay(number) for number in range(4)]
@@ -174,28 +177,28 @@ async def test_retries_come_later_and_later_for_seven_days_and_then_only_on_dema
     server.say(FIRST, ok(ALPHA))
     assert Rechecks(fetching.store.engine).request(HOST, fetching.clock.tick(60_000))
     await fetching.round()
-    assert fetching.known().state is FetchState.MET
+    assert fetching.fetch_status().state is FetchState.MET
 
 
 async def test_a_restart_forgets_nothing_that_is_due(server: Hostile, fetching: Fetching) -> None:
     server.say(FIRST, raw(answer("500 Oops")))
     fetching.mine(points(HOST, ALPHA))
     await fetching.round()
-    assert fetching.known().reason == "fetch-server"
+    assert fetching.fetch_status().reason == "fetch-server"
     fetching.restart()
     server.say(FIRST, ok(ALPHA))
     await fetching.round(delay(0) - 1)
-    assert fetching.known().state is FetchState.FAILED
+    assert fetching.fetch_status().state is FetchState.FAILED
     await fetching.round(1)
-    assert fetching.known().state is FetchState.MET
+    assert fetching.fetch_status().state is FetchState.MET
 
 
 async def test_a_name_that_can_never_be_fetched_is_given_up_at_once(server: Hostile, fetching: Fetching) -> None:
     uri = "https://agent.example:8443/card.json"
     fetching.mine(points(uri, ALPHA, "port"))
     await fetching.round()
-    found = fetching.known(uri)
-    assert (found.state, found.reason, found.next_at) == (FetchState.GIVEN_UP, "fetch-port", None)
+    result = fetching.fetch_status(uri)
+    assert (result.state, result.reason, result.next_at) == (FetchState.GIVEN_UP, "fetch-port", None)
     assert server.connections == 0
 
 
@@ -219,10 +222,10 @@ async def test_an_anchor_seen_while_a_fetch_is_under_way_has_it_fetched_once_mor
     fetching.mine(points(HOST, BETA, "second"))
     go.set()
     await fetching.loop.settle()
-    assert fetching.known().state is FetchState.MET
+    assert fetching.fetch_status().state is FetchState.MET
     server.say(FIRST, ok(BETA))
     await fetching.round(1_000)
-    assert fetching.known().serving == digest(BETA)
+    assert fetching.fetch_status().serving == digest(BETA)
 
 
 async def test_of_many_wrong_hashes_by_strangers_the_owners_is_met_all_the_same(
@@ -234,7 +237,7 @@ async def test_of_many_wrong_hashes_by_strangers_the_owners_is_met_all_the_same(
         fetching.clock.tick(1)
         fetching.mine(points(HOST, b"%d" % number, f"stranger {number}"))
     await fetching.round()
-    assert fetching.known().state is FetchState.MET
+    assert fetching.fetch_status().state is FetchState.MET
 
 
 # -- drift
@@ -247,18 +250,18 @@ async def test_drift_is_seen_on_schedule_and_what_was_met_stays(server: Hostile,
     server.say(FIRST, raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"))
     await fetching.round(WATCH)
     assert server.requests[-1].headers["if-none-match"] == '"1"'
-    found = fetching.known()
-    assert (found.state, found.serving, found.serving_since) == (FetchState.MET, digest(ALPHA), NOW + 1)
+    result = fetching.fetch_status()
+    assert (result.state, result.serving, result.serving_since) == (FetchState.MET, digest(ALPHA), NOW + 1)
     server.say(FIRST, ok(BETA, 'ETag: "2"'))
     await fetching.round(WATCH)
-    found = fetching.known()
-    assert (found.state, found.reason) == (FetchState.MISMATCH, "fetch-mismatch")
-    assert (found.serving, found.serving_since) == (digest(BETA), NOW + 1 + 2 * WATCH)
+    result = fetching.fetch_status()
+    assert (result.state, result.reason) == (FetchState.MISMATCH, "fetch-mismatch")
+    assert (result.serving, result.serving_since) == (digest(BETA), NOW + 1 + 2 * WATCH)
     assert fetching.store.content.cards([digest(ALPHA)]) == {digest(ALPHA): ALPHA}
-    assert found.next_at is not None
+    assert result.next_at is not None
     server.say(FIRST, ok(ALPHA, 'ETag: "1"'))
-    await fetching.round(found.next_at - fetching.clock.now)
-    assert (fetching.known().state, fetching.known().serving) == (FetchState.MET, digest(ALPHA))
+    await fetching.round(result.next_at - fetching.clock.now)
+    assert (fetching.fetch_status().state, fetching.fetch_status().serving) == (FetchState.MET, digest(ALPHA))
 
 
 async def test_what_was_met_once_is_watched_for_ever(server: Hostile, fetching: Fetching) -> None:
@@ -267,10 +270,10 @@ async def test_what_was_met_once_is_watched_for_ever(server: Hostile, fetching: 
     await fetching.round()
     server.say(FIRST, raw(answer("500 Oops")))
     await fetching.until_quiet(NOW + 3 * TRIED_FOR)
-    found = fetching.known()
-    assert (found.state, found.reason) == (FetchState.FAILED, "fetch-server")
-    assert found.next_at is not None
-    assert found.next_at - fetching.clock.now <= WATCH
+    result = fetching.fetch_status()
+    assert (result.state, result.reason) == (FetchState.FAILED, "fetch-server")
+    assert result.next_at is not None
+    assert result.next_at - fetching.clock.now <= WATCH
 
 
 async def test_after_a_new_anchor_the_fetch_is_not_conditional(server: Hostile, fetching: Fetching) -> None:
@@ -300,8 +303,11 @@ async def test_a_fault_of_our_own_is_recorded_and_the_loop_goes_on(
     server.say(FIRST, ok(ALPHA))
     fetching.mine(points(HOST, ALPHA), points("other.example", ALPHA, position=1))
     await fetching.round()
-    assert (fetching.known().reason, fetching.known().detail) == ("fetch-fault", "RuntimeError: a mistake")
-    assert fetching.known("other.example").state is FetchState.MET
+    assert (fetching.fetch_status().reason, fetching.fetch_status().detail) == (
+        "fetch-fault",
+        "RuntimeError: a mistake",
+    )
+    assert fetching.fetch_status("other.example").state is FetchState.MET
     assert "a mistake" in caplog.text
 
 
@@ -328,14 +334,14 @@ async def test_the_loop_runs_until_it_is_cancelled_and_leaves_nothing_behind(
     running = asyncio.create_task(fetching.loop.run(news))
     fetching.mine(points(HOST, ALPHA))
     news.set()
-    await until(lambda: fetching.known().state is FetchState.MET)
+    await until(lambda: fetching.fetch_status().state is FetchState.MET)
     fetching.mine(points("other.example", BETA, "silent"))
     news.set()
     await until(lambda: SECOND in server.paths())
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    assert fetching.known("other.example").state is FetchState.NEW
+    assert fetching.fetch_status("other.example").state is FetchState.NEW
     assert fetching.loop.tasks
     assert all(task.done() for task in fetching.loop.tasks)
 
@@ -351,11 +357,11 @@ async def test_hosts_are_asked_for_badges_beside_the_pointers(
     fetching.writer.append("demo", [says("0", event, cards={digest(body): body})])
     server.say(FIRST, ok(body))
     await fetching.round()
-    badge = fetching.store.badges.get([str(at("a"))])[str(at("a"))]
+    badge = fetching.store.badges.get([str(outpoint_of("a"))])[str(outpoint_of("a"))]
     assert (badge.by, badge.checked_at) == ("hash", NOW)
     assert server.paths() == [FIRST, SECOND]
-    assert names.asked == [f"_a2b.{HOST}"]
-    assert fetching.told == 1
+    assert names.requests == [f"_a2b.{HOST}"]
+    assert fetching.notified == 1
 
 
 # -- floods, with a clock of the test's own
@@ -371,7 +377,7 @@ class HostTally(CardFetcher):
         self.says: Callable[[str], Refusal | None] = lambda _: None
 
     async def fetch_card(  # type: ignore[override]
-        self, locator: str, wanted: CardRequest, _known: object = None, *, admit: Admit
+        self, locator: str, wanted: CardRequest, _existing: object = None, *, admit: Admit
     ) -> CardFetch:
         host = fetch.visited_host(locator)
         try:
@@ -399,8 +405,8 @@ class Deaf(DomainVerifier):
 def flooded(tmp_path: object, clock: Clock) -> Iterator[tuple[Fetching, HostTally]]:
     engine = connect(f"sqlite:///{tmp_path}/flood.db")
     store, writer = Store(engine), Writer(engine, clock)
-    standing = HostTally(clock)
-    yield Fetching(store, writer, clock, standing, Deaf()), standing
+    host_tally = HostTally(clock)
+    yield Fetching(store, writer, clock, host_tally, Deaf()), host_tally
     writer.close()
     engine.dispose()
 
@@ -417,7 +423,7 @@ def flood(fetching: Fetching, uri: Callable[[int], str], count: int = FLOOD) -> 
 async def test_ten_thousand_pointers_to_one_host_do_not_delay_others(
     flooded: tuple[Fetching, HostTally],
 ) -> None:
-    fetching, standing = flooded
+    fetching, resolution = flooded
     flood(fetching, lambda number: f"https://victim.example/{number}.json")
     tracemalloc.start()
     await fetching.round(1_000)
@@ -426,35 +432,35 @@ async def test_ten_thousand_pointers_to_one_host_do_not_delay_others(
     assert size < 40_000_000
     fetching.mine(points("good.test", ALPHA), points("victim.example", ALPHA, position=1))
     await fetching.until_quiet(NOW + 300_000)
-    visits = {locator: when for when, locator in standing.visits}
+    visits = {locator: when for when, locator in resolution.visits}
     assert visits["good.test"] <= NOW + 5_000
     assert visits["victim.example"] <= NOW + 60_000, "its owner's own pointer goes before a stranger's"
-    victim = [when for when, locator in standing.visits if "victim" in locator]
+    victim = [when for when, locator in resolution.visits if "victim" in locator]
     assert len(victim) <= 6 + 300 / 15 + 2, "the victim is asked within its budget"
 
 
 async def test_many_names_of_one_address_do_not_delay_others(flooded: tuple[Fetching, HostTally]) -> None:
     """Ten thousand are the schedule's own test; here each of them is read from the database."""
-    fetching, standing = flooded
-    standing.address = lambda host: "198.18.7.7" if host.startswith("name") else f"93.184.{len(host)}.34"
+    fetching, resolution = flooded
+    resolution.address = lambda host: "198.18.7.7" if host.startswith("name") else f"93.184.{len(host)}.34"
     flood(fetching, lambda number: f"name{number}.test{number}", 2_000)
     await fetching.round(1_000)
     fetching.mine(points("good.example", ALPHA))
     await fetching.until_quiet(NOW + 120_000)
-    visits = Counter(locator.startswith("name") for _, locator in standing.visits)
+    visits = Counter(locator.startswith("name") for _, locator in resolution.visits)
     assert visits[True] <= 30 + 120 + 2, "one address is asked within its budget"
-    assert next(when for when, locator in standing.visits if locator == "good.example") <= NOW + 60_000
+    assert next(when for when, locator in resolution.visits if locator == "good.example") <= NOW + 60_000
 
 
 async def test_a_flood_that_finds_no_room_waits_in_the_database(
     flooded: tuple[Fetching, HostTally], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetching, standing = flooded
+    fetching, resolution = flooded
     monkeypatch.setattr(fetch, "WAITING", 50)
     fetching.mine(*(points(f"name{number}.test{number}", ALPHA, f"n{number}", number) for number in range(300)))
     await fetching.round()
     assert len(fetching.loop.schedule) <= 50
-    standing.address = lambda host: f"93.184.{len(host)}.{sum(host.encode()) % 200}"
+    resolution.address = lambda host: f"93.184.{len(host)}.{sum(host.encode()) % 200}"
     for _ in range(20):
         await fetching.until_quiet(fetching.clock.now + 600_000)
-    assert {locator for _, locator in standing.visits} == {f"name{number}.test{number}" for number in range(300)}
+    assert {locator for _, locator in resolution.visits} == {f"name{number}.test{number}" for number in range(300)}

@@ -176,8 +176,8 @@ async def test_the_loop_goes_on_while_servers_stall(server: Hostile, net: Net) -
     server.say("/good", ok(b'{"name": "x"}'))
     fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=8.0))
     stalled = [asyncio.create_task(refused(fetcher)) for _ in range(20)]
-    found = await fetcher.get("https://other.example/good")
-    assert found.body == b'{"name": "x"}'
+    body = await fetcher.get("https://other.example/good")
+    assert body.body == b'{"name": "x"}'
     assert not any(task.done() for task in stalled)
     assert set(await asyncio.gather(*stalled)) == {"fetch-first-byte"}
 
@@ -249,8 +249,8 @@ async def test_three_redirects_are_followed_and_not_four(status: str, server: Ho
     server.say("/2", redirect("3?x=1#part", status))
     server.say("/3?x=1", redirect("//agent.example/4", status))
     server.say("/4", ok(b'{"name": "four"}'))
-    found = await net.fetcher().get(URL)
-    assert (found.body, found.url) == (b'{"name": "four"}', "https://agent.example/4")
+    body = await net.fetcher().get(URL)
+    assert (body.body, body.url) == (b'{"name": "four"}', "https://agent.example/4")
     server.say("/4", redirect("/5", status))
     server.say("/5", ok())
     assert await refused(net.fetcher()) == "fetch-redirects"
@@ -299,9 +299,9 @@ async def test_no_address_of_a_name_is_asked_without_a_budget(server: Hostile, n
     server.say(CARD, ok())
     net.names["agent.example"] = ["93.184.216.1", PUBLIC]
     net.dead.add("93.184.216.1")
-    told: list[tuple[str, str]] = []
-    await net.fetcher().get(URL, admit=lambda host, address: told.append((host, str(address))))
-    assert told == [("agent.example", "93.184.216.1"), ("agent.example", PUBLIC)]
+    answers: list[tuple[str, str]] = []
+    await net.fetcher().get(URL, admit=lambda host, address: answers.append((host, str(address))))
+    assert answers == [("agent.example", "93.184.216.1"), ("agent.example", PUBLIC)]
 
     def admit(host: str, address: object) -> None:
         if str(address) == PUBLIC:

@@ -102,14 +102,14 @@ ANSWERS = st.builds(
 @example([answer("429 Wait", b"", "Retry-After: \xb2")], 1_000)
 @example([answer("302 Found", b"", "Location: \xff")], 1)
 def test_any_answers_are_a_card_or_a_refusal(answers: list[bytes], size: int) -> None:
-    found = fetch([NO_ROBOTS, *answers], size)
-    event(found.refusal.code if found.refusal else found.state.value)
-    if found.state is CardState.FAILED:
-        assert found.refusal.code in SENTENCES
-        assert found.refusal.sentence.isprintable()
+    fetched = fetch([NO_ROBOTS, *answers], size)
+    event(fetched.refusal.code if fetched.refusal else fetched.state.value)
+    if fetched.state is CardState.FAILED:
+        assert fetched.refusal.code in SENTENCES
+        assert fetched.refusal.sentence.isprintable()
     else:
-        assert found.state is CardState.UNHASHED
-        assert found.body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        assert fetched.state is CardState.UNHASHED
+        assert fetched.body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 @settings(deadline=None, max_examples=50)
@@ -120,17 +120,17 @@ def test_a_body_arrives_as_it_was_sent(body: bytes, size: int, zipped: bool, chu
     sent = gzip.compress(card) if zipped else card
     headers = ["Content-Encoding: gzip"] if zipped else []
     if chunked:
-        pieces = [sent[at : at + size] for at in range(0, len(sent), size)]
+        pieces = [sent[index : index + size] for index in range(0, len(sent), size)]
         framed = b"".join(b"%x;x=y\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\nt: u\r\n\r\n"
         data = answer("200 OK", framed, "Transfer-Encoding: chunked", *headers, length=False)
     else:
         data = answer("200 OK", sent, *headers)
-    found = fetch([NO_ROBOTS, data], size)
-    assert (found.state, found.body) == (CardState.UNHASHED, card)
+    fetched = fetch([NO_ROBOTS, data], size)
+    assert (fetched.state, fetched.body) == (CardState.UNHASHED, card)
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=60) | ANSWERS)
-def test_any_robots_leaves_the_card_or_a_refusal(told: bytes) -> None:
-    found = fetch([told, answer("200 OK", b"{}")])
-    assert found.state in (CardState.UNHASHED, CardState.FAILED)
+def test_any_robots_leaves_the_card_or_a_refusal(raw: bytes) -> None:
+    fetched = fetch([raw, answer("200 OK", b"{}")])
+    assert fetched.state in (CardState.UNHASHED, CardState.FAILED)

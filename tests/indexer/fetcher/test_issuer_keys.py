@@ -10,7 +10,7 @@ from indexer.fetcher.issuer_keys import CACHE_SECONDS, RETRY_SECONDS, WELL_KNOWN
 from indexer.fetcher.on_demand import OnDemandFetcher
 from parsers.claims.canonical_json import ClaimRefusedError
 from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, server
-from tests.pointing import Clock, clock
+from tests.pointer_facts import Clock, clock
 
 __all__ = ["authority", "clock", "net", "server"]
 

@@ -29,7 +29,7 @@ from tests.hostile import QUICK, Hostile, Net, authority, net, ok, redirect, ser
 from tests.indexing import Indexing
 from tests.names import NameServer, names
 from tests.parsers.claims.signing import jwk, signed
-from tests.pointing import Clock, clock, digest
+from tests.pointer_facts import Clock, clock, digest
 
 KEYS = "/.well-known/jwks.json"
 HOST = "agent.example"
@@ -148,15 +148,15 @@ async def test_a_copy_with_other_prices_says_that_they_are_not_signed(server: Ho
     dearer = card | {"x-payment-config": [PRICES[0] | {"address": "1thief"}]}
     copy = await village.inscribe(json.dumps(dearer).encode())
     await village.after()
-    found, _ = village.signed(copy)
-    assert found == {"by": HOST, "coversPricing": False, "kid": "k1", "form": "a2a-jcs"}
+    result, _ = village.signed(copy)
+    assert result == {"by": HOST, "coversPricing": False, "kid": "k1", "form": "a2a-jcs"}
 
 
 async def test_a_key_set_elsewhere_is_never_fetched(server: Hostile, net: Net, village: Village) -> None:
     card = await village.inscribe(inscribed(CARD, jku=f"https://evil.example{KEYS}"))
     await village.after()
-    found, [detail] = village.signed(card)
-    assert found is None
+    result, [detail] = village.signed(card)
+    assert result is None
     assert "jku" in detail
     assert "evil.example" not in net.looked_up
     assert KEYS not in server.paths()
@@ -166,8 +166,8 @@ async def test_a_redirect_to_another_host_is_not_followed(server: Hostile, net: 
     server.say(KEYS, redirect(f"https://evil.example{KEYS}"))
     card = await village.inscribe(inscribed(CARD))
     await village.after()
-    found, [detail] = village.signed(card)
-    assert found is None
+    result, [detail] = village.signed(card)
+    assert result is None
     assert "fetch-redirect-host" in detail
     assert "evil.example" not in net.looked_up
 
@@ -188,8 +188,8 @@ async def test_what_does_not_verify_is_a_warning_that_says_why(
     server.say(KEYS, ok(body))
     card = await village.inscribe(inscribed(CARD))
     await village.after()
-    found, details = village.signed(card)
-    assert found is None
+    result, details = village.signed(card)
+    assert result is None
     assert words in "".join(details)
 
 

@@ -27,7 +27,7 @@ from indexer.store.logos import DAY, FIRST_RETRY, REFETCH, Logos, is_fetchable
 from parsers.cards.data_uri import image_type
 from tests.databases import store
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, server
-from tests.pointing import NOW, Clock, clock, writer
+from tests.pointer_facts import NOW, Clock, clock, writer
 
 LOGO = "https://agent.example/logo.png"
 
@@ -35,9 +35,9 @@ __all__ = ["authority", "clock", "net", "server", "store", "writer"]
 
 
 def picture(form: str = "PNG", size: tuple[int, int] = (300, 200), **more: object) -> bytes:
-    made = BytesIO()
-    Image.linear_gradient("L").resize(size).convert("RGB").save(made, form, **more)
-    return made.getvalue()
+    bytes_io = BytesIO()
+    Image.linear_gradient("L").resize(size).convert("RGB").save(bytes_io, form, **more)
+    return bytes_io.getvalue()
 
 
 def bomb(side: int = 60_000) -> bytes:
@@ -77,9 +77,9 @@ def painter() -> LogoFetcher:
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP"])
 async def test_a_picture_becomes_a_small_one(painter: LogoFetcher, form: str) -> None:
     small = await painter.small(picture(form))
-    with Image.open(BytesIO(small)) as made:
-        assert made.format == "WEBP"
-        assert made.size == (SIDE, round(SIDE * 2 / 3))
+    with Image.open(BytesIO(small)) as created:
+        assert created.format == "WEBP"
+        assert created.size == (SIDE, round(SIDE * 2 / 3))
     assert len(small) < 6_000
 
 
@@ -110,23 +110,27 @@ async def test_a_small_picture_has_only_so_many_bytes_whatever_it_shows(
     drawn.save(body, "PNG")
     small = await painter.small(body.getvalue())
     assert len(small) <= LOGO_BYTES
-    with Image.open(BytesIO(small)) as made:
-        assert made.format == "WEBP"
-        assert 24 <= made.width <= SIDE
-        assert made.width / made.height == drawn.width / drawn.height
+    with Image.open(BytesIO(small)) as created:
+        assert created.format == "WEBP"
+        assert 24 <= created.width <= SIDE
+        assert created.width / created.height == drawn.width / drawn.height
 
 
 async def test_colours_stay_what_they_are(painter: LogoFetcher) -> None:
     body = BytesIO()
     colours().save(body, "PNG")
-    with Image.open(BytesIO(await painter.small(body.getvalue()))) as made:
-        assert made.size == (SIDE, SIDE)
-        for at in ((20, 20), (44, 44), (70, 20), (20, 70)):
-            wanted = colours().resize((SIDE, SIDE)).getpixel(at)
-            found = made.convert("RGB").getpixel(at)
+    with Image.open(BytesIO(await painter.small(body.getvalue()))) as created:
+        assert created.size == (SIDE, SIDE)
+        for position in ((20, 20), (44, 44), (70, 20), (20, 70)):
+            wanted = colours().resize((SIDE, SIDE)).getpixel(position)
+            result = created.convert("RGB").getpixel(position)
             assert isinstance(wanted, tuple)
-            assert isinstance(found, tuple)
-            assert all(abs(one - other) < 24 for one, other in zip(wanted, found, strict=True)), (at, wanted, found)
+            assert isinstance(result, tuple)
+            assert all(abs(one - other) < 24 for one, other in zip(wanted, result, strict=True)), (
+                position,
+                wanted,
+                result,
+            )
 
 
 async def test_nothing_but_pixels_goes_on(painter: LogoFetcher) -> None:
@@ -136,9 +140,9 @@ async def test_nothing_but_pixels_goes_on(painter: LogoFetcher) -> None:
     assert dressed.count(b"<script>") == 3
     small = await painter.small(dressed)
     assert b"script" not in small
-    with Image.open(BytesIO(small)) as made:
-        assert not made.getexif()
-        assert "icc_profile" not in made.info
+    with Image.open(BytesIO(small)) as created:
+        assert not created.getexif()
+        assert "icc_profile" not in created.info
 
 
 @pytest.mark.parametrize(
@@ -267,13 +271,13 @@ def test_only_so_many_are_kept_and_what_nobody_looks_for_goes_first(logos: Logos
     urls = [f"https://agent.example/{number}" for number in range(30)]
     for number, url in enumerate(urls):
         logos.request([url], NOW + number)
-    kept = [url for _, url in logos.due(NOW + DAY, 100)]
-    assert sorted(kept) == sorted(urls[10:])
+    stored = [url for _, url in logos.due(NOW + DAY, 100)]
+    assert sorted(stored) == sorted(urls[10:])
     logos.request([urls[10]], NOW + 2 * DAY)
     logos.request(["https://agent.example/new"], NOW + 2 * DAY)
-    kept = [url for _, url in logos.due(NOW + 2 * DAY, 100)]
-    assert urls[10] in kept
-    assert urls[11] not in kept
+    stored = [url for _, url in logos.due(NOW + 2 * DAY, 100)]
+    assert urls[10] in stored
+    assert urls[11] not in stored
 
 
 def test_what_nobody_looked_for_lately_is_not_fetched_again(logos: Logos) -> None:

@@ -36,7 +36,7 @@ from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, 
 from tests.indexer.fetcher.test_motebit_identity import FILE, HOST, IDENTITY, KEYS, Village, identity_file
 from tests.indexing import Indexing
 from tests.names import NameServer, names
-from tests.pointing import Clock, clock
+from tests.pointer_facts import Clock, clock
 
 ENDPOINT = f"https://{HOST}/mcp"
 KEY = EndpointKey(HOST, ENDPOINT, KEYS[0].hex())
@@ -50,17 +50,19 @@ def named(key: int = 0) -> str:
 
 def mcp_server(identity: str, **more: Callable[..., Any]) -> MCPServer:
     """A server of the official package, with these further tools."""
-    made = MCPServer("agent")
-    made.add_tool(lambda: identity, name="motebit_identity", description="who this is")
+    mcpserver = MCPServer("agent")
+    mcpserver.add_tool(lambda: identity, name="motebit_identity", description="who this is")
     for name, function in more.items():
-        made.add_tool(function, name=name, description=name)
-    return made
+        mcpserver.add_tool(function, name=name, description=name)
+    return mcpserver
 
 
 @asynccontextmanager
-async def running(authority: trustme.CA, made: MCPServer, **options: Any) -> AsyncIterator[HttpFetcher]:
+async def running(authority: trustme.CA, mcpserver: MCPServer, **options: Any) -> AsyncIterator[HttpFetcher]:
     """A fetcher that reaches a server at `ENDPOINT`, over TLS."""
-    config = uvicorn.Config(made.streamable_http_app(host=HOST, **options), port=0, log_level="error", lifespan="on")
+    config = uvicorn.Config(
+        mcpserver.streamable_http_app(host=HOST, **options), port=0, log_level="error", lifespan="on"
+    )
     config.load()
     config.ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(HOST).configure_cert(config.ssl)
@@ -81,12 +83,12 @@ async def test_a_server_of_the_official_package_is_verified(authority: trustme.C
     def add(a: int, b: int) -> int:
         return a + b
 
-    made = mcp_server(named(), add=add)
-    async with running(authority, made, **options) as fetcher:
+    created = mcp_server(named(), add=add)
+    async with running(authority, created, **options) as fetcher:
         outcome = await handshake(fetcher, KEY)
         assert (outcome.reason, outcome.manifest is not None) == ("", True)
         assert outcome.manifest is not None
-        tools = sorted(await made.list_tools(), key=lambda tool: tool.name)
+        tools = sorted(await created.list_tools(), key=lambda tool: tool.name)
         rows = [[tool.name, tool.description, tool.input_schema] for tool in tools]
         assert outcome.manifest.sha256 == sha256(jcs(rows)).hexdigest()
         assert list(outcome.manifest.tools) == ["add", "motebit_identity"]

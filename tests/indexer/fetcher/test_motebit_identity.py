@@ -33,7 +33,7 @@ from tests.fakes import MemoryChain
 from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server
 from tests.indexing import Indexing
 from tests.names import NameServer, names
-from tests.pointing import Clock, clock
+from tests.pointer_facts import Clock, clock
 
 HOST = "agent.example"
 FILE = "/.well-known/motebit.md"
@@ -297,13 +297,13 @@ async def test_a_relay_is_asked_last_and_its_word_is_no_proof(server: Hostile, n
     verifier = MotebitVerifier(net.fetcher(QUICK), TxtRecords([names.place]))
     server.say("/api/v1/agents/discover?limit=100", ok(relay_list()))
     assert (await verifier.lookup(HOST)).reason == "fetch-missing"
-    found = (await verifier.lookup(HOST, f"https://{HOST}/")).identity
-    assert found is not None
-    assert (found.method, found.binding, found.public_key) == ("relay", "sovereign", KEYS[0].hex())
+    identity = (await verifier.lookup(HOST, f"https://{HOST}/")).identity
+    assert identity is not None
+    assert (identity.method, identity.binding, identity.public_key) == ("relay", "sovereign", KEYS[0].hex())
     server.say(FILE, ok(identity_file(1)))
-    found = (await verifier.lookup(HOST, f"https://{HOST}/")).identity
-    assert found is not None
-    assert (found.method, found.public_key) == ("well-known", KEYS[1].hex())
+    identity = (await verifier.lookup(HOST, f"https://{HOST}/")).identity
+    assert identity is not None
+    assert (identity.method, identity.public_key) == ("well-known", KEYS[1].hex())
     server.say(FILE, ok(b"forged"))
     assert (await verifier.lookup(HOST, f"https://{HOST}/")).reason == "malformed"
 

@@ -69,6 +69,6 @@ def test_a_confined_process_draws_every_kind_of_picture(form: str) -> None:
     program = "from indexer.fetcher import thumbnail; thumbnail.main(1_300)"
     done = subprocess.run([sys.executable, "-c", program], input=drawn(form), capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
-    with Image.open(BytesIO(done.stdout)) as made:
-        assert made.format == "WEBP"
-        assert made.size == ((60, 40) if form == "GIF" else (40, 60))
+    with Image.open(BytesIO(done.stdout)) as created:
+        assert created.format == "WEBP"
+        assert created.size == ((60, 40) if form == "GIF" else (40, 60))

@@ -230,11 +230,11 @@ def test_a_missing_or_wrong_card_is_no_trouble() -> None:
 
 def test_a_host_that_asks_to_wait_is_heard_up_to_an_hour() -> None:
     world = World(WIDE)
-    for asked, waited in ((1_000.0, 1_000), (80_000.0, 3_600)):
+    for query, waited in ((1_000.0, 1_000), (80_000.0, 3_600)):
         world.add("agent.example")
         job = world.schedule.next()
         assert job is not None
-        world.visit(job, trouble("fetch-busy", asked))
+        world.visit(job, trouble("fetch-busy", query))
         world.add("agent.example")
         assert world.schedule.wait() == waited
         world.schedule.drop("agent.example")
@@ -346,9 +346,9 @@ SMALL = VisitRates(domain=VisitRate(10.0, 2), block=VisitRate(4.0, 3), total=Vis
 def within(times: list[float], rate: VisitRate) -> bool:
     """The slow way: in every stretch of time at most a burst and what has filled up since."""
     return all(
-        upto - at + 1 <= rate.burst + (times[upto] - times[at]) / rate.interval + 1e-3
-        for at in range(len(times))
-        for upto in range(at, len(times))
+        upto - index + 1 <= rate.burst + (times[upto] - times[index]) / rate.interval + 1e-3
+        for index in range(len(times))
+        for upto in range(index, len(times))
     )
 
 

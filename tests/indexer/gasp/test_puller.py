@@ -34,7 +34,7 @@ class FakePeer:
     def __init__(self) -> None:
         self.outputs: list[tuple[bytes, float]] = []
         self.nodes: dict[str, Any] = {}
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.slow: set[str] = set()
         self.listing: Any = None
 
@@ -49,7 +49,7 @@ class FakePeer:
     async def sync(self, request: web.Request) -> web.Response:
         assert request.headers["X-BSV-Topic"] == "tm_agent_registry"
         question = await request.json()
-        self.asked["sync"] += 1
+        self.requests["sync"] += 1
         if self.listing is not None:
             return web.Response(body=self.listing)
         page = [(txid, score) for txid, score in self.outputs if score >= question["since"]][: question["limit"]]
@@ -58,7 +58,7 @@ class FakePeer:
 
     async def node(self, request: web.Request) -> web.Response:
         txid = (await request.json())["txid"]
-        self.asked[txid] += 1
+        self.requests[txid] += 1
         if txid in self.slow:
             await asyncio.sleep(1)
         if txid not in self.nodes:
@@ -91,9 +91,9 @@ async def pulling(empty: Path) -> AsyncIterator[Pulling]:
     async with TestServer(app) as server:
         with fresh(empty, mint.chain) as indexing:
             await indexing.catch_up()
-            each = Pulling(mint, indexing, fake, f"http://127.0.0.1:{server.port}/x/")
-            yield each
-            await each.client.close()
+            item = Pulling(mint, indexing, fake, f"http://127.0.0.1:{server.port}/x/")
+            yield item
+            await item.client.close()
 
 
 async def test_a_graph_is_fetched_once_and_submitted(pulling: Pulling) -> None:
@@ -103,9 +103,9 @@ async def test_a_graph_is_fetched_once_and_submitted(pulling: Pulling) -> None:
     txids = {pulling.peer.add(first, 5), pulling.peer.add(second, 5)}
     await pulling.pull()
     assert pulling.stored() == txids
-    asked = dict(pulling.peer.asked)
+    requests = dict(pulling.peer.requests)
     await pulling.pull()
-    assert {**pulling.peer.asked, "sync": 0} == {**asked, "sync": 0}
+    assert {**pulling.peer.requests, "sync": 0} == {**requests, "sync": 0}
 
 
 async def test_more_outputs_of_one_score_than_a_page_are_all_taken(
@@ -145,7 +145,7 @@ async def test_what_a_peer_fails_to_deliver_is_tried_again_so_many_times(
     for _ in range(5):
         await pulling.pull()
     assert pulling.stored() == {late, later}
-    assert pulling.peer.asked[never] == 3
+    assert pulling.peer.requests[never] == 3
 
 
 async def test_a_peer_with_lower_scores_than_before_is_listed_again_after_a_day(pulling: Pulling) -> None:
@@ -212,7 +212,7 @@ async def test_an_unforeseen_error_of_one_graph_does_not_end_the_puller(
     assert pulling.stored() == {after}
     assert "unforeseen" in caplog.text
     await pulling.pull()
-    assert pulling.peer.asked[odd] == 1
+    assert pulling.peer.requests[odd] == 1
 
 
 async def test_an_error_of_the_database_ends_the_round(pulling: Pulling, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ async def test_a_graph_without_an_end_is_cut(pulling: Pulling, monkeypatch: pyte
         pulling.peer.add(raw, listed=number == 7)
     await pulling.pull()
     assert pulling.stored() == set()
-    assert sum(pulling.peer.asked.values()) <= 8
+    assert sum(pulling.peer.requests.values()) <= 8
 
 
 @pytest.mark.parametrize(

@@ -209,8 +209,8 @@ SAME, QUARTER, FOURFOLD = 0x1A040000, 0x1A010000, 0x1A100000
     ],
 )
 def test_litecoin_changes_its_bits_at_a_retarget_and_fourfold_at_most(height: int, bits: int, why: str | None) -> None:
-    found = judged("ltc", height, SAME, bits)
-    assert found == why or (why is not None and found is not None and why in found)
+    result = judged("ltc", height, SAME, bits)
+    assert result == why or (why is not None and result is not None and why in result)
 
 
 @pytest.mark.parametrize(
@@ -222,26 +222,26 @@ def test_dogecoin_changes_its_bits_by_half_at_most(bits: int, is_allowed: bool) 
     assert judged("doge", 1_000, SAME, bits) is None, "before DigiShield"
 
 
-@pytest.mark.parametrize("known", NETWORKS, ids=str)
-def test_no_network_takes_less_work_than_its_easiest(known: Any) -> None:
-    bits = easiest(known)
+@pytest.mark.parametrize("existing", NETWORKS, ids=str)
+def test_no_network_takes_less_work_than_its_easiest(existing: Any) -> None:
+    bits = easiest(existing)
     harder, easier = bits - 1, bits + 0x010000 if bits & 0x7F0000 < 0x7E0000 else bits + 0x01000000
-    rules = HeaderRules(known)
-    for each in (bits, harder):
-        without = next(raw for root in range(99) if not is_met(scrypt(raw := unmined(bytes(32), 1, each, root)), each))
+    rules = HeaderRules(existing)
+    for item in (bits, harder):
+        without = next(raw for root in range(99) if not is_met(scrypt(raw := unmined(bytes(32), 1, item, root)), item))
         with pytest.raises(RuleError, match="proof of work does not meet"):
             rules.check_work(UncheckedHeader(without, b"\xff" * 32))
     with pytest.raises(RuleError, match="less work than"):
         rules.check_work(UncheckedHeader(unmined(bytes(32), 1, easier, 0), bytes(31) + b"\1"))
 
 
-@pytest.mark.parametrize("known", NETWORKS, ids=str)
-def test_every_network_says_what_is_checked(known: Any) -> None:
-    said = HeaderChain("demo", known).checked
-    assert said.startswith("linkage, proof of work, median time past")
-    assert ("bitcoinX" in said) == (known.coin == "bsv")
-    assert ("no proof of work up to" in said) == (
-        (known.coin in ("ltc", "doge") and known.name == "mainnet") or str(known) == "ltc testnet"
+@pytest.mark.parametrize("existing", NETWORKS, ids=str)
+def test_every_network_says_what_is_checked(existing: Any) -> None:
+    checked = HeaderChain("demo", existing).checked
+    assert checked.startswith("linkage, proof of work, median time past")
+    assert ("bitcoinX" in checked) == (existing.coin == "bsv")
+    assert ("no proof of work up to" in checked) == (
+        (existing.coin in ("ltc", "doge") and existing.name == "mainnet") or str(existing) == "ltc testnet"
     )
 
 
@@ -317,11 +317,11 @@ def test_a_real_merge_mined_block_has_its_work() -> None:
 def test_no_byte_of_real_work_can_be_changed(data: st.DataObject) -> None:
     """But for the hash of the other chain's block, which says nothing, and high bits of indexes."""
     raw, aux = bytes.fromhex(DOGE), bytearray.fromhex(DOGE_WORK)
-    at = data.draw(st.integers(0, len(aux) - 1))
-    aux[at] ^= 1 << data.draw(st.integers(0, 7))
+    drawn = data.draw(st.integers(0, len(aux) - 1))
+    aux[drawn] ^= 1 << data.draw(st.integers(0, 7))
     size = proof_of_work.read_auxpow(bytes.fromhex(DOGE_WORK)).coinbase.size
     rules = HeaderRules(network("doge", "mainnet"))
-    if size <= at < size + 32:
+    if size <= drawn < size + 32:
         rules.check_work(UncheckedHeader(raw, b"", bytes(aux)))
         return
     with pytest.raises(RuleError):
@@ -333,10 +333,10 @@ def test_no_byte_of_real_work_can_be_changed(data: st.DataObject) -> None:
 @example(bytes.fromhex(DOGE_WORK) + b"\0")
 def test_any_bytes_are_work_or_a_parse_error(data: bytes) -> None:
     try:
-        found = proof_of_work.read_auxpow(data)
+        result = proof_of_work.read_auxpow(data)
     except ParseError:
         return
-    assert isinstance(proof_of_work.auxpow_fault(bytes.fromhex(DOGE), found), str)
+    assert isinstance(proof_of_work.auxpow_fault(bytes.fromhex(DOGE), result), str)
 
 
 HEADER = bytes.fromhex("04016200") + bytes(68) + (0x207FFFFF).to_bytes(4, "little") + bytes(4)
@@ -360,7 +360,7 @@ def test_several_chains_may_be_mined_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "text"),
     [
         ({"script": b"\xfa\xbemmROOT"}, None),
         ({"script": b"0123456789ROOT"}, None),
@@ -374,9 +374,9 @@ def test_several_chains_may_be_mined_together() -> None:
         ({"header": b"\4\1\x63\0" + HEADER[4:]}, "names chain 0x63"),
     ],
 )
-def test_work_that_was_not_done_on_this_block_is_told(changes: dict[str, Any], said: str | None) -> None:
-    found = why(**changes)
-    assert found == said or (said is not None and found is not None and said in found)
+def test_work_that_was_not_done_on_this_block_is_told(changes: dict[str, Any], text: str | None) -> None:
+    result = why(**changes)
+    assert result == text or (text is not None and result is not None and text in result)
 
 
 def test_the_testnet_of_dogecoin_asks_for_no_chain_in_versions() -> None:
@@ -393,9 +393,9 @@ def test_work_with_other_numbers_than_its_branch_is_told() -> None:
     cut = merged_work(HEADER, script=root + b"\1\0\0\0")
     assert why() is None
     for data, script in ((cut, root + b"\1\0\0\0"), (merged_work(HEADER, script=root + b"\2" + bytes(7)), None)):
-        found = proof_of_work.auxpow_fault(HEADER, proof_of_work.read_auxpow(data))
-        assert found is not None
-        assert "another number of chains" in found, script
+        result = proof_of_work.auxpow_fault(HEADER, proof_of_work.read_auxpow(data))
+        assert result is not None
+        assert "another number of chains" in result, script
     moved = proof_of_work.read_auxpow(aux)._replace(branch=())
     assert proof_of_work.auxpow_fault(HEADER, moved) == "the coinbase that names it is not in the other chain's block"
 
@@ -462,12 +462,12 @@ def test_what_is_kept_of_a_tree_is_as_before(picks: list[int], choice: Any) -> N
         parents.append(pick % len(parents))
         tree.add(sha256d(pick.to_bytes(4, "little") + bytes([len(parents)])), parents[-1], 1 + pick % 5)
     branch = list(tree.ancestors(choice.randrange(len(parents))))
-    kept = sorted({*tree.best(), *branch})
-    digests, works = [tree.hash(n) for n in kept], [tree.work(n) for n in kept]
+    stored = sorted({*tree.best(), *branch})
+    digests, works = [tree.hash(n) for n in stored], [tree.work(n) for n in stored]
     best = [tree.hash(n) for n in tree.best()]
-    assert tree.forget(branch).tolist() == kept
+    assert tree.forget(branch).tolist() == stored
     assert [tree.hash(n) for n in range(len(tree))] == digests
-    assert [tree.find(digest) for digest in digests] == list(range(len(kept)))
+    assert [tree.find(digest) for digest in digests] == list(range(len(stored)))
     assert [tree.work(n) for n in range(len(tree))] == works
     assert [tree.hash(n) for n in tree.best()] == best
     for number in range(len(tree)):

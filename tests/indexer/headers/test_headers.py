@@ -29,7 +29,7 @@ def regtest(rows: MemoryRows | None = None) -> HeaderChain:
 
 
 def split(raw: bytes) -> list[bytes]:
-    return [raw[at : at + 80] for at in range(0, len(raw), 80)]
+    return [raw[index : index + 80] for index in range(0, len(raw), 80)]
 
 
 # -- the best chain
@@ -44,12 +44,12 @@ def test_an_empty_chain_knows_nothing() -> None:
 
 
 def test_a_header_is_told_as_a_block_with_its_80_bytes() -> None:
-    chain, told = regtest(), line(3)
-    chain.add(told)
+    chain, answer = regtest(), line(3)
+    chain.add(answer)
     tip = chain.tip()
     assert tip is not None
-    assert (tip.chain, tip.height, tip.hash, tip.prev) == ("demo", 2, sha256d(told[2]), sha256d(told[1]))
-    assert (tip.time, tip.header) == (GENESIS_TIME + 1200, told[2])
+    assert (tip.chain, tip.height, tip.hash, tip.prev) == ("demo", 2, sha256d(answer[2]), sha256d(answer[1]))
+    assert (tip.time, tip.header) == (GENESIS_TIME + 1200, answer[2])
     assert chain.ref(0) is not None
     assert [chain.ref(height) for height in (-1, 3)] == [None, None]
     assert chain.first == 0
@@ -99,7 +99,7 @@ def check(chain: HeaderChain, oracle: Oracle) -> None:
     for digest, (raw, height, _) in oracle.seen.items():
         assert chain.find(digest) == height
         assert chain.is_best(digest) == (digest in best)
-        branch = [chain.ref(at, under=digest) for at in range(height + 1)]
+        branch = [chain.ref(index, under=digest) for index in range(height + 1)]
         assert [ref.header for ref in branch if ref] == oracle.branch(digest)
         assert chain.ref(height + 1, under=digest) is None
         assert raw == oracle.branch(digest)[-1]
@@ -108,22 +108,22 @@ def check(chain: HeaderChain, oracle: Oracle) -> None:
 
 def test_the_locator_thins_out_towards_genesis() -> None:
     chain = regtest()
-    told = line(200)
-    chain.add(told)
+    answer = line(200)
+    chain.add(answer)
     heights = [chain.find(digest) for digest in chain.locator()]
     assert heights[:10] == list(range(199, 189, -1))
     assert heights[10:] == [188, 184, 176, 160, 128, 64, 0]
 
 
 def test_one_thread_may_ask_while_another_adds() -> None:
-    chain, told = regtest(), line(3_000)
-    digests = [sha256d(raw) for raw in told]
+    chain, answer = regtest(), line(3_000)
+    digests = [sha256d(raw) for raw in answer]
     done = threading.Event()
 
     def add() -> None:
         try:
-            for at in range(0, len(told), 50):
-                chain.add(told[at : at + 50])
+            for index in range(0, len(answer), 50):
+                chain.add(answer[index : index + 50])
         finally:
             done.set()
 
@@ -136,7 +136,7 @@ def test_one_thread_may_ask_while_another_adds() -> None:
             if tip is not None:
                 assert tip.height >= seen
                 seen = tip.height
-                assert (tip.hash, tip.header) == (digests[seen], told[seen])
+                assert (tip.hash, tip.header) == (digests[seen], answer[seen])
                 assert chain.ref(seen // 2, under=tip.hash) == chain.ref(seen // 2)
             assert not done.is_set() or tip is not None
             if done.is_set():
@@ -148,13 +148,13 @@ def test_one_thread_may_ask_while_another_adds() -> None:
 def test_slow_checks_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(module, "LOG_EVERY", 2)
     chain = HeaderChain("ltc", network("ltc", "regtest"))
-    told: list[bytes] = []
+    answers: list[bytes] = []
     for height in range(5):
-        prev = sha256d(told[-1]) if told else bytes(32)
+        prev = sha256d(answers[-1]) if answers else bytes(32)
         tried = (header(prev, root=root, time=GENESIS_TIME + height) for root in count())
-        told.append(next(raw for raw in tried if is_met(scrypt(raw), EASY)))
+        answers.append(next(raw for raw in tried if is_met(scrypt(raw), EASY)))
     with caplog.at_level(logging.INFO):
-        chain.add(told)
+        chain.add(answers)
     assert [record.getMessage() for record in caplog.records] == [
         "ltc: proof of work checked of 2 headers, up to 1",
         "ltc: proof of work checked of 4 headers, up to 3",
@@ -173,9 +173,9 @@ def refused(chain: HeaderChain, headers: Sequence[bytes]) -> str:
 
 
 def test_a_header_that_breaks_a_rule_is_refused_with_its_height_and_the_rule() -> None:
-    chain, told = regtest(), line(12)
-    chain.add(told)
-    tip, now = sha256d(told[-1]), GENESIS_TIME + 600 * 12
+    chain, answer = regtest(), line(12)
+    chain.add(answer)
+    tip, now = sha256d(answer[-1]), GENESIS_TIME + 600 * 12
     unmined = header(tip, time=now, mined=False)
     why = "its proof of work does not meet its bits 207fffff"
     assert refused(chain, [unmined]) == f"demo: header 12 ({sha256d(unmined)[::-1].hex()}) is refused: {why}"
@@ -188,11 +188,11 @@ def test_a_header_that_breaks_a_rule_is_refused_with_its_height_and_the_rule() -
 
 
 def test_a_header_on_nothing_known_or_of_another_length_is_refused() -> None:
-    chain, told = regtest(), line(3)
-    chain.add(told)
+    chain, answer = regtest(), line(3)
+    chain.add(answer)
     assert "which is not known" in refused(chain, [header(bytes(range(32)))])
     assert "which is not known" in refused(chain, [header(bytes(32), root=5)]), "a second genesis"
-    assert "has 79 bytes" in refused(chain, [told[0][:79]])
+    assert "has 79 bytes" in refused(chain, [answer[0][:79]])
     assert "has 0 bytes" in refused(chain, [b""])
 
 
@@ -205,32 +205,34 @@ def test_the_first_header_is_a_genesis_block() -> None:
     "bits", [0, 1, 0x00FFFFFF, 0x207FFFFE, 0x20800000, 0x21008000, 0xFF7FFFFF, 0xFFFFFFFF, 0x03000001]
 )
 def test_bits_that_mean_nothing_or_too_much_are_refused(bits: int) -> None:
-    chain, told = regtest(), line(1)
-    chain.add(told)
-    raw = told[0][:4] + sha256d(told[0]) + bytes(32) + (2**32 - 1).to_bytes(4, "little") + bits.to_bytes(4, "little")
+    chain, answer = regtest(), line(1)
+    chain.add(answer)
+    raw = (
+        answer[0][:4] + sha256d(answer[0]) + bytes(32) + (2**32 - 1).to_bytes(4, "little") + bits.to_bytes(4, "little")
+    )
     assert f"its bits are {bits:08x} where 207fffff is required" in refused(chain, [raw + bytes(4)])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.binary(max_size=200) | st.binary(min_size=80, max_size=80), max_size=4), st.booleans())
-def test_any_bytes_are_taken_or_refused_as_a_header(given_: list[bytes], on_top: bool) -> None:
+def test_any_bytes_are_taken_or_refused_as_a_header(supplied: list[bytes], on_top: bool) -> None:
     chain = regtest()
     if on_top:
         chain.add(line(2))
-        given_ = [raw[:4] + sha256d(line(2)[1]) + raw[36:] if len(raw) == 80 else raw for raw in given_]
+        supplied = [raw[:4] + sha256d(line(2)[1]) + raw[36:] if len(raw) == 80 else raw for raw in supplied]
     try:
-        chain.add(given_)
+        chain.add(supplied)
     except HeaderError:
         return
-    assert all(chain.find(sha256d(raw)) is not None for raw in given_)
+    assert all(chain.find(sha256d(raw)) is not None for raw in supplied)
 
 
 def test_headers_before_a_bad_one_are_kept() -> None:
-    chain, told = regtest(), line(5)
+    chain, answer = regtest(), line(5)
     with pytest.raises(HeaderError):
-        chain.add([*told[:3], b"", *told[3:]])
-    assert hashes(chain) == [sha256d(raw) for raw in told[:3]]
-    chain.add(told)
+        chain.add([*answer[:3], b"", *answer[3:]])
+    assert hashes(chain) == [sha256d(raw) for raw in answer[:3]]
+    chain.add(answer)
     assert len(hashes(chain)) == 5
 
 
@@ -239,15 +241,15 @@ def test_headers_before_a_bad_one_are_kept() -> None:
 
 def test_branches_beside_the_best_chain_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SIDE_HEADERS", 12)
-    chain, told = regtest(), line(30)
-    chain.add(told)
-    branches = [header(sha256d(told[20]), root=100 + number, time=GENESIS_TIME + 600 * 21) for number in range(20)]
+    chain, answer = regtest(), line(30)
+    chain.add(answer)
+    branches = [header(sha256d(answer[20]), root=100 + number, time=GENESIS_TIME + 600 * 21) for number in range(20)]
     for raw in branches:
         chain.add([raw])
         assert sum(chain.find(sha256d(raw)) is not None for raw in branches) <= 12
-    assert hashes(chain) == [sha256d(raw) for raw in told]
+    assert hashes(chain) == [sha256d(raw) for raw in answer]
     assert chain.find(sha256d(branches[-1])) == 21, "the newest branch is still there"
-    longer = line(12, prev=sha256d(told[20]), first=21, root=500)
+    longer = line(12, prev=sha256d(answer[20]), first=21, root=500)
     chain.add(longer)
     assert hashes(chain)[21:] == [sha256d(raw) for raw in longer], "a branch that wins is followed all the same"
     check_linked(chain)
@@ -255,22 +257,22 @@ def test_branches_beside_the_best_chain_are_bounded(monkeypatch: pytest.MonkeyPa
 
 def test_one_branch_without_enough_work_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SIDE_HEADERS", 5)
-    chain, told = regtest(), line(30)
-    chain.add(told)
-    branch = line(10, prev=sha256d(told[2]), first=3, root=7)
+    chain, answer = regtest(), line(30)
+    chain.add(answer)
+    branch = line(10, prev=sha256d(answer[2]), first=3, root=7)
     message = refused(chain, branch)
     assert "5 headers have less work than the best chain" in message
     assert sum(chain.find(sha256d(raw)) is not None for raw in branch) == 5
 
 
 def test_a_fork_far_below_the_tip_is_refused_but_on_regtest(monkeypatch: pytest.MonkeyPatch) -> None:
-    chain, told = regtest(), line(30)
-    chain.add(told)
+    chain, answer = regtest(), line(30)
+    chain.add(answer)
     chain.side_depth = 10
     assert "forks from the best chain 15 blocks below its tip" in refused(
-        chain, line(1, prev=sha256d(told[14]), first=15, root=7)
+        chain, line(1, prev=sha256d(answer[14]), first=15, root=7)
     )
-    chain.add(line(12, prev=sha256d(told[20]), first=21, root=7))
+    chain.add(line(12, prev=sha256d(answer[20]), first=21, root=7))
     check_linked(chain)
     assert regtest().side_depth is None
     assert HeaderChain("m", MAINNET).side_depth == module.SIDE_DEPTH
@@ -282,11 +284,11 @@ def test_a_fork_far_below_the_tip_is_refused_but_on_regtest(monkeypatch: pytest.
 @pytest.fixture
 def pointed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """A line of 60 headers whose blocks 20 and 40 are checkpoints of regtest, as genesis is."""
-    told = line(60)
-    points = tuple(Checkpoint(height, sha256d(told[height])) for height in (0, 20, 40))
+    answer = line(60)
+    points = tuple(Checkpoint(height, sha256d(answer[height])) for height in (0, 20, 40))
     monkeypatch.setattr(module, "checkpoints", lambda _network: points)
     monkeypatch.setattr(module, "LEAD", 5)
-    return told
+    return answer
 
 
 def test_a_chain_that_begins_below_a_checkpoint_tells_nothing_until_it_is_reached(pointed: list[bytes]) -> None:
@@ -375,13 +377,13 @@ def test_a_start_asks_for_the_fewest_headers(pointed: list[bytes]) -> None:
     assert chain.span(30, 10) == (0, 0)
 
 
-@pytest.mark.parametrize("known", [each for each in NETWORKS if each.kind != "regtest"], ids=str)
-def test_checkpoints_of_a_network_begin_with_genesis(known: object) -> None:
-    found = checkpoints(known)  # type: ignore[arg-type]
-    assert found[0] == Checkpoint(0, bytes.fromhex(known.genesis)[::-1])  # type: ignore[attr-defined]
-    assert [each.height for each in found] == sorted({each.height for each in found})
-    if known.coin not in ("ltc", "doge"):  # type: ignore[attr-defined]
-        assert all(each.hash.endswith(bytes(3)) for each in found), "their hashes show their work"
+@pytest.mark.parametrize("existing", [item for item in NETWORKS if item.kind != "regtest"], ids=str)
+def test_checkpoints_of_a_network_begin_with_genesis(existing: object) -> None:
+    results = checkpoints(existing)  # type: ignore[arg-type]
+    assert results[0] == Checkpoint(0, bytes.fromhex(existing.genesis)[::-1])  # type: ignore[attr-defined]
+    assert [item.height for item in results] == sorted({item.height for item in results})
+    if existing.coin not in ("ltc", "doge"):  # type: ignore[attr-defined]
+        assert all(item.hash.endswith(bytes(3)) for item in results), "their hashes show their work"
 
 
 # -- kept between starts
@@ -421,8 +423,8 @@ def test_kept_headers_that_cannot_be_right_are_had_again(
     with caplog.at_level(logging.WARNING):
         chain.load()
     assert "are skipped" in caplog.text
-    kept = 0 if fault == "nowhere" else 10
-    assert len(hashes(chain)) == kept
+    stored = 0 if fault == "nowhere" else 10
+    assert len(hashes(chain)) == stored
     chain.add(pointed)
     chain.save()
     again = regtest(rows)
@@ -434,25 +436,25 @@ def test_kept_headers_that_cannot_be_right_are_had_again(
 
 
 def test_the_first_headers_of_bitcoin_are_taken(shared: Path) -> None:
-    told = split((shared / "vectors/overlay/headers/mainnet-headers-2016.raw").read_bytes())
+    answer = split((shared / "vectors/overlay/headers/mainnet-headers-2016.raw").read_bytes())
     for coin in ("bsv", "btc", "bch"):
         chain = HeaderChain(coin, network(coin, "mainnet"))
-        chain.add(told)
+        chain.add(answer)
         assert len(hashes(chain)) == 2_017
-    forged = bytearray(told[2016])
+    forged = bytearray(answer[2016])
     forged[72:76] = bytes.fromhex("feff001d")
     for coin in ("bsv", "btc"):
         chain = HeaderChain(coin, network(coin, "mainnet"))
-        chain.add(told[:2016])
+        chain.add(answer[:2016])
         assert "its bits are 1d00fffe where 1d00ffff is required" in refused(chain, [bytes(forged)])
 
 
 def test_real_headers_lead_up_to_the_packaged_checkpoint(shared: Path) -> None:
-    told = split((shared / "vectors/bsv/blocks/886001_888000_headers.bin").read_bytes())
+    answer = split((shared / "vectors/bsv/blocks/886001_888000_headers.bin").read_bytes())
     chain = HeaderChain("bsv", MAINNET)
-    chain.begin(886_001, told[:-1])
+    chain.begin(886_001, answer[:-1])
     assert not chain.anchored
-    chain.add(told[-1:])
+    chain.add(answer[-1:])
     tip = chain.tip()
     assert tip is not None
     assert (tip.height, tip.hash[::-1].hex()) == (888_000, MAINNET_888_000)
@@ -472,30 +474,30 @@ MAINNET_888_000 = "000000000000000004026d10802cf1132fc67cc7a0c340eb4686869edaf48
 def test_real_headers_above_a_checkpoint_have_the_required_bits(
     shared: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str, first: int
 ) -> None:
-    told = split((shared / "vectors/bsv/blocks" / path).read_bytes())
-    points = (Checkpoint(first + 149, sha256d(told[149])),)
+    answer = split((shared / "vectors/bsv/blocks" / path).read_bytes())
+    points = (Checkpoint(first + 149, sha256d(answer[149])),)
     monkeypatch.setattr(module, "checkpoints", lambda _network: points)
     chain = HeaderChain("bsv", network("bsv", name))
-    chain.begin(first, told[:150])
-    chain.add(told[150:])
-    assert chain.ref(first + len(told) - 1) == chain.tip()
+    chain.begin(first, answer[:150])
+    chain.add(answer[150:])
+    assert chain.ref(first + len(answer) - 1) == chain.tip()
     short = HeaderChain("bsv", network("bsv", name))
-    short.begin(first + 100, told[100:150])
-    assert "its required bits cannot be known without the header at" in refused(short, told[150:])
+    short.begin(first + 100, answer[100:150])
+    assert "its required bits cannot be known without the header at" in refused(short, answer[150:])
 
 
 def test_the_sample_chain_of_a_real_node_is_taken(sample: Path) -> None:
     data = (sample / "blk00000.dat").read_bytes()
-    waiting, at = [], 0
-    while data[at : at + 4] == REGTEST.magic:
-        waiting.append(data[at + 8 : at + 88])
-        at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+    waiting, position = [], 0
+    while data[position : position + 4] == REGTEST.magic:
+        waiting.append(data[position + 8 : position + 88])
+        position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
     chain = regtest()
     while waiting:
-        known = [raw for raw in waiting if not any(raw[4:36]) or chain.find(raw[4:36]) is not None]
-        assert known
-        chain.add(known)
-        waiting = [raw for raw in waiting if raw not in known]
+        existing = [raw for raw in waiting if not any(raw[4:36]) or chain.find(raw[4:36]) is not None]
+        assert existing
+        chain.add(existing)
+        waiting = [raw for raw in waiting if raw not in existing]
     tip = chain.tip()
     assert tip is not None
     assert tip.hash[::-1].hex() == "76e6fabe1c356d8d2f991cd14e4b910fb01c5842921b97d5ab70ef698dc8a3cc"

@@ -87,12 +87,12 @@ async def test_of_several_nodes_one_that_is_unchecked_is_enough_to_say_so(node: 
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "said"),
+    ("name", "query", "text"),
     [
         ("doge", "?auxpow=checked", "auxpow='checked' is invalid: leave it out, or write auxpow=unchecked"),
         ("ltc", "?auxpow=unchecked", "ltc: auxpow is an option of doge only"),
     ],
 )
-def test_the_option_has_one_value_and_one_coin(name: str, query: str, said: str) -> None:
-    with pytest.raises(SourceError, match=said):
+def test_the_option_has_one_value_and_one_coin(name: str, query: str, text: str) -> None:
+    with pytest.raises(SourceError, match=text):
         create(name, f"http://127.0.0.1:1{query}")

@@ -47,10 +47,10 @@ class Bench:
         assert self.loop is not None
         self.clock.now += after
         await self.loop.round(self.client)
-        return [each.code for each in self.loop.statuses]
+        return [status.code for status in self.loop.statuses]
 
     def usable(self) -> dict[str, Decimal]:
-        usable = [each.table for each in self.quotes.newest() if self.clock.now < each.table.until]
+        usable = [item.table for item in self.quotes.newest() if self.clock.now < item.table.until]
         return dict(usable[0].rates) if usable else {}
 
 
@@ -102,11 +102,11 @@ async def test_what_does_not_change_is_one_row_of_history_and_what_does_is_anoth
     for dollars in (50, 50, 50, 51, 50):
         server.tell("/a", {"USD": dollars})
         assert await bench.round() == [""]
-    told = [
-        (each.since - NOW, each.table.quoted_at - NOW, each.table.rates["USD"])
-        for each in bench.quotes.history(feed.name, 9)
+    answers = [
+        (item.since - NOW, item.table.quoted_at - NOW, item.table.rates["USD"])
+        for item in bench.quotes.history(feed.name, 9)
     ]
-    assert told == [(300, 300, 50), (240, 240, 51), (60, 180, 50)]
+    assert answers == [(300, 300, 50), (240, 240, 51), (60, 180, 50)]
 
 
 async def test_a_signed_feed_is_believed_by_its_pinned_key_only(bench: Bench, server: RateServer) -> None:
@@ -174,15 +174,15 @@ async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: 
     bench.over(feed)
     server.tell("/a", {"USD": 50, "EUR": 40})
     assert await bench.round() == [""]
-    told = bench.clock.now
+    now = bench.clock.now
     server.tell("/a", {"USD": 500, "EUR": 41})
     assert await bench.round() == [""]
     assert bench.loop is not None
     assert bench.loop.statuses[0].left_out == ("USD",)
     own, instead = bench.quotes.newest()
-    assert (own.table.rates, own.is_refused, own.table.quoted_at) == (d(BSV=1, EUR=41), False, told + 60)
+    assert (own.table.rates, own.is_refused, own.table.quoted_at) == (d(BSV=1, EUR=41), False, now + 60)
     assert (instead.table.rates, instead.is_refused) == (d(BSV=1, EUR=41, USD=50), True)
-    assert (instead.table.quoted_at, instead.table.until) == (told, told + 3600), "it becomes no younger"
+    assert (instead.table.quoted_at, instead.table.until) == (now, now + 3600), "it becomes no younger"
     bench.over(feed)  # as after a restart
     assert await bench.round() == [""]
     assert bench.quotes.newest()[1].table.rates["USD"] == 50
@@ -276,7 +276,7 @@ async def test_slow_huge_and_absent_feeds_hold_nothing_up(quotes: Quotes, server
     assert codes[2] in ("too-large", "unreachable")  # whichever bound is met first
     if codes[7] == "":  # a busy machine may not answer within a second
         assert bench.usable() == d(BSV=1, USD=50)
-    assert server.asked.get("/good", 0) <= 1, "no redirect was followed"
+    assert server.requests.get("/good", 0) <= 1, "no redirect was followed"
 
 
 async def test_an_answer_too_large_is_read_no_further(bench: Bench, server: RateServer) -> None:
@@ -300,14 +300,14 @@ async def test_secrets_of_a_feed_are_in_no_log_line(
 
 async def test_the_loop_asks_on_schedule_and_ends_when_cancelled(quotes: Quotes, server: RateServer) -> None:
     server.tell("/a", {"USD": 50})
-    told = asyncio.Event()
-    loop = RatesLoop([server.feed("BSV", "/a")], quotes, every=1, max_age=3600, changed=told.set)
+    event = asyncio.Event()
+    loop = RatesLoop([server.feed("BSV", "/a")], quotes, every=1, max_age=3600, changed=event.set)
     running = asyncio.create_task(loop.run())
     async with asyncio.timeout(PATIENCE):
         for _ in range(2):
-            await told.wait()
-            told.clear()
-    assert server.asked["/a"] >= 2
+            await event.wait()
+            event.clear()
+    assert server.requests["/a"] >= 2
     assert quotes.newest()[0].table.rates["USD"] == 50
     running.cancel()
     with suppress(asyncio.CancelledError):
@@ -350,9 +350,11 @@ async def test_a_database_that_is_away_is_told_of_once_and_the_rounds_go_on(
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "indexer.rates.loop"]
+    answers = [
+        (record.levelname, record.getMessage()) for record in caplog.records if record.name == "indexer.rates.loop"
+    ]
     assert "StoreUnavailableError" not in caplog.text, "no traceback"
-    assert told == [("WARNING", "the exchange rates wait for the database: the server closed the connection")] * 2
+    assert answers == [("WARNING", "the exchange rates wait for the database: the server closed the connection")] * 2
     assert quotes.newest()[0].table.rates["USD"] == 50
 
 
@@ -377,7 +379,7 @@ def test_what_is_no_table_is_refused(body: bytes, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "at"),
+    ("more", "position"),
     [
         ({}, None), ({"timestamp": 1_700_000_000}, 1_700_000_000), ({"timestamp": 1_700_000_000_500}, 1_700_000_000),
         ({"timestamp": "2023-11-14T22:13:20Z"}, 1_700_000_000), ({"date": "2023-11-14"}, 1_699_920_000),
@@ -386,8 +388,8 @@ def test_what_is_no_table_is_refused(body: bytes, code: str) -> None:
         ({"timestamp": "x", "date": "2023-11-14"}, 1_699_920_000), ({"base": "bsv"}, None),
     ],
 )  # fmt: skip
-def test_a_table_may_say_of_what_time_it_is(more: dict[str, Any], at: int | None) -> None:
-    assert read(json.dumps({"rates": {"USD": 1}, **more}).encode(), "BSV") == FeedTable(d(USD=1, BSV=1), at)
+def test_a_table_may_say_of_what_time_it_is(more: dict[str, Any], position: int | None) -> None:
+    assert read(json.dumps({"rates": {"USD": 1}, **more}).encode(), "BSV") == FeedTable(d(USD=1, BSV=1), position)
 
 
 json_values = st.recursive(
@@ -405,13 +407,13 @@ bodies = st.builds(
 @given(st.binary(max_size=64) | bodies)
 def test_any_bytes_are_a_table_or_refused(body: bytes) -> None:
     try:
-        told = read(body, "BSV")
+        parsed = read(body, "BSV")
     except RatesRefusedError:
         return
-    assert told.rates["BSV"] == 1
-    assert len(told.rates) > 1
-    assert all(Decimal("1e-30") <= rate <= Decimal("1e30") for rate in told.rates.values())
-    assert told.quoted_at is None or told.quoted_at > 0
+    assert parsed.rates["BSV"] == 1
+    assert len(parsed.rates) > 1
+    assert all(Decimal("1e-30") <= rate <= Decimal("1e30") for rate in parsed.rates.values())
+    assert parsed.quoted_at is None or parsed.quoted_at > 0
 
 
 @given(st.text(max_size=200) | st.binary(min_size=64, max_size=64).map(bytes.hex), st.binary(max_size=8))
@@ -436,33 +438,37 @@ few = st.sampled_from([Decimal(10), Decimal(14), Decimal(20), Decimal(28), Decim
 def test_a_majority_of_feeds_decides_and_of_two_the_steady_and_then_the_preferred(
     feeds: list[tuple[Decimal | None, Decimal | None]],
 ) -> None:
-    told = [None if now is None else table(now) for now, _ in feeds]
-    found = accepted_rates(told, [table(past) for _, past in feeds])
+    answers = [None if now is None else table(now) for now, _ in feeds]
+    result = accepted_rates(answers, [table(past) for _, past in feeds])
     for number, (now, past) in enumerate(feeds):
         if now is None:
-            assert found[number] == {}
+            assert result[number] == {}
             continue
-        others = [(at, mine if mine is not None else was) for at, (mine, was) in enumerate(feeds) if at != number]
-        voices = [(at, voice) for at, voice in others if voice is not None]
-        for_it = 1 + sum(agrees(now, voice) for _, voice in voices)
-        against = [at for at, voice in voices if not agrees(now, voice)]
+        others = [
+            (index, mine if mine is not None else was) for index, (mine, was) in enumerate(feeds) if index != number
+        ]
+        quotes_now = [(position, quote) for position, quote in others if quote is not None]
+        for_it = 1 + sum(agrees(now, quote) for _, quote in quotes_now)
+        against = [position for position, quote in quotes_now if not agrees(now, quote)]
         leaps = past is not None and not agrees(now, past)
         steady = past is not None and agrees(now, past)
         lead = for_it - len(against) - leaps
         expected = lead > 0 or (lead == 0 and not leaps and (steady or min(against) > number))
-        assert ("USD" in found[number]) == expected
+        assert ("USD" in result[number]) == expected
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_who_climbs_by_small_steps_is_left_behind_by_two_that_agree(place: int) -> None:
     before = [table(Decimal(50))] * 3
     for step in range(1, 20):
-        told = [table(Decimal(50) * Decimal("1.45") ** step if at == place else Decimal(50)) for at in range(3)]
-        found = accepted_rates(told, before)
-        assert [at for at, each in enumerate(found) if "USD" in each] == [
-            at for at in range(3) if at != place or step == 1
+        answers = [
+            table(Decimal(50) * Decimal("1.45") ** step if index == place else Decimal(50)) for index in range(3)
         ]
-        before = [now if "USD" in each else was for now, each, was in zip(told, found, before, strict=True)]
+        result = accepted_rates(answers, before)
+        assert [index for index, item in enumerate(result) if "USD" in item] == [
+            index for index in range(3) if index != place or step == 1
+        ]
+        before = [now if "USD" in item else was for now, item, was in zip(answers, result, before, strict=True)]
 
 
 @given(rates, rates)

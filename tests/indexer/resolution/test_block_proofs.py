@@ -31,10 +31,10 @@ async def test_each_event_of_the_sample_chain_is_proved(database_url: str, sampl
 @pytest.mark.parametrize("others", [0, 1, 2, 6, 30])
 async def test_a_proof_leads_up_from_wherever_in_the_block_it_stands(tmp_path: Path, others: int) -> None:
     kit = ChainKit(funds=100)
-    made = [kit.inscribe(agent(str(number))) for number in range(others)]
-    kit.mine(*made)
-    for number, each in enumerate(made):
-        kit.mine(*(kit.inscribe(agent(f"{number} {n}")) for n in range(number % 3)), kit.move(each))
+    created = [kit.inscribe(agent(str(number))) for number in range(others)]
+    kit.mine(*created)
+    for number, item in enumerate(created):
+        kit.mine(*(kit.inscribe(agent(f"{number} {n}")) for n in range(number % 3)), kit.move(item))
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         assert check_proofs(indexing.store, "demo") >= 2 * others

@@ -156,9 +156,11 @@ def families(draw: st.DrawFn) -> list[Tx]:
     """Transactions that spend each other, strangers' outputs and the watched one, in any order."""
     txs: list[Tx] = []
     for number in range(draw(st.integers(1, 14))):
-        made = [Outpoint(tx.txid, vout) for tx in txs for vout in range(len(tx.values))]
+        created = [Outpoint(tx.txid, vout) for tx in txs for vout in range(len(tx.values))]
         foreign = Outpoint(bytes([number + 1]) * 32, 0)
-        spends = draw(st.lists(st.sampled_from([*made, *[foreign] * 3, WATCHED]), min_size=1, max_size=3, unique=True))
+        spends = draw(
+            st.lists(st.sampled_from([*created, *[foreign] * 3, WATCHED]), min_size=1, max_size=3, unique=True)
+        )
         values = draw(st.lists(st.sampled_from([0, 1, 1, 1, 2]), min_size=1, max_size=3))
         has_claim, marked = draw(st.integers(0, 9)) == 0, draw(st.booleans())
         txs.append(make([*spends, Outpoint(b"n" * 32, number)], values, has_claim=has_claim, marked=marked))

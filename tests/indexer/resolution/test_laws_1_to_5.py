@@ -89,10 +89,10 @@ async def test_a_bar_separates_tapes_only_as_its_own_push(kit: ChainKit, look: L
 
 async def test_two_registrations_in_one_transaction_have_ids_of_their_own(kit: ChainKit, look: Look) -> None:
     scripts = [inscription(body_of(agent("One")), AGENT, "alice"), inscription(body_of(tool()), TOOL, "bob")]
-    made = kit.spend([kit.fund()], [(1, scripts[0]), (7, p2pkh("carol")), (1, scripts[1])])
-    kit.mine(made)
+    tx = kit.spend([kit.fund()], [(1, scripts[0]), (7, p2pkh("carol")), (1, scripts[1])])
+    kit.mine(tx)
     indexing = await look(kit)
-    assert indexing.live() == {str(made.outpoint(0)), str(made.outpoint(2))}
+    assert indexing.live() == {str(tx.outpoint(0)), str(tx.outpoint(2))}
 
 
 async def test_a_registration_of_a_coinbase_counts(kit: ChainKit, look: Look) -> None:
@@ -129,15 +129,13 @@ async def test_every_form_of_envelope_registers(
 
 
 async def test_the_satoshi_is_followed_by_its_place_and_not_by_its_input(kit: ChainKit, look: Look) -> None:
-    one, two, three = (kit.inscribe(agent(each)) for each in ("One", "Two", "Three"))
+    one, two, three = (kit.inscribe(agent(word)) for word in ("One", "Two", "Three"))
     kit.mine(one, two, three)
-    made = kit.spend(
-        [three, one, two, kit.fund()], [(1, p2pkh("a")), (1, p2pkh("b")), (1, p2pkh("c")), (9, p2pkh("d"))]
-    )
-    kit.mine(made)
+    tx = kit.spend([three, one, two, kit.fund()], [(1, p2pkh("a")), (1, p2pkh("b")), (1, p2pkh("c")), (9, p2pkh("d"))])
+    kit.mine(tx)
     indexing = await look(kit)
-    where = [indexing.registration(each)["outpoint"] for each in (one, two, three)]
-    assert where == [str(made.outpoint(1)), str(made.outpoint(2)), str(made.outpoint(0))]
+    where = [indexing.registration(item)["outpoint"] for item in (one, two, three)]
+    assert where == [str(tx.outpoint(1)), str(tx.outpoint(2)), str(tx.outpoint(0))]
 
 
 async def test_a_coin_before_the_satoshi_shifts_it(kit: ChainKit, look: Look) -> None:
@@ -166,10 +164,10 @@ async def test_a_burned_satoshi_says_how(kit: ChainKit, look: Look, to: str, rea
     kit.mine(first)
     kit.mine(kit.burn(first, to=to))
     indexing = await look(kit)
-    told = indexing.registration(first)
-    assert (told["status"], told["outpoint"], told["owner"]) == ("burned", None, None)
-    assert told["revisions"][1]["reason"] == reason
-    assert (told["revisions"][1]["outpoint"] is not None) == has_outpoint
+    answer = indexing.registration(first)
+    assert (answer["status"], answer["outpoint"], answer["owner"]) == ("burned", None, None)
+    assert answer["revisions"][1]["reason"] == reason
+    assert (answer["revisions"][1]["outpoint"] is not None) == has_outpoint
     assert list(indexing.store.registrations.outpoints("demo")) == []
 
 
@@ -185,20 +183,20 @@ async def test_what_looks_like_an_update_behind_a_coin_is_a_newcomer_and_burns_t
 
 
 async def test_one_newcomer_displaces_all_that_end_behind_it(kit: ChainKit, look: Look) -> None:
-    one, two, three = (kit.inscribe(agent(each)) for each in ("One", "Two", "Three"))
+    one, two, three = (kit.inscribe(agent(word)) for word in ("One", "Two", "Three"))
     script = inscription(body_of(agent("New")), AGENT, "alice")
-    made = kit.spend(
+    tx = kit.spend(
         [one, kit.fund(), two, three],
         [(1, p2pkh("a")), (5, p2pkh("b")), (1, script), (COIN - 5, p2pkh("c")), (1, p2pkh("d"))],
     )
-    kit.mine(one, two, three, made)
+    kit.mine(one, two, three, tx)
     indexing = await look(kit)
     assert indexing.registration(two)["revisions"][1]["reason"] == "into the change: another satoshi took output 2"
-    assert indexing.live() == {str(one), str(made.outpoint(2)), str(three)}
-    merged = kit.spend([made.outpoint(0), made.outpoint(4), kit.fund()], [(0, script), (7, p2pkh("x")), (1, script)])
+    assert indexing.live() == {str(one), str(tx.outpoint(2)), str(three)}
+    merged = kit.spend([tx.outpoint(0), tx.outpoint(4), kit.fund()], [(0, script), (7, p2pkh("x")), (1, script)])
     kit.mine(merged)
     indexing = await look(kit)
-    reasons = [indexing.registration(each)["revisions"][-1]["reason"] for each in (one, three)]
+    reasons = [indexing.registration(item)["revisions"][-1]["reason"] for item in (one, three)]
     assert reasons == ["into an output of more than one satoshi"] * 2
 
 
@@ -232,8 +230,8 @@ async def test_register_move_update_and_burn_in_one_block_in_any_order(
 
 
 async def test_a_long_chain_of_moves_backwards_in_one_block_is_followed(kit: ChainKit, look: Look) -> None:
-    first = seat = kit.inscribe(agent())
-    moves = [seat := kit.spend([seat], [(1, p2pkh(f"owner {n}"))]).outpoint(0) for n in range(60)]
+    first = tx = kit.inscribe(agent())
+    moves = [tx := kit.spend([tx], [(1, p2pkh(f"owner {n}"))]).outpoint(0) for n in range(60)]
     kit.mine(*moves[::-1], first)
     indexing = await look(kit)
     assert indexing.kinds(first) == ["inscribed", *["moved"] * 60]
@@ -292,11 +290,13 @@ async def test_what_does_not_count_changes_place_and_owner_only(
     kit.mine(first)
     kit.mine(second)
     indexing = await look(kit)
-    told = indexing.registration(first)
-    assert [(each["kind"], each["valid"], each["reason"]) for each in told["revisions"][1:]] == [(kind, False, reason)]
-    assert (name(indexing, first), told["map"], told["updatedHeight"], told["lastHeight"]) == ("One", AGENT, 2, 3)
-    assert (told["owner"], told["outpoint"]) == (kit.address("carol"), str(second))
-    assert (told["revisions"][1]["cardSha256"] is not None) == (kind == "invalid")
+    answer = indexing.registration(first)
+    assert [(revision["kind"], revision["valid"], revision["reason"]) for revision in answer["revisions"][1:]] == [
+        (kind, False, reason)
+    ]
+    assert (name(indexing, first), answer["map"], answer["updatedHeight"], answer["lastHeight"]) == ("One", AGENT, 2, 3)
+    assert (answer["owner"], answer["outpoint"]) == (kit.address("carol"), str(second))
+    assert (answer["revisions"][1]["cardSha256"] is not None) == (kind == "invalid")
 
 
 async def test_a_body_that_is_not_json_is_foreign_content(kit: ChainKit, look: Look) -> None:
@@ -316,17 +316,17 @@ async def test_a_valid_card_counts_again_after_a_broken_one(kit: ChainKit, look:
 async def test_a_move_with_map_merges_it_and_leaves_the_card(kit: ChainKit, look: Look) -> None:
     first = kit.inscribe(agent("One"))
     kit.mine(first, kit.map_only(first, {"app": "late", "mood": "good"}))
-    told = (await look(kit)).registration(first)
-    assert told["map"] == {"app": "late", "type": "a2b-agent", "mood": "good"}
-    assert (told["updatedHeight"], told["revisions"][1]["kind"]) == (2, "map_only")
+    answer = (await look(kit)).registration(first)
+    assert answer["map"] == {"app": "late", "type": "a2b-agent", "mood": "good"}
+    assert (answer["updatedHeight"], answer["revisions"][1]["kind"]) == (2, "map_only")
 
 
 async def test_map_that_changes_the_kind_is_foreign_with_or_without_a_body(kit: ChainKit, look: Look) -> None:
     first = kit.inscribe(agent("One"))
     kit.mine(first, kit.map_only(first, {"app": "late", "type": "a2b-mcp"}))
-    told = (await look(kit)).registration(first)
-    assert [each["kind"] for each in told["revisions"]] == ["inscribed", "foreign_content"]
-    assert told["map"] == AGENT
+    answer = (await look(kit)).registration(first)
+    assert [revision["kind"] for revision in answer["revisions"]] == ["inscribed", "foreign_content"]
+    assert answer["map"] == AGENT
 
 
 async def test_map_from_before_the_registration_is_not_inherited(kit: ChainKit, look: Look) -> None:
@@ -368,8 +368,8 @@ async def test_a_burned_satoshi_that_is_alone_again_is_nobodys_until_a_new_card(
     merged = kit.burn(first, to="change")
     alone = kit.spend([merged], [(1, p2pkh("alice")), (500, p2pkh("alice"))]).outpoint(0)
     reborn = kit.inscribe(agent("Two"), source=(alone, 1))
-    for each in (first, merged, alone, reborn):
-        kit.mine(each)
+    for item in (first, merged, alone, reborn):
+        kit.mine(item)
     indexing = await look(kit)
     assert indexing.kinds(first) == ["inscribed", "burned"]
     assert indexing.live() == {str(reborn)}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.chain_records import anchors
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, pushes
 from tests.fakes import MemoryChain
 from tests.indexer.conftest import Look
 from tests.indexing import Indexing
-from tests.told import anchors
 
 AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
 BROKEN = b'{"name":"Echo",'
@@ -41,18 +41,18 @@ async def test_several_servers_are_one_registration_and_65_are_invalid(kit: Chai
 
 
 async def test_map_in_another_output_is_one_near_miss(kit: ChainKit, look: Look) -> None:
-    made = kit.spend([kit.fund()], [(1, inscription(body_of(agent()), {}, "alice")), (0, b"\x00" + map_tape(AGENT))])
-    kit.mine(made)
-    assert (await look(kit)).rejections() == [(str(made.outpoint(0)), "MAP is in another output")]
+    tx = kit.spend([kit.fund()], [(1, inscription(body_of(agent()), {}, "alice")), (0, b"\x00" + map_tape(AGENT))])
+    kit.mine(tx)
+    assert (await look(kit)).rejections() == [(str(tx.outpoint(0)), "MAP is in another output")]
 
 
 async def test_map_alone_is_a_near_miss_also_beside_a_registration(kit: ChainKit, look: Look) -> None:
     script = inscription(body_of(agent()), AGENT, "alice")
-    made = kit.spend([kit.fund()], [(1, script), (1, p2pkh("bob") + map_tape(AGENT))])
-    kit.mine(made)
+    tx = kit.spend([kit.fund()], [(1, script), (1, p2pkh("bob") + map_tape(AGENT))])
+    kit.mine(tx)
     indexing = await look(kit)
-    assert indexing.rejections() == [(str(made.outpoint(1)), "no ord envelope")]
-    assert indexing.live() == {str(made.outpoint(0))}
+    assert indexing.rejections() == [(str(tx.outpoint(1)), "no ord envelope")]
+    assert indexing.live() == {str(tx.outpoint(0))}
 
 
 async def test_other_peoples_inscriptions_are_nothing_to_us(kit: ChainKit, look: Look) -> None:
@@ -67,7 +67,7 @@ async def test_other_peoples_inscriptions_are_nothing_to_us(kit: ChainKit, look:
         kit.map_only(coin, {"app": "blog", "type": "post"}),
     )
     indexing = await look(kit)
-    assert (indexing.told(), indexing.store.registrations.counts("demo")["rejected"]) == (
+    assert (indexing.records(), indexing.store.registrations.counts("demo")["rejected"]) == (
         {"registrations": [], "pointers": [], "rejected": []},
         0,
     )
@@ -85,21 +85,21 @@ async def test_pointers_of_every_form_are_recorded_also_twice_for_one_domain(kit
         kit.point("no domain"),
     )
     indexing = await look(kit)
-    found = indexing.told()["pointers"]
-    assert [each["form"] for each in found] == ["none", "raw32", "hex64", "map", "none"]
-    assert [each["valid"] for each in found] == [True] * 4 + [False]
+    pointers = indexing.records()["pointers"]
+    assert [item["form"] for item in pointers] == ["none", "raw32", "hex64", "map", "none"]
+    assert [item["valid"] for item in pointers] == [True] * 4 + [False]
     assert len(anchors(indexing.store, "agents.example")) == 3
 
 
 async def test_a_pointer_beside_a_card_is_a_pointer_too(kit: ChainKit, look: Look) -> None:
-    made = kit.spend(
+    tx = kit.spend(
         [kit.fund()],
         [(1, inscription(body_of(agent()), AGENT, "alice")), (0, pointer_script("agents.example", bytes(32)))],
     )
-    kit.mine(made)
+    kit.mine(tx)
     indexing = await look(kit)
-    assert indexing.live() == {str(made.outpoint(0))}
-    assert [each["outpoint"] for each in indexing.told()["pointers"]] == [str(made.outpoint(1))]
+    assert indexing.live() == {str(tx.outpoint(0))}
+    assert [pointer["outpoint"] for pointer in indexing.records()["pointers"]] == [str(tx.outpoint(1))]
 
 
 async def test_a_split_pointer_is_one_pointer_at_its_first_output(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ async def test_a_split_pointer_is_one_pointer_at_its_first_output(tmp_path: Path
     kit.mine(good, bad)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, coin="doge")) as indexing:
         await indexing.catch_up()
-        found = indexing.told()["pointers"]
-    assert [(each["outpoint"], each["domain"], each["form"], each["valid"]) for each in found] == [
+        pointers = indexing.records()["pointers"]
+    assert [(item["outpoint"], item["domain"], item["form"], item["valid"]) for item in pointers] == [
         (str(good.outpoint(1)), "agents.example", "split", True),
         (str(bad.outpoint(1)), "", "split", False),
     ]
-    assert found[0]["hash"] == "07" * 32
-    assert found[1]["reason"] == "the parts of the split pointer do not make one pointer: found 1/2"
+    assert pointers[0]["hash"] == "07" * 32
+    assert pointers[1]["reason"] == "the parts of the split pointer do not make one pointer: found 1/2"

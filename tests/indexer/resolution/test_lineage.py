@@ -21,76 +21,78 @@ outputs = st.lists(
 )
 
 
-def told(amounts: Sequence[int | None]) -> Callable[[Outpoint], int | None]:
+def amount_of(amounts: Sequence[int | None]) -> Callable[[Outpoint], int | None]:
     return dict(zip(PREVOUTS, amounts, strict=False)).__getitem__
 
 
-def where(amounts: Sequence[int], number: int, offset: int, made: Sequence[TxOutput], *, alone: bool) -> SatLocation:
+def where(amounts: Sequence[int], number: int, offset: int, created: Sequence[TxOutput], *, alone: bool) -> SatLocation:
     """The oracle: a list with one entry a satoshi of the inputs, and one with an entry a satoshi of the outputs."""
-    line = [(each, sat) for each, amount in enumerate(amounts) for sat in range(amount)]
-    slots = [(vout, sat) for vout, output in enumerate(made) for sat in range(output.satoshis)]
-    at = line.index((number, offset))
-    if at >= len(slots):
+    line = [(index, sat) for index, amount in enumerate(amounts) for sat in range(amount)]
+    slots = [(vout, sat) for vout, output in enumerate(created) for sat in range(output.satoshis)]
+    position = line.index((number, offset))
+    if position >= len(slots):
         return SatLocation(None, 0, burned=True)
-    vout, sat = slots[at]
-    data = made[vout].script.startswith((b"\x6a", b"\x00\x6a"))
-    return SatLocation(vout, sat, burned=made[vout].satoshis != 1 if alone else data)
+    vout, sat = slots[position]
+    data = created[vout].script.startswith((b"\x6a", b"\x00\x6a"))
+    return SatLocation(vout, sat, burned=created[vout].satoshis != 1 if alone else data)
 
 
 @given(values, outputs, st.booleans(), st.data())
 def test_every_satoshi_lands_where_the_list_says(
-    amounts: list[int], made: list[TxOutput], alone: bool, data: st.DataObject
+    amounts: list[int], created: list[TxOutput], alone: bool, data: st.DataObject
 ) -> None:
     sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
     wanted = sorted(data.draw(st.lists(st.sampled_from(sats)))) if sats else []
-    ranges = OutputRanges(made, one_sat_rule=alone)
-    found = list(positions(PREVOUTS[: len(amounts)], wanted, told(amounts)))
-    assert len(found) == len(wanted)
-    for (number, offset), at in zip(wanted, found, strict=True):
-        assert isinstance(at, int)
-        assert ranges.locate(at) == where(amounts, number, offset, made, alone=alone)
+    ranges = OutputRanges(created, one_sat_rule=alone)
+    results = list(positions(PREVOUTS[: len(amounts)], wanted, amount_of(amounts)))
+    assert len(results) == len(wanted)
+    for (number, offset), position in zip(wanted, results, strict=True):
+        assert isinstance(position, int)
+        assert ranges.locate(position) == where(amounts, number, offset, created, alone=alone)
 
 
 @given(values, outputs, st.data())
 def test_an_unknown_value_hides_what_stands_behind_it_and_bounds_where_it_may_be(
-    amounts: list[int], made: list[TxOutput], data: st.DataObject
+    amounts: list[int], created: list[TxOutput], data: st.DataObject
 ) -> None:
     hidden = data.draw(st.sets(st.integers(0, len(amounts) - 1)))
-    known = [None if number in hidden else amount for number, amount in enumerate(amounts)]
+    existing = [None if number in hidden else amount for number, amount in enumerate(amounts)]
     sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
-    ranges = OutputRanges(made, one_sat_rule=True)
-    for (number, offset), at in zip(sats, positions(PREVOUTS[: len(amounts)], sats, told(known)), strict=True):
-        before = [each for each in sorted(hidden) if each < number]
-        truth = where(amounts, number, offset, made, alone=True)
+    ranges = OutputRanges(created, one_sat_rule=True)
+    for (number, offset), position in zip(
+        sats, positions(PREVOUTS[: len(amounts)], sats, amount_of(existing)), strict=True
+    ):
+        before = [item for item in sorted(hidden) if item < number]
+        truth = where(amounts, number, offset, created, alone=True)
         if not before:
-            assert isinstance(at, int)
-            assert ranges.locate(at) == truth
+            assert isinstance(position, int)
+            assert ranges.locate(position) == truth
             continue
-        assert isinstance(at, UnknownPosition)
-        assert at.missing == tuple(PREVOUTS[each] for each in before)
-        assert at.at_least <= sum(amounts[:number]) + offset
-        assert truth.vout is None or ranges.may_hold(truth.vout, at.at_least)
+        assert isinstance(position, UnknownPosition)
+        assert position.missing == tuple(PREVOUTS[item] for item in before)
+        assert position.at_least <= sum(amounts[:number]) + offset
+        assert truth.vout is None or ranges.may_hold(truth.vout, position.at_least)
 
 
 def test_only_values_of_inputs_before_a_wanted_satoshi_are_asked_for() -> None:
-    asked = []
+    requests = []
 
     def value(outpoint: Outpoint) -> int:
-        asked.append(outpoint)
+        requests.append(outpoint)
         return 10
 
     assert list(positions(PREVOUTS, [(2, 0), (2, 3), (4, 1)], value)) == [20, 23, 41]
-    assert asked == PREVOUTS[:4]
-    asked.clear()
+    assert requests == PREVOUTS[:4]
+    requests.clear()
     assert list(positions(PREVOUTS, [(0, 7)], value)) == [7]
-    assert asked == []
+    assert requests == []
 
 
 def test_the_satoshi_at_a_border_belongs_to_the_output_that_begins_there() -> None:
     ranges = OutputRanges(
         [TxOutput(1, P2PKH), TxOutput(0, P2PKH), TxOutput(1, P2PKH), TxOutput(5, P2PKH)], one_sat_rule=True
     )
-    assert [ranges.locate(at) for at in (0, 1, 2, 6, 7)] == [
+    assert [ranges.locate(number) for number in (0, 1, 2, 6, 7)] == [
         SatLocation(0, 0, burned=False),
         SatLocation(2, 0, burned=False),
         SatLocation(3, 0, burned=True),
@@ -101,7 +103,7 @@ def test_the_satoshi_at_a_border_belongs_to_the_output_that_begins_there() -> No
 
 def test_ordinal_theory_keeps_the_offset_and_burns_only_what_can_never_be_spent() -> None:
     ranges = OutputRanges([TxOutput(546, P2PKH), TxOutput(3, DATA), TxOutput(3, FALSE_DATA)], one_sat_rule=False)
-    assert [ranges.locate(at) for at in (545, 546, 549, 552)] == [
+    assert [ranges.locate(number) for number in (545, 546, 549, 552)] == [
         SatLocation(0, 545, burned=False),
         SatLocation(1, 0, burned=True),
         SatLocation(2, 0, burned=True),

@@ -54,8 +54,8 @@ async def test_the_satoshi_keeps_its_offset_through_outputs_of_any_value(kit: Ch
     first = kit.reveal(agent())
     merged = kit.spend([kit.fund(), first], [(COIN + 5000, p2pkh("bob")), (5000, p2pkh("carol"))])
     split = kit.spend([merged.outpoint(0)], [(COIN - 1, p2pkh("carol")), (546, p2pkh("dave"))])
-    for each in (first, merged, split):
-        kit.mine(each)
+    for item in (first, merged, split):
+        kit.mine(item)
     indexing = await look(kit)
     assert indexing.kinds(first) == ["inscribed", "moved", "moved"]
     assert indexing.registration(first)["outpoint"] == str(split.outpoint(1))
@@ -84,7 +84,7 @@ async def test_it_burns_only_where_it_can_never_be_spent_or_in_the_fee(kit: Chai
     kit.mine(lost, fed, paid, returned, feed, pay)
     indexing = await look(kit)
     assert indexing.live() == set()
-    reasons = [indexing.registration(each)["revisions"][1]["reason"] for each in (lost, fed, paid)]
+    reasons = [indexing.registration(item)["revisions"][1]["reason"] for item in (lost, fed, paid)]
     assert reasons == ["into an output that cannot be spent"] * 2 + ["to the fee"]
 
 
@@ -180,7 +180,7 @@ async def test_near_misses_are_recorded_where_their_satoshi_lands(kit: ChainKit,
     ]
     kit.mine(*(outpoint for outpoint, _ in cases))
     indexing = await look(kit)
-    assert sorted(indexing.rejections(), key=str) == sorted([(str(each), reason) for each, reason in cases], key=str)
+    assert sorted(indexing.rejections(), key=str) == sorted([(str(item), reason) for item, reason in cases], key=str)
 
 
 async def test_an_annex_stands_behind_the_tapscript_and_other_inscriptions_are_not_ours(
@@ -211,7 +211,7 @@ async def test_pointers_are_read_from_outputs_beside_reveals(kit: ChainKit, look
     pointer = kit.point("agents.example", bytes(32))
     kit.mine(first, pointer)
     indexing = await look(kit)
-    assert [(each["outpoint"], each["domain"]) for each in indexing.told()["pointers"]] == [
+    assert [(item["outpoint"], item["domain"]) for item in indexing.records()["pointers"]] == [
         (str(pointer), "agents.example")
     ]
     assert indexing.live() == {str(first)}

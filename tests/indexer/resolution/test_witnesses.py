@@ -47,15 +47,15 @@ def kit(request: pytest.FixtureRequest) -> ChainKit:
 @pytest.fixture
 async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
     """Indexes a chain into a new database; all is closed at the end."""
-    made: list[Indexing] = []
+    created: list[Indexing] = []
 
     async def follow_(chain: Chain) -> Indexing:
-        indexing = Indexing(f"sqlite:///{tmp_path}/{len(made)}.db", chain)
-        made.append(indexing)
+        indexing = Indexing(f"sqlite:///{tmp_path}/{len(created)}.db", chain)
+        created.append(indexing)
         return await indexing.catch_up()
 
     yield follow_
-    for indexing in made:
+    for indexing in created:
         indexing.__exit__()
         await indexing.chains[0].close()
 
@@ -70,11 +70,11 @@ def stripped(kit: ChainKit, mined: Block, *txids: bytes) -> Block:
     """A block with the witnesses of these transactions left out."""
     raw = mined.raw
     for txid in txids:
-        found = kit.tx(Outpoint(txid, 0))
-        bare = tuple(spent._replace(witness=()) for spent in found.inputs)
+        result = kit.tx(Outpoint(txid, 0))
+        bare = tuple(spent._replace(witness=()) for spent in result.inputs)
         raw = raw.replace(
             kit.raw(Outpoint(txid, 0)),
-            serialise_tx(bare, found.outputs, version=found.version, locktime=found.locktime),
+            serialise_tx(bare, result.outputs, version=result.version, locktime=result.locktime),
         )
     return replace(mined, raw=raw)
 
@@ -198,8 +198,8 @@ def test_a_near_miss_that_is_dropped_takes_the_proof_of_its_witness_along(store:
     proved = {txid: Proof(b"raw", b"path", b"w") for txid in txids}
     writer.append("demo", [says("0"), replace(reading, proofs=proved, coinbase=CoinbaseProof(b"first", b"", b"path"))])
     writer.trim("demo", 1)
-    kept = [store.proofs.get("demo", txid) for txid in txids]
-    assert [each and each.proof.witness for each in kept] == [None, None, b"w"]
+    stored = [store.proofs.get("demo", txid) for txid in txids]
+    assert [item and item.proof.witness for item in stored] == [None, None, b"w"]
 
 
 async def test_a_database_of_before_keeps_its_listings_without_that_proof(tmp_path: Path) -> None:

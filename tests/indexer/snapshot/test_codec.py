@@ -23,9 +23,9 @@ from indexer.snapshot.codec import (
     parse,
     proof_line,
 )
-from tests.snapshots import Line, dump, parsed, told
+from tests.snapshots import Line, dump, parsed, snapshot
 
-__all__ = ["told"]
+__all__ = ["snapshot"]
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -37,9 +37,9 @@ WRITTEN: dict[str, Callable[[Any], bytes]] = {
     "chains": header_line,
     "card": card_line,
     "parent": parent_line,
-    "headers": lambda found: headers_line(found.chain, found.first, found.raw),
+    "headers": lambda result: headers_line(result.chain, result.first, result.raw),
     "block": block_line,
-    "proof": lambda found: proof_line(*found),
+    "proof": lambda result: proof_line(*result),
     "event": event_line,
     "end": end_line,
 }
@@ -56,8 +56,8 @@ def says_all_or_is_refused(line: bytes) -> bool:
     return True
 
 
-def test_every_line_is_written_again_as_it_was(told: bytes) -> None:
-    lines = told.splitlines(keepends=True)
+def test_every_line_is_written_again_as_it_was(snapshot: bytes) -> None:
+    lines = snapshot.splitlines(keepends=True)
     assert all(says_all_or_is_refused(line) for line in lines)
     assert {parse(line)[0] for line in lines} == set(WRITTEN) - {"headers"}
     assert says_all_or_is_refused(headers_line("demo", 3, bytes(160)))
@@ -75,8 +75,8 @@ def parts(value: Any) -> Iterator[Line]:
     """The objects of a line."""
     if isinstance(value, dict):
         yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from parts(each)
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts(item)
 
 
 def near(value: Any) -> list[Any]:
@@ -88,9 +88,9 @@ def near(value: Any) -> list[Any]:
     return [-value, value + 1, float(value), bool(value), str(value), 2**63] if isinstance(value, int) else [[value], 0]
 
 
-def test_a_line_with_a_member_nearly_right_says_all_that_is_read_of_it_or_is_refused(told: bytes) -> None:
+def test_a_line_with_a_member_nearly_right_says_all_that_is_read_of_it_or_is_refused(snapshot: bytes) -> None:
     read = 0
-    for line in parsed(told):
+    for line in parsed(snapshot):
         for part in parts(line):
             for member, value in [*part.items()]:
                 for part[member] in near(value):
@@ -105,9 +105,9 @@ def test_a_line_with_a_member_nearly_right_says_all_that_is_read_of_it_or_is_ref
 
 @given(data=st.data())
 def test_a_line_with_any_member_replaced_says_all_that_is_read_of_it_or_is_refused(
-    data: st.DataObject, told: bytes
+    data: st.DataObject, snapshot: bytes
 ) -> None:
-    line = json.loads(data.draw(st.sampled_from(told.splitlines())))
+    line = json.loads(data.draw(st.sampled_from(snapshot.splitlines())))
     part = data.draw(st.sampled_from([*parts(line)]))
     part[data.draw(st.sampled_from(sorted(part)))] = data.draw(JSON)
     says_all_or_is_refused(dump(line))

@@ -26,9 +26,9 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.wire import frames
 from tests.proved import check_proofs
-from tests.snapshots import Empty, empty, exported, parsed, story, told
+from tests.snapshots import Empty, empty, exported, parsed, snapshot, story
 
-__all__ = ["Cluster", "database_url", "empty", "postgresql", "told"]
+__all__ = ["Cluster", "database_url", "empty", "postgresql", "snapshot"]
 
 
 async def test_an_imported_snapshot_holds_the_same_facts(database_url: str, tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ async def test_the_sample_chain_goes_through_a_snapshot_unchanged(sample: Path, 
     assert json.loads(text.splitlines()[0])["chains"][0]["stateHash"] == stated["125"]
 
 
-async def test_following_goes_on_where_a_snapshot_ends(tmp_path: Path, told: bytes, empty: Empty) -> None:
-    empty.take(told.splitlines(keepends=True))
+async def test_following_goes_on_where_a_snapshot_ends(tmp_path: Path, snapshot: bytes, empty: Empty) -> None:
+    empty.take(snapshot.splitlines(keepends=True))
     empty.close()
     kit = story()
     kit.mine(kit.inscribe(agent("Four")))
@@ -97,22 +97,22 @@ async def test_a_chain_read_from_excerpts_stays_one(tmp_path: Path, empty: Empty
     with Indexing(f"sqlite:///{tmp_path}/whole.db", MemoryChain(*kit.blocks)) as whole:
         await whole.catch_up()
         whole.writer.mark_partial("demo")
-        told = exported(whole.store)
-    (head,) = parsed(told)[0]["chains"]
+        answer = exported(whole.store)
+    (head,) = parsed(answer)[0]["chains"]
     assert ("stateHash" in head, head["partial"]) == (False, True)
-    empty.take(told.splitlines(keepends=True))
+    empty.take(answer.splitlines(keepends=True))
     assert empty.store.is_partial("demo")
-    assert exported(empty.store) == told
+    assert exported(empty.store) == answer
 
 
-def test_compressed_files_hold_neither_name_nor_time(told: bytes, tmp_path: Path) -> None:
+def test_compressed_files_hold_neither_name_nor_time(snapshot: bytes, tmp_path: Path) -> None:
     for name in ("a.jsonl.gz", "b.jsonl.gz"):
         with new_file(tmp_path / name) as file:
-            file.write(told)
+            file.write(snapshot)
     packed = (tmp_path / "a.jsonl.gz").read_bytes()
     assert packed == (tmp_path / "b.jsonl.gz").read_bytes()
     assert packed[3:8] == bytes(5), "flags and time of the gzip header"
-    assert b"".join(read_lines(tmp_path / "a.jsonl.gz")) == told
+    assert b"".join(read_lines(tmp_path / "a.jsonl.gz")) == snapshot
 
 
 def test_a_snapshot_that_could_not_be_finished_is_not_there(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_a_snapshot_that_could_not_be_finished_is_not_there(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_a_database_that_holds_blocks_is_left_alone(empty: Empty, told: bytes) -> None:
-    source = told.splitlines(keepends=True)
+def test_a_database_that_holds_blocks_is_left_alone(empty: Empty, snapshot: bytes) -> None:
+    source = snapshot.splitlines(keepends=True)
     empty.take(source)
     before = exported(empty.store)
     with pytest.raises(StoreError, match=r"holds blocks, .* already"):
@@ -152,15 +152,15 @@ async def test_a_reorg_during_an_export_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_breaks_off_or_has_endless_lines_is_refused(
-    told: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    snapshot: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(told)[:-20])
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(snapshot)[:-20])
     with pytest.raises(SnapshotError, match="cannot be read to its end"):
         list(read_lines(tmp_path / "cut.jsonl.gz"))
-    (tmp_path / "not.jsonl.gz").write_bytes(told)
+    (tmp_path / "not.jsonl.gz").write_bytes(snapshot)
     with pytest.raises(SnapshotError, match="Not a gzipped file"):
         list(read_lines(tmp_path / "not.jsonl.gz"))
-    (tmp_path / "cut.jsonl").write_bytes(told[:-1])
+    (tmp_path / "cut.jsonl").write_bytes(snapshot[:-1])
     with pytest.raises(SnapshotError, match="cut off"):
         list(read_lines(tmp_path / "cut.jsonl"))
     monkeypatch.setattr(exporter, "MAX_LINE", 1_000)
@@ -173,11 +173,11 @@ def test_a_file_that_breaks_off_or_has_endless_lines_is_refused(
     ("name", "value"), [("BATCH_LINES", 1), ("BATCH_LINES", 4), ("BATCH_BYTES", 1), ("BATCH_BYTES", 999)]
 )
 def test_batches_of_any_size_give_the_same_facts(
-    name: str, value: int, told: bytes, empty: Empty, monkeypatch: pytest.MonkeyPatch
+    name: str, value: int, snapshot: bytes, empty: Empty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importer, name, value)
-    empty.take(told.splitlines(keepends=True))
-    assert exported(empty.store) == told
+    empty.take(snapshot.splitlines(keepends=True))
+    assert exported(empty.store) == snapshot
 
 
 # -- interruptions
@@ -196,9 +196,11 @@ def test_a_file_that_grows_a_thousandfold_takes_little_memory(tmp_path: Path) ->
     assert peak < 4 * exporter.MAX_RAW_LINE
 
 
-def test_a_database_with_half_a_snapshot_is_refused_until_the_import_is_repeated(told: bytes, tmp_path: Path) -> None:
+def test_a_database_with_half_a_snapshot_is_refused_until_the_import_is_repeated(
+    snapshot: bytes, tmp_path: Path
+) -> None:
     url = f"sqlite:///{tmp_path}/half.db"
-    source = told.splitlines(keepends=True)
+    source = snapshot.splitlines(keepends=True)
     (tmp_path / "first.jsonl").write_bytes(b"".join(source[:-2]))
     script = (
         "import os, signal, sys\n"
@@ -220,15 +222,15 @@ def test_a_database_with_half_a_snapshot_is_refused_until_the_import_is_repeated
     again = Empty(url)
     assert again.store.blocks.newest("demo") is not None, "nothing was written before the kill: this test shows nothing"
     again.take(source)
-    assert exported(again.store) == told
+    assert exported(again.store) == snapshot
     again.close()
     connect(url).dispose()
 
 
-def test_an_import_that_fails_gives_the_outbox_a_new_epoch(told: bytes, empty: Empty) -> None:
+def test_an_import_that_fails_gives_the_outbox_a_new_epoch(snapshot: bytes, empty: Empty) -> None:
     before = empty.store.outbox.epoch
-    empty.refuses(told.splitlines(keepends=True)[:-1])
+    empty.refuses(snapshot.splitlines(keepends=True)[:-1])
     assert empty.store.outbox.epoch != before
-    assert empty.take(told.splitlines(keepends=True)).blocks == 8
+    assert empty.take(snapshot.splitlines(keepends=True)).blocks == 8
     database.empty(empty.engine)
     assert empty.is_empty()

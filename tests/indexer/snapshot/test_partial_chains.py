@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests import told as words
+from tests import chain_records as words
 from tests.chainkit import ChainKit, agent
 from tests.evm_server import EvmServer, says
 from tests.fakes import MemoryChain
@@ -21,7 +21,7 @@ __all__ = ["empty"]
 
 
 @pytest_asyncio.fixture
-async def told(tmp_path: Path) -> bytes:
+async def snapshot(tmp_path: Path) -> bytes:
     """A chain on which pointers, a card in full and a broken log stand far apart."""
     server = EvmServer()
     card = "data:application/json;base64," + base64.b64encode(json.dumps(agent()).encode()).decode()
@@ -35,20 +35,20 @@ async def told(tmp_path: Path) -> bytes:
     return text
 
 
-async def test_a_snapshot_taken_over_holds_the_same_facts(told: bytes, empty: Empty, tmp_path: Path) -> None:
-    empty.take(told.splitlines(keepends=True), trust=True)
-    assert exported(empty.store) == told
+async def test_a_snapshot_taken_over_holds_the_same_facts(snapshot: bytes, empty: Empty, tmp_path: Path) -> None:
+    empty.take(snapshot.splitlines(keepends=True), trust=True)
+    assert exported(empty.store) == snapshot
     assert len(words.pointers(empty.store, "demo")) == 2
     assert len(words.registrations(empty.store, "demo")) == 1
     assert len(words.rejected(empty.store, "demo")) == 1
 
 
-def changed(told: bytes, block: int, **members: object) -> list[bytes]:
+def changed(raw: bytes, block: int, **members: object) -> list[bytes]:
     """The snapshot, in which a block (the first is 0) has other members."""
-    found: list[Line] = parsed(told)
-    blocks = [line for line in found if "block" in line]
+    results: list[Line] = parsed(raw)
+    blocks = [line for line in results if "block" in line]
     blocks[block]["block"] |= members
-    return rewritten(found)
+    return rewritten(results)
 
 
 @pytest.mark.parametrize(
@@ -62,27 +62,27 @@ def changed(told: bytes, block: int, **members: object) -> list[bytes]:
     ],
 )
 async def test_blocks_that_do_not_follow_each_other_are_refused(
-    told: bytes, empty: Empty, block: int, members: dict[str, object], why: str
+    snapshot: bytes, empty: Empty, block: int, members: dict[str, object], why: str
 ) -> None:
-    assert why in empty.refuses(changed(told, block, **members), trust=True)
+    assert why in empty.refuses(changed(snapshot, block, **members), trust=True)
 
 
 async def test_a_chain_without_proof_of_work_is_left_out(
-    told: bytes, empty: Empty, caplog: pytest.LogCaptureFixture
+    snapshot: bytes, empty: Empty, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert "nothing in the file can be verified: demo: eip155:1 has no proof of work" in empty.refuses(
-        told.splitlines(keepends=True)
+        snapshot.splitlines(keepends=True)
     )
 
 
 async def test_chains_that_can_be_verified_are_imported_without_those_that_cannot(
-    told: bytes, empty: Empty, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    snapshot: bytes, empty: Empty, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kit = ChainKit()
     kit.mine(kit.inscribe(agent()))
     with Indexing(f"sqlite:///{tmp_path}/mined.db", MemoryChain(*kit.blocks, name="mined")) as indexing:
         mined = exported((await indexing.catch_up()).store)
-    one, other = parsed(told), parsed(mined)
+    one, other = parsed(snapshot), parsed(mined)
     lines = [one[0] | {"chains": one[0]["chains"] + other[0]["chains"]}]
     lines += sorted((line for line in one + other if "card" in line), key=card_digest)
     lines += [line for line in one[1:-1] + other[1:-1] if "card" not in line]
@@ -98,8 +98,8 @@ def card_digest(line: Line) -> bytes:
     return sha256(base64.b64decode(line["card"])).digest()
 
 
-def without_header(told: bytes) -> list[bytes]:
-    lines = parsed(told)
+def without_header(raw: bytes) -> list[bytes]:
+    lines = parsed(raw)
     del next(line for line in lines if "block" in line)["block"]["header"]
     return rewritten(lines)
 

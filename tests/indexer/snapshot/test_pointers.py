@@ -9,11 +9,11 @@ from indexer.snapshot import exporter
 from indexer.snapshot.importer import import_snapshot
 from indexer.store import Store, Writer, connect
 from parsers.cards import Kind
+from tests.chain_records import due_locators
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.pointing import card, digest, serves
-from tests.told import due_locators
+from tests.pointer_facts import card, digest, serves
 
 ALPHA = card("Alpha")
 
@@ -23,23 +23,23 @@ async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
     kit.mine(kit.point("a.example", digest(ALPHA)), kit.point("not a domain", digest(ALPHA)))
     tool = kit.map_only(kit.pay(), {"app": "x", "type": "a2b-mcp", "uri": "https://b.example/tool.json"})
     kit.mine(tool)
-    with Indexing(f"sqlite:///{tmp_path}/told.db", MemoryChain(*kit.blocks)) as told:
-        await told.catch_up()
-        told.writer.record_fetch("a.example", serves(10**15, ALPHA))
+    with Indexing(f"sqlite:///{tmp_path}/told.db", MemoryChain(*kit.blocks)) as indexing:
+        await indexing.catch_up()
+        indexing.writer.record_fetch("a.example", serves(10**15, ALPHA))
         file = io.BytesIO()
-        exporter.export(told.store, file)
+        exporter.export(indexing.store, file)
         ids = ["a.example", "https://b.example/tool.json"]
-        expected = told.store.pointers.anchors(ids)
+        expected = indexing.store.pointers.anchors(ids)
     taken = Store(connect(f"sqlite:///{tmp_path}/taken.db", importing=True))
     writer = Writer(taken.engine, lambda: 5.0)
     import_snapshot(file.getvalue().splitlines(keepends=True), taken, writer)
     writer.close()
-    found = taken.pointers.anchors(ids)
-    assert {anchor.kind for each in found.values() for anchor in each.anchors} == {Kind.AGENT, Kind.TOOL}
-    assert {anchor.seen_at for each in found.values() for anchor in each.anchors} == {5_000}
+    anchors = taken.pointers.anchors(ids)
+    assert {anchor.kind for item in anchors.values() for anchor in item.anchors} == {Kind.AGENT, Kind.TOOL}
+    assert {anchor.seen_at for item in anchors.values() for anchor in item.anchors} == {5_000}
     for id_ in ids:
-        of = [(each.chain, each.place, each.digest, each.locator) for each in expected[id_].anchors]
-        assert [(each.chain, each.place, each.digest, each.locator) for each in found[id_].anchors] == of
+        of = [(anchor.chain, anchor.place, anchor.digest, anchor.locator) for anchor in expected[id_].anchors]
+        assert [(anchor.chain, anchor.place, anchor.digest, anchor.locator) for anchor in anchors[id_].anchors] == of
     assert [job.locator for job in due_locators(taken, 5_000, 10)] == ids
     assert taken.pointers.facts(ids) == {}
     assert taken.content.cards([digest(ALPHA)]) == {}

@@ -21,9 +21,21 @@ from tests.headers import GENESIS_TIME
 from tests.headers import header as header_of
 from tests.headers import line as headers_of
 from tests.indexing import Indexing
-from tests.snapshots import Empty, Line, change, empty, events_of, exported, parsed, proofs_of, rewritten, story, told
+from tests.snapshots import (
+    Empty,
+    Line,
+    change,
+    empty,
+    events_of,
+    exported,
+    parsed,
+    proofs_of,
+    rewritten,
+    snapshot,
+    story,
+)
 
-__all__ = ["empty", "told"]
+__all__ = ["empty", "snapshot"]
 
 BLOCK_EDITS: list[tuple[str, Any, str]] = [
     ("hash", "00" * 32, "is not what its header says"),
@@ -36,20 +48,24 @@ BLOCK_EDITS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "value", "complaint"), BLOCK_EDITS)
-def test_a_block_that_was_changed_is_refused(name: str, value: Any, complaint: str, told: bytes, empty: Empty) -> None:
-    assert complaint in empty.refuses(change(parsed(told), "block", 3, lambda block: block.update({name: value})))
+def test_a_block_that_was_changed_is_refused(
+    name: str, value: Any, complaint: str, snapshot: bytes, empty: Empty
+) -> None:
+    assert complaint in empty.refuses(change(parsed(snapshot), "block", 3, lambda block: block.update({name: value})))
 
 
-def test_a_block_that_was_left_out_is_missed(told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
-    at = [number for number, line in enumerate(changed) if "block" in line][1]
-    assert "comes where block 1 is expected" in empty.refuses(rewritten(changed[:at] + changed[at + 1 :]))
+def test_a_block_that_was_left_out_is_missed(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
+    position = [number for number, line in enumerate(changed) if "block" in line][1]
+    assert "comes where block 1 is expected" in empty.refuses(rewritten(changed[:position] + changed[position + 1 :]))
 
 
-def test_a_block_that_comes_twice_is_refused(told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
-    at = [number for number, line in enumerate(changed) if "block" in line][1]
-    assert "comes where block 2 is expected" in empty.refuses(rewritten([*changed[: at + 1], *changed[at:]]))
+def test_a_block_that_comes_twice_is_refused(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
+    position = [number for number, line in enumerate(changed) if "block" in line][1]
+    assert "comes where block 2 is expected" in empty.refuses(
+        rewritten([*changed[: position + 1], *changed[position:]])
+    )
 
 
 STATE_EDITS: list[tuple[str, str, Any, str]] = [
@@ -73,9 +89,9 @@ STATE_EDITS: list[tuple[str, str, Any, str]] = [
 
 @pytest.mark.parametrize(("kind", "name", "value", "complaint"), STATE_EDITS)
 def test_a_state_that_its_transaction_does_not_give_is_refused(
-    kind: str, name: str, value: Any, complaint: str, told: bytes, empty: Empty
+    kind: str, name: str, value: Any, complaint: str, snapshot: bytes, empty: Empty
 ) -> None:
-    changed = parsed(told)
+    changed = parsed(snapshot)
     events_of(changed, kind)[0]["state"][name] = value
     assert complaint in empty.refuses(rewritten(changed))
 
@@ -103,30 +119,30 @@ EVENT_EDITS: list[tuple[str, str, Any, str]] = [
 
 @pytest.mark.parametrize(("kind", "name", "value", "complaint"), EVENT_EDITS)
 def test_an_event_that_its_transaction_does_not_say_is_refused(
-    kind: str, name: str, value: Any, complaint: str, told: bytes, empty: Empty
+    kind: str, name: str, value: Any, complaint: str, snapshot: bytes, empty: Empty
 ) -> None:
-    changed = parsed(told)
+    changed = parsed(snapshot)
     events_of(changed, kind)[0][name] = value
     assert complaint in empty.refuses(rewritten(changed))
 
 
-def test_a_registration_that_nobody_inscribed_is_refused(told: bytes, empty: Empty) -> None:
+def test_a_registration_that_nobody_inscribed_is_refused(snapshot: bytes, empty: Empty) -> None:
     """Its own proof holds: the transaction is in the block, and says nothing of the kind."""
-    changed = parsed(told)
+    changed = parsed(snapshot)
     [pointed] = events_of(changed, "pointed")
     [inscribed, *_] = events_of(changed, "inscribed")
     name = f"{pointed['txid']}_0"
     state = inscribed["state"] | {"id": name, "outpoint": name, "winner": name, "createdHeight": 3, "updatedHeight": 3}
     invented = inscribed | {"txid": pointed["txid"], "txIndex": pointed["txIndex"], "position": 9, "state": state}
-    at = next(number for number, line in enumerate(changed) if line.get("event") is pointed)
-    changed.insert(at + 1, {"event": invented})
+    position = next(number for number, line in enumerate(changed) if line.get("event") is pointed)
+    changed.insert(position + 1, {"event": invented})
     changed[-1]["end"]["events"] += 1
     assert "its transaction has no such event" in empty.refuses(rewritten(changed))
 
 
 @pytest.mark.parametrize("kind", ["inscribed", "reinscribed", "moved", "map_only", "invalid", "burned", "pointed"])
-def test_an_event_that_was_left_out_shows(kind: str, told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
+def test_an_event_that_was_left_out_shows(kind: str, snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
     left_out = events_of(changed, kind)[0]
     changed[-1]["end"]["events"] -= 1
     assert f"{kind} in {left_out['txid']}" in empty.refuses(
@@ -134,9 +150,11 @@ def test_an_event_that_was_left_out_shows(kind: str, told: bytes, empty: Empty) 
     )
 
 
-def test_near_misses_may_be_left_out_since_only_the_newest_are_kept(tmp_path: Path, told: bytes, empty: Empty) -> None:
-    changed = [line for line in parsed(told) if line.get("event", {}).get("kind") != "rejected"]
-    silent = {event["txid"] for event in events_of(parsed(told), "rejected")}
+def test_near_misses_may_be_left_out_since_only_the_newest_are_kept(
+    tmp_path: Path, snapshot: bytes, empty: Empty
+) -> None:
+    changed = [line for line in parsed(snapshot) if line.get("event", {}).get("kind") != "rejected"]
+    silent = {event["txid"] for event in events_of(parsed(snapshot), "rejected")}
     changed = [line for line in changed if line.get("proof", {}).get("txid") not in silent]
     changed[-1]["end"].update(events=10, proofs=10)
     text = rewritten(changed)
@@ -175,50 +193,52 @@ def swap(one: Line, other: Line) -> None:
 
 
 PROOF_EDITS: list[tuple[str, Callable[[list[Line]], object], str]] = [
-    ("another node", lambda told: told[0].update(bump=other_node(told[0]["bump"])), "not to the block's header"),
-    ("another height", lambda told: told[0].update(bump="Aw" + told[0]["bump"][2:]), "at height 3"),
-    ("another transaction", lambda told: told[0].update(raw=told[1]["raw"]), "holds another transaction"),
-    ("another path", lambda told: told[0].update(bump=told[1]["bump"]), "does not hold"),
-    ("a cut path", lambda told: told[0].update(bump=told[0]["bump"][:-4]), "does not hold"),
-    ("a path that is no base64", lambda told: told[0].update(bump="!"), "no line of a snapshot"),
-    ("a transaction cut short", lambda told: told[0].update(raw=told[0]["raw"][:-4]), "does not hold"),
-    ("another order", lambda told: swap(told[0], told[1]), "is out of order"),
-    ("a proof twice", lambda told: told[1].update(told[0]), "is out of order"),
-    ("another block's", lambda told: told[-1].update(max(told[:5], key=by_txid)), "not to the block's header"),
-    ("a surprise", lambda told: told[0].update(note=""), "unknown field `note`"),
+    ("another node", lambda answer: answer[0].update(bump=other_node(answer[0]["bump"])), "not to the block's header"),
+    ("another height", lambda answer: answer[0].update(bump="Aw" + answer[0]["bump"][2:]), "at height 3"),
+    ("another transaction", lambda answer: answer[0].update(raw=answer[1]["raw"]), "holds another transaction"),
+    ("another path", lambda answer: answer[0].update(bump=answer[1]["bump"]), "does not hold"),
+    ("a cut path", lambda answer: answer[0].update(bump=answer[0]["bump"][:-4]), "does not hold"),
+    ("a path that is no base64", lambda answer: answer[0].update(bump="!"), "no line of a snapshot"),
+    ("a transaction cut short", lambda answer: answer[0].update(raw=answer[0]["raw"][:-4]), "does not hold"),
+    ("another order", lambda answer: swap(answer[0], answer[1]), "is out of order"),
+    ("a proof twice", lambda answer: answer[1].update(answer[0]), "is out of order"),
+    ("another block's", lambda answer: answer[-1].update(max(answer[:5], key=by_txid)), "not to the block's header"),
+    ("a surprise", lambda answer: answer[0].update(note=""), "unknown field `note`"),
 ]
 
 
-@pytest.mark.parametrize(("edit", "complaint"), [pytest.param(*each[1:], id=each[0]) for each in PROOF_EDITS])
+@pytest.mark.parametrize(("edit", "complaint"), [pytest.param(*edit[1:], id=edit[0]) for edit in PROOF_EDITS])
 def test_a_proof_that_does_not_hold_is_refused(
-    edit: Callable[[list[Line]], object], complaint: str, told: bytes, empty: Empty
+    edit: Callable[[list[Line]], object], complaint: str, snapshot: bytes, empty: Empty
 ) -> None:
-    changed = parsed(told)
+    changed = parsed(snapshot)
     edit(proofs_of(changed))
     assert complaint in empty.refuses(rewritten(changed))
 
 
-def test_proofs_come_between_a_block_and_its_events(told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
-    at = next(number for number, line in enumerate(changed) if "event" in line)
-    moved = [*changed[: at - 1], changed[at], changed[at - 1], *changed[at + 1 :]]
+def test_proofs_come_between_a_block_and_its_events(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
+    position = next(number for number, line in enumerate(changed) if "event" in line)
+    moved = [*changed[: position - 1], changed[position], changed[position - 1], *changed[position + 1 :]]
     assert "out of order" in empty.refuses(rewritten(moved))
     first = next(number for number, line in enumerate(changed) if "block" in line)
-    assert "follow a block line" in empty.refuses(rewritten([*changed[:first], changed[at - 1], *changed[first:]]))
+    assert "follow a block line" in empty.refuses(
+        rewritten([*changed[:first], changed[position - 1], *changed[first:]])
+    )
 
 
-def without_proof(told: bytes, kind: str) -> list[bytes]:
+def without_proof(raw: bytes, kind: str) -> list[bytes]:
     """The snapshot without the proof of the first event of a kind."""
-    changed = parsed(told)
+    changed = parsed(raw)
     txid = events_of(changed, kind)[0]["txid"]
     changed[-1]["end"]["proofs"] -= 1
     return rewritten([line for line in changed if line.get("proof", {}).get("txid") != txid])
 
 
 def test_a_chain_is_imported_up_to_the_first_block_that_is_not_proved(
-    told: bytes, empty: Empty, caplog: pytest.LogCaptureFixture
+    snapshot: bytes, empty: Empty, caplog: pytest.LogCaptureFixture
 ) -> None:
-    report = empty.take(without_proof(told, "invalid"))
+    report = empty.take(without_proof(snapshot, "invalid"))
     [chain] = report.chains
     newest = empty.store.blocks.newest("demo")
     assert newest is not None
@@ -227,24 +247,24 @@ def test_a_chain_is_imported_up_to_the_first_block_that_is_not_proved(
     assert "demo is imported up to block 3, as the file proves no more" in caplog.text
 
 
-async def test_the_follower_reads_what_an_import_could_not_prove(told: bytes, empty: Empty, tmp_path: Path) -> None:
-    empty.take(without_proof(told, "reinscribed"))
+async def test_the_follower_reads_what_an_import_could_not_prove(snapshot: bytes, empty: Empty, tmp_path: Path) -> None:
+    empty.take(without_proof(snapshot, "reinscribed"))
     empty.close()
     with Indexing(empty.url, MemoryChain(*story().blocks)) as copy:
         await copy.catch_up()
-        assert exported(copy.store) == told
+        assert exported(copy.store) == snapshot
 
 
-def test_headers_after_the_gap_are_checked_all_the_same(told: bytes, empty: Empty) -> None:
-    changed = [json.loads(line) for line in without_proof(told, "invalid")]
+def test_headers_after_the_gap_are_checked_all_the_same(snapshot: bytes, empty: Empty) -> None:
+    changed = [json.loads(line) for line in without_proof(snapshot, "invalid")]
     assert "is not what its header says" in empty.refuses(
         change(changed, "block", 6, lambda block: block.update(time=5))
     )
 
 
-async def test_a_value_without_its_transaction_is_not_believed(told: bytes, empty: Empty) -> None:
-    lines = [line for line in told.splitlines(keepends=True) if not line.startswith(b'{"parent"')]
-    assert len(lines) < len(told.splitlines()), "the story needs no value: this test shows nothing"
+async def test_a_value_without_its_transaction_is_not_believed(snapshot: bytes, empty: Empty) -> None:
+    lines = [line for line in snapshot.splitlines(keepends=True) if not line.startswith(b'{"parent"')]
+    assert len(lines) < len(snapshot.splitlines()), "the story needs no value: this test shows nothing"
     [chain] = empty.take(lines).chains
     assert chain.height == 4
     assert "depends on values that the file does not prove" in chain.gap
@@ -254,26 +274,26 @@ async def test_a_silent_parent_in_the_same_block_is_proved_too(empty: Empty, tmp
     """Its output stands before the registration, so that its value decides where that goes."""
     kit = ChainKit()
     body = json.dumps(agent("One")).encode()
-    said = inscription(body, {"app": "x", "type": "a2b"}, "alice")
-    first = kit.spend([kit.fund()], [(1, said), (1, p2pkh("alice")), (9_000, p2pkh("bob"))])
+    message = inscription(body, {"app": "x", "type": "a2b"}, "alice")
+    first = kit.spend([kit.fund()], [(1, message), (1, p2pkh("alice")), (9_000, p2pkh("bob"))])
     silent = kit.spend([first.outpoint(1), first.outpoint(2)], [(7, p2pkh("bob"))])
     moved = kit.spend([silent.outpoint(0), first.outpoint(0)], [(7, p2pkh("bob")), (1, p2pkh("carol"))])
     kit.mine(first, silent, moved)
     with Indexing(f"sqlite:///{tmp_path}/source.db", MemoryChain(*kit.blocks)) as source:
         text = exported((await source.catch_up()).store)
     lines = parsed(text)
-    assert {proof["txid"] for proof in proofs_of(lines)} == {each.hex_id for each in (first, silent, moved)}
+    assert {proof["txid"] for proof in proofs_of(lines)} == {item.hex_id for item in (first, silent, moved)}
     assert events_of(lines, "moved")[0]["state"]["outpoint"] == str(moved.outpoint(1))
     empty.take(text.splitlines(keepends=True))
     assert exported(empty.store) == text
 
 
-def test_a_parent_with_another_value_is_another_transaction(told: bytes, empty: Empty) -> None:
-    lines = told.splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if line.startswith(b'{"parent"'))
-    raw = parse(lines[at])[1]
+def test_a_parent_with_another_value_is_another_transaction(snapshot: bytes, empty: Empty) -> None:
+    lines = snapshot.splitlines(keepends=True)
+    position = next(number for number, line in enumerate(lines) if line.startswith(b'{"parent"'))
+    raw = parse(lines[position])[1]
     assert raw.count((1_000_000).to_bytes(8, "little")) > 0
-    lines[at] = parent_line(raw.replace((1_000_000).to_bytes(8, "little"), (1_000_001).to_bytes(8, "little")))
+    lines[position] = parent_line(raw.replace((1_000_000).to_bytes(8, "little"), (1_000_001).to_bytes(8, "little")))
     [chain] = empty.take(lines).chains
     assert chain.height == 4
     assert list(FullScan(empty.engine).parents()) == [], "an unused transaction is kept"
@@ -292,14 +312,14 @@ def test_regtest_begins_with_its_genesis(empty: Empty) -> None:
     assert "is not the genesis block of bsv regtest" in empty.refuses(rewritten(lines))
 
 
-def named(told: bytes, **members: Any) -> list[bytes]:
-    changed = parsed(told)
+def named(raw: bytes, **members: Any) -> list[bytes]:
+    changed = parsed(raw)
     changed[0]["chains"][0].update(members)
     return rewritten(changed)
 
 
-def test_blocks_of_regtest_are_not_those_of_the_main_network(told: bytes, empty: Empty) -> None:
-    assert "is not the genesis block of bsv mainnet" in empty.refuses(named(told, caip2="bsv:mainnet"))
+def test_blocks_of_regtest_are_not_those_of_the_main_network(snapshot: bytes, empty: Empty) -> None:
+    assert "is not the genesis block of bsv mainnet" in empty.refuses(named(snapshot, caip2="bsv:mainnet"))
 
 
 async def test_headers_that_lead_to_no_checkpoint_prove_nothing(empty: Empty, tmp_path: Path) -> None:
@@ -342,8 +362,8 @@ def empty_again(empty: Empty, lines: list[bytes]) -> str:
     return empty.refuses(lines)
 
 
-def test_work_of_less_than_the_required_bits_is_refused(told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
+def test_work_of_less_than_the_required_bits_is_refused(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
     block = [line["block"] for line in changed if "block" in line][1]
     raw = bytes.fromhex(block["header"])
     block["header"] = (raw[:72] + (0x207FFFFE).to_bytes(4, "little") + raw[76:]).hex()
@@ -381,25 +401,25 @@ async def test_merge_mined_headers_are_not_believed_without_their_work(empty: Em
     ],
 )
 def test_a_first_line_that_claims_something_else_is_refused(
-    name: str, value: Any, complaint: str, told: bytes, empty: Empty
+    name: str, value: Any, complaint: str, snapshot: bytes, empty: Empty
 ) -> None:
-    assert complaint in empty.refuses(named(told, **{name: value}))
+    assert complaint in empty.refuses(named(snapshot, **{name: value}))
 
 
-def test_a_snapshot_of_another_format_is_refused(told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
+def test_a_snapshot_of_another_format_is_refused(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
     changed[0]["format"] = "a2b-snapshot/2"
     assert "the format is 'a2b-snapshot/2', and this version reads a2b-snapshot/3" in empty.refuses(rewritten(changed))
 
 
-def test_a_snapshot_cut_off_anywhere_is_refused(told: bytes, empty: Empty) -> None:
-    whole = told.splitlines(keepends=True)
+def test_a_snapshot_cut_off_anywhere_is_refused(snapshot: bytes, empty: Empty) -> None:
+    whole = snapshot.splitlines(keepends=True)
     for length in range(len(whole)):
         assert empty.refuses(whole[:length])
 
 
-def test_lines_out_of_order_are_refused(told: bytes, empty: Empty) -> None:
-    whole = told.splitlines(keepends=True)
+def test_lines_out_of_order_are_refused(snapshot: bytes, empty: Empty) -> None:
+    whole = snapshot.splitlines(keepends=True)
     assert "the end last" in empty.refuses([*whole, whole[-1]])
     assert "the chains come first" in empty.refuses(whole[1:])
     assert "the chains come first" in empty.refuses([*whole[:2], whole[0], *whole[2:]])
@@ -408,28 +428,30 @@ def test_lines_out_of_order_are_refused(told: bytes, empty: Empty) -> None:
     assert "out of order" in empty.refuses([*whole[:-1], whole[1], whole[-1]])
 
 
-def test_a_block_of_endless_lines_is_refused(told: bytes, empty: Empty, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_of_endless_lines_is_refused(snapshot: bytes, empty: Empty, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importer, "MAX_BLOCK_BYTES", 1_500)
-    assert "the lines of one block have more than 1,500 bytes" in empty.refuses(told.splitlines(keepends=True))
+    assert "the lines of one block have more than 1,500 bytes" in empty.refuses(snapshot.splitlines(keepends=True))
 
 
 # -- on trust
 
 
-def test_on_trust_only_the_state_hash_is_compared(told: bytes, empty: Empty, caplog: pytest.LogCaptureFixture) -> None:
-    changed = parsed(told)
+def test_on_trust_only_the_state_hash_is_compared(
+    snapshot: bytes, empty: Empty, caplog: pytest.LogCaptureFixture
+) -> None:
+    changed = parsed(snapshot)
     events_of(changed, "rejected")[0]["owner"] = "1Bitcoin"
     empty.take(rewritten(changed), trust=True)
     assert exported(empty.store) == b"".join(rewritten(changed))
     assert "imported on trust: nothing in it is verified" in caplog.text
 
 
-def test_on_trust_the_state_hash_must_agree(told: bytes, empty: Empty) -> None:
-    changed = parsed(told)
+def test_on_trust_the_state_hash_must_agree(snapshot: bytes, empty: Empty) -> None:
+    changed = parsed(snapshot)
     events_of(changed, "invalid")[0]["state"]["owner"] = "1Bitcoin"
     assert "the state hash at block 7" in empty.refuses(rewritten(changed), trust=True)
 
 
-def test_on_trust_blocks_must_be_linked(told: bytes, empty: Empty) -> None:
-    changed = change(parsed(told), "block", 3, lambda block: block.update(prev="00" * 32))
+def test_on_trust_blocks_must_be_linked(snapshot: bytes, empty: Empty) -> None:
+    changed = change(parsed(snapshot), "block", 3, lambda block: block.update(prev="00" * 32))
     assert "does not continue the stored chain" in empty.refuses(changed, trust=True)

@@ -37,60 +37,60 @@ async def snapshot(kit: ChainKit, follow: Follow) -> tuple[Indexing, list[dict[s
     return indexing, parsed(exported(indexing.store))
 
 
-def imported(url: str, told: list[dict[str, Any]]) -> Store:
+def imported(url: str, answers: list[dict[str, Any]]) -> Store:
     engine = connect(url, importing=True)
     writer_ = Writer(engine)
     try:
-        import_snapshot(rewritten(told), Store(engine), writer_)
+        import_snapshot(rewritten(answers), Store(engine), writer_)
     finally:
         writer_.close()
     return Store(engine)
 
 
 async def test_the_proof_of_a_witness_goes_through_a_snapshot(kit: ChainKit, follow: Follow, database_url: str) -> None:
-    _, told = await snapshot(kit, follow)
-    assert [list(line) for line in told[5:]] == [
+    _, answer = await snapshot(kit, follow)
+    assert [list(line) for line in answer[5:]] == [
         ["block"], ["coinbase"], ["proof"], ["proof"], ["event"], ["event"],
         ["block"], ["coinbase"], ["proof"], ["event"], ["end"],
     ]  # fmt: skip
-    copy = imported(database_url, told)
+    copy = imported(database_url, answer)
     assert check_proofs(copy, "demo", segwit=True) == 3
-    assert parsed(exported(copy)) == told
+    assert parsed(exported(copy)) == answer
     copy.engine.dispose()
 
 
-def swap_card(told: list[dict[str, Any]]) -> None:
-    (proof,) = [line["proof"] for line in told if "proof" in line and b"Two" in b64decode(line["proof"]["raw"])]
+def swap_card(answers: list[dict[str, Any]]) -> None:
+    (proof,) = [line["proof"] for line in answers if "proof" in line and b"Two" in b64decode(line["proof"]["raw"])]
     proof["raw"] = b64encode(b64decode(proof["raw"]).replace(b'"Two"', b'"Bad"')).decode()
 
 
-def lines_of(told: list[dict[str, Any]], key: str) -> list[Any]:
-    return [line[key] for line in told if key in line]
+def lines_of(answers: list[dict[str, Any]], key: str) -> list[Any]:
+    return [line[key] for line in answers if key in line]
 
 
 TAMPERED: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "another tapscript": (swap_card, "its witness is not the one that was mined"),
-    "no path": (lambda told: lines_of(told, "proof")[0].pop("witness"), "no merkle path for its wtxid"),
-    "a path that is no base64": (lambda told: lines_of(told, "proof")[0].update(witness="x"), "Invalid base64"),
+    "no path": (lambda answer: lines_of(answer, "proof")[0].pop("witness"), "no merkle path for its wtxid"),
+    "a path that is no base64": (lambda answer: lines_of(answer, "proof")[0].update(witness="x"), "Invalid base64"),
     "no coinbase": (
-        lambda told: told.remove(next(line for line in told if "coinbase" in line)),
+        lambda answer: answer.remove(next(line for line in answer if "coinbase" in line)),
         "no coinbase that commits",
     ),
     "two coinbases": (
-        lambda told: told.insert(7, told[6]),
+        lambda answer: answer.insert(7, answer[6]),
         "a coinbase follows its block",
     ),
-    "a coinbase behind the proofs": (lambda told: told.insert(13, told.pop(12)), "a coinbase follows its block"),
+    "a coinbase behind the proofs": (lambda answer: answer.insert(13, answer.pop(12)), "a coinbase follows its block"),
     "a coinbase that is no base64": (
-        lambda told: lines_of(told, "coinbase")[0].update(raw="x"),
+        lambda answer: lines_of(answer, "coinbase")[0].update(raw="x"),
         "Invalid base64",
     ),
     "the coinbase of another block": (
-        lambda told: lines_of(told, "coinbase")[0].update(lines_of(told, "coinbase")[1]),
+        lambda answer: lines_of(answer, "coinbase")[0].update(lines_of(answer, "coinbase")[1]),
         "is of another block",
     ),
     "another reserved value": (
-        lambda told: lines_of(told, "coinbase")[0].update(reserved="ERERERERERERERERERERERERERERERERERERERERERE="),
+        lambda answer: lines_of(answer, "coinbase")[0].update(reserved="ERERERERERERERERERERERERERERERERERERERERERE="),
         "not those that its coinbase commits to",
     ),
 }
@@ -98,8 +98,8 @@ TAMPERED: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
 
 @pytest.mark.parametrize("change", TAMPERED)
 async def test_a_snapshot_with_another_witness_is_refused(change: str, follow: Follow, tmp_path: Path) -> None:
-    _, told = await snapshot(ChainKit("btc"), follow)
-    edit, said = TAMPERED[change]
-    edit(told)
-    with pytest.raises(SnapshotError, match=said):
-        imported(f"sqlite:///{tmp_path}/copy.db", told)
+    _, answer = await snapshot(ChainKit("btc"), follow)
+    edit, message = TAMPERED[change]
+    edit(answer)
+    with pytest.raises(SnapshotError, match=message):
+        imported(f"sqlite:///{tmp_path}/copy.db", answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indexer.store import Store, Writer
 from tests.facts import born, name, near_miss, ref, says
-from tests.pointing import card, points
+from tests.pointer_facts import card, points
 
 
 def newest(writer: Writer, chain: str = "demo") -> dict[bytes, str]:
@@ -23,8 +23,8 @@ def test_the_newest_event_of_each_account_of_a_chain_is_told(store: Store, write
     assert newest(writer) == {name("a"): "pointed", name("n"): "rejected", name("p"): "pointed", name("b"): "pointed"}
     assert newest(writer, "other") == {name("z"): "inscribed"}
     assert writer.newest_block("demo") == store.blocks.newest("demo") == ref("2")
-    (told,) = [event for event in writer.newest_events("demo") if event.txid == name("a")]
-    assert told == store.history.of_transaction(name("a"))[-1].event
+    (newest_event,) = [event for event in writer.newest_events("demo") if event.txid == name("a")]
+    assert newest_event == store.history.of_transaction(name("a"))[-1].event
 
 
 def test_of_two_events_in_a_block_the_later_is_told(writer: Writer) -> None:

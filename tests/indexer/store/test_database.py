@@ -17,7 +17,7 @@ from indexer.model import Event
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, connect
 from indexer.store.schema import blocks, events, metadata
-from tests.facts import at, born, moved, name, ref, says
+from tests.facts import born, moved, name, outpoint_of, ref, says
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing, Reader
 from tests.oracles.wire import frames
@@ -29,11 +29,11 @@ def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: W
     writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
     writer.append("other", [says(label, chain="other") for label in ("0", "1", "2")])
     writer.append("other", [says("3", born("a", height=3), chain="other")])
-    assert list(store.registrations.outpoints("demo")) == [at("a2")]
-    assert list(store.registrations.outpoints("other")) == [at("a")]
-    assert store.registrations.at_outpoints("demo", [at("a")]) == {}
-    assert store.registrations.at_outpoints("other", [at("a")])[at("a")][0].created_height == 3
-    assert [(past.chain, past.height) for past in store.history.of(str(at("a")))] == [
+    assert list(store.registrations.outpoints("demo")) == [outpoint_of("a2")]
+    assert list(store.registrations.outpoints("other")) == [outpoint_of("a")]
+    assert store.registrations.at_outpoints("demo", [outpoint_of("a")]) == {}
+    assert store.registrations.at_outpoints("other", [outpoint_of("a")])[outpoint_of("a")][0].created_height == 3
+    assert [(past.chain, past.height) for past in store.history.of(str(outpoint_of("a")))] == [
         ("demo", 1),
         ("demo", 2),
         ("other", 3),
@@ -44,11 +44,11 @@ def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: W
         ("demo", 2),
         ("other", 3),
     ]
-    assert store.registrations.ids(None, 9) == [("demo", str(at("a"))), ("other", str(at("a")))]
+    assert store.registrations.ids(None, 9) == [("demo", str(outpoint_of("a"))), ("other", str(outpoint_of("a")))]
     writer.forget("demo", 0)
     assert (list(store.registrations.outpoints("demo")), list(store.registrations.outpoints("other"))) == (
         [],
-        [at("a")],
+        [outpoint_of("a")],
     )
     assert store.blocks.newest("other") == ref("3", chain="other")
     assert store.registrations.counts("other")["live"] == 1
@@ -140,7 +140,7 @@ def test_a_folder_in_which_no_lock_can_be_made_is_said(store: Store, tmp_path: P
 def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0"), says("1", born("a", height=1))])
     reader = Store(connect(database_url))
-    before, after = (ref("1"), [at("a")], 1), (ref("2"), [at("a2")], 2)
+    before, after = (ref("1"), [outpoint_of("a")], 1), (ref("2"), [outpoint_of("a2")], 2)
     states = []
 
     class Events(tuple[Event, ...]):
@@ -158,7 +158,7 @@ def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store:
     assert states == sorted(states, key=lambda state: state == after)
     assert set(map(str, states)) <= {str(before), str(after)}
     assert reader.blocks.newest("demo") == ref("2")
-    assert list(reader.registrations.outpoints("demo")) == [at("a2")]
+    assert list(reader.registrations.outpoints("demo")) == [outpoint_of("a2")]
     assert reader.outbox.newest_seq() == 2
     reader.engine.dispose()
 
@@ -241,4 +241,4 @@ def test_many_begin_to_use_a_new_file_at_the_same_time(tmp_path: Path) -> None:
             return str(mode)
 
         with ThreadPoolExecutor(6) as threads:
-            assert {each.result() for each in [threads.submit(use) for _ in range(6)]} == {"wal"}
+            assert {item.result() for item in [threads.submit(use) for _ in range(6)]} == {"wal"}

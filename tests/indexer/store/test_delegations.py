@@ -23,7 +23,7 @@ from indexer.store.delegations import (
 )
 from tests.token_kit import AGENT, HELPER, ISSUER, STRANGER, issued, narrowed, revocation
 
-RACERS, EACH = 6, 5
+RACERS, ROUNDS = 6, 5
 DELEGATION = StoredDelegation(
     block="b1", id="del_1", parent_id="del_0", delegator="x", delegatee="y", depth=0, dct="t", contract="{}",
     expires_at=100,
@@ -49,12 +49,12 @@ def opened(database_url: str) -> Iterator[Open]:
 
 def raced(opened: Open, work: Callable[[DelegationLedger], None]) -> int:
     """How many of many calls, made at once by several processes, are not refused."""
-    together = Barrier(RACERS)
+    barrier = Barrier(RACERS)
 
     def run(_: int) -> int:
         ledger, done = opened(), 0
-        together.wait()
-        for _ in range(EACH):
+        barrier.wait()
+        for _ in range(ROUNDS):
             try:
                 work(ledger)
                 done += 1

@@ -9,7 +9,7 @@ import pytest
 from indexer.model import Event, EventKind
 from indexer.store import Store, Writer
 from tests.facts import born, moved, says
-from tests.pointing import points
+from tests.pointer_facts import points
 
 REGISTRY = "eip155:1:0x8004a169fb4a3325136eb29fa0ceb6d2e539a432"
 
@@ -20,19 +20,19 @@ def entry(number: int) -> str:
 
 def elsewhere(number: int, where: str, **more: object) -> Event:
     """An entry that leads to a file elsewhere."""
-    told = points(entry(number), None, where, uri="https://a.example/agent.json", form="erc8004")
-    return replace(told, **more)  # type: ignore[arg-type]
+    answers = points(entry(number), None, where, uri="https://a.example/agent.json", form="erc8004")
+    return replace(answers, **more)  # type: ignore[arg-type]
 
 
 def there(number: int, where: str, height: int) -> Event:
     """An entry whose file stands on chain."""
-    made = born(where, height=height)
-    assert made.state is not None
-    return replace(made, state=replace(made.state, id=entry(number)))
+    created = born(where, height=height)
+    assert created.state is not None
+    return replace(created, state=replace(created.state, id=entry(number)))
 
 
 @pytest.fixture
-def told(writer: Writer) -> Writer:
+def filled(writer: Writer) -> Writer:
     writer.append("demo", [says("4", there(1, "a", 4), replace(elsewhere(2, "b"), position=1))])
     writer.append("demo", [says("5", elsewhere(1, "c", state=there(1, "a", 4).state), prev="4")])
     writer.append("demo", [says("6", replace(there(2, "d", 6), kind=EventKind.INSCRIBED), prev="5")])
@@ -40,26 +40,29 @@ def told(writer: Writer) -> Writer:
     return writer
 
 
-def test_the_newest_event_of_registration_or_pointer_speaks_for_each(store: Store, told: Writer) -> None:
-    found = store.registrations.newest_events("demo", [entry(number) for number in range(1, 5)])
-    assert {id_: (event.kind.value, event.pointer is not None) for id_, event in found.items()} == {
+def test_the_newest_event_of_registration_or_pointer_speaks_for_each(store: Store, filled: Writer) -> None:
+    newest_events = store.registrations.newest_events("demo", [entry(number) for number in range(1, 5)])
+    assert {id_: (event.kind.value, event.pointer is not None) for id_, event in newest_events.items()} == {
         entry(1): ("pointed", True), entry(2): ("inscribed", False), entry(3): ("pointed", True),
     }  # fmt: skip
-    assert found[entry(1)].state is not None
-    assert not found[entry(3)].valid
+    assert newest_events[entry(1)].state is not None
+    assert not newest_events[entry(3)].valid
     assert store.registrations.newest_events("other", [entry(1)]) == {}
     assert store.registrations.newest_events("demo", []) == {}
 
 
-def test_what_is_forgotten_says_nothing_any_more(store: Store, told: Writer) -> None:
-    told.forget("demo", 4)
-    found = store.registrations.newest_events("demo", [entry(number) for number in range(1, 5)])
-    assert {id_: event.kind.value for id_, event in found.items()} == {entry(1): "inscribed", entry(2): "pointed"}
+def test_what_is_forgotten_says_nothing_any_more(store: Store, filled: Writer) -> None:
+    filled.forget("demo", 4)
+    newest_events = store.registrations.newest_events("demo", [entry(number) for number in range(1, 5)])
+    assert {id_: event.kind.value for id_, event in newest_events.items()} == {
+        entry(1): "inscribed",
+        entry(2): "pointed",
+    }
 
 
 def test_thousands_are_asked_for_at_once(store: Store, writer: Writer) -> None:
-    said = [replace(elsewhere(number, f"at {number}"), position=number) for number in range(1_200)]
-    writer.append("demo", [says("4", *said)])
-    found = store.registrations.newest_events("demo", (entry(number) for number in range(1_500)))
-    assert found.keys() == {entry(number) for number in range(1_200)}
-    assert all(event.pointer and event.pointer.id == id_ for id_, event in found.items())
+    messages = [replace(elsewhere(number, f"at {number}"), position=number) for number in range(1_200)]
+    writer.append("demo", [says("4", *messages)])
+    newest_events = store.registrations.newest_events("demo", (entry(number) for number in range(1_500)))
+    assert newest_events.keys() == {entry(number) for number in range(1_200)}
+    assert all(event.pointer and event.pointer.id == id_ for id_, event in newest_events.items())

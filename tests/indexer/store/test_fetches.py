@@ -16,9 +16,9 @@ from indexer.store.requests import RECHECK_PAUSE, Rechecks
 from indexer.store.schema import cards, fetches, locators, servings, sightings
 from parsers.cards import Kind
 from parsers.reasons import Reason
+from tests.chain_records import anchors, due_locators
 from tests.facts import born, name, says
-from tests.pointing import Clock, card, digest, due, fails, news, points, serves, writer
-from tests.told import anchors, due_locators
+from tests.pointer_facts import Clock, card, digest, due, fails, news, points, serves, writer
 
 ALPHA, BETA = card("Alpha"), card("Beta")
 
@@ -66,8 +66,8 @@ def test_pointers_that_are_not_valid_are_kept_and_never_fetched(store: Store, wr
 
 def test_an_entry_of_a_registry_is_fetched_from_its_uri(store: Store, writer: Writer, clock: Clock) -> None:
     entry = "eip155:1:0x8004a169fb4a3325136eb29fa0ceb6d2e539a432/7"
-    said = points(entry, uri="https://a.example/agents/7.json", form="erc8004", domain="a.example")
-    writer.append("demo", [says("0", said)])
+    messages = points(entry, uri="https://a.example/agents/7.json", form="erc8004", domain="a.example")
+    writer.append("demo", [says("0", messages)])
     assert due(store) == ["https://a.example/agents/7.json"]
     assert writer.record_fetch("https://a.example/agents/7.json", serves(clock.tick(), ALPHA)) == 1
     assert news(store)[1:] == [("upsert", entry, "fetched")]
@@ -120,9 +120,9 @@ def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: 
     assert writer.record_fetch("a.example", serves(begun, ALPHA, validators={"https://a.example": ["x"]})) == 1
     assert facts(store) == {digest(ALPHA): (begun, begun)}
     assert store.content.cards([digest(ALPHA)]) == {digest(ALPHA): ALPHA}
-    known = store.fetches.statuses(["a.example", "b.example"])
-    assert list(known) == ["a.example"]
-    now = known["a.example"]
+    statuses_now = store.fetches.statuses(["a.example", "b.example"])
+    assert list(statuses_now) == ["a.example"]
+    now = statuses_now["a.example"]
     assert (now.state, now.reason, now.tries, now.last_at) == (FetchState.MET, "", 0, begun)
     assert (now.serving, now.serving_since) == (digest(ALPHA), begun)
     assert due(store, begun) == []
@@ -149,12 +149,17 @@ def test_something_else_is_news_and_is_served_since_then(store: Store, writer: W
     changed = clock.tick()
     other = replace(serves(changed), state=FetchState.MISMATCH, served=(ServedBody("https://a.example", digest(BETA)),))
     assert writer.record_fetch("a.example", other) == 1
-    known = store.fetches.statuses(["a.example"])["a.example"]
-    assert (known.state, known.tries, known.serving, known.serving_since) == ("mismatch", 1, digest(BETA), changed)
+    existing = store.fetches.statuses(["a.example"])["a.example"]
+    assert (existing.state, existing.tries, existing.serving, existing.serving_since) == (
+        "mismatch",
+        1,
+        digest(BETA),
+        changed,
+    )
     assert writer.record_fetch("a.example", fails(clock.tick())) == 1
-    known = store.fetches.statuses(["a.example"])["a.example"]
-    assert (known.state, known.reason, known.tries) == ("failed", "fetch-connect", 2)
-    assert (known.serving, known.serving_since) == (digest(BETA), changed)
+    existing = store.fetches.statuses(["a.example"])["a.example"]
+    assert (existing.state, existing.reason, existing.tries) == ("failed", "fetch-connect", 2)
+    assert (existing.serving, existing.serving_since) == (digest(BETA), changed)
     assert store.content.cards([digest(BETA)]) == {}
 
 
@@ -222,9 +227,9 @@ def test_a_host_that_serves_something_else_each_time_fills_nothing(store: Store,
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     for number in range(40):
         writer.record_fetch("a.example", serves(clock.tick(), card(f"{number}"), state=FetchState.UNHASHED))
-    kept = facts(store)
-    assert len(kept) == MAX_FACTS
-    assert digest(ALPHA) in kept
+    stored = facts(store)
+    assert len(stored) == MAX_FACTS
+    assert digest(ALPHA) in stored
     with store.engine.connect() as connection:
         bodies = set(connection.execute(select(cards.c.body)).scalars())
     assert bodies == {ALPHA, card("39"), card("38")}
@@ -235,12 +240,14 @@ def test_what_is_served_one_after_the_other_is_written_down(store: Store, writer
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch"}
     bodies = [ALPHA, BETA, BETA, ALPHA, *(b"%d" % number for number in range(MAX_SERVINGS - 3))]
     times = [clock.tick() for _ in bodies]
-    for at, body in zip(times, bodies, strict=True):
-        writer.record_fetch("a.example", serves(at, body, **({} if body == ALPHA else other)))
+    for position, body in zip(times, bodies, strict=True):
+        writer.record_fetch("a.example", serves(position, body, **({} if body == ALPHA else other)))
     writer.record_fetch("a.example", fails(clock.tick()))
-    changes = [(digest(body), at) for number, (at, body) in enumerate(zip(times, bodies, strict=True)) if number != 2]
+    changes = [
+        (digest(body), index) for number, (index, body) in enumerate(zip(times, bodies, strict=True)) if number != 2
+    ]
     assert store.pointers.servings(["a.example", "b.example"]) == changes
-    assert drifts(store, "a.example") == [(sha256, at) for sha256, at in changes[::-1] if sha256 != digest(ALPHA)]
+    assert drifts(store, "a.example") == [(sha256, index) for sha256, index in changes[::-1] if sha256 != digest(ALPHA)]
     writer.record_fetch("a.example", serves(clock.tick(), BETA, **other))
     assert store.pointers.servings(["a.example"]) == [*changes[1:], (digest(BETA), clock.now)]
 

@@ -20,31 +20,31 @@ def regtest(writer: Writer) -> HeaderChain:
     return HeaderChain("demo", REGTEST, writer)
 
 
-def kept(writer: Writer, chain: str = "demo") -> list[bytes]:
+def stored_headers(writer: Writer, chain: str = "demo") -> list[bytes]:
     """The headers in the database, which must follow one on the other."""
     pieces = list(writer.load_headers(chain))
     for (first, raw), (then, _) in pairwise(pieces):
         assert first + len(raw) // 80 == then
     joined = b"".join(raw for _, raw in pieces)
-    return [joined[at : at + 80] for at in range(0, len(joined), 80)]
+    return [joined[index : index + 80] for index in range(0, len(joined), 80)]
 
 
 def test_headers_are_kept_over_starts_and_reorgs(writer: Writer) -> None:
-    chain, told = regtest(writer), line(5_000)
-    chain.add(told[:4_500])
+    chain, answer = regtest(writer), line(5_000)
+    chain.add(answer[:4_500])
     chain.save()
-    chain.add(told[4_500:])
+    chain.add(answer[4_500:])
     chain.save()
     chain.save()
     again = regtest(writer)
     again.load()
-    assert hashes(again) == [sha256d(raw) for raw in told]
-    fork = line(20, prev=sha256d(told[4_990]), first=4_991, root=4)
+    assert hashes(again) == [sha256d(raw) for raw in answer]
+    fork = line(20, prev=sha256d(answer[4_990]), first=4_991, root=4)
     again.add(fork)
     again.save()
     third = regtest(writer)
     third.load()
-    assert hashes(third) == [sha256d(raw) for raw in [*told[:4_991], *fork]]
+    assert hashes(third) == [sha256d(raw) for raw in [*answer[:4_991], *fork]]
     assert third.ref(2_016) == again.ref(2_016)
     other = HeaderChain("other", REGTEST, writer)
     other.load()
@@ -74,27 +74,27 @@ def test_a_start_anew_replaces_what_was_kept(writer: Writer, monkeypatch: pytest
 
 
 def test_headers_are_replaced_from_a_height_on(writer: Writer) -> None:
-    told = line(30)
-    assert kept(writer) == []
-    writer.save_headers("demo", 0, b"".join(told[:20]))
-    writer.save_headers("demo", 20, b"".join(told[20:]))
-    assert kept(writer) == told
-    writer.save_headers("demo", 12, b"".join(told[12:14]))
-    assert kept(writer) == told[:14]
+    answer = line(30)
+    assert stored_headers(writer) == []
+    writer.save_headers("demo", 0, b"".join(answer[:20]))
+    writer.save_headers("demo", 20, b"".join(answer[20:]))
+    assert stored_headers(writer) == answer
+    writer.save_headers("demo", 12, b"".join(answer[12:14]))
+    assert stored_headers(writer) == answer[:14]
     writer.save_headers("demo", 10, b"")
-    assert kept(writer) == told[:10]
+    assert stored_headers(writer) == answer[:10]
     writer.save_headers("demo", 0, b"")
-    assert kept(writer) == []
-    writer.save_headers("demo", 700, told[0])
-    assert list(writer.load_headers("demo")) == [(700, told[0])]
-    assert kept(writer, "other") == []
+    assert stored_headers(writer) == []
+    writer.save_headers("demo", 700, answer[0])
+    assert list(writer.load_headers("demo")) == [(700, answer[0])]
+    assert stored_headers(writer, "other") == []
 
 
 def test_headers_that_would_leave_a_gap_or_are_cut_are_not_kept(writer: Writer) -> None:
-    told = line(10)
-    writer.save_headers("demo", 0, b"".join(told))
+    answer = line(10)
+    writer.save_headers("demo", 0, b"".join(answer))
     with pytest.raises(ValueError, match="which end below"):
-        writer.save_headers("demo", 11, told[0])
+        writer.save_headers("demo", 11, answer[0])
     with pytest.raises(ValueError, match="79 bytes are no headers"):
-        writer.save_headers("demo", 10, told[0][:79])
-    assert kept(writer) == told
+        writer.save_headers("demo", 10, answer[0][:79])
+    assert stored_headers(writer) == answer

@@ -65,8 +65,8 @@ def make(url: str, version: str, today: Rows) -> None:
     """A database as version `version` left it."""
     engine = create_engine(url)
     dialect = engine.dialect.name
-    told: Rows = json.loads((SCHEMAS / "rows.json").read_text())
-    rows = {name: [{key: written(value) for key, value in row.items()} for row in told[name]] for name in told}
+    body: Rows = json.loads((SCHEMAS / "rows.json").read_text())
+    rows = {name: [{key: written(value) for key, value in row.items()} for row in body[name]] for name in body}
     rows["meta"] = [row | {"value": version} if row["key"] == "schema" else row for row in rows["meta"]]
     rows |= {name: today[name] for name in ("blocks", "cards", *LATER[version])}
     with engine.begin() as connection:
@@ -94,13 +94,13 @@ UNLIKE = {"meta", "sightings", "locators", "changes", "proofs", "headers", "outp
 
 def test_an_old_database_says_what_a_new_one_says(old: str, today: Rows, sample: Path) -> None:
     engine = connect(old)
-    found = rows_of(engine)
-    assert {name: rows for name, rows in found.items() if name not in UNLIKE} == {
+    result = rows_of(engine)
+    assert {name: rows for name, rows in result.items() if name not in UNLIKE} == {
         name: rows for name, rows in today.items() if name not in UNLIKE
     }
     timeless = ("seen_at", "added_at", "next_at")
     for name in ("sightings", "locators"):
-        assert [{k: v for k, v in row.items() if k not in timeless} for row in found[name]] == [
+        assert [{k: v for k, v in row.items() if k not in timeless} for row in result[name]] == [
             {k: v for k, v in row.items() if k not in timeless} for row in today[name]
         ]
     stated = json.loads((sample / "expected.json").read_text())["stateHashes"]
@@ -114,8 +114,8 @@ def test_it_has_the_tables_and_indexes_of_a_new_one(old: str) -> None:
     engine = connect(old)
     seen = inspect(engine)
     for table in metadata.sorted_tables:
-        assert {each["name"] for each in seen.get_columns(table.name)} == {column.name for column in table.columns}
-        there = {each["name"]: [*each["column_names"]] for each in seen.get_indexes(table.name)}
+        assert {column["name"] for column in seen.get_columns(table.name)} == {column.name for column in table.columns}
+        there = {index["name"]: [*index["column_names"]] for index in seen.get_indexes(table.name)}
         assert there == {index.name: [column.name for column in index.columns] for index in table.indexes}
     engine.dispose()
 
@@ -123,10 +123,10 @@ def test_it_has_the_tables_and_indexes_of_a_new_one(old: str) -> None:
 def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     engine = connect(old)
     store = Store(engine)
-    told = json.loads((SCHEMAS / "rows.json").read_text())
+    body = json.loads((SCHEMAS / "rows.json").read_text())
     before = store.outbox.newest_seq()
-    assert store.outbox.epoch == next(row["value"] for row in told["meta"] if row["key"] == "epoch")
-    assert before == max(row["seq"] for row in told["changes"])
+    assert store.outbox.epoch == next(row["value"] for row in body["meta"] if row["key"] == "epoch")
+    assert before == max(row["seq"] for row in body["changes"])
     with closing(Writer(engine)) as writer:
         writer.append("other", [says("0", chain="other"), says("1", born("a", height=1), chain="other")])
     assert [change.seq for change in store.outbox.after(before, 9)] == [before + 1]

@@ -33,8 +33,8 @@ def challenge(token: str, client: str = "c", url: str = "https://a.example/m") -
     return MrpChallenge(token, client, url, "expected", NOW + 1_000)
 
 
-def provider(host: str = "a.example", path: str = "m", at: int = NOW) -> MrpProvider:
-    return MrpProvider(f"https://{host}/{path}", host, MANIFEST, at)
+def provider(host: str = "a.example", path: str = "m", position: int = NOW) -> MrpProvider:
+    return MrpProvider(f"https://{host}/{path}", host, MANIFEST, position)
 
 
 def add(stored: MrpProviders, new: MrpProvider, token: str = "") -> None:
@@ -81,7 +81,7 @@ def test_providers_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyP
     add(stored, provider("not-a.example"))
     with pytest.raises(TooManyProvidersError, match="3 providers"):
         add(stored, provider("c.example"))
-    add(stored, provider("c.example", at=NOW + GRACE))
+    add(stored, provider("c.example", position=NOW + GRACE))
 
 
 def test_pages_are_by_url_and_filtered(stored: MrpProviders) -> None:

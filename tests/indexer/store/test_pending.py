@@ -12,23 +12,23 @@ from indexer.model import UNCONFIRMED, Event
 from indexer.store import Store, Writer, pending
 from indexer.store.schema import pending as table
 from indexer.store.schema import pending_cards
-from tests.facts import at, born, moved, name, says
+from tests.facts import born, moved, name, outpoint_of, says
 
 
-def said(*ids: str) -> list[Event]:
+def pending_events(*ids: str) -> list[Event]:
     """Newcomers in this order."""
     newcomers = [born(id_, height=UNCONFIRMED, card=name(f"card {id_}")) for id_ in ids]
     return [
-        replace(each, position=number, tx_index=0, card=name(f"card {ids[number]}"))
-        for number, each in enumerate(newcomers)
+        replace(newcomer, position=number, tx_index=0, card=name(f"card {ids[number]}"))
+        for number, newcomer in enumerate(newcomers)
     ]
 
 
 def bodies(events: Sequence[Event]) -> Mapping[bytes, bytes]:
-    return {each.card: each.card + b" body" for each in events if each.card}
+    return {item.card: item.card + b" body" for item in events if item.card}
 
 
-def places(store: Store) -> dict[bytes, int]:
+def positions(store: Store) -> dict[bytes, int]:
     with store.engine.connect() as connection:
         return {row[0]: row[1] for row in connection.execute(select(table.c.txid, table.c.place))}
 
@@ -39,45 +39,45 @@ def cards(store: Store) -> dict[bytes, bytes]:
 
 
 def test_who_comes_and_goes_leaves_the_others_where_they_are(store: Store, writer: Writer) -> None:
-    writer.replace_pending("demo", said("a", "c", "e"), bodies(said("a", "c", "e")))
-    before = places(store)
+    writer.replace_pending("demo", pending_events("a", "c", "e"), bodies(pending_events("a", "c", "e")))
+    before = positions(store)
     for ids in (("a", "b", "c", "e"), ("c", "e", "f"), ("0", "c", "d", "e"), ("c", "e")):
-        writer.replace_pending("demo", said(*ids), bodies(said(*ids)))
-        assert store.pending.events("demo") == said(*ids)
-        assert cards(store) == bodies(said(*ids))
-        now = places(store)
+        writer.replace_pending("demo", pending_events(*ids), bodies(pending_events(*ids)))
+        assert store.pending.events("demo") == pending_events(*ids)
+        assert cards(store) == bodies(pending_events(*ids))
+        now = positions(store)
         assert {key: now[key] for key in (name("c"), name("e"))} == {key: before[key] for key in (name("c"), name("e"))}
 
 
 def test_only_what_differs_is_written(store: Store, writer: Writer) -> None:
     many = [f"n{number:03}" for number in range(200)]
-    writer.replace_pending("demo", said(*many), bodies(said(*many)))
+    writer.replace_pending("demo", pending_events(*many), bodies(pending_events(*many)))
     rows = 0
 
-    def count(_c: object, _cursor: object, statement: str, given: list[object], _x: object, many_rows: bool) -> None:
+    def count(_c: object, _cursor: object, statement: str, supplied: list[object], _x: object, many_rows: bool) -> None:
         nonlocal rows
         if statement.startswith(("INSERT", "DELETE", "UPDATE")):
-            rows += len(given) if many_rows else 1
+            rows += len(supplied) if many_rows else 1
 
     event.listen(store.engine, "before_cursor_execute", count)
     try:
-        changed = writer.replace_pending("demo", said(*many[1:], "x"), bodies(said(*many[1:], "x")))
+        changed = writer.replace_pending("demo", pending_events(*many[1:], "x"), bodies(pending_events(*many[1:], "x")))
     finally:
         event.remove(store.engine, "before_cursor_execute", count)
     assert changed == 2
     assert rows == 4 + 2  # an event and a card go, an event and a card come, and two lines of the outbox
-    assert store.pending.events("demo") == said(*many[1:], "x")
+    assert store.pending.events("demo") == pending_events(*many[1:], "x")
 
 
 def test_events_in_another_order_stand_in_that_order(store: Store, writer: Writer) -> None:
-    writer.replace_pending("demo", said("a", "b", "c", "d"), {})
+    writer.replace_pending("demo", pending_events("a", "b", "c", "d"), {})
     for ids in (("d", "a", "b", "c"), ("c", "b", "a", "d"), ("a", "b", "c", "d")):
-        assert writer.replace_pending("demo", said(*ids), {}) == 0  # of each registration the same is said
-        assert store.pending.events("demo") == said(*ids)
+        assert writer.replace_pending("demo", pending_events(*ids), {}) == 0  # of each registration the same is said
+        assert store.pending.events("demo") == pending_events(*ids)
 
 
 def test_what_says_the_same_twice_stands_twice(store: Store, writer: Writer) -> None:
-    (one,) = said("a")
+    (one,) = pending_events("a")
     twice = [one, replace(one, position=1)]
     writer.replace_pending("demo", twice, {})
     assert store.pending.events("demo") == twice
@@ -91,38 +91,38 @@ def test_all_places_are_given_anew_where_there_is_no_room_between(
     narrow = range(pending._PENDING_PLACES.start, pending._PENDING_PLACES.start + 7)
     monkeypatch.setattr(pending, "_PENDING_PLACES", narrow)
     for ids in (("d",), ("d", "e"), ("d", "de", "e"), ("d", "db", "de", "e"), ("d", "da", "db", "de", "e")):
-        assert writer.replace_pending("demo", said(*ids), bodies(said(*ids))) == 1
-        assert store.pending.events("demo") == said(*ids)
-        assert cards(store) == bodies(said(*ids))
-    assert set(places(store).values()) <= set(narrow)
+        assert writer.replace_pending("demo", pending_events(*ids), bodies(pending_events(*ids))) == 1
+        assert store.pending.events("demo") == pending_events(*ids)
+        assert cards(store) == bodies(pending_events(*ids))
+    assert set(positions(store).values()) <= set(narrow)
 
 
 def test_chains_do_not_see_one_another(store: Store, writer: Writer) -> None:
-    writer.replace_pending("demo", said("a"), bodies(said("a")))
-    writer.replace_pending("other", said("a", "b"), bodies(said("a", "b")))
+    writer.replace_pending("demo", pending_events("a"), bodies(pending_events("a")))
+    writer.replace_pending("other", pending_events("a", "b"), bodies(pending_events("a", "b")))
     writer.replace_pending("demo", [], {})
-    assert (store.pending.events("demo"), store.pending.events("other")) == ([], said("a", "b"))
-    assert cards(store) == bodies(said("a", "b"))
+    assert (store.pending.events("demo"), store.pending.events("other")) == ([], pending_events("a", "b"))
+    assert cards(store) == bodies(pending_events("a", "b"))
 
 
 def test_what_a_block_holds_and_does_not_say_is_told_to_have_left(store: Store, writer: Writer) -> None:
     """Unconfirmed it looked like a newcomer that moved on; in the block, behind its parent, it is something else."""
-    newcomer, other = said("b", "c")
+    newcomer, other = pending_events("b", "c")
     writer.append("demo", [says("1"), says("2", born("a"))])
     goes_on = replace(moved("b", "b", "d"), position=2)
     writer.replace_pending("demo", [newcomer, other, goes_on], bodies([newcomer, other]))
     seen = store.outbox.newest_seq()
     writer.append("demo", [says("3", moved("a", "a", "b", height=3))])
-    assert [each.txid for each in store.pending.events("demo")] == [other.txid]
+    assert [item.txid for item in store.pending.events("demo")] == [other.txid]
     news = [(change.id, change.op, change.reason) for change in store.outbox.after(seen, 100)]
-    assert news == [(str(at("a")), "upsert", "moved"), (str(at("b")), "remove", "evicted")]
+    assert news == [(str(outpoint_of("a")), "upsert", "moved"), (str(outpoint_of("b")), "remove", "evicted")]
 
 
 def test_what_goes_on_from_a_block_that_holds_what_came_before_stays(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("1"), says("2", born("a"))])
-    first, second = (replace(each, tx_index=0) for each in (moved("a", "a", "b"), moved("a", "b", "c", position=1)))
+    first, second = (replace(item, tx_index=0) for item in (moved("a", "a", "b"), moved("a", "b", "c", position=1)))
     writer.replace_pending("demo", [first, second], {})
     seen = store.outbox.newest_seq()
     writer.append("demo", [says("3", moved("a", "a", "b", height=3))])
-    assert [each.txid for each in store.pending.events("demo")] == [name("c")]
-    assert [change.id for change in store.outbox.after(seen, 100)] == [str(at("a"))]
+    assert [item.txid for item in store.pending.events("demo")] == [name("c")]
+    assert [change.id for change in store.outbox.after(seen, 100)] == [str(outpoint_of("a"))]

@@ -12,8 +12,8 @@ from indexer.resolution.pointer_resolution import Integrity, PointerResolution, 
 from indexer.store import FetchState, Store, Writer, pointer_queries
 from parsers.cards import Kind
 from parsers.reasons import Reason
-from tests.facts import at, born, name, says
-from tests.pointing import Clock, card, digest, points, serves
+from tests.facts import born, name, outpoint_of, says
+from tests.pointer_facts import Clock, card, digest, points, serves
 
 ALPHA, BETA = card("Alpha"), card("Beta")
 
@@ -32,35 +32,44 @@ def writer(store: Store, clock: Clock) -> Iterator[Writer]:
     writer.close()
 
 
-def standing(store: Store, id_: str = "a.example") -> PointerResolution | None:
-    found = store.pointers.anchors([id_]).get(id_)
+def resolution(store: Store, id_: str = "a.example") -> PointerResolution | None:
+    stored = store.pointers.anchors([id_]).get(id_)
     served = store.pointers.facts([id_])
-    return resolve(found.anchors, served, lambda sha, _: bool(store.content.cards([sha]))) if found else None
+    return resolve(stored.anchors, served, lambda sha, _: bool(store.content.cards([sha]))) if stored else None
 
 
 def test_anchors_come_as_they_were_said_and_seen(store: Store, writer: Writer) -> None:
-    said = points("a.example", ALPHA, kind=Kind.TOOL, form="map", uri="https://a.example/.well-known/agent.json")
-    writer.append("demo", [says("7", replace(said, owner="alice"))])
+    messages = points("a.example", ALPHA, kind=Kind.TOOL, form="map", uri="https://a.example/.well-known/agent.json")
+    writer.append("demo", [says("7", replace(messages, owner="alice"))])
     assert store.pointers.anchors(["a.example", "b.example"]) == {
         "a.example": pointer_queries.Anchors(
             (
                 Anchor(
-                    chain="demo", place=7 << 26, height=7, time=1_700_000_007, txid=name("a.example"),
-                    outpoint=at("a.example"), locator="a.example", digest=digest(ALPHA), seen_at=1_000, kind=Kind.TOOL,
-                    form="map", owner="alice",
+                    chain="demo",
+                    place=7 << 26,
+                    height=7,
+                    time=1_700_000_007,
+                    txid=name("a.example"),
+                    outpoint=outpoint_of("a.example"),
+                    locator="a.example",
+                    digest=digest(ALPHA),
+                    seen_at=1_000,
+                    kind=Kind.TOOL,
+                    form="map",
+                    owner="alice",
                 ),
             ),
             1,
         )
-    }  # fmt: skip
+    }
     assert store.pointers.anchors([]) == {}
 
 
 def test_anchors_of_several_chains_come_together(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("7", points("a.example", ALPHA))])
     writer.append("bch", [says("3", points("a.example", ALPHA, "other"), chain="bch")])
-    found = store.pointers.anchors(["a.example"])["a.example"]
-    assert sorted((anchor.chain, anchor.height) for anchor in found.anchors) == [("bch", 3), ("demo", 7)]
+    result = store.pointers.anchors(["a.example"])["a.example"]
+    assert sorted((anchor.chain, anchor.height) for anchor in result.anchors) == [("bch", 3), ("demo", 7)]
 
 
 def test_a_place_counts_by_what_it_says_now(store: Store, writer: Writer) -> None:
@@ -78,7 +87,7 @@ def test_a_place_counts_by_what_it_says_now(store: Store, writer: Writer) -> Non
 
 
 def test_a_burn_into_a_pointer_of_the_same_transaction_takes_nothing_back(store: Store, writer: Writer) -> None:
-    burnt = replace(born("x"), kind=EventKind.BURNED, position=1, txid=name("both"), outpoint=at("both"))
+    burnt = replace(born("x"), kind=EventKind.BURNED, position=1, txid=name("both"), outpoint=outpoint_of("both"))
     writer.append("demo", [says("1", points("a.example", ALPHA, "both"), burnt)])
     assert len(store.pointers.anchors(["a.example"])["a.example"].anchors) == 1
 
@@ -94,15 +103,15 @@ def test_facts_come_by_locator(store: Store, writer: Writer, clock: Clock) -> No
 
 
 def test_a_listing_stands_as_the_store_tells_it(store: Store, writer: Writer, clock: Clock) -> None:
-    assert standing(store) is None
+    assert resolution(store) is None
     writer.append("demo", [says("1", points("a.example", ALPHA))])
-    assert standing(store) is None
+    assert resolution(store) is None
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
-    found = standing(store)
-    assert found is not None
-    assert (found.card, found.integrity) == (digest(ALPHA), Integrity.HASH_VERIFIED)
+    result = resolution(store)
+    assert result is not None
+    assert (result.card, result.integrity) == (digest(ALPHA), Integrity.HASH_VERIFIED)
     writer.forget("demo", -1)
-    assert standing(store) is None
+    assert resolution(store) is None
 
 
 @pytest.mark.parametrize("flood", [ALPHA, BETA, None])
@@ -118,10 +127,10 @@ def test_a_flood_cannot_hide_what_is_listed(store: Store, writer: Writer, clock:
     later = [points("a.example", flood, f"other {n}", n) for n in range(1_000)]
     writer.append("bch", [says("9", *later, chain="bch")])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
-    found = standing(store)
-    assert found is not None
-    assert (found.card, found.anchor.txid) == (digest(ALPHA), name("publisher"))
-    assert len(found.anchors) <= 2 * 2 * 2 * pointer_queries.ENDS + pointer_queries.ENDS
+    result = resolution(store)
+    assert result is not None
+    assert (result.card, result.anchor.txid) == (digest(ALPHA), name("publisher"))
+    assert len(result.anchors) <= 2 * 2 * 2 * pointer_queries.ENDS + pointer_queries.ENDS
     assert store.pointers.anchors(["a.example"])["a.example"].total > 2_000
     assert len(store.pointers.revisions("a.example")) == pointer_queries.MAX_REVISIONS
 
@@ -129,15 +138,15 @@ def test_a_flood_cannot_hide_what_is_listed(store: Store, writer: Writer, clock:
 def test_revisions_of_a_pointer_are_those_of_every_chain_in_order(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("7", points("a.example", ALPHA)), says("8", points("a.example", BETA, "later"))])
     writer.append("bch", [says("3", points("a.example", ALPHA, "other"), chain="bch")])
-    found = store.pointers.revisions("a.example")
-    assert [(past.chain, past.height) for past in found] == [("bch", 3), ("demo", 7), ("demo", 8)]
+    revisions = store.pointers.revisions("a.example")
+    assert [(past.chain, past.height) for past in revisions] == [("bch", 3), ("demo", 7), ("demo", 8)]
     assert store.pointers.revisions("b.example") == []
     assert len(store.pointers.revisions("a.example", 1)) == 3 - 2
 
 
 def test_all_ids_can_be_walked_through(store: Store, writer: Writer) -> None:
     names = [f"{n:02}.example" for n in range(25)]
-    writer.append("demo", [says("1", *(points(each, ALPHA, position=n) for n, each in enumerate(names)))])
+    writer.append("demo", [says("1", *(points(item, ALPHA, position=n) for n, item in enumerate(names)))])
     writer.append("demo", [says("2", points("03.example", BETA, "again"))])
     walked: list[str] = []
     while batch := store.pointers.ids(walked[-1] if walked else None, 10):
@@ -152,4 +161,4 @@ def test_a_hash_that_is_met_by_none_is_not_listed_though_its_bytes_are_kept(
     writer.append("demo", [says("1", points("a.example", BETA), inscribed, cards={digest(BETA): BETA})])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA, state=FetchState.MISMATCH))
     assert store.content.cards([digest(BETA)]) == {digest(BETA): BETA}
-    assert standing(store) is None
+    assert resolution(store) is None

@@ -14,8 +14,8 @@ words = st.lists(st.sampled_from("abcdefgh"), max_size=9)
 
 def longest(before: list[str], after: list[str]) -> int:
     """The length of the longest list that both hold in order, where each item of a kind is the one of its number."""
-    numbered = [(item, before[:at].count(item)) for at, item in enumerate(before)]
-    wanted = [(item, after[:at].count(item)) for at, item in enumerate(after)]
+    numbered = [(item, before[:index].count(item)) for index, item in enumerate(before)]
+    wanted = [(item, after[:index].count(item)) for index, item in enumerate(after)]
     for size in range(min(len(before), len(after)), 0, -1):
         runs = set(combinations(numbered, size))
         if any(run in runs for run in combinations(wanted, size)):
@@ -25,10 +25,10 @@ def longest(before: list[str], after: list[str]) -> int:
 
 @given(words, words)
 def test_as_many_stay_as_can(before: list[str], after: list[str]) -> None:
-    found = sorted(unmoved_items(before, after).items())
-    assert all(after[new] == before[old] for new, old in found)
-    assert [old for _, old in found] == sorted({old for _, old in found})
-    assert len(found) == longest(before, after)
+    results = sorted(unmoved_items(before, after).items())
+    assert all(after[new] == before[old] for new, old in results)
+    assert [old for _, old in results] == sorted({old for _, old in results})
+    assert len(results) == longest(before, after)
 
 
 @given(words)
@@ -39,12 +39,12 @@ def test_all_of_the_same_list_stays(items: list[str]) -> None:
 @given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 14)), st.integers(0, 15))
 def test_places_rise_and_those_that_stay_keep_theirs(taken: set[int], numbers: set[int], count: int) -> None:
     stays = dict(zip(sorted(number for number in numbers if number < count), sorted(taken), strict=False))
-    found = allocate(stays, count, range(41))
+    result = allocate(stays, count, range(41))
     edges = [(-1, -1), *stays.items(), (count, 41)]
     fits = all(b - a - 1 <= above - below - 1 for (a, below), (b, above) in pairwise(edges))
-    assert (found is not None) == fits
-    if found is not None:
-        assert len(found) == count
-        assert found == sorted(set(found))
-        assert all(0 <= each <= 40 for each in found)
-        assert {number: found[number] for number in stays} == stays
+    assert (result is not None) == fits
+    if result is not None:
+        assert len(result) == count
+        assert result == sorted(set(result))
+        assert all(0 <= item <= 40 for item in result)
+        assert {number: result[number] for number in stays} == stays

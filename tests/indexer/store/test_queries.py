@@ -11,64 +11,88 @@ from indexer.state_hash import state_hash
 from indexer.store import Store, Writer
 from parsers.cards import Kind
 from parsers.reasons import Reason
-from tests.facts import CARD, at, born, burned, moved, name, near_miss, says, state, undecided
-from tests.told import anchors
+from tests.chain_records import anchors
+from tests.facts import CARD, born, burned, moved, name, near_miss, outpoint_of, says, state, undecided
 
 
 def test_only_the_newest_seat_of_a_registration_is_taken(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1))])
     writer.append("demo", [says("2", moved("a", "a", "a2"), burned("b", "b", "end", 1))])
-    assert set(store.registrations.outpoints("demo")) == {at("a2"), at("c")}
-    found = store.registrations.at_outpoints("demo", [at("a"), at("a2"), at("a2", 1), at("b"), at("c"), at("nowhere")])
-    assert {seat: [sitting.id for sitting in states] for seat, states in found.items()} == {
-        at("a2"): [str(at("a"))],
-        at("c"): [str(at("c"))],
+    assert set(store.registrations.outpoints("demo")) == {outpoint_of("a2"), outpoint_of("c")}
+    at_outpoints = store.registrations.at_outpoints(
+        "demo",
+        [
+            outpoint_of("a"),
+            outpoint_of("a2"),
+            outpoint_of("a2", 1),
+            outpoint_of("b"),
+            outpoint_of("c"),
+            outpoint_of("nowhere"),
+        ],
+    )
+    assert {outpoint: [sitting.id for sitting in states] for outpoint, states in at_outpoints.items()} == {
+        outpoint_of("a2"): [str(outpoint_of("a"))],
+        outpoint_of("c"): [str(outpoint_of("c"))],
     }
-    assert found[at("a2")] == [state("a", "a2", 2, owner="bob")]
+    assert at_outpoints[outpoint_of("a2")] == [state("a", "a2", 2, owner="bob")]
     assert store.registrations.at_outpoints("demo", []) == {}
 
 
 def test_a_registration_that_returns_to_no_seat_is_found_by_those_it_had(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
     writer.append("demo", [says("3", burned("a", "a2", "end"))])
-    assert [past.event.txid for past in store.history.departures(at("a"))] == [name("a2")]
-    assert [past.event.txid for past in store.history.departures(at("a2"))] == [name("end")]
-    assert store.history.departures(at("end")) == []
-    assert [past.event.txid for past in store.history.arrivals(at("a2"))] == [name("a2")]
-    assert sorted(store.registrations.spent_above("demo", 1)) == sorted([at("a"), at("a2")])
-    assert store.registrations.spent_above("demo", 2) == [at("a2")]
+    assert [past.event.txid for past in store.history.departures(outpoint_of("a"))] == [name("a2")]
+    assert [past.event.txid for past in store.history.departures(outpoint_of("a2"))] == [name("end")]
+    assert store.history.departures(outpoint_of("end")) == []
+    assert [past.event.txid for past in store.history.arrivals(outpoint_of("a2"))] == [name("a2")]
+    assert sorted(store.registrations.spent_above("demo", 1)) == sorted([outpoint_of("a"), outpoint_of("a2")])
+    assert store.registrations.spent_above("demo", 2) == [outpoint_of("a2")]
 
 
 def test_several_registrations_may_share_a_seat(store: Store, writer: Writer) -> None:
-    second = replace(born("b", 1, 1), outpoint=at("a"), state=state("b", "a", 1, offset=7, satoshis=546))
+    second = replace(born("b", 1, 1), outpoint=outpoint_of("a"), state=state("b", "a", 1, offset=7, satoshis=546))
     writer.append("demo", [says("0"), says("1", born("a", height=1), second)])
-    assert sorted(sitting.id for sitting in store.registrations.at_outpoints("demo", [at("a")])[at("a")]) == [
-        str(at("a")),
-        str(at("b")),
+    assert sorted(
+        sitting.id for sitting in store.registrations.at_outpoints("demo", [outpoint_of("a")])[outpoint_of("a")]
+    ) == [
+        str(outpoint_of("a")),
+        str(outpoint_of("b")),
     ]
-    assert store.registrations.at_outpoints("demo", [at("a")])[at("a")][1].offset == 7
+    assert store.registrations.at_outpoints("demo", [outpoint_of("a")])[outpoint_of("a")][1].offset == 7
 
 
 def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, writer: Writer) -> None:
     many = [f"{number:04}" for number in range(1_201)]
-    writer.append("demo", [says("0"), says("1", *(born(each, number, 1) for number, each in enumerate(many)))])
+    writer.append("demo", [says("0"), says("1", *(born(item, number, 1) for number, item in enumerate(many)))])
     assert len(list(store.registrations.outpoints("demo"))) == 1_201
-    assert len(store.registrations.at_outpoints("demo", [at(each) for each in many])) == 1_201
-    assert len(store.history.of_many([str(at(each)) for each in many])) == 1_201
+    assert len(store.registrations.at_outpoints("demo", [outpoint_of(item) for item in many])) == 1_201
+    assert len(store.history.of_many([str(outpoint_of(item)) for item in many])) == 1_201
     walked: list[tuple[str, str]] = []
     while batch := store.registrations.ids(walked[-1] if walked else None, 500):
         walked += batch
-    assert walked == sorted(("demo", str(at(each))) for each in many)
+    assert walked == sorted(("demo", str(outpoint_of(item))) for item in many)
 
 
 def test_looked_up_values_are_kept_once_and_never_rolled_back(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0")])
-    writer.store_output_values({at("x"): 546, at("x", 4_294_967_295): 21 * 10**14, at("y"): 0})
-    writer.store_output_values({at("x"): 546})
+    writer.store_output_values(
+        {outpoint_of("x"): 546, outpoint_of("x", 4_294_967_295): 21 * 10**14, outpoint_of("y"): 0}
+    )
+    writer.store_output_values({outpoint_of("x"): 546})
     writer.store_output_values({})
     writer.forget("demo", -1)
-    wanted = [at("x"), at("x", 1), at("x", 4_294_967_295), at("y"), at("z")]
-    assert store.content.output_values(wanted) == {at("x"): 546, at("x", 4_294_967_295): 21 * 10**14, at("y"): 0}
+    wanted = [
+        outpoint_of("x"),
+        outpoint_of("x", 1),
+        outpoint_of("x", 4_294_967_295),
+        outpoint_of("y"),
+        outpoint_of("z"),
+    ]
+    assert store.content.output_values(wanted) == {
+        outpoint_of("x"): 546,
+        outpoint_of("x", 4_294_967_295): 21 * 10**14,
+        outpoint_of("y"): 0,
+    }
 
 
 def test_card_bodies_are_kept_by_their_hash_and_survive_a_reorg(store: Store, writer: Writer) -> None:
@@ -83,9 +107,9 @@ def test_histories_are_the_histories_of_each(store: Store, writer: Writer) -> No
     writer.append(
         "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1)), says("2", moved("b", "b", "b2"))]
     )
-    found = store.history.of_many([str(at("a")), str(at("b")), str(at("z"))])
-    assert found == {str(at(id_)): store.history.of(str(at(id_))) for id_ in "ab"}
-    newest = store.history.of(str(at("b")))[-1]
+    result = store.history.of_many([str(outpoint_of("a")), str(outpoint_of("b")), str(outpoint_of("z"))])
+    assert result == {str(outpoint_of(id_)): store.history.of(str(outpoint_of(id_))) for id_ in "ab"}
+    newest = store.history.of(str(outpoint_of("b")))[-1]
     assert (newest.chain, newest.height, newest.hash, newest.time) == ("demo", 2, name("2"), 1_700_000_002)
 
 
@@ -99,10 +123,10 @@ def test_an_event_comes_back_as_it_was_written(store: Store, writer: Writer) -> 
         satoshis=2**62,
         owner=None,
         map={"type": "a2b-mcp", "Ключ": "значение \0 \ud800 '\"\\ \x7f", "": ""},
-        winner=at("w", 4_294_967_295),
+        winner=outpoint_of("w", 4_294_967_295),
         updated_height=2**31 - 1,
     )
-    said = [
+    messages = [
         replace(born("a", height=1), state=strange, signer="1Signer", owner=None, card=None),
         near_miss("n", 1),
         burned("a", "a", "fee", 2),
@@ -111,7 +135,7 @@ def test_an_event_comes_back_as_it_was_written(store: Store, writer: Writer) -> 
             position=3,
             tx_index=4,
             txid=name("p"),
-            outpoint=at("p", 3),
+            outpoint=outpoint_of("p", 3),
             pointer=PointerAnchor(
                 id="a.example", domain="a.example", digest=CARD, uri="https://a.example/x", form="map"
             ),
@@ -121,29 +145,30 @@ def test_an_event_comes_back_as_it_was_written(store: Store, writer: Writer) -> 
             position=2**26 - 1,
             tx_index=2**26 - 1,
             txid=name("q"),
-            outpoint=at("q"),
+            outpoint=outpoint_of("q"),
             valid=False,
             reasons=(Reason("pointer-domain"), Reason("pointer-encoding", "é", "/x")),
             pointer=PointerAnchor(id=None, domain="\0", digest=None, uri=None, form="none"),
         ),
     ]
-    writer.append("demo", [says("0"), says("1", *said)])
-    back = [past.event for each in ("a", "n", "fee", "p", "q") for past in store.history.of_transaction(name(each))]
-    assert back == said
-    assert [past.event for past in anchors(store, "a.example")] == [said[3]]
+    writer.append("demo", [says("0"), says("1", *messages)])
+    back = [past.event for word in ("a", "n", "fee", "p", "q") for past in store.history.of_transaction(name(word))]
+    assert back == messages
+    assert [past.event for past in anchors(store, "a.example")] == [messages[3]]
 
 
 def test_states_are_sorted_by_id_as_bytes_and_as_of_a_height(store: Store, writer: Writer) -> None:
     others = [
-        replace(born("a", vout, 1), state=replace(state("a", "a", 1), id=str(at("a", vout)))) for vout in (1, 10, 2)
+        replace(born("a", vout, 1), state=replace(state("a", "a", 1), id=str(outpoint_of("a", vout))))
+        for vout in (1, 10, 2)
     ]
     writer.append("demo", [says("0"), says("1", born("b", 3, 1), *others), says("2", moved("b", "b", "b2"))])
-    order = [str(at("a", vout)) for vout in (1, 10, 2)] + [str(at("b"))]
+    order = [str(outpoint_of("a", vout)) for vout in (1, 10, 2)] + [str(outpoint_of("b"))]
     assert order == sorted(order)
-    assert [(each.id, each.owner) for each in store.registrations.states("demo", 1)] == [
+    assert [(item.id, item.owner) for item in store.registrations.states("demo", 1)] == [
         (id_, "alice") for id_ in order
     ]
-    assert [each.owner for each in store.registrations.states("demo", 2)] == ["alice", "alice", "alice", "bob"]
+    assert [item.owner for item in store.registrations.states("demo", 2)] == ["alice", "alice", "alice", "bob"]
     assert list(store.registrations.states("demo", 0)) == []
 
 
@@ -166,16 +191,16 @@ def test_counts_are_of_registrations_by_their_newest_status(store: Store, writer
 
 def test_trimming_drops_the_oldest_near_misses_and_nothing_else(store: Store, writer: Writer) -> None:
     for height in range(1, 6):
-        said = [near_miss(f"{height}x", 0), near_miss(f"{height}y", 1), born(f"{height}r", 2, height)]
-        writer.append("demo", [says(str(height), *said)])
+        messages = [near_miss(f"{height}x", 0), near_miss(f"{height}y", 1), born(f"{height}r", 2, height)]
+        writer.append("demo", [says(str(height), *messages)])
     writer.append("other", [says("1", near_miss("o"), chain="other")])
     writer.trim("demo", keep=3)
-    kept = [
-        each
-        for each in (f"{height}{which}" for height in range(1, 6) for which in "xy")
-        if store.history.of_transaction(name(each))
+    stored = [
+        item
+        for item in (f"{height}{which}" for height in range(1, 6) for which in "xy")
+        if store.history.of_transaction(name(item))
     ]
-    assert kept == ["4y", "5x", "5y"]
+    assert stored == ["4y", "5x", "5y"]
     assert store.registrations.counts("demo")["live"] == 5
     assert store.registrations.counts("other")["rejected"] == 1
     writer.trim("demo", keep=3)

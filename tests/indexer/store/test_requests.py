@@ -45,7 +45,7 @@ class Worked:
         """Let time pass until `last` (seconds after the start), looking before and at each time said to be next: when
         something was tried."""
         tried = []
-        while waiting := [each.next_at for each in self.requests.due(START + last, 10)]:
+        while waiting := [item.next_at for item in self.requests.due(START + last, 10)]:
             for self.clock.now in (min(waiting) - 1, min(waiting)):
                 if await self.loop.step():
                     tried.append(self.clock.now - START)
@@ -53,9 +53,9 @@ class Worked:
         return tried
 
     def got(self, txid: bytes) -> TransactionRequest:
-        found = self.requests.get(txid)
-        assert found is not None
-        return found
+        answer = self.requests.get(txid)
+        assert answer is not None
+        return answer
 
 
 @pytest.fixture
@@ -98,13 +98,13 @@ def test_asking_again_is_the_same_request(worked: Worked) -> None:
 
 
 def test_a_client_may_wait_for_twenty_and_no_more_but_others_still_may_ask(worked: Worked) -> None:
-    asked = list(names(OPEN_PER_CLIENT))
-    for txid in asked:
+    requests = list(names(OPEN_PER_CLIENT))
+    for txid in requests:
         worked.ask(txid)
     with pytest.raises(TooManyRequestsError, match="20 transactions that you requested"):
         worked.ask(b"\2" * 32)
     assert worked.requests.get(b"\2" * 32) is None
-    worked.ask(asked[0])
+    worked.ask(requests[0])
     worked.ask(b"\2" * 32, "192.0.2.2")
 
 
@@ -141,8 +141,8 @@ async def test_what_appears_late_is_found_and_offered(worked: Worked) -> None:
     worked.chain.unconfirmed[txid] = raw
     await worked.until_nothing_is_due(7)
     assert worked.offered == [txid]
-    found = worked.got(txid)
-    assert (found.state, found.tries, found.detail) == (RequestState.LOCATED, 4, "known to demo")
+    result = worked.got(txid)
+    assert (result.state, result.tries, result.detail) == (RequestState.LOCATED, 4, "known to demo")
 
 
 async def test_found_is_looked_at_again_until_a_block_has_it(worked: Worked, store: Store) -> None:
@@ -279,8 +279,8 @@ async def test_several_processes_ask_at_once_and_none_is_one_too_many(database_u
             return False
         return True
 
-    given = await asyncio.gather(*(asyncio.to_thread(ask, number) for number in range(30)))
-    assert sum(given) == OPEN_PER_CLIENT
+    supplied = await asyncio.gather(*(asyncio.to_thread(ask, number) for number in range(30)))
+    assert sum(supplied) == OPEN_PER_CLIENT
     assert Requests(engines[0]).counts()["waiting"] == OPEN_PER_CLIENT
     for engine in engines:
         engine.dispose()

@@ -55,7 +55,7 @@ def test_admitted_is_what_changes_a_registration_or_points_in_block_order(store:
     listed = store.topic_anchors.admitted("demo", 1)
     assert listed is not None
     assert listed.block_hash == name("1")
-    assert [(each.txid, each.number) for each in listed.transactions] == [
+    assert [(transaction.txid, transaction.number) for transaction in listed.transactions] == [
         (name("b"), 3),
         (name("p"), 5),
         (name("a"), 7),
@@ -63,7 +63,7 @@ def test_admitted_is_what_changes_a_registration_or_points_in_block_order(store:
     assert listed.count == 3
     page = store.topic_anchors.admitted("demo", 1, 1, 1)
     assert page is not None
-    assert (page.count, [each.number for each in page.transactions]) == (3, [5])
+    assert (page.count, [transaction.number for transaction in page.transactions]) == (3, [5])
     beyond = store.topic_anchors.admitted("demo", 1, 3, 1)
     assert beyond is not None
     assert (beyond.count, beyond.transactions) == (3, ())

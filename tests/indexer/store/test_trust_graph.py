@@ -34,29 +34,29 @@ def submit(store: Store, records: Sequence[StoredEvidence]) -> int:
     return EvidenceQueries(store.engine).submit([], records)
 
 
-def edge(graph: TrustGraph, observer: str = ALICE, worker: str = BOB) -> TrustEdge | None:
+def trust_edge(graph: TrustGraph, observer: str = ALICE, worker: str = BOB) -> TrustEdge | None:
     return graph.edges([observer], [worker]).get(EdgePair(observer, worker))
 
 
 def test_an_edge_follows_the_evidence_of_its_pair(store: Store, graph: TrustGraph) -> None:
-    assert edge(graph) is None
+    assert trust_edge(graph) is None
     submit(store, [record(number) for number in range(5)])
-    assert edge(graph) == TrustEdge("verified", 5, 0)
+    assert trust_edge(graph) == TrustEdge("verified", 5, 0)
     submit(store, [record(5, outcome="failed"), record(6, CAROL), record(7, worker=CAROL)])
-    assert edge(graph) == edge(graph) == TrustEdge("verified", 5, 1)
-    assert edge(graph, CAROL) == TrustEdge("first_contact", 1, 0)
-    assert edge(graph, BOB, ALICE) is None
+    assert trust_edge(graph) == trust_edge(graph) == TrustEdge("verified", 5, 1)
+    assert trust_edge(graph, CAROL) == TrustEdge("first_contact", 1, 0)
+    assert trust_edge(graph, BOB, ALICE) is None
 
 
 def test_the_order_of_arrival_changes_no_edge(store: Store, graph: TrustGraph) -> None:
     late = [record(number, outcome="failed" if number % 3 else "completed") for number in range(30)]
     for one in late[::-1]:
         submit(store, [one])
-        edge(graph)
-    first = edge(graph)
+        trust_edge(graph)
+    first = trust_edge(graph)
     submit(store, late)
     submit(store, [record(number, CAROL, outcome="failed") for number in range(3)])
-    assert edge(graph) == first
+    assert trust_edge(graph) == first
     assert first is not None
     assert (first.successes, first.failures) == (10, 20)
 
@@ -69,11 +69,11 @@ def test_evidence_of_oneself_or_without_a_counter_signer_makes_no_edge(store: St
 def test_this_registry_counts_what_proven_payments_paid_for(store: Store, graph: TrustGraph) -> None:
     paid = {"payment": "ff" * 32, "chain": "bsv", "pay_height": 7, "pay_root": b"root", "is_proved": True}
     submit(store, [record(number, **paid) for number in range(5)] + [record(9)])
-    assert edge(graph, ANYBODY) == TrustEdge("verified", 5, 0)
+    assert trust_edge(graph, ANYBODY) == TrustEdge("verified", 5, 0)
     with store.engine.begin() as connection:
         prove_payments(connection, "bsv", BlockPayment(7, b"root", False))
-    assert edge(graph, ANYBODY) == TrustEdge("unknown", 0, 0)
-    assert edge(graph) == TrustEdge("verified", 6, 0)
+    assert trust_edge(graph, ANYBODY) == TrustEdge("unknown", 0, 0)
+    assert trust_edge(graph) == TrustEdge("verified", 6, 0)
 
 
 def test_edges_are_read_by_many_pairs_at_once(store: Store, graph: TrustGraph) -> None:
@@ -87,11 +87,11 @@ def test_edges_are_read_by_many_pairs_at_once(store: Store, graph: TrustGraph) -
 def test_readers_and_writers_at_once_leave_an_edge_that_counts_all(store: Store, graph: TrustGraph) -> None:
     def act(number: int) -> None:
         submit(store, [record(number)])
-        edge(graph)
+        trust_edge(graph)
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(act, range(40)))
-    assert edge(graph) == TrustEdge("trusted", 40, 0)
+    assert trust_edge(graph) == TrustEdge("trusted", 40, 0)
 
 
 def test_a_worker_is_blocked_by_hand_and_back(graph: TrustGraph) -> None:

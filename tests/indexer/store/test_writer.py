@@ -11,7 +11,7 @@ from indexer.model import BlockFacts
 from indexer.state_hash import digest, state_hash
 from indexer.store import Store, StoreError, Writer, block_writer, connect
 from indexer.store.schema import events
-from tests.facts import at, born, burned, moved, name, near_miss, ref, says
+from tests.facts import born, burned, moved, name, near_miss, outpoint_of, ref, says
 
 # -- blocks -----------------------------------------------------------------------------------------------------------
 
@@ -20,9 +20,12 @@ def test_an_empty_database_knows_nothing(store: Store) -> None:
     assert store.blocks.newest("demo") is None
     assert store.blocks.get("demo", 0) is None
     assert store.chains() == {}
-    assert store.history.of(str(at("a"))) == []
+    assert store.history.of(str(outpoint_of("a"))) == []
     assert store.outbox.newest_seq() == 0
-    assert (list(store.registrations.outpoints("demo")), store.registrations.at_outpoints("demo", [at("a")])) == (
+    assert (
+        list(store.registrations.outpoints("demo")),
+        store.registrations.at_outpoints("demo", [outpoint_of("a")]),
+    ) == (
         [],
         {},
     )
@@ -87,7 +90,7 @@ def test_a_database_that_refuses_says_so_without_its_password(database_url: str)
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE outputs")
     with pytest.raises(StoreError, match="cannot write"):
-        writer.store_output_values({at("x"): 1})
+        writer.store_output_values({outpoint_of("x"): 1})
     writer.close()
     engine.dispose()
 
@@ -100,13 +103,13 @@ def test_forgetting_blocks_takes_back_all_they_said_and_notes_each_registration(
     writer.append("demo", [says("2", moved("a", "a", "a2"), born("c", 1), near_miss("n", 2)), says("3", born("d"))])
     assert writer.forget("demo", 1) == 2
     assert store.blocks.newest("demo") == ref("1")
-    assert [past.event.kind for past in store.history.of(str(at("a")))] == ["inscribed"]
-    assert store.history.of(str(at("c"))) == []
+    assert [past.event.kind for past in store.history.of(str(outpoint_of("a")))] == ["inscribed"]
+    assert store.history.of(str(outpoint_of("c"))) == []
     assert store.history.of_transaction(name("n")) == []
-    assert set(store.registrations.outpoints("demo")) == {at("a"), at("b")}
+    assert set(store.registrations.outpoints("demo")) == {outpoint_of("a"), outpoint_of("b")}
     news = store.outbox.after(5, 100)
     assert {(change.id, change.op, change.reason, change.height) for change in news} == {
-        (str(at(id_)), "revert", "reorg", 1) for id_ in "acd"
+        (str(outpoint_of(id_)), "revert", "reorg", 1) for id_ in "acd"
     }
     with store.engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(events)).scalar() == 2
@@ -131,7 +134,11 @@ def test_what_a_fork_said_instead_counts(store: Store, writer: Writer) -> None:
     writer.append(
         "demo", [says("2a", moved("a", "a", "right"), prev="1"), says("3a", burned("a", "right", "end"), prev="2a")]
     )
-    assert [past.event.txid for past in store.history.of(str(at("a")))] == [name("a"), name("right"), name("end")]
+    assert [past.event.txid for past in store.history.of(str(outpoint_of("a")))] == [
+        name("a"),
+        name("right"),
+        name("end"),
+    ]
     assert list(store.registrations.outpoints("demo")) == []
 
 
@@ -145,7 +152,7 @@ def test_changes_are_numbered_without_gaps_and_say_what_happened(store: Store, w
     writer.append("demo", [says("2a", burned("b", "b", "end"), prev="1")])
     news = store.outbox.after(0, 100)
     assert [change.seq for change in news] == list(range(1, 6))
-    first, second = str(at("a")), str(at("b"))
+    first, second = str(outpoint_of("a")), str(outpoint_of("b"))
     assert [(change.op, change.id, change.height, change.reason) for change in news] == [
         ("upsert", first, 1, "moved"),
         ("upsert", second, 1, "inscribed"),

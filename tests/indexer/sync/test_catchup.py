@@ -27,16 +27,16 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def kit() -> ChainKit:
     """A chain on which three registrations move in every block, past each other."""
-    made = ChainKit()
-    seats = [made.inscribe(agent(name)) for name in ("One", "Two", "Three")]
-    made.mine(*seats)
+    chain_kit = ChainKit()
+    outpoints = [chain_kit.inscribe(agent(name)) for name in ("One", "Two", "Three")]
+    chain_kit.mine(*outpoints)
     for number in range(8):
-        seats = [
-            made.update(seat, agent(f"{number}")) if (number + at) % 3 else made.move(seat)
-            for at, seat in enumerate(seats)
+        outpoints = [
+            chain_kit.update(outpoint, agent(f"{number}")) if (number + index) % 3 else chain_kit.move(outpoint)
+            for index, outpoint in enumerate(outpoints)
         ]
-        made.mine(*seats, made.inscribe(agent(f"New {number}")))
-    return made
+        chain_kit.mine(*outpoints, chain_kit.inscribe(agent(f"New {number}")))
+    return chain_kit
 
 
 @pytest.fixture

@@ -116,7 +116,9 @@ async def test_a_write_ends_at_whichever_limit_comes_first(
     calls = []
     append = Writer.append
     monkeypatch.setattr(
-        Writer, "append", lambda self, *said, sparse: (calls.append(said), append(self, *said, sparse=sparse))[1]
+        Writer,
+        "append",
+        lambda self, *messages, sparse: (calls.append(messages), append(self, *messages, sparse=sparse))[1],
     )
     with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
@@ -263,8 +265,8 @@ class Fickle(MemoryChain):
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
         self.prefer(self.then)
-        async for each in super().blocks(first, last):
-            yield each
+        async for block in super().blocks(first, last):
+            yield block
 
 
 async def test_a_branch_that_wins_between_two_questions_is_taken_at_the_next_look(url: str, kit: ChainKit) -> None:
@@ -290,14 +292,14 @@ async def test_a_source_that_does_not_answer_is_tried_again_with_longer_pauses(
 ) -> None:
     chain = MemoryChain(*kit.blocks)
     pauses: list[float] = []
-    said: set[tuple[str, str]] = set()
+    messages: set[tuple[str, str]] = set()
     sleep = asyncio.sleep
 
     async def note(seconds: float) -> None:
         if not seconds:
             return await sleep(0)  # not a pause: it lets others have their turn between two blocks
         pauses.append(seconds)
-        said.add((follower.progress.state, follower.progress.error))
+        messages.add((follower.progress.state, follower.progress.error))
         chain.down = "" if len(pauses) == 8 else chain.down
         return await sleep(0)
 
@@ -309,7 +311,7 @@ async def test_a_source_that_does_not_answer_is_tried_again_with_longer_pauses(
         while follower.progress.mempool is None:  # the last thing that a whole round looks at
             await sleep(0.001)
         assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
-        assert said == {("unreachable", "http://node:8332 refuses connections")}
+        assert messages == {("unreachable", "http://node:8332 refuses connections")}
         assert (follower.progress.error, follower.progress.height) == ("", 1)
         chain.down = "again"
         while len(pauses) == 8:
@@ -366,8 +368,8 @@ def broken(block: Block) -> Iterator[bytes]:
     yield block.raw + b"\0"
     yield block.raw[:80] + b"\xff" * 9
     yield block.raw[:80]
-    at = block.raw.index(b"a2b-agent")
-    yield block.raw[:at] + b"a2b-again" + block.raw[at + 9 :]
+    position = block.raw.index(b"a2b-agent")
+    yield block.raw[:position] + b"a2b-again" + block.raw[position + 9 :]
     yield block.raw[:80] + b"\x00"
 
 
@@ -427,7 +429,7 @@ async def test_two_chains_are_followed_into_one_database(url: str) -> None:
         await indexing.catch_up()
         assert indexing.live() == {str(first)}
         assert indexing.live("doge") == set()
-        assert [each["domain"] for each in indexing.told("doge")["pointers"]] == ["agent.example"]
+        assert [item["domain"] for item in indexing.records("doge")["pointers"]] == ["agent.example"]
         assert indexing.rejections("doge") == []
         assert indexing.store.chains() == {"demo": "bsv:regtest", "doge": "doge:regtest"}
 

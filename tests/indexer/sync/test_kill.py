@@ -53,8 +53,8 @@ class Story:
 
     def _mine(self, parent: Block) -> Block:
         alive = list(self.alive[parent.hash])
-        made = [self._act(alive) for _ in range(self.random.randint(0, 4))]
-        block = self.kit.mine(*made, parent=parent)
+        created = [self._act(alive) for _ in range(self.random.randint(0, 4))]
+        block = self.kit.mine(*created, parent=parent)
         self.alive[block.hash] = alive
         return block
 
@@ -62,21 +62,21 @@ class Story:
         number = self.random.randrange(10_000)
         if len(alive) < 4 or self.random.random() < 0.4:
             kind = self.random.random() < 0.7
-            made = self.kit.inscribe(
+            tx = self.kit.inscribe(
                 agent(f"Agent {number}") if kind else tool(f"tool-{number}"), "a2b" if kind else "a2b-mcp"
             )
-            alive.append(made)
-            return made
-        seat = alive.pop(self.random.randrange(len(alive)))
+            alive.append(tx)
+            return tx
+        popped = alive.pop(self.random.randrange(len(alive)))
         if self.random.random() < 0.2:
-            return self.kit.burn(seat, to="fee")
-        made = (
-            self.kit.move(seat)
+            return self.kit.burn(popped, to="fee")
+        tx = (
+            self.kit.move(popped)
             if self.random.random() < 0.5
-            else self.kit.update(seat, agent(f"New {number}"), map=None)
+            else self.kit.update(popped, agent(f"New {number}"), map=None)
         )
-        alive.append(made)
-        return made
+        alive.append(tx)
+        return tx
 
     def write(self, folder: Path) -> None:
         """Append what is new to the folder's block file, as a node does."""
@@ -169,8 +169,8 @@ async def compare(folder: Path, tmp_path: Path) -> None:
         assert [change.seq for change in news] == list(range(1, len(news) + 1))
         assert sum(change.op == "revert" for change in news) >= STAGES - 1
         newest = {change.id: change for change in news}
-        for each in killed.told()["registrations"]:
-            assert is_last_word(newest[each["id"]], each["revisions"][-1])
+        for registration in killed.records()["registrations"]:
+            assert is_last_word(newest[registration["id"]], registration["revisions"][-1])
         reader = Reader(killed.store)
         reader.read()
         assert reader.state_hash() == oracle.state_hashes[tip.height]

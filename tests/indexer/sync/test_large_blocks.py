@@ -31,7 +31,7 @@ from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, seriali
 from tests.bench.bench_ours import transactions
 from tests.bench.synthetic import COINBASE
 from tests.chainkit import ChainKit, agent
-from tests.facts import at, born, moved, near_miss, says
+from tests.facts import born, moved, near_miss, outpoint_of, says
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.wire import frames
@@ -77,11 +77,11 @@ def test_memory_does_not_grow_with_what_a_block_says(
         ref, data = of_pointers(count, kind)
         read(ref, data, store)  # what is compiled or imported on the way is not the block's
         tracemalloc.start()
-        said = read(ref, data, store)
-        writer.append("demo", [said.reading])
+        parsed = read(ref, data, store)
+        writer.append("demo", [parsed.reading])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert len(said.reading.events) == count
+        assert len(parsed.reading.events) == count
         writer.forget("demo", 0)
     writer.close()
     engine.dispose()
@@ -95,10 +95,10 @@ async def test_a_chain_says_the_same_when_little_is_held(
     tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit = ChainKit(funds=40)
-    made = [kit.inscribe(agent(str(number))) for number in range(12)]
-    spent = [kit.move(each) for each in made[:6]]
-    kit.mine(*[*spent, *made][::-1], *(kit.point(f"{number}.example") for number in range(9)))
-    kit.mine(*(kit.update(each, agent("Again")) for each in spent), kit.burn(made[7]))
+    created = [kit.inscribe(agent(str(number))) for number in range(12)]
+    spent = [kit.move(item) for item in created[:6]]
+    kit.mine(*[*spent, *created][::-1], *(kit.point(f"{number}.example") for number in range(9)))
+    kit.mine(*(kit.update(item, agent("Again")) for item in spent), kit.burn(created[7]))
     chains = [MemoryChain(*kit.blocks), MemoryChain(*frames((sample / "blk00000.dat").read_bytes()))]
     for number, chain in enumerate(chains):
         facts = []
@@ -115,7 +115,7 @@ async def test_a_chain_says_the_same_when_little_is_held(
 def _facts(store: Store) -> list[list[object]]:
     """Every row that hangs from a block, and which ids the outbox names."""
     with store.engine.connect() as connection:
-        tables = [[tuple(row) for row in connection.execute(select(each))] for each in (events, proofs_table, cards)]
+        tables = [[tuple(row) for row in connection.execute(select(item))] for item in (events, proofs_table, cards)]
         noted = connection.execute(select(changes.c.id).distinct()).scalars().all()
     return [*(sorted(rows, key=repr) for rows in tables), sorted(noted)]
 
@@ -174,14 +174,14 @@ def test_what_waits_unconfirmed_is_taken_out_by_a_large_block(tmp_path: Path) ->
     store, writer = Store(engine), Writer(engine)
     writer.append("demo", [says("0"), says("1", born("a", height=1))])
     writer.replace_pending("demo", [moved("a", "a", "b", height=2**31 - 1), born("z", height=2**31 - 1)], {})
-    said: Spill[object] = Spill()
+    message: Spill[object] = Spill()
     for number in range(7):
-        said.append(near_miss(str(number), number))
-    said.append(moved("a", "a", "c", 7))
-    writer.append("demo", [says("2", *said)])  # type: ignore[arg-type]
-    assert store.registrations.at_outpoints("demo", [at("c")])
+        message.append(near_miss(str(number), number))
+    message.append(moved("a", "a", "c", 7))
+    writer.append("demo", [says("2", *message)])  # type: ignore[arg-type]
+    assert store.registrations.at_outpoints("demo", [outpoint_of("c")])
     with engine.connect() as connection:
-        assert connection.execute(select(pending.c.registration)).scalars().all() == [str(at("z"))]
+        assert connection.execute(select(pending.c.registration)).scalars().all() == [str(outpoint_of("z"))]
     writer.close()
 
 
@@ -199,7 +199,7 @@ def test_a_spill_is_a_list(items: list[int]) -> None:
         assert list(held) == list(held) == items
         assert held.in_memory == (items if len(items) <= 3 else None)
         pieces = list(spill.pieces(held))
-    assert [each for some in pieces for each in some] == items
+    assert [entry for some in pieces for entry in some] == items
     assert all(1 <= len(some) <= 3 for some in pieces)
 
 
@@ -226,10 +226,10 @@ def test_iterations_do_not_disturb_each_other() -> None:
 
 def slow_order(txs: list[Transaction]) -> list[int]:
     """Kahn's algorithm over sets of txids."""
-    numbers = {each.txid: number for number, each in enumerate(txs)}
+    numbers = {item.txid: number for number, item in enumerate(txs)}
     parents = {
-        number: {numbers[spent.prevout.txid] for spent in each.inputs if spent.prevout.txid in numbers}
-        for number, each in enumerate(txs)
+        number: {numbers[spent.prevout.txid] for spent in item.inputs if spent.prevout.txid in numbers}
+        for number, item in enumerate(txs)
     }
     ready = [number for number, of in parents.items() if not of]
     heapify(ready)
@@ -250,9 +250,9 @@ def families(draw: st.DrawFn) -> list[Transaction]:
     """Transactions that spend each other, in any order."""
     txs: list[Transaction] = []
     for number in range(draw(st.integers(0, 12))):
-        outpoints = [each.outpoint(vout) for each in txs for vout in range(len(each.outputs))]
+        outpoints = [item.outpoint(vout) for item in txs for vout in range(len(item.outputs))]
         spends = draw(st.lists(st.sampled_from([*outpoints, Outpoint(b"x" * 32, 0)]), max_size=4))
-        inputs = (TxInput(Outpoint(b"n" * 32, number), b"", 0), *(TxInput(each, b"", 0) for each in spends))
+        inputs = (TxInput(Outpoint(b"n" * 32, number), b"", 0), *(TxInput(spend, b"", 0) for spend in spends))
         values = draw(st.lists(st.integers(0, 2**62), min_size=1, max_size=3))
         txs.append(tx.read(serialise(inputs, tuple(TxOutput(value, b"\x51") for value in values))))
     return draw(st.permutations(txs))
@@ -261,8 +261,8 @@ def families(draw: st.DrawFn) -> list[Transaction]:
 @given(families())
 def test_parents_are_read_before_their_children(txs: list[Transaction]) -> None:
     assert list(spend_order(txs).positions) == slow_order(txs)
-    spent = {each.prevout.txid for child in txs for each in child.inputs}
-    assert [bool(each) for each in spend_order(txs).is_parent] == [each.txid in spent for each in txs]
+    spent = {item.prevout.txid for child in txs for item in child.inputs}
+    assert [bool(item) for item in spend_order(txs).is_parent] == [item.txid in spent for item in txs]
 
 
 def test_a_chain_of_100000_in_reverse_is_turned_round() -> None:
@@ -281,8 +281,8 @@ def test_a_chain_of_100000_in_reverse_is_turned_round() -> None:
 @given(families(), st.randoms())
 def test_values_are_those_of_the_outputs(txs: list[Transaction], order: random.Random) -> None:
     values = OutputValues(txs)
-    wanted = [(each.outpoint(vout), made.satoshis) for each in txs for vout, made in enumerate(each.outputs)]
-    wanted += [(each.outpoint(len(each.outputs)), None) for each in txs]  # type: ignore[misc]
+    wanted = [(item.outpoint(vout), output.satoshis) for item in txs for vout, output in enumerate(item.outputs)]
+    wanted += [(item.outpoint(len(item.outputs)), None) for item in txs]  # type: ignore[misc]
     order.shuffle(wanted)
     assert [values.get(outpoint) for outpoint, _ in wanted] == [value for _, value in wanted]
     assert values.get(Outpoint(b"y" * 32, 0)) is None

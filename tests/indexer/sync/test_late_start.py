@@ -49,16 +49,23 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def agree(indexing: Indexing, kit: ChainKit, *ids: Outpoint) -> None:
     """These are all that is known, and are as an independent reader of the whole chain finds them."""
-    whole = {each["id"]: each for each in read_chain(block.raw for block in kit.branch()).registrations}
-    told = indexing.told()["registrations"]
-    assert {each["id"] for each in told} == {str(id_) for id_ in ids}
-    for ours in told:
+    whole = {
+        registration["id"]: registration
+        for registration in read_chain(block.raw for block in kit.branch()).registrations
+    }
+    registrations = indexing.records()["registrations"]
+    assert {item["id"] for item in registrations} == {str(id_) for id_ in ids}
+    for ours in registrations:
         assert {name: ours[name] for name in SAME} == {name: whole[ours["id"]][name] for name in SAME}
 
 
 def names(indexing: Indexing) -> list[str]:
     """The ids of undecided listings."""
-    return [each["id"] for each in indexing.told()["registrations"] if each["status"] == "undecided"]
+    return [
+        registration["id"]
+        for registration in indexing.records()["registrations"]
+        if registration["status"] == "undecided"
+    ]
 
 
 def rounds(chain: MemoryChain) -> int:
@@ -98,7 +105,7 @@ async def test_a_start_at_the_first_possible_record_traces_nothing_and_has_a_sta
     chain = MemoryChain(*kit.blocks, first=1)
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
-        assert (chain.fetched, chain.asked) == ([], [])
+        assert (chain.fetched, chain.requests) == ([], [])
         assert indexing.hashes([3]) == {3: read_chain(block.raw for block in kit.blocks).state_hashes[3]}
 
 
@@ -108,7 +115,7 @@ async def test_a_late_start_has_no_state_hash_though_nothing_is_undecided(kit: C
     kit.mine(kit.move(first))
     with Indexing(url, MemoryChain(*kit.blocks, first=3)) as indexing:
         await indexing.catch_up()
-        assert indexing.told()["registrations"] == []  # a move alone tells nothing
+        assert indexing.records()["registrations"] == []  # a move alone tells nothing
         assert indexing.hashes([3]) == {3: None}
 
 
@@ -120,10 +127,10 @@ async def test_an_update_after_a_late_start_belongs_to_the_registration_made_bef
     kit.mine(first)
     moved = kit.move(first, owner="bob")
     kit.mine(moved)
-    said = kit.map_only(moved, {"color": "red"})
-    kit.mine(said)
+    message = kit.map_only(moved, {"color": "red"})
+    kit.mine(message)
     kit.mine_empty(1)
-    update, new = kit.update(said, agent("Two"), map=None), kit.inscribe(agent("New"))
+    update, new = kit.update(message, agent("Two"), map=None), kit.inscribe(agent("New"))
     kit.mine(update, new)
     kit.mine(kit.move(update, owner="carol"))
     chain = MemoryChain(*kit.blocks, first=5)
@@ -222,10 +229,10 @@ async def test_an_unconfirmed_update_of_an_earlier_registration_is_pending(kit: 
     with Indexing(url, chain) as indexing:
         await indexing.refresh()
         update, new = kit.update(first, agent("Two")), kit.inscribe(agent("New"))
-        chain.unconfirmed = {each.txid: kit.raw(each) for each in (update, new)}
+        chain.unconfirmed = {item.txid: kit.raw(item) for item in (update, new)}
         await indexing.refresh()
-        said = {event.state.id: event.kind.value for event in indexing.store.pending.events("demo") if event.state}
-        assert said == {str(first): "reinscribed", str(new): "inscribed"}
+        messages = {event.state.id: event.kind.value for event in indexing.store.pending.events("demo") if event.state}
+        assert messages == {str(first): "reinscribed", str(new): "inscribed"}
         shown = ListingRepository(indexing.store).listing(str(first))
         assert shown is not None
         kit.mine(update, new)
@@ -253,17 +260,21 @@ async def test_a_card_whose_past_cannot_be_read_is_undecided_and_says_why_until_
         assert names(indexing) == [str(update)]
         assert indexing.store.registrations.counts("demo")["undecided"] == 1
         assert indexing.registration(update)["revisions"][0]["reason"].endswith(missing)
-        told = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_name(str(update))
-        assert [step["code"] for step in told["steps"] if not step["ok"]] == ["origin-unknown"]
-        assert told["listed"] == []
+        diagnosis = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_name(
+            str(update)
+        )
+        assert [step["code"] for step in diagnosis["steps"] if not step["ok"]] == ["origin-unknown"]
+        assert diagnosis["listed"] == []
         listing = ListingRepository(indexing.store).listing(str(update))
         assert listing is not None
         assert listing.card_body is not None
         (subject,) = listings_of(listing, cards.read(listing.card_body, listing.state.kind))
         shown = listing_json(subject)
         assert (shown["status"], shown["name"], shown["timestamp"] is None) == ("undecided", "Two", False)
-        assert [each["code"] for each in shown["warnings"]][-1] == "origin-unknown"
-        assert [each.status for each in DocumentReader(indexing.store).documents([str(update)])] == ["undecided"]
+        assert [warning["code"] for warning in shown["warnings"]][-1] == "origin-unknown"
+        assert [document.status for document in DocumentReader(indexing.store).documents([str(update)])] == [
+            "undecided"
+        ]
         indexing.restart()
         chain.lost.clear()
         await indexing.catch_up()
@@ -290,8 +301,8 @@ async def test_raw_bytes_are_diagnosed_as_undecided_after_a_late_start(kit: Chai
     with Indexing(url, MemoryChain(*kit.blocks, first=3)) as indexing:
         await indexing.catch_up()
         raw = kit.raw(kit.inscribe(agent()))
-        told = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_raw(raw)
-        assert [record["outcome"] for record in told["records"]] == ["undecided"]
+        answer = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_raw(raw)
+        assert [record["outcome"] for record in answer["records"]] == ["undecided"]
 
 
 async def test_by_ordinal_theory_nothing_is_traced(url: str) -> None:
@@ -316,26 +327,26 @@ async def test_by_ordinal_theory_nothing_is_traced(url: str) -> None:
 
 def wander(kit: ChainKit, times: int) -> tuple[Outpoint, Outpoint]:
     """A registration, and an update of it after so many moves in a block each."""
-    first = at = kit.inscribe(agent("One"))
+    first = tx = kit.inscribe(agent("One"))
     kit.mine(first)
     for _ in range(times):
-        at = kit.move(at)
-        kit.mine(at)
-    update = kit.update(at, agent("Two"))
+        tx = kit.move(tx)
+        kit.mine(tx)
+    update = kit.update(tx, agent("Two"))
     kit.mine(update)
     return first, update
 
 
-@pytest.mark.parametrize(("times", "known"), [(3, True), (4, False)])
+@pytest.mark.parametrize(("times", "existing"), [(3, True), (4, False)])
 async def test_a_satoshi_is_traced_through_so_many_transactions(
-    kit: ChainKit, url: str, monkeypatch: pytest.MonkeyPatch, times: int, known: bool
+    kit: ChainKit, url: str, monkeypatch: pytest.MonkeyPatch, times: int, existing: bool
 ) -> None:
     monkeypatch.setattr(origins, "HOPS", 4)
     first, update = wander(kit, times)
     chain = MemoryChain(*kit.blocks, first=kit.tip.height)
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
-        if known:
+        if existing:
             agree(indexing, kit, first)
             return
         assert names(indexing) == [str(update)]
@@ -347,14 +358,14 @@ async def test_a_satoshi_is_traced_through_so_many_transactions(
 
 async def test_a_thousand_transactions_are_traced_but_not_while_a_block_waits(kit: ChainKit, url: str) -> None:
     first = kit.inscribe(agent("One"))
-    at = kit.spend([first], [(1, p2pkh("alice"))])
-    path = [at]
+    tx = kit.spend([first], [(1, p2pkh("alice"))])
+    path = [tx]
     for number in range(998):
-        at = kit.spend([at.outpoint(0)], [(1, p2pkh("alice"))], locktime=number)
-        path.append(at)
+        tx = kit.spend([tx.outpoint(0)], [(1, p2pkh("alice"))], locktime=number)
+        path.append(tx)
     kit.mine(first, *path)
     script = inscription(body_of(agent("Two")), AGENT, "alice")
-    kit.mine(kit.spend([at.outpoint(0), kit.fund()], [(1, script), (COIN, p2pkh("x"))]))
+    kit.mine(kit.spend([tx.outpoint(0), kit.fund()], [(1, script), (COIN, p2pkh("x"))]))
     with Indexing(url, MemoryChain(*kit.blocks, first=3)) as indexing:
         await indexing.catch_up()
         assert len(names(indexing)) == 1
@@ -380,15 +391,15 @@ async def test_one_search_fetches_so_much_and_the_rest_is_looked_for_later(
 
 
 async def test_a_chain_of_cards_on_one_satoshi_of_unknown_past_is_traced_once(kit: ChainKit, url: str) -> None:
-    first = at = kit.inscribe(agent("One"))
+    first = tx = kit.inscribe(agent("One"))
     kit.mine(first)
     for _ in range(20):
-        at = kit.move(at)
-        kit.mine(at)
+        tx = kit.move(tx)
+        kit.mine(tx)
     start = kit.tip.height + 1
     for number in range(20):
-        at = kit.update(at, agent(f"Again {number}"))
-        kit.mine(at)
+        tx = kit.update(tx, agent(f"Again {number}"))
+        kit.mine(tx)
     chain = MemoryChain(*kit.blocks, first=start)
     chain.lost.add(kit["5"].txids[-1])
     with Indexing(url, chain) as indexing:
@@ -407,19 +418,19 @@ async def test_a_chain_of_cards_within_one_block_is_judged_once(
     judge = origins.Replay.judge
 
     def count(
-        self: origins.Replay, state: RegistrationState | None, made: Transaction, vout: int
+        self: origins.Replay, state: RegistrationState | None, transaction: Transaction, vout: int
     ) -> RegistrationState | None:
-        judged.append(made.txid)
-        return judge(self, state, made, vout)
+        judged.append(transaction.txid)
+        return judge(self, state, transaction, vout)
 
     monkeypatch.setattr(origins.Replay, "judge", count)
-    first = at = kit.inscribe(agent("One"))
+    first = tx = kit.inscribe(agent("One"))
     stranger = kit.inscribe(agent("Two"), None)
     kit.mine(first)
     updates = [stranger, kit.update(stranger, agent("Three"), map=AGENT)]
     for number in range(30):
-        at = kit.update(at, agent(f"Again {number}"))
-        updates.append(at)
+        tx = kit.update(tx, agent(f"Again {number}"))
+        updates.append(tx)
     kit.mine(*updates)
     with Indexing(url, MemoryChain(*kit.blocks, first=3)) as indexing:
         await indexing.catch_up()
@@ -441,8 +452,8 @@ async def test_so_many_cards_of_one_block_are_traced_and_a_part_of_them_at_a_tim
     with Indexing(url, chain) as indexing:
         for _ in range(2):
             await indexing.catch_up()
-            assert indexing.live() == {str(each) for each in new[:6]}
-            assert names(indexing) == [str(each) for each in new[6:]]
+            assert indexing.live() == {str(item) for item in new[:6]}
+            assert names(indexing) == [str(item) for item in new[6:]]
 
 
 async def test_a_retry_looks_at_some_undecided_events_and_the_next_one_at_others(
@@ -462,7 +473,7 @@ async def test_a_retry_looks_at_some_undecided_events_and_the_next_one_at_others
             chain.fetched.clear()
             await indexing.catch_up()
             looked.append(set(chain.fetched))
-        assert [len(each) for each in looked] == [2, 2, 2]
+        assert [len(item) for item in looked] == [2, 2, 2]
         assert set().union(*looked) == chain.lost
 
 

@@ -33,17 +33,17 @@ def lose(chain: MemoryChain, txids: set[bytes]) -> None:
 
 def check(indexing: Indexing, oracle: Registry, first: int) -> list[dict[str, Any]]:
     """What is shown as live or burned is what the oracle says of it; the others, which are undecided, are returned."""
-    full = {each["id"]: each for each in oracle.registrations}
+    full = {registration["id"]: registration for registration in oracle.registrations}
     undecided = []
-    for ours in indexing.told()["registrations"]:
+    for ours in indexing.records()["registrations"]:
         if ours["status"] == "undecided":
             undecided.append(ours)
             continue
         theirs = full[ours["id"]]
         assert {name: ours[name] for name in SAME} == {name: theirs[name] for name in SAME}
         since = [past for past in theirs["revisions"] if past["height"] >= first]
-        known = [{**past, "signer": None} for past in since[len(since) - len(ours["revisions"]) :]]
-        assert [{**past, "signer": None} for past in ours["revisions"]] == known
+        existing = [{**past, "signer": None} for past in since[len(since) - len(ours["revisions"]) :]]
+        assert [{**past, "signer": None} for past in ours["revisions"]] == existing
     return undecided
 
 
@@ -81,8 +81,8 @@ async def compare(empty: Path, story: list[Look], first: int, lost: set[bytes]) 
         assert check(indexing, oracle, first) == []
         # whatever had a card since is known
         touched = {
-            each["id"]
-            for each in oracle.registrations
-            if any(is_card(past) and past["height"] >= first for past in each["revisions"])
+            registration["id"]
+            for registration in oracle.registrations
+            if any(is_card(past) and past["height"] >= first for past in registration["revisions"])
         }
-        assert touched <= {each["id"] for each in indexing.told()["registrations"]}
+        assert touched <= {registration["id"] for registration in indexing.records()["registrations"]}

@@ -51,7 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield lambda chain: stack.enter_context(Indexing(f"sqlite:///{tmp_path}/{next(numbers)}.db", chain))
 
 
-def told(kit: ChainKit) -> tuple[Outpoint, Outpoint]:
+def wandered(kit: ChainKit) -> tuple[Outpoint, Outpoint]:
     """A registration that was moved twice before block 5, and is updated there, beside a new one."""
     first, _ = wander(kit, 2)
     new = kit.inscribe(agent("New"))
@@ -67,7 +67,7 @@ def files(folder: Path, more: str = "") -> Chain:
 
 
 async def test_block_files_are_searched_backwards(kit: ChainKit, tmp_path: Path, start: Start) -> None:
-    first, new = told(kit)
+    first, new = wandered(kit)
     kit.write(tmp_path, per_file=2)
     indexing = await start(files(tmp_path)).catch_up()
     agree(indexing, kit, first, new)
@@ -77,7 +77,7 @@ async def test_block_files_are_searched_backwards(kit: ChainKit, tmp_path: Path,
 
 
 async def test_block_files_are_searched_for_so_many_bytes(kit: ChainKit, tmp_path: Path, start: Start) -> None:
-    first, _ = told(kit)
+    first, _ = wandered(kit)
     kit.write(tmp_path)
     indexing = await start(files(tmp_path, f"&lookback={len(kit['5'].raw) + 1}")).catch_up()
     assert len(names(indexing)) == 2
@@ -89,7 +89,7 @@ async def test_block_files_are_searched_for_so_many_bytes(kit: ChainKit, tmp_pat
 
 
 async def test_a_node_tells_ancestors_and_where_they_are(kit: ChainKit, start: Start) -> None:
-    first, new = told(kit)
+    first, new = wandered(kit)
     async with Node(MemoryChain(*kit.blocks)) as server:
         chain = node("demo", f"{server.url}?chain=bsv&from=5")
         indexing = await start(chain).catch_up()
@@ -98,7 +98,7 @@ async def test_a_node_tells_ancestors_and_where_they_are(kit: ChainKit, start: S
 
 
 async def test_a_node_without_an_index_of_transactions_leaves_cards_undecided(kit: ChainKit, start: Start) -> None:
-    first, new = told(kit)
+    first, new = wandered(kit)
     async with Node(MemoryChain(*kit.blocks)) as server:
         server.txindex = False
         chain = node("demo", f"{server.url}?chain=bsv&from=5")
@@ -113,7 +113,7 @@ async def test_a_node_without_an_index_of_transactions_leaves_cards_undecided(ki
 async def test_where_one_source_lacks_a_transaction_another_goes_on(
     kit: ChainKit, tmp_path: Path, start: Start
 ) -> None:
-    first, new = told(kit)
+    first, new = wandered(kit)
     kit.write(tmp_path)
     async with Node(MemoryChain(*kit.blocks)) as server:
         server.txindex = False
@@ -125,7 +125,7 @@ async def test_where_one_source_lacks_a_transaction_another_goes_on(
 
 
 async def test_a_junglebus_tells_ancestors_and_proves_where_they_are(kit: ChainKit, start: Start) -> None:
-    first, new = told(kit)
+    first, new = wandered(kit)
     async with JungleBus(kit) as server:
         chain = server.chain(more="&from=5")
         indexing = await start(chain).catch_up()
@@ -138,7 +138,7 @@ async def test_a_junglebus_tells_ancestors_and_proves_where_they_are(kit: ChainK
 
 
 async def test_status_says_why_there_is_no_state_hash(kit: ChainKit, tmp_path: Path, start: Start) -> None:
-    told(kit)
+    wandered(kit)
     indexing = await start(MemoryChain(*kit.blocks, first=5)).catch_up()
     (follower,) = indexing.followers
     service = StatusService(Settings.load({"data": str(tmp_path)}), indexing.store, None, "1")
@@ -164,21 +164,21 @@ def real(tmp_path: Path) -> Iterator[Bitcoind]:
 async def test_a_real_bsv_node_tells_the_past_of_cards(real: Bitcoind, start: Start) -> None:
     first, second = real.inscribe(card("one")), real.inscribe(card("two"))
     real.mine()
-    at = real.move(real.move(first))
+    tx = real.move(real.move(first))
     real.burn(second)
     real.mine(3)
     height = len(real.blocks)
-    real.update(at, card("one-again"))
+    real.update(tx, card("one-again"))
     new = real.inscribe(card("new"))
     real.mine()
     chain = node("bsv", f"{real.cookie_url}&from={height}")
     indexing = await start(chain).catch_up()
-    full = {each["id"]: each for each in read_chain(real.blocks).registrations}
-    ours: list[dict[str, Any]] = indexing.told("bsv")["registrations"]
-    assert {each["id"] for each in ours} == {str(first), str(new)}
-    for each in ours:
+    full = {registration["id"]: registration for registration in read_chain(real.blocks).registrations}
+    ours: list[dict[str, Any]] = indexing.records("bsv")["registrations"]
+    assert {entry["id"] for entry in ours} == {str(first), str(new)}
+    for item in ours:
         for name in ("status", "owner", "outpoint", "type", "map", "card", "winner", "updatedHeight"):
-            assert each[name] == full[each["id"]][name]
+            assert item[name] == full[item["id"]][name]
     state = indexing.store.history.of(str(first))[0].event.state
     assert state is not None
     assert state.created_height == full[str(first)]["revisions"][0]["height"]
@@ -197,7 +197,7 @@ async def test_a_real_litecoin_node_leaves_cards_undecided_after_a_late_start(tm
         server.mine()
         chain = node("ltc", f"{server.cookie_url}&from={height}")
         indexing = await start(chain).catch_up()
-        told = indexing.told("ltc")["registrations"]
-        assert [(each["id"], each["status"]) for each in told] == [(str(second), "undecided")]
+        registrations = indexing.records("ltc")["registrations"]
+        assert [(item["id"], item["status"]) for item in registrations] == [(str(second), "undecided")]
         assert indexing.hashes([height], "ltc") == {height: None}
         await chain.close()

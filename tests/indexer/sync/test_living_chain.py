@@ -35,11 +35,11 @@ from indexer.sync import batch, mempool
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import Block
 from tests.clocks import Clock
-from tests.indexer.sync.test_mempool_law import Reader, expected, told
+from tests.indexer.sync.test_mempool_law import Reader, expected, pending_states
 from tests.indexing import Indexing
 from tests.living import PACE, Node, World
 from tests.oracles.registry import read_chain
-from tests.strategies import Dig, Made, Spend, digs, spends
+from tests.strategies import Dig, PlannedOutput, Spend, digs, spends
 
 SLOW = os.environ.get("A2B_SLOW_TESTS") == "1"
 LOOKS = 200
@@ -49,9 +49,9 @@ _T = TypeVar("_T")
 which = st.integers(0, 2)
 some = st.frozensets(which)
 plans = st.lists(digs(any_order=True, most=3), min_size=1, max_size=3)
-REGISTERED = Dig(0, (Spend((0,), (Made(1, "agent", 0),), change=True),), again=False, backwards=False, run=0)
-MOVED = Dig(0, (Spend((1, 0), (Made(1, "plain", 1),), change=True),), again=False, backwards=False, run=2)
-OTHERWISE = Spend((1, 0), (Made(1, "plain", 2),), change=True)
+REGISTERED = Dig(0, (Spend((0,), (PlannedOutput(1, "agent", 0),), change=True),), again=False, backwards=False, run=0)
+MOVED = Dig(0, (Spend((1, 0), (PlannedOutput(1, "plain", 1),), change=True),), again=False, backwards=False, run=2)
+OTHERWISE = Spend((1, 0), (PlannedOutput(1, "plain", 2),), change=True)
 
 
 class LivingChain(RuleBasedStateMachine):
@@ -80,10 +80,10 @@ class LivingChain(RuleBasedStateMachine):
             self.patched.setattr(mempool, "BATCH", 1)
             self.patched.setattr(mempool, "LOOK_SECONDS", -1.0)
         self.nodes = [Node(*self.world.kit.blocks) for _ in range(count)]
-        self.several = FailoverChain("demo", list(zip("abc", self.nodes, strict=False)), PACE, self.clock)
+        self.failover = FailoverChain("demo", list(zip("abc", self.nodes, strict=False)), PACE, self.clock)
         path = Path(self.folder.name, "a2b.db")
         shutil.copy(self.empty, path)
-        self.indexing = Indexing(f"sqlite:///{path}", self.several if count > 1 else self.nodes[0])
+        self.indexing = Indexing(f"sqlite:///{path}", self.failover if count > 1 else self.nodes[0])
         self.reader = Reader(self.indexing.store)
 
     def node(self, number: int) -> Node:
@@ -287,7 +287,7 @@ class LivingChain(RuleBasedStateMachine):
             self.world.settle(node)
 
     async def close(self) -> None:
-        await self.several.close()
+        await self.failover.close()
 
     @rule()
     def somebody_reads_the_change_feed(self) -> None:
@@ -298,9 +298,9 @@ class LivingChain(RuleBasedStateMachine):
     @invariant()
     def what_is_stored_is_one_branch(self) -> None:
         newest = self.indexing.store.blocks.newest("demo")
-        known = {block.hash: block for block in self.world.kit.blocks}
+        existing = {block.hash: block for block in self.world.kit.blocks}
         if newest is not None:
-            branch = self.world.kit.branch(known[newest.hash])
+            branch = self.world.kit.branch(existing[newest.hash])
             stored = [self.indexing.store.blocks.get("demo", height) for height in range(newest.height + 1)]
             assert [ref and ref.hash for ref in stored] == [block.hash for block in branch]
 
@@ -308,16 +308,16 @@ class LivingChain(RuleBasedStateMachine):
     @invariant()
     def what_is_pending_goes_on_from_what_is_stored(self) -> None:
         store = self.indexing.store
-        places: dict[str, Outpoint | None] = {}
+        positions: dict[str, Outpoint | None] = {}
         for event in store.pending.events("demo"):
             if event.state is None:
                 continue
             id_ = event.state.id
-            if id_ not in places:
-                confirmed = [each.event.state for each in store.history.of(id_)]
-                places[id_] = confirmed[-1].outpoint if confirmed and confirmed[-1] else None
-            assert event.spent == places[id_], f"{event} does not spend where {id_} is"
-            places[id_] = event.state.outpoint
+            if id_ not in positions:
+                confirmed = [item.event.state for item in store.history.of(id_)]
+                positions[id_] = confirmed[-1].outpoint if confirmed and confirmed[-1] else None
+            assert event.spent == positions[id_], f"{event} does not spend where {id_} is"
+            positions[id_] = event.state.outpoint
 
     # -- the end
 
@@ -357,7 +357,7 @@ class LivingChain(RuleBasedStateMachine):
                 break
             await asyncio.sleep(0.002)
         else:
-            raise AssertionError(f"not at the tip after {LOOKS} looks: {self.several.sources}")
+            raise AssertionError(f"not at the tip after {LOOKS} looks: {self.failover.sources}")
         for _ in range(2 + 2 * len(self.nodes[0].unconfirmed)):  # what was refused is asked for again
             await self.look()
 
@@ -374,7 +374,7 @@ class LivingChain(RuleBasedStateMachine):
             assert self.indexing.store.pending.events("demo") == fresh.store.pending.events("demo")
         oracle = read_chain(best)
         assert self.indexing.hashes(oracle.state_hashes) == oracle.state_hashes
-        assert told(self.indexing.store) == expected(best, list(again.unconfirmed.values()))
+        assert pending_states(self.indexing.store) == expected(best, list(again.unconfirmed.values()))
         self.reader.read()
         assert self.reader.copy == self.reader.everything()
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.indexer.sync.test_living_chain import MOVED, REGISTERED, LivingChain
-from tests.strategies import Dig, Made, Spend
+from tests.strategies import Dig, PlannedOutput, Spend
 
 
 def told_each_way(step: str, **ways: Sequence[Any]) -> list[list[tuple[str, dict[str, Any]]]]:
     """Stories of one step, with every choice of what may be given."""
-    return [[(step, dict(zip(ways, given, strict=True)))] for given in itertools.product(*ways.values())]
+    return [[(step, dict(zip(ways, supplied, strict=True)))] for supplied in itertools.product(*ways.values())]
 
 
 BOTH = (False, True)
@@ -33,7 +33,7 @@ def mined(plan: Dig) -> tuple[str, dict[str, Any]]:
     return "blocks_are_mined", {"plans": [plan], "late": frozenset(), "spoiled": frozenset(), "look": True}
 
 
-STORIES = {
+HISTORIES = {
     "restarted": [[mined(REGISTERED), RESTARTED, mined(MOVED)]],
     "taken back": told_each_way(
         "what_was_said_is_taken_back", back=(1, 2), otherwise=("", "mined", "unconfirmed"), evicted=BOTH,
@@ -55,18 +55,18 @@ STORIES = {
 
 
 @pytest.mark.parametrize(("count", "blocks_a_write"), [(1, 1), (3, 256)])
-@pytest.mark.parametrize("stories", STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize("histories", HISTORIES.values(), ids=HISTORIES)
 def test_each_story_ends_as_a_fresh_index(
-    stories: list[list[tuple[str, dict[str, Any]]]], count: int, blocks_a_write: int, empty: Path
+    histories: list[list[tuple[str, dict[str, Any]]]], count: int, blocks_a_write: int, empty: Path
 ) -> None:
     """One after the other in one life."""
     LivingChain.empty = empty
     life = LivingChain()
     try:
         life.begin(count, blocks_a_write, [REGISTERED], 1_000)
-        for story in stories:
-            for step, given in story:
-                getattr(life, step)(**given)
+        for story in histories:
+            for step, supplied in story:
+                getattr(life, step)(**supplied)
                 life.what_is_stored_is_one_branch()
                 life.what_is_pending_goes_on_from_what_is_stored()
             life.run(life.end())
@@ -85,7 +85,7 @@ def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(
     try:
         life.begin(1, 256, [REGISTERED], 1)
         for generation in range(5):
-            plan = Spend((1, 0), (Made(1, content, (number + generation) % 4),), change=True)
+            plan = Spend((1, 0), (PlannedOutput(1, content, (number + generation) % 4),), change=True)
             life.a_transaction_is_announced(0, plan, conflicting=False, everywhere=True)
         for _ in life.nodes[0].unconfirmed:
             life.the_indexer_looks()

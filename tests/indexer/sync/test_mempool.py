@@ -26,17 +26,17 @@ class Town:
         self.indexing = Indexing(url, self.chain)
 
     def announce(self, *what: Minable) -> None:
-        for each in what:
-            self.chain.unconfirmed[self.kit.tx(each).txid] = self.kit.raw(each)
+        for item in what:
+            self.chain.unconfirmed[self.kit.tx(item).txid] = self.kit.raw(item)
 
     def evict(self, *what: Minable) -> None:
-        for each in what:
-            del self.chain.unconfirmed[self.kit.tx(each).txid]
+        for item in what:
+            del self.chain.unconfirmed[self.kit.tx(item).txid]
 
     def mine(self, *what: Minable) -> None:
         """A block with these, which leave the mempool."""
-        for each in what:
-            self.chain.unconfirmed.pop(self.kit.tx(each).txid, None)
+        for item in what:
+            self.chain.unconfirmed.pop(self.kit.tx(item).txid, None)
         self.chain.arrive(self.kit.mine(*what))
 
     async def look(self) -> None:
@@ -48,21 +48,21 @@ class Town:
     def kinds(self, id_: Outpoint) -> tuple[list[str], list[str]]:
         """What happened to a registration in blocks, and what is pending."""
         story = self.story(id_)
-        return [past.event.kind.value for past in story.confirmed], [each.event.kind.value for each in story.pending]
+        return [past.event.kind.value for past in story.confirmed], [item.event.kind.value for item in story.pending]
 
     def news(self, since: int) -> list[tuple[str, str, int | None, str]]:
-        return [_said(change) for change in self.indexing.store.outbox.after(since, 1_000)]
+        return [_row(change) for change in self.indexing.store.outbox.after(since, 1_000)]
 
 
-def _said(change: Change) -> tuple[str, str, int | None, str]:
+def _row(change: Change) -> tuple[str, str, int | None, str]:
     return change.op, change.id, change.height, change.reason
 
 
 @pytest.fixture
 def town(database_url: str) -> Iterator[Town]:
-    made = Town(database_url)
-    with made.indexing:
-        yield made
+    created = Town(database_url)
+    with created.indexing:
+        yield created
 
 
 async def test_a_newcomer_is_pending_and_then_confirmed(town: Town) -> None:
@@ -152,7 +152,7 @@ async def test_a_double_spend_takes_the_place_of_what_it_replaces(town: Town) ->
     town.evict(one)
     town.announce(other)
     await town.look()
-    assert [each.event.outpoint for each in town.story(echo).pending] == [other]
+    assert [item.event.outpoint for item in town.story(echo).pending] == [other]
 
 
 async def test_a_mined_double_spend_takes_the_pending_chain_away_at_once(town: Town) -> None:
@@ -246,8 +246,8 @@ async def test_a_list_older_than_the_block_brings_nothing_back(town: Town, monke
     assert (town.kinds(echo)[0], town.kinds(other)[0]) == (["inscribed", "reinscribed"], ["inscribed"])
     kit.mine_empty(3, parent=kit["2"])
     town.chain.arrive(*kit.blocks)
-    for each in listed[1:3]:
-        town.evict(each)
+    for item in listed[1:3]:
+        town.evict(item)
     await town.look()
     assert (town.kinds(echo)[1], town.kinds(other)[1]) == (["reinscribed"], ["inscribed"])
 
@@ -300,8 +300,8 @@ async def test_pointers_and_near_misses_are_told_of_their_transaction(town: Town
     pointer, near = town.kit.point("echo.example"), town.kit.inscribe(b"{", satoshis=2)
     town.announce(pointer, near)
     await town.look()
-    said = [town.indexing.store.pending.of_transaction(each.txid)[0].event.kind.value for each in (pointer, near)]
-    assert said == ["pointed", "rejected"]
+    messages = [town.indexing.store.pending.of_transaction(item.txid)[0].event.kind.value for item in (pointer, near)]
+    assert messages == ["pointed", "rejected"]
     assert town.indexing.store.pending.ids() == []
     assert town.news(0) == []
 

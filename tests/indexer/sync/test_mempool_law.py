@@ -53,14 +53,14 @@ class Look(NamedTuple):
 def looks(draw: st.DrawFn, history: History) -> list[Look]:
     blocks = list(history.arrivals)
     blocks = blocks[: draw(st.integers(min(2, len(blocks)), len(blocks)))]  # the others stay unconfirmed
-    found = []
+    results = []
     while blocks:
         size = draw(st.sampled_from([1, 1, 2, 3]))
         restart, hurried = (draw(st.sampled_from([False, False, False, True])) for _ in range(2))
         of = draw(st.sampled_from(["now", "now", "before", "after"]))
-        found.append(Look(blocks[:size], restart, draw(st.integers(0, 999)), of, hurried))
+        results.append(Look(blocks[:size], restart, draw(st.integers(0, 999)), of, hurried))
         blocks = blocks[size:]
-    return found
+    return results
 
 
 class Node:
@@ -69,20 +69,20 @@ class Node:
     def __init__(self, history: History) -> None:
         self.kit = history.kit
         mined = (txid for block in history.arrivals for txid in block.txids[1:])
-        self.known: list[Transaction] = [self.kit._txs[txid] for txid in dict.fromkeys(mined)]
+        self.mined: list[Transaction] = [self.kit._txs[txid] for txid in dict.fromkeys(mined)]
 
     def mempool(self, best: list[bytes], chance: int) -> dict[bytes, bytes]:
         """Some of what fits on this chain, by txid."""
         coins = self._coins(best)
         pick = random.Random(chance)
-        found: dict[bytes, bytes] = {}
-        waiting = [each for each in self.known if chance and pick.random() < 0.9]
-        while ready := [each for each in waiting if all(spent.prevout in coins for spent in each.inputs)]:
+        results: dict[bytes, bytes] = {}
+        waiting = [item for item in self.mined if chance and pick.random() < 0.9]
+        while ready := [item for item in waiting if all(spent.prevout in coins for spent in item.inputs)]:
             chosen = pick.choice(ready)
             waiting.remove(chosen)
             self._spend(chosen, coins)
-            found[chosen.txid] = self.kit.raw(chosen.outpoint(0))
-        return found
+            results[chosen.txid] = self.kit.raw(chosen.outpoint(0))
+        return results
 
     def _coins(self, best: list[bytes]) -> set[Outpoint]:
         coins: set[Outpoint] = set()
@@ -93,17 +93,17 @@ class Node:
         return coins
 
     @staticmethod
-    def _spend(each: Transaction, coins: set[Outpoint]) -> None:
-        coins.difference_update(spent.prevout for spent in each.inputs)
-        coins.update(each.outpoint(vout) for vout in range(len(each.outputs)))
+    def _spend(transaction: Transaction, coins: set[Outpoint]) -> None:
+        coins.difference_update(spent.prevout for spent in transaction.inputs)
+        coins.update(transaction.outpoint(vout) for vout in range(len(transaction.outputs)))
 
 
 def seen(story: RegistrationHistory) -> tuple[list[Any], list[Any]]:
     """What a reader shows of a registration; pending revisions without the places of others."""
-    return story.confirmed, [said(each.event) for each in story.pending]
+    return story.confirmed, [comparable(item.event) for item in story.pending]
 
 
-def said(event: Event) -> tuple[Any, ...]:
+def comparable(event: Event) -> tuple[Any, ...]:
     state = event.state
     assert state is not None
     now = (state.status, state.outpoint, state.offset, state.owner, state.card, state.winner, sorted(state.map.items()))
@@ -121,11 +121,11 @@ class Reader:
         while news := self.store.outbox.after(self.seq, 50):
             self.seq = news[-1].seq
             ids = {change.id for change in news}
-            stories = self.store.history.with_pending(ids)
+            scripts = self.store.history.with_pending(ids)
             for id_ in ids:
                 self.copy.pop(id_, None)
-                if id_ in stories:
-                    self.copy[id_] = seen(stories[id_])
+                if id_ in scripts:
+                    self.copy[id_] = seen(scripts[id_])
 
     def everything(self) -> dict[str, Any]:
         """What one sees who looks at everything."""
@@ -161,7 +161,7 @@ async def compare(empty: Path, history: History, story: list[Look], last: int) -
             await replay.refresh()
             assert pending == replay.store.pending.events("demo")
             assert indexing.facts() == replay.facts()
-        assert told(indexing.store) == expected(best, list(chain.unconfirmed.values()))
+        assert pending_states(indexing.store) == expected(best, list(chain.unconfirmed.values()))
 
 
 async def live_through(indexing: Indexing, chain: MemoryChain, node: Node, story: list[Look]) -> Reader:
@@ -177,7 +177,9 @@ async def live_through(indexing: Indexing, chain: MemoryChain, node: Node, story
         assert all(map(hangs_together, indexing.store.history.with_pending(indexing.store.pending.ids()).values()))
         assert not (look.restart and look.hurried and indexing.store.pending.events("demo"))
         if of == number and not look.hurried:
-            assert told(indexing.store) == expected([chain.raw(ref) for ref in chain.best], list(pools[of].values()))
+            assert pending_states(indexing.store) == expected(
+                [chain.raw(ref) for ref in chain.best], list(pools[of].values())
+            )
         if number % 3 == 0:
             reader.read()
             assert reader.copy == reader.everything()
@@ -186,45 +188,49 @@ async def live_through(indexing: Indexing, chain: MemoryChain, node: Node, story
 
 def mempools(node: Node, story: list[Look]) -> list[dict[bytes, bytes]]:
     """What the mempool holds at each look."""
-    chain, found = MemoryChain(), []
+    chain, results = MemoryChain(), []
     for look in story:
         chain.arrive(*look.arrivals)
-        found.append(node.mempool([ref.hash for ref in chain.best], look.chance))
-    return found
+        results.append(node.mempool([ref.hash for ref in chain.best], look.chance))
+    return results
 
 
 def hangs_together(story: RegistrationHistory) -> bool:
     """Whether each pending revision goes on from the one before, and the first from the newest block's."""
     states = [past.event.state for past in (*story.confirmed, *story.pending)]
-    seats = [state.outpoint for state in states if state]
+    outpoints = [state.outpoint for state in states if state]
     first = len(story.confirmed)
-    return all(each.event.spent == (seats[first + at - 1] if first + at else None) for at, each in
+    return all(item.event.spent == (outpoints[first + index - 1] if first + index else None) for index, item in
                enumerate(story.pending))  # fmt: skip
 
 
-def told(store: Store) -> dict[str, Any]:
+def pending_states(store: Store) -> dict[str, Any]:
     """Every registration of which something is pending, as it would be if that were mined."""
-    found = {}
+    results = {}
     for id_, story in store.history.with_pending(store.pending.ids()).items():
         state = story.pending[-1].event.state
         assert state is not None
-        found[id_] = (
-            [(each.event.kind.value, str(each.event.outpoint or None)) for each in story.pending],
+        results[id_] = (
+            [(item.event.kind.value, str(item.event.outpoint or None)) for item in story.pending],
             state.status.value, str(state.outpoint), state.owner, state.card.hex(), state.map,
         )  # fmt: skip
-    return found
+    return results
 
 
 def expected(best: list[bytes], raws: list[bytes]) -> dict[str, Any]:
     """The same, said by the oracle."""
     ahead = read_chain(best)
-    before = {each["id"]: len(each["revisions"]) for each in ahead.registrations}
+    before = {item["id"]: len(item["revisions"]) for item in ahead.registrations}
     ahead.add([read_tx(Tape(raw), segwit=False) for raw in raws])
-    found = {}
-    for each in ahead.registrations:
-        if more := each["revisions"][before.get(each["id"], 0) :]:
-            found[each["id"]] = (
+    results = {}
+    for registration in ahead.registrations:
+        if more := registration["revisions"][before.get(registration["id"], 0) :]:
+            results[registration["id"]] = (
                 [(revision["kind"], str(revision["outpoint"])) for revision in more],
-                each["status"], str(each["outpoint"]), each["owner"], each["cardSha256"], each["map"],
-            )  # fmt: skip
-    return found
+                registration["status"],
+                str(registration["outpoint"]),
+                registration["owner"],
+                registration["cardSha256"],
+                registration["map"],
+            )
+    return results

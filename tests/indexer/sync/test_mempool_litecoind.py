@@ -27,7 +27,7 @@ class Followed:
 
     def kinds(self, id_: Outpoint) -> tuple[list[str], list[str]]:
         story = self.indexing.store.history.with_pending([str(id_)]).get(str(id_), RegistrationHistory())
-        return [past.event.kind.value for past in story.confirmed], [each.event.kind.value for each in story.pending]
+        return [past.event.kind.value for past in story.confirmed], [item.event.kind.value for item in story.pending]
 
     async def until(self, id_: Outpoint, confirmed: list[str], pending: list[str]) -> None:
         """Look until it is so."""
@@ -44,10 +44,10 @@ async def followed(tmp_path: Path) -> AsyncIterator[Followed]:
         missing("litecoind")
     with Litecoind(tmp_path / "node") as node:
         node.fund()
-        made = Followed(node, tmp_path)
-        with made.indexing:
-            yield made
-            await made.chain.close()
+        created = Followed(node, tmp_path)
+        with created.indexing:
+            yield created
+            await created.chain.close()
 
 
 async def test_a_node_mines_what_was_pending_and_gives_it_back_in_a_reorg(followed: Followed) -> None:

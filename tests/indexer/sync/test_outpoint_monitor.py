@@ -23,14 +23,14 @@ class Source:
     name = "demo"
 
     def __init__(self) -> None:
-        self.asked: list[Outpoint] = []
+        self.requests: list[Outpoint] = []
         self.says: dict[Outpoint, bool | None] = {}
         self.down = False
 
     async def is_spent(self, outpoint: Outpoint) -> bool | None:
         if self.down:
             raise SourceUnavailableError("no route")
-        self.asked.append(outpoint)
+        self.requests.append(outpoint)
         return self.says.get(outpoint, False)
 
     async def recheck(self, _newest: BlockRef) -> int | None:
@@ -49,13 +49,13 @@ class Watch:
     async def look(self, later: float = 0) -> list[Outpoint]:
         """What is asked for at a look so many seconds later."""
         self.now += later
-        self.source.asked.clear()
+        self.source.requests.clear()
         tip = self.indexing.store.blocks.newest("demo")
         assert tip is not None
-        assert await self.outpoint_monitor.look(tip) == (None, bool(self.told()))
-        return list(self.source.asked)
+        assert await self.outpoint_monitor.look(tip) == (None, bool(self.changed_ids()))
+        return list(self.source.requests)
 
-    def told(self) -> list[str]:
+    def changed_ids(self) -> list[str]:
         """The registrations that the outbox was told of since."""
         since, self.seq = getattr(self, "seq", 0), self.indexing.store.outbox.newest_seq()
         return [
@@ -65,53 +65,53 @@ class Watch:
 
 def minted(count: int) -> tuple[ChainKit, list[Outpoint]]:
     kit = ChainKit()
-    made = [kit.inscribe(agent(f"agent {number}")) for number in range(count)]
-    for outpoint in made:
+    created = [kit.inscribe(agent(f"agent {number}")) for number in range(count)]
+    for outpoint in created:
         kit.mine(outpoint)
-    return kit, made
+    return kit, created
 
 
 async def test_the_newest_are_asked_for_first_and_then_those_of_longest_ago(database_url: str) -> None:
-    kit, made = minted(5)
+    kit, created = minted(5)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         watch = Watch(indexing)
-        assert await watch.look() == made[::-1]
+        assert await watch.look() == created[::-1]
         assert await watch.look(100) == [], "all were seen just now"
-        indexing.writer.record_checks("demo", int(watch.now), {made[3]: False})
-        assert sorted(await watch.look(250)) == sorted(set(made) - {made[3]})
-        assert indexing.store.spend_checks.unspent_at("demo", made) == {
-            each: 1_000_350 - 250 * (each == made[3]) for each in made
+        indexing.writer.record_checks("demo", int(watch.now), {created[3]: False})
+        assert sorted(await watch.look(250)) == sorted(set(created) - {created[3]})
+        assert indexing.store.spend_checks.unspent_at("demo", created) == {
+            item: 1_000_350 - 250 * (item == created[3]) for item in created
         }
         kit.mine(newcomer := kit.inscribe(agent("newcomer")))
         indexing.chains[0].arrive(kit.tip)  # type: ignore[attr-defined]
         await indexing.catch_up()
-        assert await watch.look(200) == [newcomer, made[3]]
+        assert await watch.look(200) == [newcomer, created[3]]
 
 
 async def test_what_moved_or_burned_is_not_asked_for_any_more(database_url: str) -> None:
-    kit, made = minted(3)
-    moved = kit.move(made[0])
-    kit.mine(moved, kit.burn(made[1]))
+    kit, created = minted(3)
+    moved = kit.move(created[0])
+    kit.mine(moved, kit.burn(created[1]))
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
-        assert set(await Watch(indexing).look()) == {moved, made[2]}
+        assert set(await Watch(indexing).look()) == {moved, created[2]}
 
 
 async def test_an_owner_nobody_can_tell_of_does_not_keep_others_waiting(database_url: str) -> None:
-    kit, made = minted(4)
+    kit, created = minted(4)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         watch = Watch(indexing, per_minute=12)
-        watch.source.says = {made[3]: None}
-        assert await watch.look() == [made[3], made[2]], "the rest of the budget is kept back"
-        assert indexing.store.spend_checks.unspent_at("demo", made) == {made[2]: 1_000_000}
+        watch.source.says = {created[3]: None}
+        assert await watch.look() == [created[3], created[2]], "the rest of the budget is kept back"
+        assert indexing.store.spend_checks.unspent_at("demo", created) == {created[2]: 1_000_000}
         watch.outpoint_monitor.budget.left = 12.0
-        assert await watch.look(60) == [made[1], made[0]]
+        assert await watch.look(60) == [created[1], created[0]]
 
 
 async def test_a_source_that_fails_in_between_loses_no_answer(database_url: str) -> None:
-    kit, made = minted(2)
+    kit, created = minted(2)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         watch = Watch(indexing)
@@ -122,35 +122,35 @@ async def test_a_source_that_fails_in_between_loses_no_answer(database_url: str)
             except SourceUnavailableError:
                 continue
             raise AssertionError
-        assert await watch.outpoint_monitor.still_unspent(made[0]) is None
+        assert await watch.outpoint_monitor.still_unspent(created[0]) is None
         watch.source.down = False
-        assert await watch.outpoint_monitor.still_unspent(made[0]) is True
-        assert set(await watch.look(60)) == {made[1]}
+        assert await watch.outpoint_monitor.still_unspent(created[0]) is True
+        assert set(await watch.look(60)) == {created[1]}
 
 
 async def test_the_outbox_is_told_now_and_then_and_not_at_every_check(database_url: str) -> None:
-    kit, made = minted(2)
+    kit, created = minted(2)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         watch = Watch(indexing)
-        heard = []
+        received = []
         for _ in range(80):  # of 301 s each: a little more than 6 h 40 min
             watch.now += 301
             watch.outpoint_monitor.budget.left = 100.0
             tip = indexing.store.blocks.newest("demo")
             assert tip is not None
             await watch.outpoint_monitor.look(tip)
-            heard += watch.told()
-        assert sorted(heard) == sorted([str(each) for each in made] * 2)
+            received += watch.changed_ids()
+        assert sorted(received) == sorted([str(item) for item in created] * 2)
 
 
 async def test_somebody_who_asks_now_has_a_share_of_the_budget(database_url: str) -> None:
-    kit, made = minted(15)
+    kit, created = minted(15)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         watch = Watch(indexing, per_minute=12)
         assert len(await watch.look()) == 12 - RESERVED
-        answers = [await watch.outpoint_monitor.still_unspent(made[0]) for _ in range(RESERVED + 2)]
+        answers = [await watch.outpoint_monitor.still_unspent(created[0]) for _ in range(RESERVED + 2)]
         assert answers == [True] * RESERVED + [None, None]
 
 

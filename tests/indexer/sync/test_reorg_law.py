@@ -47,12 +47,12 @@ def looks(draw: st.DrawFn, history: History) -> list[Look]:
     blocks = list(history.arrivals)
     if draw(st.booleans()):
         blocks = draw(st.permutations(blocks))
-    found = []
+    results = []
     while blocks:
         size = draw(st.sampled_from([1, 1, 2, 3, len(blocks)]))
-        found.append(Look(blocks[:size], draw(st.booleans())))
+        results.append(Look(blocks[:size], draw(st.booleans())))
         blocks = blocks[size:]
-    return found
+    return results
 
 
 async def live_through(indexing: Indexing, chain: MemoryChain, story: list[Look]) -> Reader:
@@ -97,13 +97,13 @@ async def compare(empty: Path, history: History, story: list[Look]) -> None:
             await replay.catch_up()
             assert indexing.facts() == replay.facts()
         oracle = read_chain(best)
-        told = indexing.told()
-        for each in told["registrations"]:
-            for revision in each["revisions"]:
+        answer = indexing.records()
+        for registration in answer["registrations"]:
+            for revision in registration["revisions"]:
                 del revision["signer"]  # the oracle leaves signatures to the parsers' own tests
-        assert told["registrations"] == oracle.registrations
-        assert told["pointers"] == oracle.pointers
-        assert told["rejected"] == oracle.rejected
+        assert answer["registrations"] == oracle.registrations
+        assert answer["pointers"] == oracle.pointers
+        assert answer["rejected"] == oracle.rejected
         assert indexing.hashes(oracle.state_hashes) == oracle.state_hashes
         assert indexing.anchors() == anchors(oracle, best)
         assert reader.state_hash() == oracle.state_hashes[max(oracle.state_hashes)]
@@ -125,7 +125,9 @@ def test_every_step_of_a_history_has_the_state_hash_of_its_chain(
                 height = chain.best[-1].height
                 oracle = read_chain(chain.raw(ref) for ref in chain.best)
                 assert indexing.hashes([height]) == {height: oracle.state_hashes[height]}
-                seats = {each["outpoint"] for each in oracle.registrations if each["outpoint"]}
-                assert {str(seat) for seat in indexing.store.registrations.outpoints("demo")} == seats
+                outpoints = {
+                    registration["outpoint"] for registration in oracle.registrations if registration["outpoint"]
+                }
+                assert {str(outpoint) for outpoint in indexing.store.registrations.outpoints("demo")} == outpoints
 
     asyncio.run(walk())

@@ -46,21 +46,21 @@ async def test_an_update_behind_an_unknown_value_is_undecided_and_leaves_no_stat
     chain.hidden.add(fund)
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
-        told = indexing.registration(first)
-        assert (told["status"], told["outpoint"], told["card"]["name"]) == ("undecided", None, "One")
-        assert told["owner"] == kit.address("alice")
-        kinds = [(each["kind"], each["valid"], each["outpoint"]) for each in told["revisions"]]
+        diagnosis = indexing.registration(first)
+        assert (diagnosis["status"], diagnosis["outpoint"], diagnosis["card"]["name"]) == ("undecided", None, "One")
+        assert diagnosis["owner"] == kit.address("alice")
+        kinds = [(revision["kind"], revision["valid"], revision["outpoint"]) for revision in diagnosis["revisions"]]
         assert kinds == [("inscribed", True, str(first)), ("undecided", False, None)]
-        assert told["revisions"][1]["reason"].endswith(f"is undecided: {fund}")
+        assert diagnosis["revisions"][1]["reason"].endswith(f"is undecided: {fund}")
         # the card in the same transaction is an update or a first record: that is not known either
         assert [past.event.outpoint for past in indexing.store.history.undecided("demo")] == [None, update]
         assert indexing.hashes([2, 3])[3] is None
         assert indexing.hashes([2, 3])[2] is not None
         assert indexing.store.registrations.counts("demo")["undecided"] == 1
-        told = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_name(
+        diagnosis = Diagnoser(indexing.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")}).by_name(
             update.txid[::-1].hex()
         )
-        assert [step["code"] for step in told["steps"] if not step["ok"]] == ["values-unknown"]
+        assert [step["code"] for step in diagnosis["steps"] if not step["ok"]] == ["values-unknown"]
 
 
 async def test_it_is_resolved_when_the_value_becomes_known_and_nothing_shows_of_the_doubt(url: str) -> None:
@@ -73,9 +73,9 @@ async def test_it_is_resolved_when_the_value_becomes_known_and_nothing_shows_of_
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
         assert indexing.kinds(first) == ["inscribed", "undecided"]
-        asked = len(chain.asked)
+        query = len(chain.requests)
         await indexing.catch_up()
-        assert (indexing.kinds(first), len(chain.asked)) == (["inscribed", "undecided"], asked + 2)
+        assert (indexing.kinds(first), len(chain.requests)) == (["inscribed", "undecided"], query + 2)
         chain.hidden.clear()
         await indexing.catch_up()
         assert indexing.kinds(first) == ["inscribed", "reinscribed", "moved"]
@@ -96,9 +96,9 @@ async def test_nothing_is_asked_again_before_the_pause_is_over(url: str, monkeyp
         await indexing.catch_up()
         await indexing.catch_up()
         chain.hidden.clear()
-        chain.asked.clear()
+        chain.requests.clear()
         await indexing.catch_up()
-        assert (chain.asked, indexing.kinds(first)) == ([], ["inscribed", "undecided"])
+        assert (chain.requests, indexing.kinds(first)) == ([], ["inscribed", "undecided"])
         indexing.restart()
         await indexing.catch_up()
         assert indexing.kinds(first) == ["inscribed", "reinscribed"]
@@ -110,11 +110,11 @@ async def test_a_value_that_was_looked_up_once_is_kept(url: str) -> None:
     chain = MemoryChain(*kit.blocks)
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
-        assert chain.asked == [fund]
+        assert chain.requests == [fund]
         indexing.writer.forget("demo", -1)
         indexing.restart()
         await indexing.catch_up()
-        assert chain.asked == [fund]
+        assert chain.requests == [fund]
         assert indexing.kinds(first) == ["inscribed", "reinscribed"]
 
 
@@ -130,7 +130,7 @@ async def test_values_of_transactions_that_are_read_anyway_and_of_seats_are_not_
     chain = MemoryChain(*kit.blocks)
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
-        assert chain.asked == []
+        assert chain.requests == []
         assert indexing.registration(two)["outpoint"] == str(moved.outpoint(2))
 
 
@@ -139,10 +139,10 @@ async def test_what_stands_before_the_unknown_is_decided_and_cards_that_it_canno
     one, two, fund = kit.inscribe(agent("One")), kit.inscribe(agent("Two")), kit.fund()
     kit.mine(one, two)
     script = inscription(body_of(agent("New")), AGENT, "alice")
-    made = kit.spend(
+    tx = kit.spend(
         [one, (fund, COIN), two], [(1, p2pkh("bob")), (0, script), (1, script), (COIN, p2pkh("x"))], locktime=1
     )
-    kit.mine(made)
+    kit.mine(tx)
     chain = MemoryChain(*kit.blocks)
     chain.hidden.add(fund)
     with Indexing(url, chain) as indexing:
@@ -150,8 +150,8 @@ async def test_what_stands_before_the_unknown_is_decided_and_cards_that_it_canno
         assert indexing.kinds(one) == ["inscribed", "moved"]
         assert indexing.kinds(two) == ["inscribed", "undecided"]
         # output 2 may hold the satoshi of `two`, output 1 holds none at all
-        assert [past.event.outpoint for past in indexing.store.history.undecided("demo")] == [None, made.outpoint(2)]
-        assert indexing.rejections() == [(str(made.outpoint(1)), "the output holds no satoshis")]
+        assert [past.event.outpoint for past in indexing.store.history.undecided("demo")] == [None, tx.outpoint(2)]
+        assert indexing.rejections() == [(str(tx.outpoint(1)), "the output holds no satoshis")]
 
 
 async def test_more_unknown_values_than_an_event_names_are_asked_for_in_turn(url: str) -> None:
@@ -226,9 +226,9 @@ async def test_a_reorg_takes_an_undecided_update_back(url: str) -> None:
 def test_a_merged_map_keeps_what_came_first_and_always_app_and_type() -> None:
     assert merge_map({"a": "1", "b": "2"}, {"c": "3", "a": "4"}) == {"a": "4", "b": "2", "c": "3"}
     many = {f"key {number}": "x" for number in range(100)}
-    kept = merge_map(many, {"app": "late", "type": "a2b"})
-    assert len(kept) == MAP_KEYS
-    assert list(kept) == [f"key {number}" for number in range(MAP_KEYS - 2)] + ["app", "type"]
+    stored = merge_map(many, {"app": "late", "type": "a2b"})
+    assert len(stored) == MAP_KEYS
+    assert list(stored) == [f"key {number}" for number in range(MAP_KEYS - 2)] + ["app", "type"]
     long = merge_map(
         {"a": "x" * 1000, "b": "y" * 1000, "c": "z" * 1000}, {"type": "a2b", "d": "w" * 1000, "e": "v" * 1000}
     )
@@ -239,14 +239,14 @@ def test_a_merged_map_keeps_what_came_first_and_always_app_and_type() -> None:
 
 async def test_a_registration_carries_a_bounded_map_along(url: str) -> None:
     kit = ChainKit()
-    first = seat = kit.inscribe(agent())
+    first = tx = kit.inscribe(agent())
     kit.mine(first)
     for number in range(6):
-        seat = kit.map_only(seat, {f"{number} {key}": "v" * 60 for key in range(20)})
-        kit.mine(seat)
+        tx = kit.map_only(tx, {f"{number} {key}": "v" * 60 for key in range(20)})
+        kit.mine(tx)
     with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
-        kept = indexing.registration(first)["map"]
-    assert kept["type"] == "a2b-agent"
-    assert len(kept) <= MAP_KEYS
-    assert sum(len(key) + len(value) for key, value in kept.items()) <= MAP_CHARACTERS
+        stored = indexing.registration(first)["map"]
+    assert stored["type"] == "a2b-agent"
+    assert len(stored) <= MAP_KEYS
+    assert sum(len(key) + len(value) for key, value in stored.items()) <= MAP_CHARACTERS

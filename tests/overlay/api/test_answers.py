@@ -27,12 +27,12 @@ WITHOUT_DATA = (
 
 def paths() -> list[str]:
     """One working path for every GET route whose answer ends, but for those without data."""
-    known = {"{id}": TOWER, "{what}": "ab" * 32, "{name}": "style.css", "{page}": "search", "{tag}": "search"}
-    found = [route.path for route in ROUTES if route.method == "GET" and STREAM not in route.media]
-    found = [path for path in found if path not in WITHOUT_DATA]
-    for name, value in known.items():
-        found = [path.replace(name, value) for path in found]
-    return [f"{path}?id={TOWER}" if path == "/v1/quote" else path for path in found]
+    existing = {"{id}": TOWER, "{what}": "ab" * 32, "{name}": "style.css", "{page}": "search", "{tag}": "search"}
+    results = [route.path for route in ROUTES if route.method == "GET" and STREAM not in route.media]
+    results = [path for path in results if path not in WITHOUT_DATA]
+    for name, value in existing.items():
+        results = [path.replace(name, value) for path in results]
+    return [f"{path}?id={TOWER}" if path == "/v1/quote" else path for path in results]
 
 
 @pytest.mark.parametrize("path", [path for path in paths() if path != "/metrics"])  # which counts these very requests
@@ -61,9 +61,9 @@ async def test_a_connection_that_is_kept_open_does_not_hold_what_it_was_sent(cli
     async with client.get(path) as response:
         assert len(await response.read()) > 500
     gc.collect()
-    answers = [each for each in gc.get_objects() if isinstance(each, Answer)]
+    answers = [item for item in gc.get_objects() if isinstance(item, Answer)]
     assert answers
-    assert [len(each.body) for each in answers if isinstance(each.body, bytes) and len(each.body) > 500] == []
+    assert [len(answer.body) for answer in answers if isinstance(answer.body, bytes) and len(answer.body) > 500] == []
 
 
 async def test_preflights_are_answered(client: ClientSession) -> None:
@@ -78,12 +78,12 @@ async def test_preflights_are_answered(client: ClientSession) -> None:
 async def test_request_ids_are_kept_when_harmless_and_made_otherwise(client: ClientSession) -> None:
     async with client.get("/healthz", headers={"X-Request-Id": "mine-1.2_3"}) as response:
         assert response.headers["X-Request-Id"] == "mine-1.2_3"
-    made = set()
+    created = set()
     for hostile in ("a b", "x" * 65, '"><script>', "", "é"):
         async with client.get("/healthz", headers={"X-Request-Id": hostile}) as response:
-            made.add(response.headers["X-Request-Id"])
+            created.add(response.headers["X-Request-Id"])
             assert response.headers["X-Request-Id"] != hostile
-    assert len(made) == 5
+    assert len(created) == 5
 
 
 async def test_unknown_paths_and_methods_are_problems(client: ClientSession) -> None:
@@ -107,7 +107,7 @@ async def test_every_route_takes_its_methods_and_names_them_to_who_asks_with_oth
     taken = {route.method for route in ROUTES if route.path == path}
     if "GET" in taken:
         taken.add("HEAD")
-    known = {
+    existing = {
         "{id}": TOWER,
         "{what}": "ab" * 32,
         "{name}": "style.css",
@@ -118,7 +118,7 @@ async def test_every_route_takes_its_methods_and_names_them_to_who_asks_with_oth
         "{kind}": "receipt",
     }
     url = path
-    for name, value in known.items():
+    for name, value in existing.items():
         url = url.replace(name, value)
     for method in METHODS:
         async with client.request(method, url) as response:
@@ -128,8 +128,8 @@ async def test_every_route_takes_its_methods_and_names_them_to_who_asks_with_oth
             assert response.status == 405, method
             assert response.headers["Allow"] == ", ".join(sorted({*taken, "OPTIONS"}))
             if method != "HEAD":
-                found = await problem(response, 405)
-                assert url in found["detail"]
+                problem_body = await problem(response, 405)
+                assert url in problem_body["detail"]
     async with client.options(url) as response:
         assert response.status == 204
 
@@ -142,11 +142,11 @@ async def test_what_takes_no_parameters_refuses_them_by_name(client: ClientSessi
     url = path.replace("{id}", TOWER).replace("{kind}", "receipt")
     url = url.replace("{what}", "ab" * 32).replace("{sha256}", "ab" * 32)
     async with client.request(method, f"{url}?asOfHeight=7&limit=x") as response:
-        found = await problem(response, 400)
-    assert [(each["code"], each["parameter"]) for each in found["errors"]] == [
+        problem_body = await problem(response, 400)
+    assert [(error["code"], error["parameter"]) for error in problem_body["errors"]] == [
         ("unknown-parameter", "asOfHeight"), ("unknown-parameter", "limit"),
     ]  # fmt: skip
-    assert "'asOfHeight' is not a parameter here; this takes none" in found["detail"]
+    assert "'asOfHeight' is not a parameter here; this takes none" in problem_body["detail"]
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics", "/status", "/publish", f"/listings/{TOWER}"])
@@ -172,9 +172,9 @@ async def test_a_mistake_of_ours_is_a_500_without_its_traceback(
     client = await serve(replace(services, status=broken))
     for accept in ("application/json", "text/html"):
         async with client.get("/v1/status", headers={"Accept": accept}) as response:
-            found = await problem(response, 500)
-            assert "secret" not in json.dumps(found)
-            assert found["requestId"] in caplog.text
+            problem_body = await problem(response, 500)
+            assert "secret" not in json.dumps(problem_body)
+            assert problem_body["requestId"] in caplog.text
     assert "a secret in a message" in caplog.text
 
 
@@ -197,8 +197,8 @@ async def test_what_did_not_change_is_a_304(client: ClientSession, path: str) ->
     async with client.get(path) as response:
         tag = response.headers["ETag"]
     assert tag.startswith('W/"')
-    for given in (tag, f'"other", {tag}', tag.removeprefix("W/"), "*"):
-        async with client.get(path, headers={"If-None-Match": given}) as response:
+    for word in (tag, f'"other", {tag}', tag.removeprefix("W/"), "*"):
+        async with client.get(path, headers={"If-None-Match": word}) as response:
             assert (response.status, await response.read()) == (304, b"")
             assert response.headers["ETag"] == tag
     async with client.get(path, headers={"If-None-Match": '"other"'}) as response:
@@ -225,10 +225,10 @@ async def test_any_representation_is_none_of_an_error(client: ClientSession, pat
 async def test_a_304_is_answered_without_searching(client: ClientSession, services: AppServices) -> None:
     async with client.get("/v1/search?q=tower") as response:
         tag = response.headers["ETag"]
-    before = len(engine_of(services).asked)
+    before = len(engine_of(services).requests)
     async with client.get("/v1/search?q=tower", headers={"If-None-Match": tag}) as response:
         assert response.status == 304
-    assert len(engine_of(services).asked) == before
+    assert len(engine_of(services).requests) == before
 
 
 async def test_the_tag_of_a_page_changes_with_the_index_the_height_and_the_question(
@@ -247,10 +247,10 @@ async def test_the_tag_of_a_page_changes_with_the_index_the_height_and_the_quest
     await note("oracle")
     height = 126
     await note("tower")
-    assert engine.at is not None
-    engine.at = engine.at._replace(seq=8)
+    assert engine.position is not None
+    engine.position = engine.position._replace(seq=8)
     await note("tower")
-    engine.at = engine.at._replace(epoch="epoch-2")
+    engine.position = engine.position._replace(epoch="epoch-2")
     await note("tower")
     assert len(set(tags)) == 5
 

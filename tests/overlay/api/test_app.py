@@ -68,13 +68,13 @@ async def test_nothing_found_is_an_empty_page(client: ClientSession) -> None:
 
 
 async def test_without_an_index_yet_nothing_found_is_no_answer(client: ClientSession, services: AppServices) -> None:
-    engine_of(services).at = None
+    engine_of(services).position = None
     async with client.get("/v1/search?q=zzzz") as response:
-        told = await response.json()
+        body = await response.json()
         assert (response.status, response.headers["Retry-After"]) == (503, "5")
-        assert told["error"].startswith("the search index is being made, so nothing can be found yet")
+        assert body["error"].startswith("the search index is being made, so nothing can be found yet")
     assert (await get(client, "/v1/search?q=tower"))["total"] == 2, "what is found is told"
-    engine_of(services).at = Cursor("epoch-1", 0)
+    engine_of(services).position = Cursor("epoch-1", 0)
     assert (await get(client, "/v1/search?q=zzzz"))["total"] == 0, "of an empty registry"
 
 
@@ -88,7 +88,7 @@ async def test_cursors_walk_through_everything_once(client: ClientSession, servi
         cursor = page["nextCursor"]
         if cursor is None:
             break
-    everything = [each.id for each in engine_of(services).documents if each.status == "live"]
+    everything = [document.id for document in engine_of(services).documents if document.status == "live"]
     assert seen == everything
 
 
@@ -120,8 +120,8 @@ async def test_facets_notes_and_explanations_come_when_asked_for(client: ClientS
 
 async def test_a_bad_search_names_each_fault(client: ClientSession) -> None:
     async with client.get("/v1/search?type=robot&maxPrice=cheap&foo=1") as response:
-        found = await problem(response, 400)
-    assert [(each["parameter"], each["code"]) for each in found["errors"]] == [
+        problem_body = await problem(response, 400)
+    assert [(error["parameter"], error["code"]) for error in problem_body["errors"]] == [
         ("foo", "unknown-parameter"), ("type", "unknown-value"), ("maxPrice", "not-an-amount"),
     ]  # fmt: skip
 
@@ -146,18 +146,18 @@ async def test_a_slow_engine_is_asked_in_a_thread(serve: Serve, services: AppSer
 
 
 async def test_suggestions_have_text_kind_and_perhaps_an_id(client: ClientSession) -> None:
-    found = await get(client, "/v1/suggest?q=Tower&limit=3")
-    assert {"text": "security", "kind": "tag"} in found["items"]
-    assert {item.get("id") for item in found["items"] if item["kind"] == "listing"} >= {TOWER}
+    answer = await get(client, "/v1/suggest?q=Tower&limit=3")
+    assert {"text": "security", "kind": "tag"} in answer["items"]
+    assert {item.get("id") for item in answer["items"] if item["kind"] == "listing"} >= {TOWER}
 
 
 # Listings
 
 
 async def test_a_listing_is_found_by_its_id_however_it_is_written(client: ClientSession) -> None:
-    found = await get(client, f"/v1/listings/{TOWER}")
-    assert found["name"] == "Tower‑Guard (Minimal)"
-    assert found["cheapest"]["amount"] == "0.00045"
+    answer = await get(client, f"/v1/listings/{TOWER}")
+    assert answer["name"] == "Tower‑Guard (Minimal)"
+    assert answer["cheapest"]["amount"] == "0.00045"
     for other in (TOWER.upper(), TOWER.replace("_", "."), TOWER.replace("_", ":"), TOWER.replace("_", "i")):
         assert (await get(client, f"/v1/listings/{other}"))["id"] == TOWER
 
@@ -165,7 +165,7 @@ async def test_a_listing_is_found_by_its_id_however_it_is_written(client: Client
 async def test_burned_listings_are_readable_for_ever(client: ClientSession, services: AppServices) -> None:
     store = services.store
     assert isinstance(store, FakeStore)
-    burned = [each.state.id for each in store.listings.values() if each.state.status == "burned"]
+    burned = [listing.state.id for listing in store.listings.values() if listing.state.status == "burned"]
     assert burned
     for id_ in burned:
         assert (await get(client, f"/v1/listings/{id_}"))["status"] == "burned"
@@ -178,8 +178,8 @@ async def test_a_server_among_several_is_found_by_its_key(client: ClientSession,
         assert (await get(client, f"/v1/listings/{quote(id_, safe='')}"))["id"] == id_
     plain = await get(client, f"/v1/listings/{ids[0].partition('#')[0]}")
     assert plain["servers"] == ids
-    found = await get(client, f"/v1/listings/{plain['id']}%23nobody", 404)
-    assert ids[0] in found["detail"]
+    answer = await get(client, f"/v1/listings/{plain['id']}%23nobody", 404)
+    assert ids[0] in answer["detail"]
 
 
 async def test_a_server_key_with_slashes_spaces_and_percents_is_found_encoded_once_or_twice(
@@ -226,10 +226,10 @@ async def test_unknown_ids_are_a_404_problem(client: ClientSession, id_: str, re
 
 
 async def test_a_history_is_newest_first(client: ClientSession) -> None:
-    found = await get(client, f"/v1/listings/{TOWER}/history")
-    assert found["id"] == TOWER
-    assert [each["height"] for each in found["revisions"]] == [116, 115, 103]
-    assert [each["kind"] for each in found["revisions"]] == ["reinscribed", "moved", "inscribed"]
+    answer = await get(client, f"/v1/listings/{TOWER}/history")
+    assert answer["id"] == TOWER
+    assert [revision["height"] for revision in answer["revisions"]] == [116, 115, 103]
+    assert [revision["kind"] for revision in answer["revisions"]] == ["reinscribed", "moved", "inscribed"]
 
 
 async def test_a_card_is_its_exact_bytes_and_can_be_checked(client: ClientSession, services: AppServices) -> None:
@@ -253,7 +253,7 @@ async def test_a_card_is_its_exact_bytes_and_can_be_checked(client: ClientSessio
 async def test_a_large_card_is_never_content_coded(client: ClientSession, services: AppServices) -> None:
     store = services.store
     assert isinstance(store, FakeStore)
-    largest = max(store.listings.values(), key=lambda each: len(each.card_body or b""))
+    largest = max(store.listings.values(), key=lambda item: len(item.card_body or b""))
     assert len(largest.card_body or b"") > 100_000
     url = f"/v1/listings/{largest.state.id}/card"
     async with client.get(url, headers={"Accept-Encoding": "gzip"}) as response:
@@ -266,8 +266,8 @@ async def test_a_large_card_is_never_content_coded(client: ClientSession, servic
 
 async def test_a_transaction_is_diagnosed_by_txid_or_outpoint(client: ClientSession) -> None:
     for what in ("AB" * 32, "ab" * 32 + "_3", "ab" * 32 + ":3"):
-        found = await get(client, f"/v1/diagnose/{what}")
-        assert (found["txid"], found["found"]) == ("ab" * 32, False)
+        answer = await get(client, f"/v1/diagnose/{what}")
+        assert (answer["txid"], answer["found"]) == ("ab" * 32, False)
 
 
 async def test_what_is_no_transaction_id_is_refused(client: ClientSession) -> None:
@@ -311,15 +311,15 @@ async def test_what_is_no_raw_transaction_is_refused(
     client: ClientSession, body: bytes, pointer: str, code: str
 ) -> None:
     async with client.post("/v1/diagnose", data=body) as response:
-        found = await problem(response, 400)
-    assert [(each["pointer"], each["code"]) for each in found["errors"]] == [(pointer, code)]
+        problem_body = await problem(response, 400)
+    assert [(error["pointer"], error["code"]) for error in problem_body["errors"]] == [(pointer, code)]
 
 
 async def test_a_card_is_checked_before_it_is_published(client: ClientSession) -> None:
     card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}]}
     async with client.post("/v1/check", json=card) as response:
-        found = await response.json()
-    assert (found["ok"], found["errors"], found["preview"]["name"]) == (True, [], "A")
+        body = await response.json()
+    assert (body["ok"], body["errors"], body["preview"]["name"]) == (True, [], "A")
     async with client.post("/v1/check?type=tool", json=card) as response:
         assert not (await response.json())["ok"]
     async with client.post("/v1/check?type=robot", json=card) as response:
@@ -354,9 +354,9 @@ async def test_nothing_is_inflated_that_nobody_reads(client: ClientSession, monk
     inflating: list[object] = []
     real = ZLibDecompressor.__init__
 
-    def noted(self: ZLibDecompressor, *given: Any, **more: Any) -> None:
+    def noted(self: ZLibDecompressor, *supplied: Any, **more: Any) -> None:
         inflating.append(self)
-        real(self, *given, **more)
+        real(self, *supplied, **more)
 
     monkeypatch.setattr(ZLibDecompressor, "__init__", noted)
     headers = {"Content-Encoding": "gzip"}
@@ -383,19 +383,19 @@ async def test_changes_are_read_without_gaps(client: ClientSession, services: Ap
     seqs: list[int] = []
     since, more = 0, True
     while more:
-        found = await get(client, f"/v1/changes?since={since}&limit=10")
-        seqs += [row["seq"] for row in found["changes"]]
-        assert all(row["epoch"] == found["epoch"] == "epoch-1" for row in found["changes"])
-        since, more = found["nextSince"], found["more"]
+        answer = await get(client, f"/v1/changes?since={since}&limit=10")
+        seqs += [row["seq"] for row in answer["changes"]]
+        assert all(row["epoch"] == answer["epoch"] == "epoch-1" for row in answer["changes"])
+        since, more = answer["nextSince"], answer["more"]
     assert seqs == list(range(1, len(store.listings) + 1))
     assert (await get(client, f"/v1/changes?since={since}"))["changes"] == []
 
 
 async def test_a_cursor_of_another_database_is_reset(client: ClientSession) -> None:
     for query in ("since=99999", "since=3&epoch=another"):
-        found = await get(client, f"/v1/changes?{query}")
-        assert [row["op"] for row in found["changes"]] == ["reset"]
-        assert (found["nextSince"], found["more"]) == (0, True)
+        answer = await get(client, f"/v1/changes?{query}")
+        assert [row["op"] for row in answer["changes"]] == ["reset"]
+        assert (answer["nextSince"], answer["more"]) == (0, True)
 
 
 async def test_bad_parameters_of_the_feed_are_refused(client: ClientSession) -> None:
@@ -418,7 +418,7 @@ async def test_the_status_is_what_the_indexer_says(client: ClientSession, servic
 
 
 @pytest.mark.parametrize(
-    ("asked", "comparison"),
+    ("query", "comparison"),
     [
         ("sort=price", "amount"),
         ("sort=price_per_day", "per-day"),
@@ -430,10 +430,10 @@ async def test_the_status_is_what_the_indexer_says(client: ClientSession, servic
         ("", None),
     ],
 )
-async def test_a_page_says_how_prices_are_compared(client: ClientSession, asked: str, comparison: str | None) -> None:
-    page = await get(client, f"/v1/search?{asked}")
+async def test_a_page_says_how_prices_are_compared(client: ClientSession, query: str, comparison: str | None) -> None:
+    page = await get(client, f"/v1/search?{query}")
     assert page.get("priceComparison") == comparison
-    async with client.get(f"/?{asked}", headers={"Accept": "text/html"}) as response:
+    async with client.get(f"/?{query}", headers={"Accept": "text/html"}) as response:
         body = await response.text()
     assert ("Prices are compared per day" in body) == (comparison == "per-day")
     assert ("Prices are compared as amounts" in body) == (comparison == "amount")

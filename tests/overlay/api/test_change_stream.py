@@ -32,7 +32,7 @@ class Outbox(FakeStore):
 
     def __init__(self, count: int = 0, epoch: str = "epoch-1") -> None:
         super().__init__([], {})
-        self.epoch, self.asked = epoch, 0
+        self.epoch, self.requests = epoch, 0
         self.rows: list[FeedChange] = []
         self.write(count)
 
@@ -42,7 +42,7 @@ class Outbox(FakeStore):
             self.rows.append(FeedChange(seq, op, f"id-{seq}", 100 + seq, "reorg" if op == "revert" else "inscribed"))
 
     def changes(self, since: int, limit: int, /) -> FeedPage:
-        self.asked += 1
+        self.requests += 1
         return FeedPage(self.epoch, tuple(self.rows[since : since + limit]), len(self.rows))
 
 
@@ -78,16 +78,16 @@ class Reader:
 
     async def read(self, count: int) -> list[Event]:
         """The next events."""
-        found: list[Event] = []
-        while len(found) < count:
+        results: list[Event] = []
+        while len(results) < count:
             while b"\n\n" not in self._text:
                 chunk = await asyncio.wait_for(self.response.content.readany(), 30)
-                assert chunk, f"the stream ended after {len(found)} of {count} events"
+                assert chunk, f"the stream ended after {len(results)} of {count} events"
                 self._text += chunk
             block, _, self._text = self._text.partition(b"\n\n")
-            found += events(iter([*block.decode().split("\n"), ""]))
-        self.last = found[-1].id if found else self.last
-        return found
+            results += events(iter([*block.decode().split("\n"), ""]))
+        self.last = results[-1].id if results else self.last
+        return results
 
     async def raw(self, wanted: bytes) -> None:
         """Wait until these bytes have come, outside events."""
@@ -112,8 +112,8 @@ async def reading(client: ClientSession, query: str = "", last: str = "") -> Asy
         yield Reader(response)
 
 
-def seqs(found: list[Event]) -> list[int]:
-    return [event.data["seq"] for event in found]
+def seqs(results: list[Event]) -> list[int]:
+    return [event.data["seq"] for event in results]
 
 
 @pytest.fixture
@@ -161,17 +161,17 @@ async def test_a_cursor_of_another_database_is_reset_and_everything_told_anew(
 ) -> None:
     client = await serve(streaming)
     async with reading(client, query, last) as reader:
-        found = await reader.read(4)
-    assert found[0].id == "epoch-1-0"
-    assert (found[0].data["op"], found[0].data["id"]) == ("reset", None)
-    assert seqs(found[1:]) == [1, 2, 3]
+        parsed = await reader.read(4)
+    assert parsed[0].id == "epoch-1-0"
+    assert (parsed[0].data["op"], parsed[0].data["id"]) == ("reset", None)
+    assert seqs(parsed[1:]) == [1, 2, 3]
 
 
 async def test_wrong_parameters_are_named_before_anything_is_streamed(serve: Serve, streaming: AppServices) -> None:
     client = await serve(streaming)
     for query, name in (("since=x", "since"), ("limit=5", "limit"), ("since=-1", "since")):
         async with client.get(f"/v1/stream?{query}") as response:
-            assert [each["parameter"] for each in (await problem(response, 400))["errors"]] == [name]
+            assert [error["parameter"] for error in (await problem(response, 400))["errors"]] == [name]
 
 
 async def test_many_changes_come_in_order_through_store_and_memory(
@@ -209,12 +209,12 @@ async def test_streams_at_the_end_share_one_look_at_the_store(
             group.create_task(follow())
         for _ in range(10):
             await ready.acquire()
-        before = outbox.asked
+        before = outbox.requests
         outbox.write(5)
         streaming.notifier.notify()
         go.set()
     assert readers == [[4, 5, 6, 7, 8]] * 10
-    assert outbox.asked - before <= 15  # one look for the news, at most one of each stream that had not settled yet
+    assert outbox.requests - before <= 15  # one look for the news, at most one of each stream that had not settled yet
 
 
 async def test_news_that_nobody_tells_are_found_all_the_same(
@@ -347,9 +347,9 @@ async def test_a_database_that_is_away_is_told_of_once(
         outbox.write(1)
         streaming.notifier.notify()
         assert seqs(await reader.read(1)) == [4]
-    told = [each for each in caplog.records if each.name == "overlay.api.change_broadcaster"]
-    assert [(each.levelname, each.exc_info) for each in told] == [("WARNING", None)]
-    assert "waits for the database: the server is gone" in told[0].getMessage()
+    answers = [record for record in caplog.records if record.name == "overlay.api.change_broadcaster"]
+    assert [(item.levelname, item.exc_info) for item in answers] == [("WARNING", None)]
+    assert "waits for the database: the server is gone" in answers[0].getMessage()
 
 
 async def test_a_database_that_was_restored_meanwhile_resets_its_readers(
@@ -360,19 +360,19 @@ async def test_a_database_that_was_restored_meanwhile_resets_its_readers(
         await reader.read(3)
         del outbox.rows[1:]
         streaming.notifier.notify()
-        found = await reader.read(2)
-    assert [event.data["op"] for event in found] == ["reset", "upsert"]
-    assert seqs(found) == [0, 1]
+        parsed = await reader.read(2)
+    assert [event.data["op"] for event in parsed] == ["reset", "upsert"]
+    assert seqs(parsed) == [0, 1]
 
 
 async def test_a_hub_that_nobody_listens_to_asks_nothing(outbox: Outbox) -> None:
     news = ChangeNotifier()
-    quiet = ChangeBroadcaster(outbox, news, Counters())
-    task = asyncio.create_task(quiet.run())
+    broadcaster = ChangeBroadcaster(outbox, news, Counters())
+    task = asyncio.create_task(broadcaster.run())
     await asyncio.sleep(0)
     news.notify()
     await asyncio.sleep(0.05)
-    assert outbox.asked == 0
+    assert outbox.requests == 0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

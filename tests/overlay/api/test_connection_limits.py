@@ -53,8 +53,8 @@ async def test_who_says_nothing_more_is_left(
     try:
         reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
         writer.write(begun)
-        said = await asyncio.wait_for(reader.read(), 30)
-        assert said.startswith(b"HTTP/1.1 200 ") == (begun == HELLO)
+        message = await asyncio.wait_for(reader.read(), 30)
+        assert message.startswith(b"HTTP/1.1 200 ") == (begun == HELLO)
         writer.close()
     finally:
         await runner.cleanup()
@@ -66,7 +66,7 @@ async def test_who_takes_nothing_of_an_answer_is_left(address, monkeypatch: pyte
     _, slow = await connect()
     slow.transport.pause_reading()
     slow.write(b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 400)
-    await until(lambda: any(each.writing_paused for each in runner.server.connections))
+    await until(lambda: any(connection.writing_paused for connection in runner.server.connections))
     await until(lambda: not runner.server.connections)
     reader, writer = await connect()
     writer.write(HELLO)
@@ -76,15 +76,15 @@ async def test_who_takes_nothing_of_an_answer_is_left(address, monkeypatch: pyte
 async def test_who_comes_when_all_places_are_taken_is_told_so(address) -> None:  # type: ignore[no-untyped-def]
     runner, connect = address
     runner.server.limits = ConnectionLimits(ClientAddresses(), 2)
-    kept = [await connect(), await connect()]
-    for reader, writer in kept:
+    stored = [await connect(), await connect()]
+    for reader, writer in stored:
         writer.write(HELLO)
         assert await head(reader) == b"HTTP/1.1 200 OK"
     reader, writer = await connect()
     assert await head(reader) == b"HTTP/1.1 503 Service Unavailable"
     assert await asyncio.wait_for(reader.read(), 30) == b""
     assert len(runner.server.connections) == 2
-    kept[0][1].close()
+    stored[0][1].close()
     await until(lambda: len(runner.server.connections) == 1)
     reader, writer = await connect()
     writer.write(HELLO)
@@ -96,7 +96,7 @@ STRANGER, NEIGHBOUR, PROXY = "2001:db8::1", "2001:db8::2", "10.0.0.1"
 
 def test_one_client_takes_only_so_many_unless_it_is_a_proxy_or_this_machine() -> None:
     tried = ConnectionLimits(ClientAddresses(("10.0.0.0/8",)), 100, 2)
-    assert [tried.take(each) for each in (STRANGER, NEIGHBOUR, STRANGER)] == ["2001:db8::/64"] * 2 + [None]
+    assert [tried.take(item) for item in (STRANGER, NEIGHBOUR, STRANGER)] == ["2001:db8::/64"] * 2 + [None]
     for familiar in (PROXY, "127.0.0.1", "::1", ""):
         assert [tried.take(familiar) is not None for _ in range(5)] == [True] * 5
     tried.give_back("2001:db8::/64")
@@ -105,9 +105,9 @@ def test_one_client_takes_only_so_many_unless_it_is_a_proxy_or_this_machine() ->
 
 
 @given(st.lists(st.sampled_from(["192.0.2.1", "192.0.2.2", "127.0.0.1", "-"]), max_size=60))
-def test_no_more_are_let_in_than_there_are_places(asked: list[str]) -> None:
+def test_no_more_are_let_in_than_there_are_places(requests: list[str]) -> None:
     tried, open_ = ConnectionLimits(ClientAddresses(), 7, 3), list[str]()
-    for peer in asked:
+    for peer in requests:
         if peer == "-":
             if open_:
                 tried.give_back(open_.pop(0))
@@ -119,7 +119,7 @@ def test_no_more_are_let_in_than_there_are_places(asked: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "set_to", "found"),
+    ("soft", "hard", "set_to", "number"),
     [
         (1_024, 524_288, 65_536, connection_limits.MOST),
         (1_024, 4_096, 4_096, 4_096 - 384),
@@ -131,10 +131,10 @@ def test_no_more_are_let_in_than_there_are_places(asked: list[str]) -> None:
     ],
 )
 def test_there_is_room_for_as_many_as_files_may_be_open(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, set_to: int | None, found: int
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, set_to: int | None, number: int
 ) -> None:
-    told: list[tuple[int, int]] = []
+    answers: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: told.append(limits))
-    assert room() == found
-    assert told == ([(set_to, hard)] if set_to else [])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: answers.append(limits))
+    assert room() == number
+    assert answers == ([(set_to, hard)] if set_to else [])

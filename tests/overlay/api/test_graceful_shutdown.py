@@ -75,21 +75,21 @@ async def is_refused(port: int) -> bool:
 
 
 async def test_what_is_under_way_is_finished_while_nothing_new_is_taken_in(waiting: AppServices) -> None:
-    async with serving(waiting) as (runner, client), ClientSession(client._base_url) as kept:
+    async with serving(waiting) as (runner, client), ClientSession(client._base_url) as client_session:
         port = runner.addresses[0][1]
-        async with kept.get("/readyz") as response:
+        async with client_session.get("/readyz") as response:
             assert response.status == 200
         stream = await client.get("/v1/stream")
         search = asyncio.create_task(client.get("/v1/search?q=tower"))
         await until_searching()
         draining = asyncio.create_task(drain(runner, LONG, asyncio.Event(), CLEAN_SECONDS))
-        said = await asyncio.wait_for(stream.content.read(), LONG)
-        assert said.startswith(b"retry: 2000\n\n")
-        assert said.rpartition(b"retry: ")[2].strip().isdigit()
+        message = await asyncio.wait_for(stream.content.read(), LONG)
+        assert message.startswith(b"retry: 2000\n\n")
+        assert message.rpartition(b"retry: ")[2].strip().isdigit()
         assert await is_refused(port)
-        async with kept.get("/readyz") as response:  # on the connection that was open already
-            found = await problem(response, 503)
-            assert found["detail"] == "the server is shutting down"
+        async with client_session.get("/readyz") as response:  # on the connection that was open already
+            problem_body = await problem(response, 503)
+            assert problem_body["detail"] == "the server is shutting down"
             assert response.headers["Connection"] == "close"
         assert not draining.done()
         Waiting.may.set()
@@ -166,12 +166,12 @@ async def test_a_stream_whose_reader_takes_nothing_is_not_waited_for(
 
 def begun(port: int) -> socket.socket:
     """A connection on which a request is half sent: the server has begun to answer when it says to go on."""
-    made = socket.create_connection(("127.0.0.1", port), LONG)
+    created = socket.create_connection(("127.0.0.1", port), LONG)
     head = f"POST /v1/check HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {len(BODY)}\r\n\r\n"
-    made.sendall(head.encode())
-    assert made.recv(1_000).startswith(b"HTTP/1.1 100")
-    made.sendall(BODY[:5])
-    return made
+    created.sendall(head.encode())
+    assert created.recv(1_000).startswith(b"HTTP/1.1 100")
+    created.sendall(BODY[:5])
+    return created
 
 
 def whole(connection: socket.socket) -> bytes:
@@ -187,8 +187,8 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    told = {"A2B_DATA": str(tmp_path / "data"), "A2B_LIMITS": "off"}
-    with Running("serve", "--workers", "2", "--port", str(port), cwd=tmp_path, **told) as running:
+    answers = {"A2B_DATA": str(tmp_path / "data"), "A2B_LIMITS": "off"}
+    with Running("serve", "--workers", "2", "--port", str(port), cwd=tmp_path, **answers) as running:
         running.until(lambda: running.get("/healthz"))
         pid = running.process.pid
         (child,) = running.until(lambda: workers(pid))
@@ -197,8 +197,8 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
         stream = socket.create_connection(("127.0.0.1", port), LONG)
         stream.sendall(b"GET /v1/stream HTTP/1.1\r\nHost: a\r\n\r\n")
         assert b"retry: 2000" in stream.recv(1_000) + stream.recv(1_000)
-        for each in connections:
-            each.sendall(BODY[5:])
+        for connection in connections:
+            connection.sendall(BODY[5:])
         running.process.send_signal(signal.SIGTERM)
         assert b"retry: " in whole(stream)
         running.until(lambda: is_closed(port))
@@ -206,8 +206,8 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
         assert running.process.wait(LONG) == 0, "those who send no more are not waited for"
         assert "given up" not in running.err
-        for each in never:
-            each.close()
+        for connection in never:
+            connection.close()
         assert not Path(f"/proc/{child}").exists()
 
 

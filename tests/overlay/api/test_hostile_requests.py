@@ -96,8 +96,8 @@ async def test_suggestions_show_no_character_that_hides_or_reorders(
 ) -> None:
     hostile = "safe\u202egnp\u2066\x1b[31m\x07\u200b\x9b2J\tname\n"
     kinds = (("listing", "id"), ("skill", None), ("tag", None))
-    told = [Suggestion(text, kind, id_) for text in (hostile, "سلام عليكم") for kind, id_ in kinds]
-    monkeypatch.setattr(engine_of(services), "suggest", lambda *_: told)
+    answers = [Suggestion(text, kind, id_) for text in (hostile, "سلام عليكم") for kind, id_ in kinds]
+    monkeypatch.setattr(engine_of(services), "suggest", lambda *_: answers)
     async with client.get("/v1/suggest?q=safe") as response:
         items = (await response.json())["items"]
     escaped = "safe\\u202egnp\\u2066\\x1b[31m\\x07\\u200b\\x9b2J\\tname\\n"

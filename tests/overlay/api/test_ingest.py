@@ -28,8 +28,8 @@ from tests.waiting import until
 TXID = "AB" * 32
 
 
-def steps(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {step["step"]: step for step in found["steps"]}
+def steps(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {step["step"]: step for step in result["steps"]}
 
 
 async def test_a_request_is_taken_with_202_and_says_where_it_stands(client: ClientSession) -> None:
@@ -37,14 +37,14 @@ async def test_a_request_is_taken_with_202_and_says_where_it_stands(client: Clie
         assert response.status == 202
         assert response.content_type == "application/json"
         assert response.headers["Location"] == f"/v1/diagnose/{TXID.lower()}"
-        told = await response.json()
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told["askedAt"])
-    assert told == {
-        "txid": TXID.lower(), "state": "waiting", "askedAt": told["askedAt"], "tries": 0,
-        "nextTryAt": told["askedAt"], "detail": "about to be looked for",
+        body = await response.json()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", body["askedAt"])
+    assert body == {
+        "txid": TXID.lower(), "state": "waiting", "askedAt": body["askedAt"], "tries": 0,
+        "nextTryAt": body["askedAt"], "detail": "about to be looked for",
     }  # fmt: skip
     async with client.post("/v1/ingest", json={"txid": TXID.lower()}) as response:
-        assert (response.status, await response.json()) == (202, told)
+        assert (response.status, await response.json()) == (202, body)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ async def test_a_body_that_is_no_request_is_refused_by_name(
     client: ClientSession, sent: bytes, pointer: str | None, code: str
 ) -> None:
     async with client.post("/v1/ingest", data=sent) as response:
-        found = await problem(response, 400)
-    assert [(each.get("pointer"), each["code"]) for each in found["errors"]] == [(pointer or "", code)]
+        problem_body = await problem(response, 400)
+    assert [(error.get("pointer"), error["code"]) for error in problem_body["errors"]] == [(pointer or "", code)]
 
 
 async def test_a_body_that_is_too_large_is_refused_unread(client: ClientSession) -> None:
@@ -80,15 +80,15 @@ async def test_one_too_many_is_refused_with_429_and_when_to_come_back(serve: Ser
     client = await serve(replace(services, requests=Full()))
     async with client.post("/v1/ingest", json={"txid": TXID}) as response:
         assert int(response.headers["Retry-After"]) > 0
-        found = await problem(response, 429)
-    assert "20 transactions that you requested" in found["detail"]
+        problem_body = await problem(response, 429)
+    assert "20 transactions that you requested" in problem_body["detail"]
 
 
 async def test_the_client_is_the_address_that_asks(serve: Serve, services: AppServices) -> None:
     client = await serve(services)
     await client.post("/v1/ingest", json={"txid": TXID})
     assert isinstance(services.requests, FakeRequests)
-    assert [each.client for each in services.requests.asked.values()] == ["127.0.0.1"]
+    assert [item.client for item in services.requests.requests.values()] == ["127.0.0.1"]
 
 
 async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tmp_path: Path) -> None:
@@ -99,29 +99,29 @@ async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tm
     mined = kit.mine(listed)
     txid, raw = last_of(mined)
     name = txid[::-1].hex()
-    async with running(told := house(tmp_path, chain)) as (runner, _):
+    async with running(setup := house(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
-        requests = Requests(told.store.engine)
+        requests = Requests(setup.store.engine)
 
         def state() -> str:
-            found = requests.get(txid)
-            return found.state.value if found else ""
+            answer = requests.get(txid)
+            return answer.state.value if answer else ""
 
         async with ClientSession() as client:
             await client.post(f"{runner.url}/v1/ingest", json={"txid": name})
-            await until(lambda: (found := requests.get(txid)) and found.tries)
-            waiting = steps(diagnose(told.settings, told.store, name))["requested"]
+            await until(lambda: (answer := requests.get(txid)) and answer.tries)
+            waiting = steps(diagnose(setup.settings, setup.store, name))["requested"]
             assert re.fullmatch(
                 r"asked for at \S+, looked for \d times?: not known to live; next at \S+", waiting["detail"]
             )
             chain.unconfirmed[txid] = raw
             await until(lambda: state() == "found")
-            assert steps(diagnose(told.settings, told.store, name))["requested"]["ok"] is True
-            await until(lambda: told.store.pending.of_transaction(txid))
+            assert steps(diagnose(setup.settings, setup.store, name))["requested"]["ok"] is True
+            await until(lambda: setup.store.pending.of_transaction(txid))
             del chain.unconfirmed[txid]
             chain.arrive(mined)
             await until(lambda: state() == "indexed")
-            assert "in block" in steps(diagnose(told.settings, told.store, name))["requested"]["detail"]
+            assert "in block" in steps(diagnose(setup.settings, setup.store, name))["requested"]["detail"]
 
 
 async def test_a_source_that_cannot_tell_its_mempool_shows_what_was_asked_for(tmp_path: Path) -> None:
@@ -136,14 +136,14 @@ async def test_a_source_that_cannot_tell_its_mempool_shows_what_was_asked_for(tm
 
     chain.mempool = unknown  # type: ignore[method-assign, assignment]
     chain.unconfirmed[txid] = raw
-    async with running(told := house(tmp_path, chain)) as (runner, _):
+    async with running(setup := house(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
-        assert told.store.pending.of_transaction(txid) == []
-        Requests(told.store.engine).add(txid, "192.0.2.1", int(time.time()))
-        await until(lambda: told.store.pending.of_transaction(txid))
+        assert setup.store.pending.of_transaction(txid) == []
+        Requests(setup.store.engine).add(txid, "192.0.2.1", int(time.time()))
+        await until(lambda: setup.store.pending.of_transaction(txid))
         chain.arrive(mined)
-        await until(lambda: told.store.history.of_transaction(txid))
-        await until(lambda: not told.store.pending.of_transaction(txid))
+        await until(lambda: setup.store.history.of_transaction(txid))
+        await until(lambda: not setup.store.pending.of_transaction(txid))
 
 
 async def test_a_process_that_only_serves_leaves_requests_to_the_one_that_follows(tmp_path: Path) -> None:
@@ -153,24 +153,24 @@ async def test_a_process_that_only_serves_leaves_requests_to_the_one_that_follow
     txid, raw = last_of(kit.mine(kit.inscribe(agent("Router"))))
     chain.unconfirmed[txid] = raw
     follows, serves = house(tmp_path, chain, serve=False), house(tmp_path, follow=False)
-    asked = {"txid": txid[::-1].hex()}
+    queries = {"txid": txid[::-1].hex()}
     async with running(follows), running(serves) as (runner, _), ClientSession() as client:
         await until(lambda: runner.url)
-        async with client.post(f"{runner.url}/v1/ingest", json=asked) as answer:
+        async with client.post(f"{runner.url}/v1/ingest", json=queries) as answer:
             assert answer.status == 202
         requests = Requests(serves.store.engine)
-        await until(lambda: (found := requests.get(txid)) and found.state.value == "found")
+        await until(lambda: (body := requests.get(txid)) and body.state.value == "found")
 
 
 def test_giving_up_is_said_with_what_to_do(tmp_path: Path) -> None:
-    told = settings(tmp_path)
-    store: Store = open_store(told, create=True)
+    options = settings(tmp_path)
+    store: Store = open_store(options, create=True)
     requests = Requests(store.engine)
-    asked = requests.add(bytes.fromhex(TXID), "192.0.2.1", 1_800_000_000)
+    query = requests.add(bytes.fromhex(TXID), "192.0.2.1", 1_800_000_000)
     requests.update(
-        replace(asked, state=type(asked.state)("given-up"), next_at=0, tries=13, detail="not known to live")
+        replace(query, state=type(query.state)("given-up"), next_at=0, tries=13, detail="not known to live")
     )
-    step = diagnose(told, store, TXID)["steps"][0]
+    step = diagnose(options, store, TXID)["steps"][0]
     assert (step["step"], step["ok"], step["code"]) == ("requested", False, "given-up")
     assert step["detail"] == (
         "asked for at 2027-01-15T08:00:00Z, looked for 13 times and given up: not known to live; ask again once it is "

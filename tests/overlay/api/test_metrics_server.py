@@ -43,11 +43,11 @@ class _Rates(BaseHTTPRequestHandler):
 def feed() -> Iterator[str]:
     """A feed of exchange rates, as a setting."""
     with HTTPServer(("127.0.0.1", 0), _Rates) as server:
-        asked = threading.Thread(target=server.serve_forever)
-        asked.start()
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
         yield f"BSV=http://127.0.0.1:{server.server_port}/"
         server.shutdown()
-        asked.join()
+        thread.join()
 
 
 def metrics_url(running: Running) -> str:
@@ -74,18 +74,20 @@ def test_it_tells_what_it_reads(watched: tuple[Running, str]) -> None:
     status, headers, body = ask(f"{url}/metrics")
     assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
     families = {family.name: family for family in text_string_to_metric_families(body.decode())}
-    found = {
-        (sample.name, *sample.labels.values()): sample.value for each in families.values() for sample in each.samples
+    results = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families.values()
+        for sample in family.samples
     }
-    assert found["a2b_chain_height", "demo"] == found["a2b_chain_tip_height", "demo"] == 125
-    assert found["a2b_chain_lag_blocks", "demo"] == 0
-    assert found["a2b_ingested_blocks_total", "demo"] == 126
-    assert {key[2] for key in found if key[0] == "a2b_ingested_events_total"} == {each.value for each in EventKind}
-    assert found["a2b_ingested_events_total", "demo", "rejected"] > 0
-    assert found["a2b_chain_reorgs_total", "demo"] == 0
-    assert found["a2b_listings", "live"] > 0
-    assert found["a2b_log_lines_total", "error"] == 0
-    assert found[("a2b_rates_age_seconds",)] >= 0
+    assert results["a2b_chain_height", "demo"] == results["a2b_chain_tip_height", "demo"] == 125
+    assert results["a2b_chain_lag_blocks", "demo"] == 0
+    assert results["a2b_ingested_blocks_total", "demo"] == 126
+    assert {key[2] for key in results if key[0] == "a2b_ingested_events_total"} == {item.value for item in EventKind}
+    assert results["a2b_ingested_events_total", "demo", "rejected"] > 0
+    assert results["a2b_chain_reorgs_total", "demo"] == 0
+    assert results["a2b_listings", "live"] > 0
+    assert results["a2b_log_lines_total", "error"] == 0
+    assert results[("a2b_rates_age_seconds",)] >= 0
     assert {"a2b_fetches", "a2b_rates_feed_usable", "a2b_ingest_requests"} <= set(families)
     assert not any(name.startswith("a2b_index") for name in families), "there is no index to tell of"
     status, headers, _ = ask(f"{url}/metrics", "HEAD")
@@ -139,8 +141,8 @@ LISTENING = "0A"  # as the kernel writes the state of a socket
 
 def sockets(pid: int) -> Iterator[str]:
     """The inodes of the sockets that a process has open."""
-    for each in Path(f"/proc/{pid}/fd").iterdir():
+    for path in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
-            kind, _, inode = str(each.readlink()).partition(":")
+            kind, _, inode = str(path.readlink()).partition(":")
             if kind == "socket":
                 yield inode.strip("[]")

@@ -49,13 +49,13 @@ def test_nothing_asked_is_the_default_query() -> None:
 
 
 def test_every_parameter_reaches_the_query() -> None:
-    asked = ask(
+    parsed = ask(
         "q=watch+tower&type=agent&skillId=a&skillId=B&acceptedCurrency=bsv&acceptedCurrency=Usd&interval=month"
         "&maxPrice=5&minPrice=0.10&priceCurrency=usd&tag=Security&chain=ltc&domain=B%C3%BCcher.example&owner=1abc"
         "&verified=true&status=burned&fromBlock=5&toBlock=9&updatedSince=2025-01-31&asOfHeight=8&sort=-price&limit=7"
         "&offset=14&facets=type,tag&explain=1"
     )
-    assert asked.query == Query(
+    assert parsed.query == Query(
         text="watch tower",
         kind="agent",
         skills=("a", "B"),
@@ -81,8 +81,8 @@ def test_every_parameter_reaches_the_query() -> None:
         offset=14,
         facets=("type", "tag"),
     )
-    assert asked.explain
-    assert asked.kind == "agent"
+    assert parsed.explain
+    assert parsed.kind == "agent"
 
 
 def test_query_is_the_old_name_of_q() -> None:
@@ -91,9 +91,9 @@ def test_query_is_the_old_name_of_q() -> None:
 
 
 def test_what_the_existing_client_sends_is_understood() -> None:
-    asked = ask("type=tool&q=dex+chart&limit=10&offset=0&fromBlock=800000&toBlock=900000")
-    assert (asked.query.kind, asked.query.limit, asked.query.offset) == ("tool", 10, 0)
-    assert (asked.query.from_height, asked.query.to_height, asked.query.height_chain) == (800000, 900000, "bsv")
+    parsed = ask("type=tool&q=dex+chart&limit=10&offset=0&fromBlock=800000&toBlock=900000")
+    assert (parsed.query.kind, parsed.query.limit, parsed.query.offset) == ("tool", 10, 0)
+    assert (parsed.query.from_height, parsed.query.to_height, parsed.query.height_chain) == (800000, 900000, "bsv")
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_clamping_agrees_with_exact_arithmetic(number: Fraction) -> None:
 
 
 def test_heights_out_of_range_are_clamped_too() -> None:
-    asked = query("fromBlock=-5&toBlock=1e99")
-    assert (asked.from_height, asked.to_height) == (0, 2**53 - 1)
+    parsed = query("fromBlock=-5&toBlock=1e99")
+    assert (parsed.from_height, parsed.to_height) == (0, 2**53 - 1)
 
 
 def test_an_offset_beyond_the_last_is_clamped_and_has_no_items() -> None:
@@ -240,9 +240,9 @@ def test_heights_are_of_the_chain_asked_for_else_of_the_first() -> None:
 
 
 def test_without_a_chain_height_filters_are_named_as_not_applied() -> None:
-    asked = from_pairs(pairs("fromBlock=1&asOfHeight=3"), {})
-    assert asked.unapplied == ["fromBlock", "asOfHeight"]
-    assert (asked.query.from_height, asked.query.as_of) == (None, None)
+    parsed = from_pairs(pairs("fromBlock=1&asOfHeight=3"), {})
+    assert parsed.unapplied == ["fromBlock", "asOfHeight"]
+    assert (parsed.query.from_height, parsed.query.as_of) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_a_flood_of_parameters_is_refused() -> None:
 def test_a_cursor_goes_on_where_a_page_ended() -> None:
     key = (0, 0, "USD", "50001", "id")
     text = cursors.encode(cursors.PagePosition("-price", key, "epoch", 9, 40))
-    asked = ask(f"cursor={text}&sort=-price&offset=0")
-    assert (asked.query.after, asked.query.offset, asked.position) == (key, 40, 40)
+    parsed = ask(f"cursor={text}&sort=-price&offset=0")
+    assert (parsed.query.after, parsed.query.offset, parsed.position) == (key, 40, 40)
     assert faults(f"cursor={text}&sort=price") == [("cursor", "bad-cursor")]
     assert faults(f"cursor={text}&sort=-price&offset=5") == [("cursor", "conflict")]
 
@@ -392,16 +392,16 @@ def test_any_query_string_gives_a_query_or_a_problem(text: str) -> None:
 def asked_or_refused(question: Callable[[], SearchRequest]) -> None:
     """A question is within all limits, or it is refused with at least one fault; other exceptions pass through."""
     try:
-        asked = question()
+        requested = question()
     except BadRequestError as error:
         refusal = error
     else:
-        assert 1 <= asked.query.limit <= 100
-        assert 0 <= asked.query.offset <= 10_000
-        assert asked.query.sort in ("relevance", "price", "updated", "created", "name")
-        assert set(asked.query.facets) <= set(FACETS)
-        assert set(asked.query.chains) <= set(CHAINS)
-        assert len(asked.query.text.encode()) <= 512
+        assert 1 <= requested.query.limit <= 100
+        assert 0 <= requested.query.offset <= 10_000
+        assert requested.query.sort in ("relevance", "price", "updated", "created", "name")
+        assert set(requested.query.facets) <= set(FACETS)
+        assert set(requested.query.chains) <= set(CHAINS)
+        assert len(requested.query.text.encode()) <= 512
         return
     assert refusal.faults
     assert all(isinstance(fault, Fault) for fault in refusal.faults)
@@ -410,6 +410,6 @@ def asked_or_refused(question: Callable[[], SearchRequest]) -> None:
 @given(st.lists(st.tuples(names, texts), max_size=5))
 def test_the_other_tables_read_the_same_way(given_pairs: list[tuple[str, str]]) -> None:
     for table in (SUGGEST, CHANGES):
-        found, wrong = read(given_pairs, table)
-        assert found.keys() <= table.names.keys()
+        result, wrong = read(given_pairs, table)
+        assert result.keys() <= table.names.keys()
         assert all(fault.code for fault in wrong)

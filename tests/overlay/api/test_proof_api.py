@@ -67,33 +67,33 @@ async def client(serve: Serve, services: AppServices, store: Store) -> ClientSes
 async def test_a_proof_holds_what_a_client_needs_to_check_it(
     client: ClientSession, kit: ChainKit, first: Outpoint
 ) -> None:
-    found = await get(client, f"/v1/listings/{first}/proof")
-    tx = read_tx(bytes.fromhex(found["rawTx"]))
-    header = bytes.fromhex(found["header"])
+    answer = await get(client, f"/v1/listings/{first}/proof")
+    tx = read_tx(bytes.fromhex(answer["rawTx"]))
+    header = bytes.fromhex(answer["header"])
     block = next(block for block in kit.blocks if tx.txid in block.txids)
-    assert (found["id"], found["chain"]) == (str(first), CAIP2)
-    assert found["outpoint"] == f"{tx.hex_id}_0"
-    assert found["txid"] == tx.hex_id
-    assert b"Third" in bytes.fromhex(found["rawTx"])
-    assert (found["height"], header) == (block.height, block.raw[:80])
-    assert found["blockHash"] == sha256d(header)[::-1].hex()
-    path = bump.read(bytes.fromhex(found["bump"]))
+    assert (answer["id"], answer["chain"]) == (str(first), CAIP2)
+    assert answer["outpoint"] == f"{tx.hex_id}_0"
+    assert answer["txid"] == tx.hex_id
+    assert b"Third" in bytes.fromhex(answer["rawTx"])
+    assert (answer["height"], header) == (block.height, block.raw[:80])
+    assert answer["blockHash"] == sha256d(header)[::-1].hex()
+    path = bump.read(bytes.fromhex(answer["bump"]))
     assert path.height == block.height
     assert path.txids() == (tx.txid,)
     assert path.root(tx.txid) == header[36:68]
-    bundle = beef.read(bytes.fromhex(found["beef"]))
-    assert bundle.newest.raw == bytes.fromhex(found["rawTx"])
+    bundle = beef.read(bytes.fromhex(answer["beef"]))
+    assert bundle.newest.raw == bytes.fromhex(answer["rawTx"])
     assert beef.verify(bundle, lambda height, root: (height, root) == (block.height, header[36:68])) == ()
-    before = [read_tx(bytes.fromhex(each["rawTx"])).txid for each in found["before"]]
+    before = [read_tx(bytes.fromhex(item["rawTx"])).txid for item in answer["before"]]
     assert before == [first.txid, tx.inputs[0].prevout.txid]
-    assert {"from", "headers"}.isdisjoint(found)
+    assert {"from", "headers"}.isdisjoint(answer)
 
 
 async def test_every_transaction_of_the_satoshi_has_its_merkle_path_and_block(
     client: ClientSession, kit: ChainKit, first: Outpoint
 ) -> None:
-    found = await get(client, f"/v1/listings/{first}/proof")
-    hops = [*found["before"], found, *found["after"]]
+    answer = await get(client, f"/v1/listings/{first}/proof")
+    hops = [*answer["before"], answer, *answer["after"]]
     for hop, block in zip(hops, kit.branch()[-4:], strict=True):
         tx = read_tx(bytes.fromhex(hop["rawTx"]))
         assert hop["txid"] == tx.hex_id
@@ -106,8 +106,8 @@ async def test_every_transaction_of_the_satoshi_has_its_merkle_path_and_block(
 async def test_the_transaction_where_the_satoshi_is_now_comes_with_its_proof_and_beef(
     client: ClientSession, kit: ChainKit, first: Outpoint
 ) -> None:
-    found = await get(client, f"/v1/listings/{first}/proof")
-    (moved,), current = found["after"], found["current"]
+    answer = await get(client, f"/v1/listings/{first}/proof")
+    (moved,), current = answer["after"], answer["current"]
     assert {name: current[name] for name in moved} == moved
     assert current["outpoint"] == f"{moved['txid']}_0"
     bundle = beef.read(bytes.fromhex(current["beef"]))
@@ -183,10 +183,10 @@ async def test_a_history_too_long_or_too_large_goes_without_its_other_transactio
 ) -> None:
     for limit, value in (("MAX_LINEAGE", 2), ("MAX_RAW", 900)):
         monkeypatch.setattr(proofs, limit, value)
-        found = await get(client, f"/v1/listings/{first}/proof")
-        assert {"before", "after", "parents"}.isdisjoint(found)
-        assert found["beef"]
-        assert found["current"]["beef"]
+        answer = await get(client, f"/v1/listings/{first}/proof")
+        assert {"before", "after", "parents"}.isdisjoint(answer)
+        assert answer["beef"]
+        assert answer["current"]["beef"]
         monkeypatch.undo()
 
 
@@ -196,9 +196,9 @@ def test_kept_parents_that_stand_before_the_satoshi_go_with_the_proof(kit: Chain
     moved = kit.spend([other, kit.fund(), listed, later], [(1, p2pkh("bob")), (10**6, p2pkh("bob"))])
     kit.mine(moved)
     with indexed(kit, tmp_path) as indexing:
-        found = evidence(indexing.store, str(listed))
-        assert [read_tx(each).txid for each in found.parents] == [other.txid]
-        assert [each.txid for each in found.after or ()] == [moved.txid]
+        result = evidence(indexing.store, str(listed))
+        assert [read_tx(parent).txid for parent in result.parents] == [other.txid]
+        assert [item.txid for item in result.after or ()] == [moved.txid]
 
 
 def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
@@ -206,11 +206,11 @@ def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
     listed = kit.reveal(agent("Lite"))
     kit.mine(listed)
     with indexed(kit, tmp_path, "ltc") as indexing:
-        found = evidence(indexing.store, str(listed))
-    raw = found.winner.proved.proof.raw
+        result = evidence(indexing.store, str(listed))
+    raw = result.winner.proved.proof.raw
     assert read_tx(raw, segwit=True).txid == listed.txid
     assert read_tx(raw, segwit=True).inputs[0].witness
-    bundle = beef.read(found.winner.beef)
+    bundle = beef.read(result.winner.beef)
     assert bundle.newest.txid == listed.txid
     assert bundle.newest.raw != raw
 

@@ -38,9 +38,9 @@ class Held:
 
 @pytest.fixture
 def held() -> Iterator[Held]:
-    made = Held()
-    yield made
-    made.may.set()
+    created = Held()
+    yield created
+    created.may.set()
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_diagnoses_that_wait_for_sources_do_not_hold_up_checks(
     async with asyncio.timeout(PATIENCE), client.post("/v1/check", data=b"{}") as response:
         assert response.status == 200
     held.may.set()
-    assert [found["txid"] for found in await asyncio.gather(*waiting)] == [TXID] * 4
+    assert [result["txid"] for result in await asyncio.gather(*waiting)] == [TXID] * 4
 
 
 async def test_one_client_cannot_take_all_places(serve: Serve, attacked: AppServices, held: Held) -> None:
@@ -122,8 +122,8 @@ async def test_a_diagnosis_that_takes_too_long_is_given_up(
     monkeypatch.setattr("overlay.app.http_app.publishing", lambda _load: publishing)
     client = await serve(attacked)
     async with client.post("/v1/diagnose", json={"rawTx": "01000000"}) as response:
-        found = await problem(response, 503)
-    assert found["detail"].startswith("this diagnosis or check could not be answered within 0.2 s")
+        problem_body = await problem(response, 503)
+    assert problem_body["detail"].startswith("this diagnosis or check could not be answered within 0.2 s")
     assert await status(client, "198.51.100.1") == (503, True), "the one given up keeps its place until it ends"
     held.may.set()
     publishing.seconds = PATIENCE

@@ -30,24 +30,24 @@ class Bucket:
     """The slow judge: tokens counted exactly, dripping in all the time."""
 
     def __init__(self, quota: Quota) -> None:
-        self.quota, self.tokens, self.at = quota, Fraction(quota.requests), Fraction(0)
+        self.quota, self.tokens, self.position = quota, Fraction(quota.requests), Fraction(0)
 
     def take(self, now: Fraction) -> tuple[bool, int, int]:
         """Whether there was a token, whole tokens left, seconds to wait for one."""
         rate = Fraction(self.quota.requests, self.quota.seconds)
-        self.tokens = min(Fraction(self.quota.requests), self.tokens + rate * (now - self.at))
-        self.at = now
+        self.tokens = min(Fraction(self.quota.requests), self.tokens + rate * (now - self.position))
+        self.position = now
         if self.tokens < 1:
             return False, int(self.tokens), ceil((1 - self.tokens) / rate)
         self.tokens -= 1
         return True, int(self.tokens), 0
 
 
-def told(headers: Any) -> tuple[int, int]:
+def remaining(headers: Any) -> tuple[int, int]:
     """What is left and when the bucket is full again."""
-    found = re.fullmatch(r'"(\w+)";r=(\d+);t=(\d+)', headers["RateLimit"])
-    assert found
-    return int(found[2]), int(found[3])
+    match = re.fullmatch(r'"(\w+)";r=(\d+);t=(\d+)', headers["RateLimit"])
+    assert match
+    return int(match[2]), int(match[3])
 
 
 @given(
@@ -64,7 +64,7 @@ def test_a_limit_is_a_token_bucket(quota: Quota, pauses: list[int]) -> None:
         taken = limit.take("a")
         good, left, wait = judge.take(now)
         assert (taken.wait == 0) == good
-        assert told(taken.headers)[0] == left
+        assert remaining(taken.headers)[0] == left
         assert taken.wait == wait
         assert ("Retry-After" in taken.headers) == (not good)
 
@@ -85,20 +85,20 @@ def test_waiting_as_long_as_one_is_told_helps() -> None:
 def test_clients_do_not_share_a_bucket_and_the_least_used_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("overlay.api.counters.SETS", 1)
     limit = RateLimit("read", Quota(2, 100), SharedBuckets(), clock=lambda: 0.0)
-    for each in range(WAYS):
-        assert limit.take(f"client {each}").wait == 0
-    for each in (*range(3), *range(4, WAYS)):
-        assert limit.take(f"client {each}").wait == 0
+    for number in range(WAYS):
+        assert limit.take(f"client {number}").wait == 0
+    for number in (*range(3), *range(4, WAYS)):
+        assert limit.take(f"client {number}").wait == 0
     assert limit.take("another").wait == 0, "it takes the slot of client 3, who has a request left"
-    assert [limit.take(f"client {each}").wait for each in (0, 1, 2, 4, 5, 6, 7)] == [50] * 7
+    assert [limit.take(f"client {item}").wait for item in (0, 1, 2, 4, 5, 6, 7)] == [50] * 7
 
 
 def test_limits_of_different_kinds_are_apart() -> None:
     quotas = {"read": Quota(1, 100), "costly": Quota(1, 100), "off": None}
-    found = limits(quotas, SharedBuckets())
-    assert sorted(found) == ["costly", "read"]
-    assert [found[name].take("a").wait for name in ("read", "costly")] == [0, 0]
-    assert found["read"].take("a").wait == 100
+    results = limits(quotas, SharedBuckets())
+    assert sorted(results) == ["costly", "read"]
+    assert [results[name].take("a").wait for name in ("read", "costly")] == [0, 0]
+    assert results["read"].take("a").wait == 100
 
 
 def test_a_limit_holds_for_all_processes_together() -> None:
@@ -130,7 +130,7 @@ def test_who_a_client_is(text: str, who: str) -> None:
 
 
 def asked_by(peer: str, *forwarded: str) -> Any:
-    return SimpleNamespace(remote=peer, headers=CIMultiDict([("X-Forwarded-For", each) for each in forwarded]))
+    return SimpleNamespace(remote=peer, headers=CIMultiDict([("X-Forwarded-For", item) for item in forwarded]))
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,13 @@ async def test_answers_say_what_is_left_and_refusals_when_to_come_back(serve: Se
     for path, left in (("/v1/search?q=tower", 1), ("/v1/search?nonsense=1", 0)):
         async with client.get(path) as response:
             assert response.headers["RateLimit-Policy"] == '"read";q=2;w=50'
-            assert told(response.headers)[0] == left
+            assert remaining(response.headers)[0] == left
             assert "Retry-After" not in response.headers
     async with client.get("/v1/suggest?q=a") as response:
         assert 0 < int(response.headers["Retry-After"]) <= 25
-        assert told(response.headers) == (0, 50)
-        found = await problem(response, 429)
-    assert re.fullmatch(r"too many requests from your address; try again in \d+ s", found["detail"])
+        assert remaining(response.headers) == (0, 50)
+        problem_body = await problem(response, 429)
+    assert re.fullmatch(r"too many requests from your address; try again in \d+ s", problem_body["detail"])
     assert services.counters.gauge(1) == 1
 
 
@@ -187,18 +187,18 @@ async def test_behind_a_proxy_each_client_has_a_bucket_and_nobody_can_choose_ano
     serve: Serve, services: AppServices
 ) -> None:
     limits = {"read": Quota(1, 1_000)}
-    behind = await serve(replace(services, limits=limits, trusted_proxies=("127.0.0.0/8",)))
+    lagging = await serve(replace(services, limits=limits, trusted_proxies=("127.0.0.0/8",)))
     open_ = await serve(replace(services, limits=limits))
 
     async def status(client: ClientSession, forwarded: str) -> int:
         async with client.get("/v1/search", headers={"X-Forwarded-For": forwarded}) as response:
             return response.status
 
-    assert await status(behind, "192.0.2.7") == 200
-    assert await status(behind, "192.0.2.8") == 200
-    assert await status(behind, "192.0.2.7") == 429
-    assert await status(behind, "203.0.113.1, 192.0.2.7") == 429, "what stands before was made up"
-    assert await status(behind, "192.0.2.9, 127.0.0.9") == 200, "another proxy of ours"
+    assert await status(lagging, "192.0.2.7") == 200
+    assert await status(lagging, "192.0.2.8") == 200
+    assert await status(lagging, "192.0.2.7") == 429
+    assert await status(lagging, "203.0.113.1, 192.0.2.7") == 429, "what stands before was made up"
+    assert await status(lagging, "192.0.2.9, 127.0.0.9") == 200, "another proxy of ours"
     assert await status(open_, "192.0.2.7") == 200
     assert await status(open_, "192.0.2.8") == 429, "nobody is believed"
 

@@ -18,10 +18,10 @@ from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices
 from tests.chainkit import agent
 from tests.databases import store
-from tests.facts import at, born, says
+from tests.facts import born, outpoint_of, says
 from tests.overlay.calls import engine_of, problem, raw
 from tests.overlay.conftest import Serve
-from tests.pointing import NOW, card, clock, fails, points, writer
+from tests.pointer_facts import NOW, card, clock, fails, points, writer
 
 ALPHA = card("Alpha")
 
@@ -43,12 +43,12 @@ async def test_a_pointer_that_was_given_up_is_fetched_again_a_minute_after_the_l
     assert ask("a.example", NOW + 1_000) == [expected]
     assert ask("a.example", NOW + 30_000) == [expected], "asking again changes nothing"
     assert store.fetches.statuses(["a.example"])["a.example"].next_at == NOW + RECHECK_PAUSE
-    assert [each.next_at for each in ask("a.example", NOW + 2 * RECHECK_PAUSE)] == [NOW + RECHECK_PAUSE]
+    assert [item.next_at for item in ask("a.example", NOW + 2 * RECHECK_PAUSE)] == [NOW + RECHECK_PAUSE]
 
 
 async def test_what_is_due_before_stays_due(writer: Writer, ask: Callable[[str, int], list[Recheck]]) -> None:
     writer.append("demo", [says("0", points("a.example", ALPHA))])
-    assert [(each.state, each.next_at) for each in ask("a.example", NOW + 5_000)] == [("new", NOW)]
+    assert [(item.state, item.next_at) for item in ask("a.example", NOW + 5_000)] == [("new", NOW)]
 
 
 async def test_the_host_of_an_inscribed_agent_is_asked_again(
@@ -58,7 +58,7 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
     digest = sha256(body).digest()
     writer.append("demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
     BadgeQueue(store, writer).step(NOW)
-    id_ = str(at("a"))
+    id_ = str(outpoint_of("a"))
     writer.record_host(HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)
     [checked] = ask(id_, NOW + RECHECK_PAUSE)
     assert checked == Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE)
@@ -73,11 +73,11 @@ async def test_nothing_is_fetched_for_what_nobody_points_at(ask: Callable[[str, 
 
 
 async def test_it_is_taken_with_202_and_says_when(services: AppServices, serve: Serve) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def recheck(id_: str, now: int) -> list[Recheck]:
         assert abs(now / 1000 - time.time()) < 60
-        asked.append(id_)
+        requests.append(id_)
         return [Recheck("pointer", id_, "mismatch", "fetch-mismatch", "ab" * 32, NOW, NOW + RECHECK_PAUSE)]
 
     client = await serve(replace(services, recheck=recheck, limits={"ingest": Quota(60, 60)}))
@@ -85,10 +85,10 @@ async def test_it_is_taken_with_202_and_says_when(services: AppServices, serve: 
         assert response.status == 202
         assert response.headers["Location"] == "/v1/listings/https%3A%2F%2Fa.example%2Fcard.json"
         assert '"ingest"' in response.headers["RateLimit-Policy"]
-        told = await response.json()
-    assert asked == ["https://a.example/card.json"]
-    assert told["id"] == "https://a.example/card.json"
-    assert told["checks"] == [
+        body = await response.json()
+    assert requests == ["https://a.example/card.json"]
+    assert body["id"] == "https://a.example/card.json"
+    assert body["checks"] == [
         {
             "what": "pointer", "name": "https://a.example/card.json", "state": "mismatch", "code": "fetch-mismatch",
             "detail": f"what is served has another SHA-256: {'ab' * 32}",
@@ -103,6 +103,6 @@ async def test_what_nobody_knows_is_404_and_what_nothing_is_fetched_for_409(
     for unknown in ("nobody.example", "%00"):
         async with client.post(raw(f"/v1/listings/{unknown}/recheck")) as response:
             await problem(response, 404)
-    known = engine_of(services).documents[0].registration
-    async with client.post(f"/v1/listings/{known}/recheck") as response:
+    registration = engine_of(services).documents[0].registration
+    async with client.post(f"/v1/listings/{registration}/recheck") as response:
         assert "nothing is fetched" in (await problem(response, 409))["detail"]

@@ -63,8 +63,8 @@ def ask_for(*terms: str) -> QueryPlan:
 
 def marked(item: dict[str, Any], plan: QueryPlan) -> dict[str, list[str]]:
     return {
-        each.pointer: [text_at(item, each.pointer)[start:end] for start, end in each.ranges]
-        for each in highlights(item, plan)
+        highlight.pointer: [text_at(item, highlight.pointer)[start:end] for start, end in highlight.ranges]
+        for highlight in highlights(item, plan)
     }
 
 
@@ -85,7 +85,7 @@ def test_words_are_marked_wherever_an_item_says_them() -> None:
 
 def test_no_item_takes_long_to_mark() -> None:
     item = {"name": "pay " * 50_000, "description": "pay " * 50_000}
-    assert sum(len(each.ranges) for each in highlights(item, ask_for("pay"))) == MOST_RANGES
+    assert sum(len(highlight.ranges) for highlight in highlights(item, ask_for("pay"))) == MOST_RANGES
 
 
 @given(st.text(st.sampled_from("ab \U0001f600é"), min_size=1), st.data())
@@ -103,14 +103,14 @@ def engine(
     """The sample chain's listings in an index."""
     opened = SearchIndex(f"{request.param}:{tmp_path_factory.mktemp('index')}")
     documents = [document(subject) for subject in list(shown(sample))[:-1]]
-    opened.replace([each.registration for each in documents], documents, Cursor("e", 1))
+    opened.replace([item.registration for item in documents], documents, Cursor("e", 1))
     yield opened
     opened.close()
 
 
-def told(engine: SearchIndex, *pairs: tuple[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    asked = from_pairs(pairs, {"bsv-regtest": "bsv:regtest"})
-    hits, more = extras(engine, asked, engine.search(asked.query))
+def answer_of(engine: SearchIndex, *pairs: tuple[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    parsed = from_pairs(pairs, {"bsv-regtest": "bsv:regtest"})
+    hits, more = extras(engine, parsed, engine.search(parsed.query))
     return [json.loads(hit.item) | {"score": hit.score} for hit in hits.hits], dict(more)
 
 
@@ -118,23 +118,26 @@ def told(engine: SearchIndex, *pairs: tuple[str, str]) -> tuple[list[dict[str, A
     "q", ["dex chart", "getDexChart", "towr security", "a map of the towers", "dexChrat tower", "tow"]
 )
 def test_factors_multiply_to_the_score_and_what_counts_is_marked(engine: SearchIndex, q: str) -> None:
-    found, more = told(engine, ("q", q), ("explain", "true"), ("highlight", "1"))
-    assert found
-    for item in found:
+    result, more = answer_of(engine, ("q", q), ("explain", "true"), ("highlight", "1"))
+    assert result
+    for item in result:
         explain = item["explain"]
         total = sum(word["score"] for word in explain["words"]) + explain["proximity"]
         assert item["score"] == explain["score"] == pytest.approx(total * explain["exactName"] * explain["staticRank"])
         assert all((word["score"] > 0) == (word["match"] is not None) for word in explain["words"])
         assert item["highlights"]
     assert [word["word"] for word in more["explain"]["words"]] == [
-        word["word"] for word in found[0]["explain"]["words"]
+        word["word"] for word in result[0]["explain"]["words"]
     ]
 
 
 def test_why_a_word_is_found_is_told(engine: SearchIndex) -> None:
     def match(q: str) -> set[tuple[str, int | None]]:
-        _, more = told(engine, ("q", q), ("explain", "1"))
-        return {(each["match"], each.get("edits")) for each in more["explain"]["words"][0]["alternatives"]}
+        _, more = answer_of(engine, ("q", q), ("explain", "1"))
+        return {
+            (alternative["match"], alternative.get("edits"))
+            for alternative in more["explain"]["words"][0]["alternatives"]
+        }
 
     assert ("exact", None) in match("tower x")
     assert ("corrected", 1) in match("securtiy x")
@@ -144,30 +147,30 @@ def test_why_a_word_is_found_is_told(engine: SearchIndex) -> None:
 
 def test_all_engines_understand_alike(sample: Path, tmp_path: Path) -> None:
     documents = [document(subject) for subject in shown(sample)]
-    found = []
+    results = []
     for name in ("tantivy", "whoosh"):
         opened = SearchIndex(f"{name}:{tmp_path / name}")
         opened.replace([], documents, Cursor("e", 1))
-        found.append([opened.plan(q) for q in ("dexChrat towr", "x", "")])
+        results.append([opened.plan(q) for q in ("dexChrat towr", "x", "")])
         opened.close()
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_an_answer_with_hits_and_nothing_asked_holds_nothing_more(engine: SearchIndex) -> None:
-    found, more = told(engine, ("q", "dex"))
-    assert found
+    result, more = answer_of(engine, ("q", "dex"))
+    assert result
     assert not more
-    assert all("highlights" not in item and "explain" not in item for item in found)
+    assert all("highlights" not in item and "explain" not in item for item in result)
 
 
 def test_the_filter_that_emptied_an_answer_is_named(engine: SearchIndex) -> None:
     total = engine.search(from_pairs([("q", "dex")], {}).query).total
-    found, more = told(engine, ("q", "dex"), ("tag", "no such tag"))
-    assert (found, more) == ([], {"emptiedBy": [{"parameters": ["tag"], "total": total}]})
-    _, more = told(engine, ("q", "dex"), ("tag", "no such tag"), ("owner", "nobody"), ("type", "agent"))
-    ((parameters, left),) = [tuple(each.values()) for each in more["emptiedBy"]]
+    result, more = answer_of(engine, ("q", "dex"), ("tag", "no such tag"))
+    assert (result, more) == ([], {"emptiedBy": [{"parameters": ["tag"], "total": total}]})
+    _, more = answer_of(engine, ("q", "dex"), ("tag", "no such tag"), ("owner", "nobody"), ("type", "agent"))
+    ((parameters, left),) = [tuple(item.values()) for item in more["emptiedBy"]]
     assert (parameters, left) == (["type", "tag", "owner"], total)
-    _, more = told(engine, ("q", "dex"), ("status", "undecided"))
+    _, more = answer_of(engine, ("q", "dex"), ("status", "undecided"))
     assert more == {"emptiedBy": [{"parameters": ["status"], "total": total}]}
 
 
@@ -187,16 +190,16 @@ def test_the_filter_that_emptied_an_answer_is_named(engine: SearchIndex) -> None
     ],
 )
 def test_what_may_have_been_meant_is_proposed_when_it_finds_something(engine: SearchIndex, q: str, meant: str) -> None:
-    found, more = told(engine, ("q", q))
-    assert found == []
-    assert meant in {each["q"] for each in more["didYouMean"]}
-    for each in more["didYouMean"]:
-        assert engine.search(from_pairs([("q", each["q"])], {}).query).total == each["total"] > 0
+    result, more = answer_of(engine, ("q", q))
+    assert result == []
+    assert meant in {entry["q"] for entry in more["didYouMean"]}
+    for item in more["didYouMean"]:
+        assert engine.search(from_pairs([("q", item["q"])], {}).query).total == item["total"] > 0
 
 
 @pytest.mark.parametrize("q", ["xyzzyq", "b08538c9a1f", "支汇", "!!!", "-", "x" * 300, "qzx " * 32])
 def test_nothing_is_proposed_where_nothing_is_near(engine: SearchIndex, q: str) -> None:
-    assert told(engine, ("q", q)) in (([], {}), told(engine))
+    assert answer_of(engine, ("q", q)) in (([], {}), answer_of(engine))
 
 
 odd = st.lists(
@@ -209,14 +212,14 @@ odd = st.lists(
 @given(odd.map("".join))
 def test_every_text_has_an_answer(engine: SearchIndex, text: str) -> None:
     try:
-        found, more = told(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
+        result, more = answer_of(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
     except BadRequestError:  # more than 512 bytes or 32 words
         return
-    for item in found:
-        for each in item["highlights"]:
-            assert all(0 <= start < end for start, end in each["ranges"])
-    for each in more.get("didYouMean", ()):
-        assert engine.search(from_pairs([("q", each["q"])], {}).query).total == each["total"] > 0
+    for item in result:
+        for highlight in item["highlights"]:
+            assert all(0 <= start < end for start, end in highlight["ranges"])
+    for highlight in more.get("didYouMean", ()):
+        assert engine.search(from_pairs([("q", highlight["q"])], {}).query).total == highlight["total"] > 0
 
 
 async def test_highlights_and_help_are_served(client: ClientSession) -> None:

@@ -94,8 +94,8 @@ async def test_a_search_that_takes_too_long_is_given_up_and_keeps_its_place_unti
     client = await serve(held)
     for _ in range(executors.LONG_AT_ONCE):
         async with client.get(LONG) as response:
-            found = await problem(response, 503)
-            assert found["detail"].startswith("this search could not be answered within 0.2 s")
+            problem_body = await problem(response, 503)
+            assert problem_body["detail"].startswith("this search could not be answered within 0.2 s")
             assert response.headers["Retry-After"] == "5"
     await started(executors.LONG_AT_ONCE)
     async with client.get("/?sort=name", headers={"Accept": "text/html"}) as response:
@@ -119,11 +119,11 @@ async def test_too_many_at_once_are_refused_at_once(
 
     answers = asyncio.as_completed([ask() for _ in range(7)], timeout=PATIENCE)
     for _ in range(4):
-        told, later = await next(answers)
-        assert told == status
+        answer, later = await next(answers)
+        assert answer == status
         assert later
     Held.may.set()
-    assert [await each for each in answers] == [(200, None)] * 3
+    assert [await item for item in answers] == [(200, None)] * 3
 
 
 async def test_a_mistake_in_a_long_search_is_a_mistake_and_frees_its_place(
@@ -157,10 +157,10 @@ async def test_an_engine_that_says_it_is_slow_is_always_asked_in_threads(
 
 
 @pytest.mark.parametrize(
-    ("asked", "aside"), [("type=tool&tag=none", False), ("q=qqzzvv", True), ("type=tool&tag=none&explain=true", True)]
+    ("query", "aside"), [("type=tool&tag=none", False), ("q=qqzzvv", True), ("type=tool&tag=none&explain=true", True)]
 )
 async def test_help_with_a_few_filters_needs_no_thread(
-    asked: str, aside: bool, serve: Serve, services: AppServices
+    query: str, aside: bool, serve: Serve, services: AppServices
 ) -> None:
     names: list[str] = []
 
@@ -174,6 +174,6 @@ async def test_help_with_a_few_filters_needs_no_thread(
 
     services.engine.__class__ = Empty
     client = await serve(replace(services))
-    assert (await get(client, f"/v1/search?{asked}"))["total"] == 0
+    assert (await get(client, f"/v1/search?{query}"))["total"] == 0
     assert names
     assert all((name != "MainThread") is aside for name in names)

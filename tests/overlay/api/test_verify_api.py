@@ -44,16 +44,16 @@ async def test_claims_are_verified_by_kind(client: ClientSession) -> None:
         ("mrp-envelope", envelope(), [MRP_KEY]),
         ("card-signature", signed(card, "EdDSA"), {"keys": [jwk("EdDSA")]}),
     ):
-        found = await answer(
+        result = await answer(
             client, kind, document, keys=keys, **({"now": MARCH} if kind in ("dct", "mrp-envelope") else {})
         )
-        assert (found["verified"], found["axes"]["integrity"]) == (True, "verified"), found
+        assert (result["verified"], result["axes"]["integrity"]) == (True, "verified"), result
 
 
 async def test_what_does_not_verify_is_an_answer_with_a_reason(client: ClientSession) -> None:
-    found = await answer(client, "receipt", ALICE.receipt() | {"status": "failed"})
-    assert (found["verified"], found["error"]) == (False, "bad-signature")
-    assert found["axes"] == {
+    result = await answer(client, "receipt", ALICE.receipt() | {"status": "failed"})
+    assert (result["verified"], result["error"]) == (False, "bad-signature")
+    assert result["axes"] == {
         "integrity": "invalid", "identityBinding": "sovereign", "authority": "unknown",
         "revocation": {"status": "unchecked"},
     }  # fmt: skip
@@ -76,5 +76,5 @@ async def test_a_wrong_request_is_a_problem(
     client: ClientSession, kind: str, body: Any, status: int, pointer: str | None
 ) -> None:
     async with client.post(f"/v1/verify/{kind}", data=json.dumps(body)) as response:
-        found = await problem(response, status)
-    assert pointer is None or found["errors"][0]["pointer"] == pointer
+        problem_body = await problem(response, status)
+    assert pointer is None or problem_body["errors"][0]["pointer"] == pointer

@@ -27,9 +27,9 @@ def test_every_listing_and_history_is_read(overlay_url: str) -> None:
             assert isinstance(listing, Item)
             assert (listing.name, listing.offers) == (item.name, item.offers)
             assert overlay.history(item.id).revisions[0].txid
-        several = next(overlay.get(item.id.partition("#")[0]) for item in overlay.items(type="tool") if "#" in item.id)
-        assert isinstance(several, ServerList)
-        assert len(several.servers) > 1
+        failover = next(overlay.get(item.id.partition("#")[0]) for item in overlay.items(type="tool") if "#" in item.id)
+        assert isinstance(failover, ServerList)
+        assert len(failover.servers) > 1
 
 
 async def test_what_is_refused_and_what_is_missing_are_told_apart(overlay_url: str) -> None:

@@ -25,9 +25,9 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Since
 from overlay.search.query import Hits, Query
 from parsers.cards import read_of
-from tests.facts import at as place
 from tests.facts import born, burned, name, says, state
-from tests.pointing import Clock, card, digest, points, serves
+from tests.facts import outpoint_of as place
+from tests.pointer_facts import Clock, card, digest, points, serves
 
 PRICE = {"amount": "1", "currency": "USD", "interval": None}
 
@@ -40,9 +40,9 @@ def priced(title: str, address: str, **more: Any) -> bytes:
 
 def inscribed(id_: str, body: bytes, position: int = 0, height: int = 1, owner: str = "alice") -> Event:
     """A registration appears with this card."""
-    told = born(id_, position, height)
-    assert told.state is not None
-    return replace(told, card=digest(body), owner=owner, state=replace(told.state, card=digest(body), owner=owner))
+    answer = born(id_, position, height)
+    assert answer.state is not None
+    return replace(answer, card=digest(body), owner=owner, state=replace(answer.state, card=digest(body), owner=owner))
 
 
 def again(id_: str, body: bytes, height: int, position: int = 0) -> Event:
@@ -87,32 +87,36 @@ class Registry:
         self.feed = IndexProjector(self.store, self.engine, self._duplicates)
         self._prev = {"demo": "1"}
 
-    def block(self, label: str, *said: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
-        placed = tuple(replace(each, position=at, tx_index=at + 1) for at, each in enumerate(said))
+    def block(self, label: str, *messages: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
+        placed = tuple(replace(entry, position=index, tx_index=index + 1) for index, entry in enumerate(messages))
         cards = {digest(body): body for body in bodies}
         self.writer.append(chain, [says(label, *placed, prev=self._prev.get(chain, ""), chain=chain, cards=cards)])
         self._prev[chain] = label
 
-    def ask(self, **asked: Any) -> Hits:
+    def ask(self, **requests: Any) -> Hits:
         self.feed.run()
-        return self.engine.search(Query(**{"limit": 100, "facets": ("type",)} | asked))
+        return self.engine.search(Query(**{"limit": 100, "facets": ("type",)} | requests))
 
-    def found(self, **asked: Any) -> dict[str, dict[str, Any]]:
+    def matching(self, **requests: Any) -> dict[str, dict[str, Any]]:
         """Items by the name of their registration; total and facets agree with what is shown."""
-        hits = self.ask(**asked)
+        hits = self.ask(**requests)
         assert hits.total == len(hits.hits)
         assert sum(count for _, count in (hits.facets or {}).get("type", ())) == len(hits.hits)
         return {named(hit.id): json.loads(hit.item) for hit in hits.hits}
 
     def item(self, id_: str) -> dict[str, Any]:
         self.feed.run()
-        found = self.engine.get(id_ if "." in id_ else str(place(id_)))
-        assert found is not None
-        return dict(json.loads(found))
+        answer = self.engine.get(id_ if "." in id_ else str(place(id_)))
+        assert answer is not None
+        return dict(json.loads(answer))
 
     def warned(self, id_: str) -> dict[str, str]:
         """The warnings about copies, by code, with the sentence."""
-        return {each["code"]: each["detail"] for each in self.item(id_)["warnings"] if each["code"].startswith("same-")}
+        return {
+            warning["code"]: warning["detail"]
+            for warning in self.item(id_)["warnings"]
+            if warning["code"].startswith("same-")
+        }
 
     def badge(self, id_: str, host: str, body: bytes, by: str = "name") -> None:
         """The host of its URL speaks for a registration."""
@@ -143,15 +147,15 @@ def opened(engine: str, folder: Path) -> Iterator[Registry]:
     for chain in ("demo", "ltc"):
         writer.name_chain(chain, f"{chain}:regtest")
     with closing(SearchIndex(f"{engine}:{folder / 'index'}")) as index:
-        made = Registry(Store(database), writer, clock, index, folder / "index")
-        yield made
-        made.close()
+        created = Registry(Store(database), writer, clock, index, folder / "index")
+        yield created
+        created.close()
 
 
 @pytest.fixture(params=["tantivy", "whoosh"])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    with opened(request.param, tmp_path) as made:
-        yield made
+    with opened(request.param, tmp_path) as created:
+        yield created
 
 
 ALPHA, BETA = card("Alpha"), card("Beta", url="https://beta.example/")
@@ -164,75 +168,75 @@ def test_of_identical_cards_the_oldest_is_found_and_says_how_many_there_are(regi
     registry.block("1", inscribed("b", BETA), inscribed("a", ALPHA), inscribed("c", ALPHA), bodies=(ALPHA, BETA))
     registry.block("2", inscribed("d", ALPHA, height=2), bodies=(ALPHA,))
     for text in ("", "alpha", "agent"):
-        found = registry.found(text=text)
-        assert set(found) - {"b"} == {"a"}
-        assert found["a"]["duplicates"] == 2
-    assert "duplicates" not in registry.found()["b"]
-    assert [each.id for each in registry.engine.suggest("alph", 5)] == [str(place("a"))]
+        result = registry.matching(text=text)
+        assert set(result) - {"b"} == {"a"}
+        assert result["a"]["duplicates"] == 2
+    assert "duplicates" not in registry.matching()["b"]
+    assert [item.id for item in registry.engine.suggest("alph", 5)] == [str(place("a"))]
 
 
 def test_the_next_one_is_found_when_the_oldest_is_gone_or_says_something_else(registry: Registry) -> None:
     registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA), inscribed("c", ALPHA), bodies=(ALPHA, BETA))
-    assert set(registry.found()) == {"a"}
+    assert set(registry.matching()) == {"a"}
     registry.block("2", burned("a", "a", "gone", height=2))
-    found = registry.found()
-    assert set(found) == {"b"}
-    assert found["b"]["duplicates"] == 1
+    result = registry.matching()
+    assert set(result) == {"b"}
+    assert result["b"]["duplicates"] == 1
     registry.block("3", again("b", BETA, 3))
-    assert set(registry.found()) == {"b", "c"}
-    assert "duplicates" not in registry.found()["c"]
+    assert set(registry.matching()) == {"b", "c"}
+    assert "duplicates" not in registry.matching()["c"]
     registry.writer.forget("demo", 1)
     registry._prev["demo"] = "1"
-    assert set(registry.found()) == {"a"}
-    assert registry.found()["a"]["duplicates"] == 2
+    assert set(registry.matching()) == {"a"}
+    assert registry.matching()["a"]["duplicates"] == 2
 
 
 def test_the_one_whose_domain_speaks_for_it_is_found_before_older_ones(registry: Registry) -> None:
     registry.block("1", inscribed("a", BETA), inscribed("b", BETA), bodies=(BETA,))
     registry.badge("b", "beta.example", BETA)
-    found = registry.found()
-    assert set(found) == {"b"} == set(registry.found(verified=True))
-    assert found["b"]["duplicates"] == 1
-    assert set(registry.found(verified=False)) == {"a"}
+    result = registry.matching()
+    assert set(result) == {"b"} == set(registry.matching(verified=True))
+    assert result["b"]["duplicates"] == 1
+    assert set(registry.matching(verified=False)) == {"a"}
 
 
 def test_a_strangers_domain_that_serves_a_verified_card_does_not_take_its_place(registry: Registry) -> None:
     registry.block("1", points("m.example", BETA), inscribed("a", BETA), bodies=(BETA,))
     registry.writer.record_fetch("m.example", serves(registry.clock.tick(), BETA))
-    assert set(registry.found()) == {"m.example"}  # verified goes before what is not
+    assert set(registry.matching()) == {"m.example"}  # verified goes before what is not
     registry.badge("a", "beta.example", BETA, by="hash")
-    assert set(registry.found()) == {"a"} == set(registry.found(verified=True))
+    assert set(registry.matching()) == {"a"} == set(registry.matching(verified=True))
     registry.block("2", points("beta.example", BETA))
     registry.writer.record_fetch("beta.example", serves(registry.clock.tick(), BETA))
-    assert set(registry.found()) == {"a"}  # of two that their domain speaks for, the older
-    assert registry.found()["a"]["duplicates"] == 2
+    assert set(registry.matching()) == {"a"}  # of two that their domain speaks for, the older
+    assert registry.matching()["a"]["duplicates"] == 2
 
 
 def test_whoever_said_a_card_first_goes_first_however_old_his_registration(registry: Registry) -> None:
     registry.block("1", inscribed("old", ALPHA), bodies=(ALPHA,))
     registry.block("2", inscribed("author", BETA, height=2), bodies=(BETA,))
     registry.block("3", again("old", BETA, 3))
-    assert set(registry.found()) == {"author"}
+    assert set(registry.matching()) == {"author"}
     registry.block("4", replace(again("author", ALPHA, 4)))
     registry.block("5", replace(again("author", BETA, 5), spent=place("author4")))
-    assert set(registry.found()) == {"old"}  # another text in between resets the seniority
+    assert set(registry.matching()) == {"old"}  # another text in between resets the seniority
 
 
 def test_filters_find_what_they_ask_for_though_an_identical_one_is_shown_elsewhere(registry: Registry) -> None:
     registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA, owner="bob"), bodies=(ALPHA,))
     registry.block("1", inscribed("l", ALPHA), inscribed("m", ALPHA), bodies=(ALPHA,), chain="ltc")
-    assert set(registry.found()) == {"a"} == set(registry.found(kind="agent", text="alpha"))
-    assert set(registry.found(chains=("demo",))) == {"a"}
-    assert set(registry.found(chains=("ltc",))) == {"l"} == set(registry.found(chains=("ltc",), text="alpha"))
-    assert set(registry.found(chains=("ltc", "demo"))) == {"a", "l"}  # chain by chain
-    assert set(registry.found(owners=("bob",))) == {"b"}
-    assert set(registry.found(domains=("api.example",))) == {"a", "l"}
-    assert set(registry.found(domains=("api.example",), chains=("ltc",))) == {"l"}
-    assert set(registry.found(verified=False)) == {"a", "b", "l", "m"}
-    assert set(registry.found(updated_since=1)) == {"a", "b", "l", "m"}
-    assert set(registry.found(height_chain="demo", from_height=1)) == {"a", "b"}
-    assert set(registry.found(height_chain="demo", as_of=1)) == {"a", "b"}
-    assert set(registry.found(statuses=("live", "pending", "burned"))) == {"a"}
+    assert set(registry.matching()) == {"a"} == set(registry.matching(kind="agent", text="alpha"))
+    assert set(registry.matching(chains=("demo",))) == {"a"}
+    assert set(registry.matching(chains=("ltc",))) == {"l"} == set(registry.matching(chains=("ltc",), text="alpha"))
+    assert set(registry.matching(chains=("ltc", "demo"))) == {"a", "l"}  # chain by chain
+    assert set(registry.matching(owners=("bob",))) == {"b"}
+    assert set(registry.matching(domains=("api.example",))) == {"a", "l"}
+    assert set(registry.matching(domains=("api.example",), chains=("ltc",))) == {"l"}
+    assert set(registry.matching(verified=False)) == {"a", "b", "l", "m"}
+    assert set(registry.matching(updated_since=1)) == {"a", "b", "l", "m"}
+    assert set(registry.matching(height_chain="demo", from_height=1)) == {"a", "b"}
+    assert set(registry.matching(height_chain="demo", as_of=1)) == {"a", "b"}
+    assert set(registry.matching(statuses=("live", "pending", "burned"))) == {"a"}
 
 
 # -- what was said before ---------------------------------------------------------------------------------------------
@@ -254,7 +258,7 @@ def test_the_later_listing_is_warned_of(registry: Registry, code: str, theirs: b
     assert registry.warned("a") == {}
     assert set(registry.warned("b")) == {code}
     assert registry.warned("b")[code].endswith(f" before: {place('a')}")
-    assert set(registry.found()) == {"a", "b"}
+    assert set(registry.matching()) == {"a", "b"}
     registry.block("3", burned("a", "a", "gone", height=3))
     assert registry.warned("b") == {}
 
@@ -262,20 +266,22 @@ def test_the_later_listing_is_warned_of(registry: Registry, code: str, theirs: b
 def test_several_servers_of_one_registration_are_no_copies_of_each_other(registry: Registry) -> None:
     server = {"url": "https://tools.example/mcp", "description": "x"}
     body = json.dumps({"mcpServers": {"one": server, "two": server}}).encode()
-    told = inscribed("t", body)
-    assert told.state is not None
+    tx = inscribed("t", body)
+    assert tx.state is not None
     from parsers.cards import Kind
 
-    registry.block("1", replace(told, state=replace(told.state, kind=Kind.TOOL)), bodies=(body,))
+    registry.block("1", replace(tx, state=replace(tx.state, kind=Kind.TOOL)), bodies=(body,))
     for key in ("one", "two"):
-        found = registry.engine.get(f"{place('t')}#{key}") if registry.feed.run() or True else b""
-        assert [each["code"] for each in json.loads(found or b"")["warnings"]] == []
+        result = registry.engine.get(f"{place('t')}#{key}") if registry.feed.run() or True else b""
+        assert [warning["code"] for warning in json.loads(result or b"")["warnings"]] == []
 
 
 def test_the_first_of_several_is_named_and_whether_it_has_the_same_owner(registry: Registry) -> None:
     cards = [card("Alpha", url=f"https://{number}.example/") for number in range(4)]
-    said = [inscribed(f"a{number}", body, owner="bob" if number == 2 else "alice") for number, body in enumerate(cards)]
-    registry.block("1", *said, bodies=tuple(cards))
+    messages = [
+        inscribed(f"a{number}", body, owner="bob" if number == 2 else "alice") for number, body in enumerate(cards)
+    ]
+    registry.block("1", *messages, bodies=tuple(cards))
     assert registry.warned("a1")["same-name"].endswith(f"{place('a0')}, of the same owner")
     assert registry.warned("a2")["same-name"].endswith(f"{place('a0')}")
     registry.block("2", burned("a0", "a0", "gone", height=2))
@@ -324,7 +330,7 @@ def test_a_listing_with_a_badge_by_name_is_never_called_a_copy(registry: Registr
     assert set(registry.warned("b")) == {"same-name", "same-url", "same-address"}
     registry.badge("b", "beta.example", theirs)
     assert registry.warned("b") == {}
-    assert set(registry.found()) == {"b"}
+    assert set(registry.matching()) == {"b"}
 
 
 def test_a_domains_own_pointer_is_not_warned_of_its_own_url(registry: Registry) -> None:
@@ -346,16 +352,16 @@ def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(regist
     registry.block("3", inscribed("d", body, height=3), burned("c", "c", "gone", height=3))
 
     def whole() -> dict[str, Any]:
-        return {id_: registry.item(id_) for id_ in "abd"} | {"found": sorted(registry.found())}
+        return {id_: registry.item(id_) for id_ in "abd"} | {"found": sorted(registry.matching())}
 
     living = whole()
     assert living["found"] == ["a", "b"]
     registry.lose()
     assert whole() == living
     registry.block("4", burned("a", "a", "over", height=4))
-    assert sorted(registry.found()) == ["b", "d"]
+    assert sorted(registry.matching()) == ["b", "d"]
     registry.feed.rebuild()
-    assert sorted(registry.found()) == ["b", "d"]
+    assert sorted(registry.matching()) == ["b", "d"]
     assert registry.warned("d") == {}
 
 
@@ -365,11 +371,11 @@ def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry
     same_name = card("Gamma", url="https://elsewhere.example/")
     first = inscribed("a", body), inscribed("b", body), inscribed("c", theirs), inscribed("d", same_name)
     registry.block("1", *first, bodies=(body, theirs, same_name))
-    assert sorted(registry.found()) == ["a", "c", "d"]
+    assert sorted(registry.matching()) == ["a", "c", "d"]
     assert "same-name" in registry.warned("d")
     registry.lose()
     registry.block("2", burned("a", "a", "gone", height=2), burned("c", "c", "over", height=2))
-    assert sorted(registry.found()) == ["b", "d"]
+    assert sorted(registry.matching()) == ["b", "d"]
     assert registry.warned("d") == {}
 
 
@@ -381,10 +387,10 @@ def test_claims_of_a_future_that_the_database_has_lost_are_read_anew(registry: R
     with closing(sqlite3.connect(tmp_path / "a2b.db")) as living, closing(sqlite3.connect(tmp_path / "old.db")) as old:
         living.backup(old)
     registry.block("2", inscribed("c", copied, height=2), burned("b", "b", "gone", height=2))
-    assert sorted(registry.found()) == ["a", "c"]
+    assert sorted(registry.matching()) == ["a", "c"]
     registry.restore(tmp_path / "old.db")
     registry.block("2", inscribed("d", copied, height=2), bodies=(copied,))
-    assert sorted(registry.found()) == ["a", "b"]
+    assert sorted(registry.matching()) == ["a", "b"]
     assert registry.item("b")["duplicates"] == 1
 
 
@@ -399,12 +405,12 @@ GATEWAY = card("Gateway", description=LONG)
 
 def subject_of(body: bytes) -> Listing:
     """A listing of a card that was just inscribed."""
-    told = inscribed("a", body).state
-    assert told is not None
+    answer = inscribed("a", body).state
+    assert answer is not None
     listing = Registration(
-        state=told, chain="demo", caip2="demo:regtest", card_body=body, updated_time=1, created_time=1
+        state=answer, chain="demo", caip2="demo:regtest", card_body=body, updated_time=1, created_time=1
     )
-    return listings_of(listing, read_of(told.id, body, told.kind))[0]
+    return listings_of(listing, read_of(answer.id, body, answer.kind))[0]
 
 
 def variation(number: int, **more: Any) -> bytes:
@@ -416,14 +422,14 @@ def variation(number: int, **more: Any) -> bytes:
 def test_near_identical_texts_are_one_result_that_counts_the_others(registry: Registry) -> None:
     near = [variation(number) for number in range(8)]
     registry.block("1", inscribed("a", GATEWAY), inscribed("b", BETA), bodies=(GATEWAY, BETA))
-    said = [inscribed(f"n{number}", body, height=2, owner="bob") for number, body in enumerate(near)]
-    registry.block("2", *said, bodies=tuple(near))
-    found = registry.found()
-    assert set(found) == {"a", "b"}
-    assert found["a"]["duplicates"] == 8
+    messages = [inscribed(f"n{number}", body, height=2, owner="bob") for number, body in enumerate(near)]
+    registry.block("2", *messages, bodies=tuple(near))
+    result = registry.matching()
+    assert set(result) == {"a", "b"}
+    assert result["a"]["duplicates"] == 8
     everyone = {"a", *(f"n{number}" for number in range(8))}
-    assert set(registry.found(group=str(place("a")))) == everyone
-    assert set(registry.found(owners=("bob",))) == everyone - {"a"}
+    assert set(registry.matching(group=str(place("a")))) == everyone
+    assert set(registry.matching(owners=("bob",))) == everyone - {"a"}
 
 
 def test_a_near_identical_text_with_other_prices_is_another_result(registry: Registry) -> None:
@@ -433,14 +439,14 @@ def test_a_near_identical_text_with_other_prices_is_another_result(registry: Reg
     cheap["x-payment-config"][0]["amount"] = "0.5"
     cheaper = json.dumps(cheap).encode()
     registry.block("1", *map(inscribed, "abc", (one, other, cheaper)), bodies=(one, other, cheaper))
-    assert set(registry.found()) == {"a", "c"}
+    assert set(registry.matching()) == {"a", "c"}
 
 
 def test_another_name_is_another_result_whatever_the_text(registry: Registry) -> None:
     other = card("Till", description=LONG)
     registry.block("1", inscribed("a", GATEWAY), inscribed("b", other), bodies=(GATEWAY, other))
-    assert set(registry.found()) == {"a", "b"}
-    assert set(registry.found(text="till")) == {"b"}
+    assert set(registry.matching()) == {"a", "b"}
+    assert set(registry.matching(text="till")) == {"b"}
 
 
 def test_strangers_copies_earlier_in_the_block_do_not_take_the_place_of_the_one_its_domain_names(
@@ -448,12 +454,12 @@ def test_strangers_copies_earlier_in_the_block_do_not_take_the_place_of_the_one_
 ) -> None:
     copies = [inscribed(f"c{number}", BETA, owner="mallory") for number in range(3)]
     registry.block("1", *copies, inscribed("original", BETA), inscribed("other", ALPHA), bodies=(BETA, ALPHA))
-    found = registry.found(text="beta")
-    assert len(set(found) & {"c0", "original"}) == 1  # one result, not the last of four
+    result = registry.matching(text="beta")
+    assert len(set(result) & {"c0", "original"}) == 1  # one result, not the last of four
     registry.badge("original", "beta.example", BETA)
-    found = registry.found()
-    assert set(found) == {"original", "other"}
-    assert found["original"]["duplicates"] == 3
+    result = registry.matching()
+    assert set(result) == {"original", "other"}
+    assert result["original"]["duplicates"] == 3
     assert registry.warned("original") == {}
 
 
@@ -461,7 +467,7 @@ def test_copying_a_pending_update_gains_nothing(registry: Registry) -> None:
     """The copy is registered earlier in the block that confirms the update."""
     registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
     registry.block("2", inscribed("thief", BETA, height=2, owner="mallory"), again("a", BETA, 2), bodies=(BETA,))
-    assert set(registry.found()) == {"a"}
+    assert set(registry.matching()) == {"a"}
     assert registry.warned("a") == {}
     assert set(registry.warned("thief")) == {"same-name", "same-url"}
 
@@ -471,15 +477,15 @@ def test_a_block_whose_time_goes_back_does_not_make_its_copies_the_older_ones(re
     registry.block("2", inscribed("copy", GATEWAY, height=2), bodies=(GATEWAY,))
     with registry.store.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE blocks SET time = time - 10000 WHERE height = 2")
-    assert set(registry.found()) == {"a"}
+    assert set(registry.matching()) == {"a"}
 
 
 def test_reinscribing_an_old_registration_with_a_victims_card_gains_nothing(registry: Registry) -> None:
     registry.block("1", inscribed("old", ALPHA, owner="mallory"), bodies=(ALPHA,))
     registry.block("2", inscribed("victim", GATEWAY, height=2), bodies=(GATEWAY,))
     registry.block("3", again("old", GATEWAY, 3))
-    assert set(registry.found()) == {"victim"}
-    assert registry.found()["victim"]["duplicates"] == 1
+    assert set(registry.matching()) == {"victim"}
+    assert registry.matching()["victim"]["duplicates"] == 1
 
 
 @pytest.mark.parametrize("victim_first", [True, False])
@@ -490,9 +496,9 @@ def test_in_one_block_the_older_registration_is_shown_even_if_it_copies_a_pendin
     registry.block("1", inscribed("old", ALPHA, owner="mallory"), bodies=(ALPHA,))
     events = [inscribed("victim", GATEWAY, height=2), again("old", GATEWAY, 2)]
     registry.block("2", *(events if victim_first else events[::-1]), bodies=(GATEWAY,))
-    assert set(registry.found()) == {"old"}
+    assert set(registry.matching()) == {"old"}
     registry.badge("victim", "api.example", GATEWAY)
-    assert set(registry.found()) == {"victim"}
+    assert set(registry.matching()) == {"victim"}
 
 
 def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(registry: Registry) -> None:
@@ -500,19 +506,19 @@ def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(re
     registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))
     registry.block("2", inscribed("copy", copy, height=2), bodies=(copy,))
     registry.block("3", again("a", newer, 3), bodies=(newer,))
-    assert set(registry.found()) == {"a"}
+    assert set(registry.matching()) == {"a"}
     registry.block("4", replace(again("a", BETA, 4), spent=place("a3")), bodies=(BETA,))
     registry.block("5", replace(again("a", GATEWAY, 5), spent=place("a4")))
-    assert set(registry.found()) == {"copy"}
+    assert set(registry.matching()) == {"copy"}
     registry.writer.forget("demo", 3)
     registry._prev["demo"] = "3"
-    assert set(registry.found()) == {"a"}
+    assert set(registry.matching()) == {"a"}
 
 
 def test_small_updates_in_a_row_do_not_carry_seniority_to_another_text() -> None:
     """Each text is like the one before; the last is not like the first."""
     words = LONG.split()
-    texts = [" ".join([*(f"w{chr(97 + at)}x" for at in range(step)), *words[step:]]) for step in range(0, 26, 1)]
+    texts = [" ".join([*(f"w{chr(97 + index)}x" for index in range(step)), *words[step:]]) for step in range(0, 26, 1)]
     history = ClaimHistory()
     for number, text in enumerate(texts):
         subject = subject_of(card("Gateway", description=text))
@@ -524,14 +530,14 @@ def test_small_updates_in_a_row_do_not_carry_seniority_to_another_text() -> None
 @pytest.mark.parametrize("flood", [300])
 def test_a_flood_of_near_identical_cards_is_one_result(registry: Registry, flood: int) -> None:
     bodies = [variation(10 * number) for number in range(flood)]
-    registry.block("1", *(inscribed(f"n{at}", body) for at, body in enumerate(bodies)), bodies=tuple(bodies))
-    found = registry.found()
-    assert set(found) == {"n0"}
-    assert found["n0"]["duplicates"] == flood - 1
+    registry.block("1", *(inscribed(f"n{index}", body) for index, body in enumerate(bodies)), bodies=tuple(bodies))
+    result = registry.matching()
+    assert set(result) == {"n0"}
+    assert result["n0"]["duplicates"] == flood - 1
     registry.block("2", burned("n0", "n0", "gone", height=2))
-    found = registry.found()
-    assert set(found) == {"n1"}
-    assert found["n1"]["duplicates"] == flood - 2
+    result = registry.matching()
+    assert set(result) == {"n1"}
+    assert result["n1"]["duplicates"] == flood - 2
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ Place = tuple[Any, ...]
 @st.composite
 def documents(draw: st.DrawFn, registration: str) -> list[Document]:
     """What a registration lists: nothing, an agent, or two servers."""
-    found = []
+    results = []
     for key in draw(st.sampled_from([(), ("",), ("",), ("",), ("#a", "#b")])):
         chain = draw(st.sampled_from(CHAINS))
         since = Since(draw(st.integers(1, 3)), chain, draw(st.integers(1, 2)), int(registration, 36))
@@ -33,19 +33,19 @@ def documents(draw: st.DrawFn, registration: str) -> list[Document]:
         # sets of neighbours, so that chains of similarity are common
         first = draw(st.integers(0, 6))
         claims += [
-            ListingClaim(CLUSTER, digest(str(at)), since) for at in range(first, first + draw(st.integers(1, 3)))
+            ListingClaim(CLUSTER, digest(str(index)), since) for index in range(first, first + draw(st.integers(1, 3)))
         ]
         for kind, values in ((NAME, "mn"), (URL, "u"), (ADDRESS, "pq")):
-            said = sorted(draw(st.sets(st.sampled_from(values))))
-            claims += [ListingClaim(kind, digest(each), since) for each in said]
+            messages = sorted(draw(st.sets(st.sampled_from(values))))
+            claims += [ListingClaim(kind, digest(item), since) for item in messages]
         fingerprint = Fingerprint(tuple(claims), draw(st.integers(0, 3)), draw(st.sampled_from(["", "al"])))
-        also_on = tuple(each for each in CHAINS if each != chain and draw(st.booleans()))
-        made = listing(
+        also_on = tuple(item for item in CHAINS if item != chain and draw(st.booleans()))
+        listed = listing(
             registration + key, chain=chain, also_on=also_on, domain=draw(st.sampled_from(["", "a.example"]))
         )
         status = draw(st.sampled_from(["live", "live", "live", "burned"]))
-        found.append(replace(made, fingerprint=fingerprint, status=status))
-    return found
+        results.append(replace(listed, fingerprint=fingerprint, status=status))
+    return results
 
 
 changes = st.sampled_from("abcdef").flatmap(lambda id_: st.tuples(st.just(id_), documents(id_)))
@@ -67,12 +67,12 @@ def values(document: Document, kind: str) -> set[bytes]:
 def heads(listed: list[Document]) -> dict[str, str]:
     """Who is shown for each listing: one after the other, the oldest first."""
     shown: list[Document] = []
-    found: dict[str, str] = {}
-    for mine in sorted(listed, key=lambda each: place(each, ranked=True)):
-        like = [each for each in shown if values(each, CLUSTER) & values(mine, CLUSTER)]
-        found[mine.id] = like[0].id if like else mine.id
+    results: dict[str, str] = {}
+    for mine in sorted(listed, key=lambda item: place(item, ranked=True)):
+        like = [item for item in shown if values(item, CLUSTER) & values(mine, CLUSTER)]
+        results[mine.id] = like[0].id if like else mine.id
         shown += [] if like else [mine]
-    return found
+    return results
 
 
 def views(document: Document) -> dict[str, object]:
@@ -91,18 +91,18 @@ def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
     head, duplicates = shown_for[mine.id], list(shown_for.values()).count(mine.id) - 1
     hidden_in = [] if head == mine.id else [""]
     for view, value in views(mine).items():
-        same = [each for each in listed if views(each).get(view) == value]
-        if min(same, key=lambda each: place(each, ranked=True)) is not mine:
+        same = [item for item in listed if views(item).get(view) == value]
+        if min(same, key=lambda item: place(item, ranked=True)) is not mine:
             hidden_in.append(view)
     earlier = []
     for kind in (NAME, URL, ADDRESS):
         firsts = []
         for value in values(mine, kind):
-            holders = [each for each in listed if value in values(each, kind)]
-            firsts.append(min(holders, key=lambda each: place(each, ranked=False)))
-        others = [each for each in firsts if each.registration != mine.registration]
+            holders = [item for item in listed if value in values(item, kind)]
+            firsts.append(min(holders, key=lambda item: place(item, ranked=False)))
+        others = [item for item in firsts if item.registration != mine.registration]
         if others and mine.fingerprint.rank != NAMED and (kind, mine.fingerprint.rank) != (URL, AT_HOME):
-            first = min(others, key=lambda each: place(each, ranked=False))
+            first = min(others, key=lambda item: place(item, ranked=False))
             assert first.fingerprint is not None
             earlier.append(
                 (kind, first.id, bool(mine.fingerprint.owner) and first.fingerprint.owner == mine.fingerprint.owner)
@@ -116,29 +116,29 @@ def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
 def test_the_status_of_each_is_what_follows_from_all(history: list[list[tuple[str, list[Document]]]]) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(DuplicateIndex(folder)) as index:
         current: dict[str, list[Document]] = {}
-        told: dict[str, DuplicateStatus] = {}
+        answers: dict[str, DuplicateStatus] = {}
         for number, batch in enumerate(history):
             touched = list(dict(batch))
             current |= dict(batch)
-            index.update(touched, [each for id_ in touched for each in current[id_]], Cursor("e", number))
+            index.update(touched, [item for id_ in touched for item in current[id_]], Cursor("e", number))
             waiting = index.queued()
             for id_ in {*touched, *waiting}:
-                told = {listing: status for listing, status in told.items() if listing.partition("#")[0] != id_}
-            told |= {id_: status for (id_, _), status in index.statuses([*touched, *waiting]).items()}
+                answers = {listing: status for listing, status in answers.items() if listing.partition("#")[0] != id_}
+            answers |= {id_: status for (id_, _), status in index.statuses([*touched, *waiting]).items()}
             index.dequeue(waiting)
-        listed = [each for found in current.values() for each in found if each.status == "live"]
-        assert told == {each.id: expected(each, listed) for each in listed}
+        listed = [item for result in current.values() for item in result if item.status == "live"]
+        assert answers == {item.id: expected(item, listed) for item in listed}
         assert index.queued() == []
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_groups_do_not_depend_on_the_order_of_reading(data: st.DataObject) -> None:
-    found = {id_: data.draw(documents(id_)) for id_ in "abcdefgh"}
+    results = {id_: data.draw(documents(id_)) for id_ in "abcdefgh"}
     statuses = []
-    for order in (list(found), data.draw(st.permutations(list(found)))):
+    for order in (list(results), data.draw(st.permutations(list(results)))):
         with tempfile.TemporaryDirectory() as folder, closing(DuplicateIndex(folder)) as index:
             for id_ in order:
-                index.update([id_], found[id_], None)
-            statuses.append(index.statuses(found))
+                index.update([id_], results[id_], None)
+            statuses.append(index.statuses(results))
     assert statuses[0] == statuses[1]

@@ -17,8 +17,8 @@ from overlay.engines import BusyError, Cursor
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.tantivy import TantivyEngine
 from overlay.projection.search_index import SearchIndex
-from tests.contracts.listed import EPOCH, count, found, ids, listing, put
-from tests.contracts.listed import ask as asked
+from tests.contracts.listed import EPOCH, count, ids, listing, matching_ids, put
+from tests.contracts.listed import ask as search_hits
 
 ENGINES = ("tantivy", "whoosh")
 
@@ -60,9 +60,9 @@ def test_whatever_two_processes_do_both_see_what_was_last_shown(
                 engines[who] = opened(ending, url)
             elif what == "tidy":
                 engine.cleanup()
-            for each in engines:
-                assert {id_: said(each, id_) for id_ in ids(asked(each, limit=99))} == held, (what, seq)
-                assert count(each) == len(held)
+            for item in engines:
+                assert {id_: version_of(item, id_) for id_ in ids(search_hits(item, limit=99))} == held, (what, seq)
+                assert count(item) == len(held)
 
 
 def opened(ending: ExitStack, url: str) -> SearchIndex:
@@ -84,7 +84,7 @@ def written(engines: list[SearchIndex], engine: SearchIndex, which: frozenset[st
     put(engine, *(listing(id_, f"alpha v{seq}", said=str(seq)) for id_ in sorted(which)), seq=seq)
 
 
-def said(engine: SearchIndex, id_: str) -> int:
+def version_of(engine: SearchIndex, id_: str) -> int:
     item = engine.get(id_)
     assert item is not None
     return int(item.rpartition(b'"said": "')[2].partition(b'"')[0])
@@ -136,7 +136,7 @@ def test_the_first_index_of_all_lies_where_it_always_did(index: SearchIndex, tmp
     [folder] = folders(tmp_path)
     assert "." not in folder
     assert not list(tmp_path.glob("*.live"))
-    assert found(index) == {"1"}
+    assert matching_ids(index) == {"1"}
 
 
 def test_nobody_writes_while_indexes_are_exchanged_nor_to_one_that_was(index: SearchIndex, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_nobody_writes_while_indexes_are_exchanged_nor_to_one_that_was(index: Se
         """Those who write do not keep each other off: engines see to that."""
     with pytest.raises(BusyError, match="was replaced meanwhile"), generations.writing(tmp_path / "other"):
         raise AssertionError
-    assert found(index) == {"1"}
+    assert matching_ids(index) == {"1"}
 
 
 @pytest.mark.parametrize("held", ["", "\n", "../../etc", "other-1", "tantivy-7.0123", "\0" * 9, "whoosh-3/..", "é"])
@@ -167,17 +167,17 @@ def test_an_index_that_was_exchanged_by_a_process_that_died_there_is_left_by_who
         fresh: Any = renewing.__enter__()
         put(fresh, listing("2", "alpha"), seq=2)
         fresh.close()
-        made = fresh._version
-        IndexVersions(tmp_path, folder).promote(made)
+        version = fresh._version
+        IndexVersions(tmp_path, folder).promote(version)
         leave(renewing)
-        assert folders(tmp_path) == sorted([folder, made.name])
+        assert folders(tmp_path) == sorted([folder, version.name])
         with pytest.raises(BusyError):
             put(index, listing("3", "alpha"), seq=2)
         put(index, listing("3", "alpha"), seq=3)
         index.cleanup()
-        assert folders(tmp_path) == [made.name]
-        for each in (index, reader):
-            assert found(each) == {"2", "3"}
+        assert folders(tmp_path) == [version.name]
+        for item in (index, reader):
+            assert matching_ids(item) == {"2", "3"}
 
 
 def test_an_index_of_another_version_is_left_and_said(

@@ -12,7 +12,7 @@ import pytest
 from overlay.engines.whoosh import LAYOUT
 from overlay.projection.search_index import SearchIndex
 from tests.conftest import ROOT
-from tests.contracts.listed import found, listing, put
+from tests.contracts.listed import listing, matching_ids, put
 
 USE = """
 import sys
@@ -31,12 +31,12 @@ engine.close()
 
 @pytest.mark.parametrize("warnings", ["error", "default"])
 def test_nobody_is_told_that_whoosh_is_old(tmp_path: Path, warnings: str) -> None:
-    anew = f"pycache_prefix={tmp_path / 'compiled'}"  # most warnings come when Whoosh is compiled
-    options = ["-W", warnings, "-X", anew]
-    told = subprocess.run(
+    text = f"pycache_prefix={tmp_path / 'compiled'}"  # most warnings come when Whoosh is compiled
+    options = ["-W", warnings, "-X", text]
+    result = subprocess.run(
         [sys.executable, *options, "-c", USE, tmp_path / "index"], cwd=ROOT, capture_output=True, text=True
     )
-    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_many_small_changes_leave_few_segments_and_no_files_behind(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_many_small_changes_leave_few_segments_and_no_files_behind(tmp_path: Pat
         segments = sum(name.endswith(".seg") for name in files)
         assert 1 <= segments <= 7
         assert len(files) == segments + 2  # contents, lock
-    assert found(engine, "alpha") == {str(number) for number in range(50)}
+    assert matching_ids(engine, "alpha") == {str(number) for number in range(50)}
     engine.close()
 
 

@@ -89,11 +89,11 @@ async def test_a_script_other_than_p2pkh_is_refused_where_nothing_can_run_it(
 ) -> None:
     coin = node.mint(90_000)
     claim = claim_of(payment([coin], [(50_000, script_of(SERVER))], node))
-    made = read_payment(claim, PaymentTerms(offers=offers_in(price()), chains={"BSV": CHAIN}))
+    created = read_payment(claim, PaymentTerms(offers=offers_in(price()), chains={"BSV": CHAIN}))
     monkeypatch.setitem(sys.modules, "bitcoinx", None)
     spent = TxOutput(90_000, push(b"x") + b"\x75\x51")
     with pytest.raises(PaymentRefusedError, match="other than P2PKH") as caught:
-        check_inputs(made._replace(chain=UtxoChain(network, "regtest")), [spent])
+        check_inputs(created._replace(chain=UtxoChain(network, "regtest")), [spent])
     assert caught.value.reason == "script-not-checkable"
 
 

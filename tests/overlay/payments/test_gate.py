@@ -32,10 +32,10 @@ async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(desk: Desk) 
     answer = await desk.call()
     assert refusal(answer) == (402, -32030, "missing")
     body = json.loads(answer.body)
-    (asked,) = body["accepts"]
-    assert (asked["scheme"], asked["network"], asked["asset"]) == ("a2b", "bsv:regtest", "BSV")
-    assert (asked["amount"], asked["payTo"]) == ("50000", address_of(SERVER))
-    assert asked["extra"] == {
+    (accept,) = body["accepts"]
+    assert (accept["scheme"], accept["network"], accept["asset"]) == ("a2b", "bsv:regtest", "BSV")
+    assert (accept["amount"], accept["payTo"]) == ("50000", address_of(SERVER))
+    assert accept["extra"] == {
         "configId": "p", "stage": "full", "leastSatoshis": 49_500, "interval": None, "depositPct": None,
     }  # fmt: skip
     assert json.loads(base64.b64decode(header(answer, "PAYMENT-REQUIRED")))["accepts"] == body["accepts"]
@@ -131,9 +131,9 @@ async def test_a_final_payment_is_refused_after_a_deposit_that_is_gone(two_stage
 async def test_deposit_then_work_then_402_then_final_then_the_answer(two_stages: Desk) -> None:
     desk = two_stages
     deposit, final = desk.pays(10_000), desk.pays(40_000)
-    asked = await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
-    assert refusal(asked) == (402, -32033, "needs-final")
-    body = json.loads(asked.body)
+    query = await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
+    assert refusal(query) == (402, -32033, "needs-final")
+    body = json.loads(query.body)
     assert (body["taskId"], body["state"]) == (TASK, "needsFinal")
     assert [(one["amount"], one["extra"]["stage"]) for one in body["accepts"]] == [("40000", "final")]
     assert (desk.task(), desk.state_of(deposit)) == (TaskState.NEEDS_FINAL, PaymentState.SENT)

@@ -31,12 +31,12 @@ def entry(number: int, *, txid: bytes, stage: str = "full", task: str = "") -> t
 
 def race(url: str, entries: list[tuple[LedgerPayment, PaidTask]], spends: list[Outpoint]) -> list[bool]:
     """Whether each of these payments was reserved, all tried at once."""
-    together = Barrier(len(entries))
+    barrier = Barrier(len(entries))
 
     def reserve(number: int) -> bool:
         ledger = PaymentLedger.open(url)
         try:
-            together.wait()
+            barrier.wait()
             ledger.reserve(entries[number][0], [spends[number]], entries[number][1])
         except (DuplicatePaymentError, TaskStateError):
             return False
@@ -69,10 +69,10 @@ def test_one_of_many_processes_takes_up_a_payment(database_url: str) -> None:
     ledger = PaymentLedger.open(database_url)
     payment, task = entry(0, txid=b"t" * 32)
     ledger.reserve(payment, [COIN], task)
-    together = Barrier(RACERS)
+    barrier = Barrier(RACERS)
 
     def take_up(_: int) -> bool:
-        together.wait()
+        barrier.wait()
         return ledger.move(payment, PaymentState.SENDING, 100)
 
     try:

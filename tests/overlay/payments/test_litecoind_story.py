@@ -114,9 +114,9 @@ async def test_deposit_work_402_final_and_the_transactions_are_seen(
     try:
         url = await serve(gate, runner)
         async with ClientSession(url) as client:
-            asked = await post(client, None)
-            assert [one["extra"]["stage"] for one in asked["accepts"]] == ["deposit", "full"]
-            assert asked["accepts"][0]["amount"] == "2400000"
+            answer = await post(client, None)
+            assert [one["extra"]["stage"] for one in answer["accepts"]] == ["deposit", "full"]
+            assert answer["accepts"][0]["amount"] == "2400000"
             waiting = await post(client, claim(wallet, deposit, stage="deposit"))
             assert (waiting["code"], waiting["accepts"][0]["amount"]) == (-32033, "9600000")
             assert deposit.hex_id in wallet.node.rpc("getrawmempool")

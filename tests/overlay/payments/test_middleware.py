@@ -68,9 +68,9 @@ async def test_aiohttp_answers_what_is_paid_for(client: ClientSession, node: Fak
     async with client.post("/free", data="a") as response:
         assert await response.text() == "echo a"
     async with client.post("/paid", data="a") as response:
-        asked = await response.json()
-        assert (response.status, asked["code"]) == (402, -32030)
-        assert asked["accepts"][0]["resource"].endswith("/paid")
+        body = await response.json()
+        assert (response.status, body["code"]) == (402, -32030)
+        assert body["accepts"][0]["resource"].endswith("/paid")
     async with client.post("/paid", data="a", headers=paying(node)) as response:
         assert (response.status, await response.text(), response.headers["X-Own"]) == (200, "echo a", "1")
         assert response.headers["A2B-Task"] == TASK
@@ -142,8 +142,8 @@ async def test_a_stream_ends_only_after_the_final_payment(ledger: PaymentLedger,
         *events, last = stream.text.rstrip("\n").split("\n\n")
         assert (stream.status_code, events) == (200, ["data: 0", "data: 1"])
         kind, data = last.split("\n")
-        asked = json.loads(data.removeprefix("data: "))
-        assert (kind, asked["code"], asked["reason"]) == ("event: payment", -32033, "needs-final")
+        body = json.loads(data.removeprefix("data: "))
+        assert (kind, body["code"], body["reason"]) == ("event: payment", -32033, "needs-final")
         rest = await client.post("/events", headers=paying(node, 40_000, stage="final"))
         assert (rest.status_code, rest.text) == (200, "data: 2\n\n")
         assert rest.headers["content-type"] == "text/event-stream"

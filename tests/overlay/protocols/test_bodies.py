@@ -78,5 +78,5 @@ def test_preflights_name_the_methods_of_every_path_and_the_headers_that_it_reads
         assert set(response.headers["Allow"].split(", ")) == methods, path
         assert set(response.headers["Access-Control-Allow-Methods"].split(", ")) == methods, path
         allowed = {name.lower() for name in response.headers["Access-Control-Allow-Headers"].split(", ")}
-        read = {one["name"].lower() for each in item.values() for one in each["parameters"] if one["in"] == "header"}
+        read = {one["name"].lower() for entry in item.values() for one in entry["parameters"] if one["in"] == "header"}
         assert read <= allowed, path

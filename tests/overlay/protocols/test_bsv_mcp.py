@@ -47,17 +47,17 @@ def query(request: Recorded) -> dict[str, str]:
 
 def test_every_recorded_search_is_answered_with_what_the_client_reads(overlay_url: str, shared: Path) -> None:
     for request in recorded(shared, "bsv_mcp"):
-        response, asked = send(overlay_url, request), query(request)
+        response, parsed = send(overlay_url, request), query(request)
         assert response.status_code == 200, (request.target, response.text)
         page = response.json()
         assert {"items", "total", "limit", "offset"} <= page.keys()
-        assert page["queryType"] == asked["type"]
+        assert page["queryType"] == parsed["type"]
         for item in page["items"]:
-            assert item["type"] == asked["type"]
+            assert item["type"] == parsed["type"]
             assert isinstance(item["env"], dict)
             assert all(isinstance(item[name], str) for name in ("txid", "outpoint", "app", "serverName", "command"))
             assert isinstance(item["blockHeight"], int)
-        assert printed(response, asked["type"]).startswith(("Found ", "No "))
+        assert printed(response, parsed["type"]).startswith(("Found ", "No "))
 
 
 def test_a_tool_is_printed_with_its_command_and_place(overlay_url: str, shared: Path) -> None:
@@ -77,10 +77,10 @@ def test_a_tool_is_printed_with_its_command_and_place(overlay_url: str, shared: 
 
 def test_an_agent_is_printed_without_a_command(overlay_url: str, shared: Path) -> None:
     request = next(request for request in recorded(shared, "bsv_mcp") if "q=Finder" in request.target)
-    found = house(overlay_url, q="Finder", type="agent")["items"]
+    items = house(overlay_url, q="Finder", type="agent")["items"]
     text = printed(send(overlay_url, request), "agent")
     assert [line[3:] for line in text.splitlines() if line[:1].isdigit()] == [
-        f"**{item['name']}** - {item['description'] or 'No description'}" for item in found
+        f"**{item['name']}** - {item['description'] or 'No description'}" for item in items
     ]
     assert "Command:" not in text
 
@@ -92,7 +92,7 @@ def test_what_finds_nothing_is_no_error(overlay_url: str, shared: Path) -> None:
 
 def test_pages_by_offset_make_up_the_whole(overlay_url: str, shared: Path) -> None:
     pages = {request.target.partition("?")[2]: send(overlay_url, request) for request in recorded(shared, "bsv_mcp")}
-    ids = {asked: [item["id"] for item in page.json()["items"]] for asked, page in pages.items()}
+    ids = {question: [item["id"] for item in page.json()["items"]] for question, page in pages.items()}
     first, second = ids["type=agent&limit=3&offset=0"], ids["type=agent&limit=3&offset=3"]
     assert first + second == ids["type=agent&limit=6&offset=0"]
     between = pages["type=agent&limit=100&offset=0&fromBlock=104&toBlock=122"].json()["items"]

@@ -39,29 +39,29 @@ def test_each_door_opens_alone(name: str) -> None:
     assert door.routes
 
 
-async def asked(services: AppServices, **headers: str) -> str:
+async def base_url_of(services: AppServices, **headers: str) -> str:
     app: web.Application = create_app(services)
     return base_url(make_mocked_request("GET", "/", headers=headers, app=app))
 
 
 async def test_urls_begin_with_the_host_that_the_client_used(services: AppServices) -> None:
-    assert await asked(services, Host="a.example:8080") == "http://a.example:8080"
-    assert await asked(services, Host="[::1]:80") == "http://[::1]:80"
+    assert await base_url_of(services, Host="a.example:8080") == "http://a.example:8080"
+    assert await base_url_of(services, Host="[::1]:80") == "http://[::1]:80"
 
 
 async def test_forwarded_hosts_count_only_from_trusted_proxies(services: AppServices) -> None:
     forwarded = {"Host": "inside", "X-Forwarded-Host": "evil.example, a.example", "X-Forwarded-Proto": "https"}
-    assert await asked(services, **forwarded) == "http://inside"
+    assert await base_url_of(services, **forwarded) == "http://inside"
 
 
 @pytest.mark.parametrize("host", ["", "a b", "a/../", "a@b", "a.example:99999999"])
 async def test_hosts_that_are_none_are_not_repeated(host: str, services: AppServices) -> None:
-    assert await asked(services, Host=host) == "http://localhost"
+    assert await base_url_of(services, Host=host) == "http://localhost"
 
 
 async def test_the_configured_url_counts_first(services: AppServices) -> None:
     configured = replace(services, public_url="https://registry.example/a2b")
-    assert await asked(configured, Host="evil.example") == "https://registry.example/a2b"
+    assert await base_url_of(configured, Host="evil.example") == "https://registry.example/a2b"
 
 
 @pytest.mark.parametrize("name", protocols.names())

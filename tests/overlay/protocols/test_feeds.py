@@ -48,8 +48,8 @@ def json_feed(url: str, **parameters: Any) -> dict[str, Any]:
 
 def newest(url: str, **parameters: Any) -> list[dict[str, Any]]:
     """The listings of the house's search that hold all words, the newest first."""
-    found = house(url, sort="updated", status="live", limit=100, **parameters)
-    items: list[dict[str, Any]] = found["items"][: found["matched"]]
+    setup = house(url, sort="updated", status="live", limit=100, **parameters)
+    items: list[dict[str, Any]] = setup["items"][: setup["matched"]]
     return items
 
 
@@ -118,8 +118,8 @@ async def reader(serve: Serve, services: AppServices) -> ClientSession:
 @pytest.mark.parametrize("fault", ["facets=type", "sort=price", "status=pending", "limit=x", "nonsense=1", "offset=3"])
 async def test_what_a_feed_does_not_take_is_refused_by_name(reader: ClientSession, fault: str) -> None:
     async with reader.get(f"{ATOM}?{fault}") as response:
-        found = await problem(response, 400)
-        assert found["errors"][0]["parameter"] == fault.partition("=")[0]
+        problem_body = await problem(response, 400)
+        assert problem_body["errors"][0]["parameter"] == fault.partition("=")[0]
 
 
 HOSTILE = "\0\x08\x0b\x1b]0;x\x07 <script>]]>&amp; \u202eevil\u202c \ufffe\uffff \r\n\t \ud800 \x85 \U0001f600"

@@ -15,7 +15,7 @@ from tests.overlay.protocols.vectors import house
 
 LIMIT = 50
 QUESTIONS = ("watchtower", "dex chart", "clause summariser", "agent", "trial", "zzqxjkv")
-Found = tuple[list[str], int | None]
+Answer = tuple[list[str], int | None]
 """Ids in order, and the total, None where the protocol has none."""
 
 
@@ -39,18 +39,18 @@ def a2a_page(url: str, **parameters: Any) -> dict[str, Any]:
     return dict(data)
 
 
-def a2a(url: str, words: str) -> Found:
+def a2a(url: str, words: str) -> Answer:
     data = a2a_page(url, q=words)
     return [item["id"] for item in data["items"]], data["total"]
 
 
-def ard(url: str, words: str) -> Found:
+def ard(url: str, words: str) -> Answer:
     """ARD's search has no total."""
     entries = post(url, "/search", {"query": {"text": words}, "pageSize": LIMIT})["results"]
     return [entry["metadata"]["id"] for entry in entries], None
 
 
-def bsv(url: str, words: str) -> Found:
+def bsv(url: str, words: str) -> Answer:
     """An answer to a lookup has no total."""
     query = {"q": words, "limit": LIMIT}
     outputs = post(url, "/lookup", {"service": "ls_agent_registry", "query": query})["outputs"]
@@ -64,12 +64,12 @@ def mcp_page(url: str, **parameters: Any) -> dict[str, Any]:
     return dict(result["structuredContent"])
 
 
-def mcp(url: str, words: str) -> Found:
+def mcp(url: str, words: str) -> Answer:
     page = mcp_page(url, q=words)
     return [item["id"] for item in page["items"]], page["total"]
 
 
-def mrp(url: str, words: str) -> Found:
+def mrp(url: str, words: str) -> Answer:
     message = {
         "mrp_version": "0.1", "msg_id": "12345678", "msg_type": "DISCOVER", "timestamp": "2026-11-24T00:00:00Z",
         "sender": {"id": "agent:test/one"}, "payload": {"intent": words},
@@ -78,13 +78,13 @@ def mrp(url: str, words: str) -> Found:
     return [offer["listing"] for offer in payload["offers"]], payload["page"]["total"]
 
 
-def feed(url: str, words: str) -> Found:
+def feed(url: str, words: str) -> Answer:
     """A feed has no total."""
     items = read(url, "/v1/feeds/search.json", q=words, limit=LIMIT)["items"]
     return [unquote(item["url"].rpartition("/")[2]) for item in items], None
 
 
-DOORS: dict[str, Callable[[str, str], Found]] = {"a2a": a2a, "ard": ard, "bsv": bsv, "mcp": mcp, "mrp": mrp}
+DOORS: dict[str, Callable[[str, str], Answer]] = {"a2a": a2a, "ard": ard, "bsv": bsv, "mcp": mcp, "mrp": mrp}
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -131,8 +131,8 @@ def test_a_feed_has_the_listings_with_all_words(overlay_url: str, words: str) ->
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_the_mcp_registry_has_the_tools_without_duplicates(overlay_url: str, words: str) -> None:
     """Its servers are tools that are confirmed, and its limit counts versions."""
-    found = read(overlay_url, "/v0.1/servers", search=words, version="latest", limit=LIMIT)["servers"]
-    ids = [server["server"]["_meta"]["network.a2b/inscription"]["id"] for server in found]
+    servers = read(overlay_url, "/v0.1/servers", search=words, version="latest", limit=LIMIT)["servers"]
+    ids = [server["server"]["_meta"]["network.a2b/inscription"]["id"] for server in servers]
     items = house(overlay_url, q=words, type="tool", status="live", limit=LIMIT)["items"]
     assert sorted(ids) == sorted(item["id"] for item in items)
 
@@ -140,7 +140,7 @@ def test_the_mcp_registry_has_the_tools_without_duplicates(overlay_url: str, wor
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_the_bazaar_has_what_can_be_paid_in_bsv(overlay_url: str, words: str) -> None:
     """It has no listing whose amount in satoshis is unknown."""
-    found = read(overlay_url, "/discovery/search", query=words, limit=LIMIT)["resources"]
+    resources = read(overlay_url, "/discovery/search", query=words, limit=LIMIT)["resources"]
     priced = {"acceptedCurrency": "BSV", "priceCurrency": "BSV", "minPrice": "0", "status": "live"}
     items = house(overlay_url, q=words, limit=LIMIT, **priced)["items"]
-    assert [resource["metadata"]["id"] for resource in found] == [item["id"] for item in items]
+    assert [resource["metadata"]["id"] for resource in resources] == [item["id"] for item in items]

@@ -151,11 +151,11 @@ def test_a_converted_price_is_rounded_up_to_a_satoshi_and_paid_on_the_main_netwo
     ],
 )  # fmt: skip
 def test_what_the_bazaar_does_not_take_is_left_out(logo: str, shown: bool) -> None:
-    made = resource("http://a.example", ITEM | {"logo": logo, "offers": [], "cheapest": None})
-    assert ("iconUrl" in made) == shown
-    assert "serviceName" not in made
-    assert made["tags"] == list("abcde")
-    assert (made["type"], made["resource"]) == ("mcp", "http://a.example/v1/listings/x")
+    created = resource("http://a.example", ITEM | {"logo": logo, "offers": [], "cheapest": None})
+    assert ("iconUrl" in created) == shown
+    assert "serviceName" not in created
+    assert created["tags"] == list("abcde")
+    assert (created["type"], created["resource"]) == ("mcp", "http://a.example/v1/listings/x")
 
 
 def test_the_bazaar_client_reads_all_pages(overlay_url: str) -> None:

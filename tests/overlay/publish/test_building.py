@@ -147,9 +147,9 @@ def test_beef_is_joined_from_that_of_the_coins() -> None:
     parent = transactions.sign(transactions.fund([], [coin(1, 9_000)], KEY.script, merge=True), KEY)
     paid = Coin(parent.tx.outpoint(0), parent.tx.outputs[0].satoshis, None, beef.write([(parent.raw, None)]))
     child = transactions.sign(transactions.fund([], [paid], KEY.script, merge=True), KEY)
-    made = transactions.beef_of(child)
-    assert made is not None
-    assert [member.txid for member in beef.read(made).members] == [parent.tx.txid, child.tx.txid]
+    created = transactions.beef_of(child)
+    assert created is not None
+    assert [member.txid for member in beef.read(created).members] == [parent.tx.txid, child.tx.txid]
     assert transactions.beef_of(parent) is None
 
 
@@ -180,14 +180,14 @@ _domains = st.integers(1, 200).map(lambda size: ".".join("abcdefghij" * (size //
 @given(_domains, st.sampled_from(["bsv", "btc", "bch", "ltc", "doge"]))
 def test_pointers_are_read_back(domain: str, coin_name: str) -> None:
     try:
-        made = scripts.pointers(domain, b"{}", coin_name)
+        created = scripts.pointers(domain, b"{}", coin_name)
     except ValueError:
         return
-    pointed = pointer.read(made[0]) if len(made) == 1 else (pointer.read_split(made) or (0, None))[1]
+    pointed = pointer.read(created[0]) if len(created) == 1 else (pointer.read_split(created) or (0, None))[1]
     assert pointed is not None
     assert (pointed.domain, pointed.digest) == (domain, sha256(b"{}").digest())
     if coin_name == "doge":
-        assert all(len(script) <= scripts.RELAYED_BYTES for script in made)
+        assert all(len(script) <= scripts.RELAYED_BYTES for script in created)
 
 
 # -- sending

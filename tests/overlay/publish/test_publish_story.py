@@ -182,7 +182,7 @@ class Publisher:
         file.write_text(json.dumps(card))
         return str(file)
 
-    def found(self, words: str, status: str) -> list[str]:
+    def matching(self, words: str, status: str) -> list[str]:
         """The ids that a search finds."""
         return [item["id"] for item in self.running.get(f"/v1/search?q={words}&status={status}")["items"]]
 
@@ -210,18 +210,18 @@ def publisher(world: World, tmp_path: Path) -> Iterator[Publisher]:
 
 
 def test_the_life_of_a_registration(publisher: Publisher) -> None:
-    def is_pending(made: dict[str, Any]) -> None:
-        publisher.until(made["outpoint"], status="pending", name="Alpha")
-        publisher.running.until(lambda: publisher.found("Alpha", "pending") == [made["outpoint"]])
+    def is_pending(created: dict[str, Any]) -> None:
+        publisher.until(created["outpoint"], status="pending", name="Alpha")
+        publisher.running.until(lambda: publisher.matching("Alpha", "pending") == [created["outpoint"]])
 
-    made = publisher.run("inscribe", publisher.card(agent("Alpha")), "--app", "test", "--sigma", meanwhile=is_pending)
-    id_ = made["outpoint"]
-    assert (made["preview"]["name"], made["sent"]) == ("Alpha", False)
+    result = publisher.run("inscribe", publisher.card(agent("Alpha")), "--app", "test", "--sigma", meanwhile=is_pending)
+    id_ = result["outpoint"]
+    assert (result["preview"]["name"], result["sent"]) == ("Alpha", False)
     shown = publisher.until(id_, status="live", name="Alpha")
     assert (shown["owner"], shown["signer"], shown["app"]) == (KEY.address, KEY.address, "test")
     assert shown["cardSha256"] == sha256(Path(publisher.home / "card-0.json").read_bytes()).hexdigest()
 
-    publisher.running.until(lambda: publisher.found("Alpha", "live") == [id_])
+    publisher.running.until(lambda: publisher.matching("Alpha", "live") == [id_])
     refused = a2b(
         "inscribe", publisher.card(agent("Beta")), "--update", id_, "--type", "tool", "--coins", str(publisher.coins),
         "--url", publisher.running.url, cwd=publisher.home, A2B_KEY=KEY.private.hex(),
@@ -257,12 +257,12 @@ def test_the_steps_of_a_publisher_and_a_server_s_update_run_as_they_are_document
     done = a2b(*check, cwd=publisher.home)
     assert done.returncode == 0, done.stderr
     assert broadcast[:2] == ["broadcast", inscribe[-1]]  # which the world does with its own node
-    made = publisher.run(*inscribe[:-2])
-    assert publisher.until(made["outpoint"], status="live")["app"] == "watchtower"
+    result = publisher.run(*inscribe[:-2])
+    assert publisher.until(result["outpoint"], status="live")["app"] == "watchtower"
     [update] = re.findall(r"`a2b (inscribe card.json --update ID)`", page)
     publisher.home.joinpath("card.json").write_text(json.dumps(agent("Beta")))
-    publisher.run(*update.replace("ID", made["outpoint"]).split())
-    publisher.until(made["outpoint"], name="Beta", pending=None)
+    publisher.run(*update.replace("ID", result["outpoint"]).split())
+    publisher.until(result["outpoint"], name="Beta", pending=None)
 
 
 def test_a_coin_of_one_satoshi_is_never_spent_as_fee(publisher: Publisher) -> None:
@@ -273,8 +273,8 @@ def test_a_coin_of_one_satoshi_is_never_spent_as_fee(publisher: Publisher) -> No
 
 def test_a_pointer_is_read_back(publisher: Publisher) -> None:
     file = publisher.card(agent("Alpha"))
-    made = publisher.run("point", "a.example", file)
+    result = publisher.run("point", "a.example", file)
     traced = publisher.running.until(
-        lambda: (trace := publisher.running.get(f"/v1/diagnose/{made['txid']}"))["records"] and trace
+        lambda: (trace := publisher.running.get(f"/v1/diagnose/{result['txid']}"))["records"] and trace
     )
     assert [record["kind"] for record in traced["records"]] == ["pointer"]

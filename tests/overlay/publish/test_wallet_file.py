@@ -38,8 +38,8 @@ COINS = [Coin(Outpoint(bytes((number,)) * 32, number), 10_000 * number) for numb
 
 
 def unsigned() -> dict[str, Any]:
-    made = unsigned_registration(CARD, Kind.AGENT, "test", KEY.address, COINS)
-    file: dict[str, Any] = json.loads(json.dumps(made.as_json()))
+    created = unsigned_registration(CARD, Kind.AGENT, "test", KEY.address, COINS)
+    file: dict[str, Any] = json.loads(json.dumps(created.as_json()))
     return file
 
 
@@ -65,11 +65,11 @@ def test_the_signed_file_passes_an_independent_interpreter() -> None:
 
 
 def test_without_coins_the_output_and_its_cost_are_known() -> None:
-    made = unsigned_registration(CARD, Kind.AGENT, "test", KEY.address, [])
-    assert made.draft is None
-    assert made.as_json().keys() == {"fee", "createAction"}
+    created = unsigned_registration(CARD, Kind.AGENT, "test", KEY.address, [])
+    assert created.draft is None
+    assert created.as_json().keys() == {"fee", "createAction"}
     one = unsigned_registration(CARD, Kind.AGENT, "test", KEY.address, COINS[:1])
-    assert made.fee == one.fee
+    assert created.fee == one.fee
 
 
 @pytest.mark.parametrize(

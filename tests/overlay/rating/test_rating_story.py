@@ -141,13 +141,13 @@ async def test_payers_that_one_transaction_funded_are_one_counterparty(registry:
     for number, payer in enumerate(payers):
         task, proof = await registry.paid(payer, source=funding.outpoint(number))
         registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
-    together = registry.rating(alice)
+    combined = registry.rating(alice)
     records = registry.reader.evidence_json(alice)["records"]
     assert len({record["counterparty"] for record in records}) == 1
     for number in range(1, 7):
         task, proof = await registry.paid(Payer(20 + number))
         registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
-    assert together.score < 200 < registry.rating(alice).score
+    assert combined.score < 200 < registry.rating(alice).score
 
 
 async def test_payers_that_fund_one_another_by_their_payments_are_one_counterparty(registry: Registry) -> None:

@@ -14,7 +14,7 @@ def parts_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "results"),
     [
         ("Search the Web", ["search", "the", "web"]),
         ("web_search", ["web", "search", "websearch"]),
@@ -40,8 +40,8 @@ def parts_of(text: str) -> list[str]:
         ("AND (title:* ~2) .* [a-z]+", ["and", "title", "2", "a", "z", "az"]),
     ],
 )
-def test_a_text_gives_these_words(text: str, found: list[str]) -> None:
-    assert list(words(text)) == found
+def test_a_text_gives_these_words(text: str, results: list[str]) -> None:
+    assert list(words(text)) == results
 
 
 def test_an_address_and_a_hash_stay_whole() -> None:

@@ -28,7 +28,7 @@ def groups(text: str, terms: TermDictionary = TERMS) -> tuple[TermGroup, ...]:
 
 
 def matches(group: TermGroup) -> dict[str, str]:
-    return {each.term: each.match for each in group.alternatives}
+    return {alternative.term: alternative.match for alternative in group.alternatives}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_only_the_last_word_of_a_short_question_is_completed() -> None:
 def test_nothing_is_worth_more_than_the_word_itself() -> None:
     for text in ("qr code", "paymnet", "weat", "weatherapi gateway"):
         for group in groups(text):
-            values = [each.value for each in group.alternatives]
+            values = [alternative.value for alternative in group.alternatives]
             assert max(values) <= group.rarity + 1e-9
 
 

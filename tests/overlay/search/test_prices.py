@@ -23,7 +23,7 @@ from parsers.cards.intervals import interval_key
 from parsers.cards.offers import Offer
 from tests.bench.listings import listings
 
-MODEL = next(each for each in listings() if each.offers)
+MODEL = next(listing for listing in listings() if listing.offers)
 CURRENCIES = ("USD", "BSV", "ODD")
 SKILLS = ("search", "pay", "x")
 amounts = st.decimals(0, 10, places=1) | st.sampled_from(
@@ -54,7 +54,7 @@ def offers(draw: st.DrawFn) -> Offer:
 
 
 documents = st.builds(
-    lambda skills, given: replace(MODEL, skills=tuple(Skill(each) for each in skills), offers=tuple(given)),
+    lambda skills, supplied: replace(MODEL, skills=tuple(Skill(skill) for skill in skills), offers=tuple(supplied)),
     st.lists(st.sampled_from(SKILLS), max_size=3, unique=True),
     st.lists(offers(), max_size=4),
 )
@@ -80,7 +80,7 @@ quoted = st.sampled_from([Decimal("0.02"), Decimal(50), Decimal("1.00000000001")
 def with_rates(draw: st.DrawFn) -> Query:
     """A query, often with rates into the currency that it asks prices in."""
     query = draw(queries)
-    others = [each for each in CURRENCIES if each != query.price_currency]
+    others = [currency for currency in CURRENCIES if currency != query.price_currency]
     rates = draw(st.dictionaries(st.sampled_from(others), quoted)) if query.price_currency else {}
     return query._replace(rates=rates)
 
@@ -95,29 +95,29 @@ def law(query: Query) -> offer_filter.OfferFilter:
 def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: Document, query: Query) -> None:
     packed = pack(document)
     best = offer_filter.cheapest(offer_filter.entries(document), law(query))
-    found = cheapest(packed, query)
-    assert (found is None) == (best is None)
-    if found and best:
-        assert (found.offer_id, found.currency, found.interval) == (best.id, best.currency, best.interval_key)
-        assert Decimal(found.amount) == best.amount
+    result = cheapest(packed, query)
+    assert (result is None) == (best is None)
+    if result and best:
+        assert (result.offer_id, result.currency, result.interval) == (best.id, best.currency, best.interval_key)
+        assert Decimal(result.amount) == best.amount
         worth = offer_filter.worth(best, law(query))
-        amount, currency = found.converted or (found.amount, found.currency)
+        amount, currency = result.converted or (result.amount, result.currency)
         assert (Decimal(amount), currency) == (worth, query.price_currency or best.currency)
-        assert (found.converted is None) == (currency == best.currency)
+        assert (result.converted is None) == (currency == best.currency)
     if asks_offer(query):
         assert meets(packed, query) == offer_filter.meets(document, law(query))
 
 
-def priced(*told: tuple[str, str, str, tuple[str, ...] | None]) -> Document:
+def priced(*answers: tuple[str, str, str, tuple[str, ...] | None]) -> Document:
     """A listing with the skills `search` and `pay`, and offers of an id, amount, currency and skills."""
-    given = (
+    supplied = (
         replace(
             MODEL.offers[0], id=id_, amount=Decimal(amount), currency=currency, accepted=(currency, "ODD"),
             skill_ids=skills, interval=None, interval_key="none",
         )
-        for id_, amount, currency, skills in told
+        for id_, amount, currency, skills in answers
     )  # fmt: skip
-    return replace(MODEL, skills=(Skill("search"), Skill("pay")), offers=tuple(given))
+    return replace(MODEL, skills=(Skill("search"), Skill("pay")), offers=tuple(supplied))
 
 
 TWO = priced(("a", "2", "USD", None), ("b", "3", "USD", ("pay",)), ("c", "1", "BSV", None))
@@ -138,25 +138,25 @@ TWO = priced(("a", "2", "USD", None), ("b", "3", "USD", ("pay",)), ("c", "1", "B
     ],
 )
 def test_the_cheapest_that_meets_a_query_is_shown(query: Query, id_: str) -> None:
-    found = cheapest(pack(TWO), query)
-    assert found is not None
-    assert found.offer_id == id_
+    result = cheapest(pack(TWO), query)
+    assert result is not None
+    assert result.offer_id == id_
 
 
 def test_the_cheapest_of_all_may_be_for_other_skills() -> None:
     packed = pack(priced(("a", "2", "USD", ("pay",)), ("b", "3", "USD", ("search",))))
-    found = cheapest(packed, Query(price_currency="USD", skills=("search",)))
-    assert found
-    assert found.offer_id == "b"
+    result = cheapest(packed, Query(price_currency="USD", skills=("search",)))
+    assert result
+    assert result.offer_id == "b"
 
 
 @given(documents, with_rates())
 def test_an_offer_meets_a_question_when_it_meets_it_in_its_own_currency(document: Document, query: Query) -> None:
     if query.price_currency is None:
         return
-    each = list(by_currency(query, lambda currency: currency != "ODD"))
-    known = replace(document, offers=tuple(offer for offer in document.offers if offer.currency != "ODD"))
+    items = list(by_currency(query, lambda currency: currency != "ODD"))
+    changed = replace(document, offers=tuple(offer for offer in document.offers if offer.currency != "ODD"))
     if query.price_currency != "ODD" and (query.min_price is not None or query.max_price is not None):
-        assert offer_filter.meets(known, law(query)) == any(offer_filter.meets(known, law(one)) for one in each)
-    assert len({one.price_currency for one in each}) == len(each)
-    assert not any(one.rates for one in each)
+        assert offer_filter.meets(changed, law(query)) == any(offer_filter.meets(changed, law(one)) for one in items)
+    assert len({one.price_currency for one in items}) == len(items)
+    assert not any(one.rates for one in items)

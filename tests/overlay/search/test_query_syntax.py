@@ -59,11 +59,11 @@ def test_a_text_is_understood(text: str, understood: dict[str, Any]) -> None:
 @example("\u212a")
 def test_every_text_is_a_question(text: str) -> None:
     understood = read(text)
-    said = " ".join(each for group in (understood.phrases, understood.excluded, understood.tags) for each in group)
-    assert set(understood.text) | set(said) <= set(text) | {" "}
-    found = operators(understood)
-    assert found != Operators()
-    assert found is None or all(all(each.split(" ")) for each in (*found.phrases, *found.excluded))
+    message = " ".join(item for group in (understood.phrases, understood.excluded, understood.tags) for item in group)
+    assert set(understood.text) | set(message) <= set(text) | {" "}
+    results = operators(understood)
+    assert results != Operators()
+    assert results is None or all(all(phrase.split(" ")) for phrase in (*results.phrases, *results.excluded))
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8), min_size=1, max_size=20))
@@ -86,9 +86,9 @@ def test_phrases_are_compared_by_their_terms_and_what_is_excluded_in_every_spell
 
 def test_values_in_the_text_join_those_of_the_parameters() -> None:
     given_pairs = [("q", "Tower tag:PAY owner:0xABCDEF0123456789abcdef0123456789ABCDEF01 skill:x -tag:Ä"), ("tag", "b")]
-    asked = from_pairs([*given_pairs, ("skillId", "y")], {})
-    query = asked.query
-    assert (asked.text, query.text) == (given_pairs[0][1], "Tower")
+    parsed = from_pairs([*given_pairs, ("skillId", "y")], {})
+    query = parsed.query
+    assert (parsed.text, query.text) == (given_pairs[0][1], "Tower")
     assert (query.tags, query.skills) == (("b", "pay"), ("y", "x"))
     assert query.owners == ("0xabcdef0123456789abcdef0123456789abcdef01",)
     assert query.operators == Operators(not_tags=("ä",))
@@ -96,5 +96,5 @@ def test_values_in_the_text_join_those_of_the_parameters() -> None:
 
 
 def test_owners_are_excluded_in_any_spelling_of_their_letters() -> None:
-    asked = from_pairs([("q", "-owner:0xABCDEF0123456789abcdef0123456789ABCDEF01")], {})
-    assert asked.query.operators == Operators(not_owners=("0xabcdef0123456789abcdef0123456789abcdef01",))
+    parsed = from_pairs([("q", "-owner:0xABCDEF0123456789abcdef0123456789ABCDEF01")], {})
+    assert parsed.query.operators == Operators(not_owners=("0xabcdef0123456789abcdef0123456789abcdef01",))

@@ -39,9 +39,9 @@ alphabet = st.characters() | st.sampled_from("aZ9 -_.'·éß支付ガ\u0301\u309
 @example("A\u0300\u0301支a'b")
 @example("ŉ\u0344")
 def test_the_words_are_those_of_the_analyser_and_stand_in_the_text(text: str) -> None:
-    found = list(spans(text))
-    assert sorted(span.word for span in found) == sorted(words(text))
-    assert all(0 <= span.start < span.end <= len(text) for span in found)
+    results = list(spans(text))
+    assert sorted(span.word for span in results) == sorted(words(text))
+    assert all(0 <= span.start < span.end <= len(text) for span in results)
 
 
 @given(st.text("abcXY_. 支付é", max_size=40))

@@ -14,7 +14,7 @@ from overlay.search.analysis import is_correctable, stem
 from overlay.search.term_dictionary import TermCounts, TermDictionary, signatures
 
 LETTERS = st.text("abcdé", min_size=1, max_size=10)
-ASKED = st.text("abcdé", min_size=5, max_size=10)
+QUERIES = st.text("abcdé", min_size=5, max_size=10)
 LISTING = st.frozensets(LETTERS, max_size=6)
 
 
@@ -45,7 +45,7 @@ def counted(listings: list[frozenset[str]]) -> Counter[str]:
     return Counter(word for listing in listings for word in listing)
 
 
-@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), ASKED, st.integers(1, 2), st.booleans())
+@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), QUERIES, st.integers(1, 2), st.booleans())
 @settings(max_examples=200)
 def test_near_words_are_all_the_words_within_so_many_edits(
     early: list[frozenset[str]], late: list[frozenset[str]], word: str, edits: int, looked: bool
@@ -60,9 +60,9 @@ def test_near_words_are_all_the_words_within_so_many_edits(
         for other in counts
         if 4 <= len(other) <= 26 and is_correctable(other) and distance(word, other) <= edits
     }
-    found = vocabulary.similar(word, edits)
-    assert set(found) == wanted
-    assert found == sorted(found, key=lambda near: (near.edits, -near.listings, near.word))
+    suggestions = vocabulary.similar(word, edits)
+    assert set(suggestions) == wanted
+    assert suggestions == sorted(suggestions, key=lambda near: (near.edits, -near.listings, near.word))
 
 
 @given(st.text("abcdefghij", min_size=4, max_size=26), st.text("abcdefghij", min_size=4, max_size=26))
@@ -122,11 +122,11 @@ def come_and_go(steps: list[tuple[bool, frozenset[str]]]) -> None:
         lines.append(change.encode())
         assert sorted(vocabulary.completions("", 99)) == sorted(counted(present))
     surfaces, terms = counted(present), counted([frozenset(map(stem, listing)) for listing in present])
-    for each in (vocabulary, TermDictionary(map(TermCounts.decode, lines))):
-        assert each.listings == len(present)
-        assert +each.counts.surfaces == surfaces
-        assert +each.counts.terms == terms
-        assert all(each.frequency(term) == count for term, count in terms.items())
-        assert set(each.completions("", 99)) == {*surfaces}
+    for item in (vocabulary, TermDictionary(map(TermCounts.decode, lines))):
+        assert item.listings == len(present)
+        assert +item.counts.surfaces == surfaces
+        assert +item.counts.terms == terms
+        assert all(item.frequency(term) == count for term, count in terms.items())
+        assert set(item.completions("", 99)) == {*surfaces}
     assert TermCounts.decode(vocabulary.counts.encode()) == TermCounts(len(present), surfaces, terms)
     assert bool(vocabulary.counts) == bool(present)

@@ -13,9 +13,9 @@ from tests.overlay.web.test_search_page import page
 
 
 async def test_a_page_without_results_links_to_what_may_have_been_meant(client: ClientSession) -> None:
-    found = await page(client, "/?query=towersecurity&type=agent")
-    assert "Did you mean tower security" in found.text
-    (link,) = [each for each in found.links() if each.startswith("/?") and "tower+security" in each]
+    html = await page(client, "/?query=towersecurity&type=agent")
+    assert "Did you mean tower security" in html.text
+    (link,) = [item for item in html.links() if item.startswith("/?") and "tower+security" in item]
     assert link == "/?type=agent&q=tower+security"
     assert "Did you mean" not in (await page(client, link)).text
 
@@ -23,29 +23,29 @@ async def test_a_page_without_results_links_to_what_may_have_been_meant(client: 
 async def test_a_page_without_results_links_to_the_search_without_the_filter_that_emptied_it(
     client: ClientSession,
 ) -> None:
-    found = await page(client, "/?q=tower&status=undecided&limit=5")
-    assert "Leave out Status “undecided”: 2 listings" in found.text
-    assert "/?q=tower&limit=5" in found.links()
-    found = await page(client, "/?q=nosuchword&type=tool")
-    assert "Leave out" not in found.text
-    assert "Try fewer or other words" in found.text
-    assert "leave out the filters" not in found.text, "they are not what emptied it"
+    html = await page(client, "/?q=tower&status=undecided&limit=5")
+    assert "Leave out Status “undecided”: 2 listings" in html.text
+    assert "/?q=tower&limit=5" in html.links()
+    html = await page(client, "/?q=nosuchword&type=tool")
+    assert "Leave out" not in html.text
+    assert "Try fewer or other words" in html.text
+    assert "leave out the filters" not in html.text, "they are not what emptied it"
 
 
 async def test_texts_of_strangers_are_proposed_as_texts(client: ClientSession) -> None:
-    found = await page(client, "/?q=towersecurity%20%3Cscript%3E")
-    assert "script" not in {tag for tag, attributes in found.tags if not attributes.get("src")}
+    html = await page(client, "/?q=towersecurity%20%3Cscript%3E")
+    assert "script" not in {tag for tag, attributes in html.tags if not attributes.get("src")}
 
 
 async def test_filters_to_leave_out_are_told_in_the_words_of_the_page(client: ClientSession) -> None:
-    found = await page(client, "/?q=tower&type=tool&status=undecided")
-    assert "Leave out What “tool” and Status “undecided”: 2 listings" in found.text
+    html = await page(client, "/?q=tower&type=tool&status=undecided")
+    assert "Leave out What “tool” and Status “undecided”: 2 listings" in html.text
 
 
 async def test_a_registry_without_listings_says_that_there_are_none_yet(serve: Serve, services: AppServices) -> None:
     client = await serve(replace(services, engine=FakeEngine([])))
-    found = await page(client, "/")
-    assert "Nothing is listed here yet" in found.text
-    assert any("data-again" in attributes for _, attributes in found.tags)
-    assert "Try fewer" not in found.text
+    html = await page(client, "/")
+    assert "Nothing is listed here yet" in html.text
+    assert any("data-again" in attributes for _, attributes in html.tags)
+    assert "Try fewer" not in html.text
     assert "Nothing is listed here yet" not in (await page(client, "/?q=tower")).text

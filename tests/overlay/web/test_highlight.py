@@ -20,16 +20,16 @@ ON_CARD = ("/name", "/summary", "/tags/0")
 
 
 def test_a_result_says_in_an_excerpt_what_its_card_does_not() -> None:
-    at = WATCH["description"].index("all")
-    found = excerpt(WATCH, {"/summary": ((3, 10),), "/description": ((3, 10), (at, at + 3))}, ON_CARD)
-    assert found is not None
-    assert found.kind == "description"
-    assert found.text.startswith("…Very")
-    assert found.text.endswith("closely, &lt;b&gt;<mark>all</mark> day&lt;/b&gt;.")
-    found = excerpt(WATCH, {"/name": ((0, 10),), "/skills/0/description": ((6, 15),)}, ON_CARD)
-    assert found is not None
-    assert found.kind == "skill"
-    assert found.text == "Sends <mark>penalties</mark>."
+    position = WATCH["description"].index("all")
+    snippet = excerpt(WATCH, {"/summary": ((3, 10),), "/description": ((3, 10), (position, position + 3))}, ON_CARD)
+    assert snippet is not None
+    assert snippet.kind == "description"
+    assert snippet.text.startswith("…Very")
+    assert snippet.text.endswith("closely, &lt;b&gt;<mark>all</mark> day&lt;/b&gt;.")
+    snippet = excerpt(WATCH, {"/name": ((0, 10),), "/skills/0/description": ((6, 15),)}, ON_CARD)
+    assert snippet is not None
+    assert snippet.kind == "skill"
+    assert snippet.text == "Sends <mark>penalties</mark>."
 
 
 def test_a_result_repeats_nothing_that_its_card_says() -> None:
@@ -51,9 +51,9 @@ def test_an_excerpt_is_a_short_piece_of_any_text_with_a_mark_in_it(text: str, dr
         if (not ranges or start > ranges[-1][1]) and start + length <= len(text):
             ranges.append((start, start + length))
     item = {**WATCH, "description": text}
-    found = excerpt(item, {"/description": tuple(ranges)}, ON_CARD) if ranges else None
-    if found is not None:
-        plain = found.text.replace("<mark>", "").replace("</mark>", "").removeprefix("…").removesuffix("…")
+    result = excerpt(item, {"/description": tuple(ranges)}, ON_CARD) if ranges else None
+    if result is not None:
+        plain = result.text.replace("<mark>", "").replace("</mark>", "").removeprefix("…").removesuffix("…")
         assert plain in str(escape(visible(text)))
-        assert "<mark>" in found.text
-        assert len(found.text.unescape()) < 140 * 10
+        assert "<mark>" in result.text
+        assert len(result.text.unescape()) < 140 * 10

@@ -35,7 +35,7 @@ async def test_a_domain_that_was_never_asked_is_not_said_to_disown_it(client: Cl
 
 async def test_a_burned_listing_says_so_in_words(client: ClientSession, services: AppServices) -> None:
     assert isinstance(services.store, FakeStore)
-    burned = next(each.state.id for each in services.store.listings.values() if each.state.status == "burned")
+    burned = next(listing.state.id for listing in services.store.listings.values() if listing.state.status == "burned")
     assert "the listing is gone for good. Below is its last card" in (await page(client, f"/listings/{burned}")).text
     assert "is gone for good. Below" not in (await page(client, f"/listings/{TOWER}")).text
 
@@ -53,9 +53,9 @@ async def test_a_name_that_is_its_id_is_said_once(serve: Serve, services: AppSer
 
 
 async def test_without_rates_there_is_no_column_for_converted_prices(client: ClientSession) -> None:
-    found = await page(client, f"/listings/{TOWER}")
-    assert "in USD" not in found.text
-    assert "Nothing is converted: there are no exchange rates" in found.text
+    html = await page(client, f"/listings/{TOWER}")
+    assert "in USD" not in html.text
+    assert "Nothing is converted: there are no exchange rates" in html.text
 
 
 async def test_who_holds_a_listing_leads_to_all_that_they_hold(client: ClientSession, services: AppServices) -> None:
@@ -97,12 +97,12 @@ async def test_a_warning_about_another_listing_links_to_it(serve: Serve, service
     other = services.engine.documents[0].id
     marks = [{"code": "same-name", "pointer": "/name", "detail": f"another listing had this name before: {other}"}]
     documents = [
-        replace(each, item=json.dumps({**json.loads(each.item), "warnings": marks}).encode())
-        for each in services.engine.documents
+        replace(document, item=json.dumps({**json.loads(document.item), "warnings": marks}).encode())
+        for document in services.engine.documents
     ]
     client = await serve(replace(services, engine=FakeEngine(documents)))
-    found = await page(client, f"/listings/{TOWER}")
-    assert f"/listings/{other}" in found.links()
+    html = await page(client, f"/listings/{TOWER}")
+    assert f"/listings/{other}" in html.links()
 
 
 class Revised(FakeStore):
@@ -110,8 +110,8 @@ class Revised(FakeStore):
 
     def __init__(self, store: FakeStore, *bodies: bytes | None) -> None:
         last = store.histories[TOWER][-1]
-        events = [replace(last.event, card=sha256(each or b"").digest()) for each in bodies]
-        super().__init__(store.listings.values(), {TOWER: [replace(last, event=each) for each in reversed(events)]})
+        events = [replace(last.event, card=sha256(body or b"").digest()) for body in bodies]
+        super().__init__(store.listings.values(), {TOWER: [replace(last, event=event) for event in reversed(events)]})
         self.bodies = {event.card: body for event, body in zip(events, bodies, strict=True)}
 
     def card(self, sha: bytes, /) -> bytes | None:
@@ -119,7 +119,7 @@ class Revised(FakeStore):
 
 
 @pytest.mark.parametrize(
-    ("bodies", "said"),
+    ("bodies", "message"),
     [
         ((b'{"a": 1}', json.dumps(list(range(MOST_VALUES + 1))).encode()), True),
         ((b'{"a": 1}', b'{"a": "%s"}' % (b"x" * READ_BYTES)), True),
@@ -130,10 +130,10 @@ class Revised(FakeStore):
     ids=["values", "bytes", "small", "same", "unknown"],
 )
 async def test_of_cards_too_large_to_be_compared_it_is_said_that_they_differ(
-    serve: Serve, services: AppServices, bodies: tuple[bytes | None, ...], said: bool
+    serve: Serve, services: AppServices, bodies: tuple[bytes | None, ...], message: bool
 ) -> None:
     assert isinstance(services.store, FakeStore)
     client = await serve(replace(services, store=Revised(services.store, *bodies)))
     text = (await page(client, f"/listings/{TOWER}")).text
-    assert ("The card is another one than before; the two are too large to be compared here." in text) is said
+    assert ("The card is another one than before; the two are too large to be compared here." in text) is message
     assert ("1 change of the card" in text) is (bodies[-1] == b'{"a": 2}')

@@ -35,7 +35,7 @@ COMPLETIONS = 6 * (300 + 150)
 
 
 def test_any_page_with_all_that_it_loads_fits_into_100_kilobytes() -> None:
-    loaded = {name: len(each.body) for name, each in assets().items()}
+    loaded = {name: len(asset.body) for name, asset in assets().items()}
     shared = loaded["style.css"] + loaded["page.js"] + loaded["icon.svg"]
     for script in ("listing.js", "publish.js", "register.js", "search.js", "status.js"):
         room = LISTING_BYTES if script == "listing.js" else PAGE_BYTES
@@ -63,28 +63,28 @@ def leaves(value: Any, where: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], str
         inner = list(value.items() if isinstance(value, dict) else enumerate(value))
     if not inner:
         return {where: json.dumps(value, ensure_ascii=False)}
-    return {k: v for key, each in inner for k, v in leaves(each, (*where, key)).items()}
+    return {k: v for key, item in inner for k, v in leaves(item, (*where, key)).items()}
 
 
 @given(values, values)
 def test_cards_differ_exactly_where_their_values_do(before: Any, after: Any) -> None:
-    found = differences(dumped(before), dumped(after))
-    assert found is not None
+    changes = differences(dumped(before), dumped(after))
+    assert changes is not None
     assert differences(dumped(after), dumped(after)) == []
-    assert all(each.before != each.after for each in found)
+    assert all(item.before != item.after for item in changes)
     old, new = leaves(before), leaves(after)
     if any(isinstance(step, int) for where in (*old, *new) for step in where):
         return  # entries of lists are told by name
     names = {".".join(where): where for where in (*old, *new)}
     if len(names) == len(old.keys() | new.keys()):
         changed = {name for name, where in names.items() if old.get(where) != new.get(where)}
-        assert {each.where for each in found} == changed
+        assert {item.where for item in changes} == changed
 
 
 entries = st.fixed_dictionaries({"id": st.text(min_size=1, max_size=3), "n": st.integers(0, 3)})
 
 
-@given(st.lists(entries, unique_by=lambda each: each["id"]), st.randoms())
+@given(st.lists(entries, unique_by=lambda item: item["id"]), st.randoms())
 def test_entries_with_names_may_change_places(skills: list[dict[str, Any]], random: Any) -> None:
     moved = skills[:]
     random.shuffle(moved)
@@ -133,9 +133,9 @@ def test_no_name_is_taken_for_the_way_to_another_value(name: str, shown: str) ->
     ],
 )  # fmt: skip
 def test_entries_by_name_by_number_and_members_are_told_apart(before: Any, after: Any, where: tuple[str, ...]) -> None:
-    found = differences(dumped({"prices": before}), dumped({"prices": after}))
-    assert found is not None
-    assert tuple(each.where for each in found) == where
+    changes = differences(dumped({"prices": before}), dumped({"prices": after}))
+    assert changes is not None
+    assert tuple(item.where for item in changes) == where
 
 
 hostile = st.recursive(
@@ -147,16 +147,16 @@ hostile = st.recursive(
 
 @given(hostile)
 def test_no_two_values_of_a_card_are_told_of_the_same_place(card: Any) -> None:
-    found = differences(dumped("another"), dumped(card))
-    assert found is not None
-    added = [each.where for each in found if each.kind == "added"]
+    changes = differences(dumped("another"), dumped(card))
+    assert changes is not None
+    added = [item.where for item in changes if item.kind == "added"]
     assert len(set(added)) == len(leaves(card)) - (not isinstance(card, (dict, list)) or not card)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_compared_or_not(body: bytes) -> None:
-    found = differences(body, b'{"a": 1}')
-    assert found is None or isinstance(found, list)
+    changes = differences(body, b'{"a": 1}')
+    assert changes is None or isinstance(changes, list)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def pairs_of(url: str) -> list[tuple[str, str]]:
 
 @given(given_pairs, words)
 def test_a_filter_that_is_added_and_taken_away_leaves_the_search_as_it_was(
-    given: list[tuple[str, str]], value: str
+    supplied: list[tuple[str, str]], value: str
 ) -> None:
-    plain = pairs_of(link(without(given, "tag", value.strip().casefold())))
+    plain = pairs_of(link(without(supplied, "tag", value.strip().casefold())))
     added = adding(plain, "tag", value)
     assert pairs_of(link(added))[-1] == ("tag", value)
     assert pairs_of(link(without(added, "tag", value.strip().casefold()))) == plain
@@ -192,69 +192,74 @@ def test_a_filter_that_is_added_and_taken_away_leaves_the_search_as_it_was(
 
 
 def test_facets_lead_to_narrower_and_wider_searches() -> None:
-    given = [("q", "x"), ("tag", "Maps"), ("offset", "20")]
-    asked = from_pairs(given, {})
-    found = groups(given, asked.query, {"tag": [("maps", 3), ("sea", 2)], "type": [("agent", 3)], "interval": []})
-    assert [(group.name, [choice[:2] for choice in group.choices]) for group in found] == [
+    supplied = [("q", "x"), ("tag", "Maps"), ("offset", "20")]
+    parsed = from_pairs(supplied, {})
+    facet_groups = groups(
+        supplied, parsed.query, {"tag": [("maps", 3), ("sea", 2)], "type": [("agent", 3)], "interval": []}
+    )
+    assert [(group.name, [choice[:2] for choice in group.choices]) for group in facet_groups] == [
         ("tag", [("maps", 3), ("sea", 2)]), ("verified", [("domain or hash", None)]),
     ]  # fmt: skip
-    maps, sea = found[0].choices
+    maps, sea = facet_groups[0].choices
     assert (maps.chosen, pairs_of(maps.url)) == (True, [("q", "x")])
     assert (sea.chosen, pairs_of(sea.url)) == (False, [("q", "x"), ("tag", "Maps"), ("tag", "sea")])
 
 
 def test_what_is_typed_is_chosen_and_can_be_left_out() -> None:
-    given = [("query", 'tag:Maps x tag:"two words" -tag:maps skill:find'), ("tag", "maps")]
-    asked = from_pairs(given, {})
-    found = {each.name: each for each in groups(given, asked.query, {"tag": [("maps", 3)], "skillId": [("find", 3)]})}
-    maps, two = found["tag"].choices
-    assert [pairs_of(each.url) for each in (maps, two)] == [
-        [("query", 'x tag:"two words" -tag:maps skill:find')], [("query", "tag:Maps x -tag:maps skill:find"), given[1]],
-    ]  # fmt: skip
-    assert pairs_of(found["skillId"].choices[0].url)[0][1] == 'tag:Maps x tag:"two words" -tag:maps'
+    supplied = [("query", 'tag:Maps x tag:"two words" -tag:maps skill:find'), ("tag", "maps")]
+    parsed = from_pairs(supplied, {})
+    results = {
+        group.name: group for group in groups(supplied, parsed.query, {"tag": [("maps", 3)], "skillId": [("find", 3)]})
+    }
+    maps, two = results["tag"].choices
+    assert [pairs_of(item.url) for item in (maps, two)] == [
+        [("query", 'x tag:"two words" -tag:maps skill:find')],
+        [("query", "tag:Maps x -tag:maps skill:find"), supplied[1]],
+    ]
+    assert pairs_of(results["skillId"].choices[0].url)[0][1] == 'tag:Maps x tag:"two words" -tag:maps'
 
 
 def test_a_chosen_value_that_is_not_among_the_commonest_is_not_said_to_be_of_nobody() -> None:
-    given = [("tag", "rare")]
-    query = from_pairs(given, {}).query
-    many = [(f"t{at:02}", 60 - at) for at in range(50)]
-    told = {0: many[:3], None: many, 4: [("rare", 4), *many]}
-    for count, found in told.items():
-        (tags, *_) = groups(given, query, {"tag": found})
+    supplied = [("tag", "rare")]
+    query = from_pairs(supplied, {}).query
+    many = [(f"t{index:02}", 60 - index) for index in range(50)]
+    answers = {0: many[:3], None: many, 4: [("rare", 4), *many]}
+    for count, result in answers.items():
+        (tags, *_) = groups(supplied, query, {"tag": result})
         assert (tags.choices[0].label, tags.choices[0].listings) == ("rare", count)
-    (tags, *_) = groups(given, query, {})
+    (tags, *_) = groups(supplied, query, {})
     assert tags.choices[0].listings is None
 
 
-@pytest.mark.parametrize("given", [("chain", "bsv:mainnet"), ("status", "all")])
-def test_what_is_chosen_under_another_name_can_be_left_out(given: tuple[str, str]) -> None:
-    query = from_pairs([given], {"bsv": "bsv:mainnet"}).query
-    (choices, _) = groups([given], query, {given[0]: [("bsv", 2)] if given[0] == "chain" else [("live", 2)]})
-    assert all(each.url == "/" for each in choices.choices if each.chosen)
+@pytest.mark.parametrize("supplied", [("chain", "bsv:mainnet"), ("status", "all")])
+def test_what_is_chosen_under_another_name_can_be_left_out(supplied: tuple[str, str]) -> None:
+    query = from_pairs([supplied], {"bsv": "bsv:mainnet"}).query
+    (choices, _) = groups([supplied], query, {supplied[0]: [("bsv", 2)] if supplied[0] == "chain" else [("live", 2)]})
+    assert all(choice.url == "/" for choice in choices.choices if choice.chosen)
 
 
 def test_a_currency_that_bounds_of_prices_are_in_is_chosen_in_place_of_others() -> None:
     counts = {"acceptedCurrency": [("EUR", 3), ("USD", 2)]}
     for more, leads in (([("maxPrice", "5")], ["USD"]), ([], ["EUR", "USD"])):
-        given = [("acceptedCurrency", "EUR"), *more]
-        usd = groups(given, from_pairs(given, {}).query, counts)[0].choices[1]
+        supplied = [("acceptedCurrency", "EUR"), *more]
+        usd = groups(supplied, from_pairs(supplied, {}).query, counts)[0].choices[1]
         assert [value for name, value in pairs_of(usd.url) if name == "acceptedCurrency"] == leads
         assert from_pairs(pairs_of(usd.url), {})
 
 
 def test_the_links_of_a_long_search_stay_few() -> None:
-    given = [("q", "x" * 500), *(("tag", f"{number}" * 100) for number in range(40))]
-    query = from_pairs(given, {}).query
+    supplied = [("q", "x" * 500), *(("tag", f"{number}" * 100) for number in range(40))]
+    query = from_pairs(supplied, {}).query
     counts = [(f"value {number}", 1) for number in range(24)]
-    found = groups(given, query, {"tag": counts, "skillId": counts, "chain": counts})
-    assert sum(len(each.url) for group in found for each in (*group.choices, *group.more)) < 60_000
+    facet_groups = groups(supplied, query, {"tag": counts, "skillId": counts, "chain": counts})
+    assert sum(len(choice.url) for group in facet_groups for choice in (*group.choices, *group.more)) < 60_000
 
 
 def test_chips_tell_each_filter_and_lead_to_the_search_without_it() -> None:
-    given = [("q", "x"), ("interval", "P1M"), ("owner", "1abc"), ("type", "all"), ("maxPrice", " "), ("foo", "y")]
-    assert [(chip.label, chip.value) for chip in chips(given)] == [("Paid", "per month"), ("Owner", "1abc")]
-    assert dict(pairs_of(chips(given)[1].url)).keys() == {"q", "interval", "type", "foo"}
-    assert pairs_of(cleared(given)) == [("q", "x")]
+    supplied = [("q", "x"), ("interval", "P1M"), ("owner", "1abc"), ("type", "all"), ("maxPrice", " "), ("foo", "y")]
+    assert [(chip.label, chip.value) for chip in chips(supplied)] == [("Paid", "per month"), ("Owner", "1abc")]
+    assert dict(pairs_of(chips(supplied)[1].url)).keys() == {"q", "interval", "type", "foo"}
+    assert pairs_of(cleared(supplied)) == [("q", "x")]
 
 
 # -- marks
@@ -267,19 +272,19 @@ def test_places_are_marked_and_texts_stay_texts() -> None:
 
 @given(st.text(), st.lists(st.tuples(st.integers(0, 30), st.integers(1, 5))))
 def test_marks_change_nothing_but_marks(text: str, lengths: list[tuple[int, int]]) -> None:
-    places, at = [], 0
+    positions, position = [], 0
     for gap, length in lengths:
-        places.append((at + gap, at + gap + length))
-        at += gap + length
-    plain = marked(text, places).replace("<mark>", "").replace("</mark>", "")
+        positions.append((position + gap, position + gap + length))
+        position += gap + length
+    plain = marked(text, positions).replace("<mark>", "").replace("</mark>", "")
     assert plain == escape(text) or visible(text) != text
 
 
 async def test_facets_are_counted_once_for_a_search_until_the_index_changes() -> None:
-    asked: list[tuple[str, ...]] = []
+    requests: list[tuple[str, ...]] = []
 
-    async def found(query: Query) -> Hits:
-        asked.append(query.facets)
+    async def search(query: Query) -> Hits:
+        requests.append(query.facets)
         return Hits((), 7, facets={"tag": (("a", 1),)} if query.facets else None)
 
     counted = FacetCache()
@@ -287,36 +292,36 @@ async def test_facets_are_counted_once_for_a_search_until_the_index_changes() ->
         (("e", 1), Query(text="x")), (("e", 1), Query(text="x", offset=20, sort="name")), (("e", 2), Query(text="x")),
         (("e", 2), Query(text="y")), (("e", 2), Query(text="x")),
     ):  # fmt: skip
-        hits = await counted.ask(query, index, ("tag",), found)  # type: ignore[arg-type]
+        hits = await counted.ask(query, index, ("tag",), search)  # type: ignore[arg-type]
         assert (hits.total, hits.facets) == (7, {"tag": (("a", 1),)})
-    assert asked == [("tag",), (), ("tag",), ("tag",), ()]
+    assert requests == [("tag",), (), ("tag",), ("tag",), ()]
     for number in range(MAX_CACHED + 5):
-        await counted.ask(Query(text=str(number)), None, ("tag",), found)
-    await counted.ask(Query(text="0"), None, ("tag",), found)
-    assert asked[-1] == ("tag",)
+        await counted.ask(Query(text=str(number)), None, ("tag",), search)
+    await counted.ask(Query(text="0"), None, ("tag",), search)
+    assert requests[-1] == ("tag",)
 
 
 async def test_what_takes_too_long_to_count_is_found_without_facets_and_not_counted_again_for_a_while() -> None:
-    asked: list[tuple[str, ...]] = []
+    requests: list[tuple[str, ...]] = []
     now, status = [100.0], [503]
 
-    async def found(query: Query) -> Hits:
-        asked.append(query.facets)
+    async def search(query: Query) -> Hits:
+        requests.append(query.facets)
         if query.facets and status[0]:
             raise ProblemError(status[0], "this search could not be answered within 5 s")
         return Hits((), 7, facets={"tag": ()} if query.facets else None)
 
     counted = FacetCache(lambda: now[0])
     for index in range(3):  # also while the index changes
-        hits = await counted.ask(Query(text="x"), Cursor("e", index), ("tag",), found)
+        hits = await counted.ask(Query(text="x"), Cursor("e", index), ("tag",), search)
         assert (hits.total, hits.facets) == (7, {})
-    assert asked == [("tag",), (), (), ()]
+    assert requests == [("tag",), (), (), ()]
     now[0] += REST
     status[0] = 0
-    assert (await counted.ask(Query(text="x"), Cursor("e", 3), ("tag",), found)).facets == {"tag": ()}
+    assert (await counted.ask(Query(text="x"), Cursor("e", 3), ("tag",), search)).facets == {"tag": ()}
     status[0] = 429
     with pytest.raises(ProblemError):
-        await counted.ask(Query(text="y"), Cursor("e", 3), ("tag",), found)
+        await counted.ask(Query(text="y"), Cursor("e", 3), ("tag",), search)
 
 
 # -- amounts
@@ -359,11 +364,11 @@ def test_amounts_are_converted_where_there_is_a_rate() -> None:
 def test_a_page_is_made_smaller_until_it_fits() -> None:
     scales: list[float] = []
 
-    def made(measure: Measure) -> bytes:
+    def create(measure: Measure) -> bytes:
         scales.append(measure.scale)
         return b"x" * int(1_000_000 * measure.scale)
 
-    assert len(render_within(made)) <= PAGE_BYTES
+    assert len(render_within(create)) <= PAGE_BYTES
     assert scales == sorted(scales, reverse=True)
     assert len(render_within(lambda measure: b"x" * int(1_000 * measure.scale), 300)) == 200
     assert render_within(lambda _: b"small") == b"small"
@@ -403,11 +408,11 @@ def test_a_copied_name_url_or_address_is_a_red_badge() -> None:
 
 @given(st.text(), st.lists(st.text(), max_size=3), st.text(min_size=1))
 def test_settings_are_json_without_anything_hidden(command: str, args: list[str], name: str) -> None:
-    told = install_config({**ITEM, "command": command or "x", "args": args, "env": {name: "what for"}})
-    assert told is not None
-    assert visible(told) == told
+    config = install_config({**ITEM, "command": command or "x", "args": args, "env": {name: "what for"}})
+    assert config is not None
+    assert visible(config) == config
     entry = {"command": command or "x", "args": args, "env": {name: ""}}
-    assert json.loads(told) == {"mcpServers": {"clock": entry}}
+    assert json.loads(config) == {"mcpServers": {"clock": entry}}
 
 
 def test_only_what_a_client_starts_or_calls_has_settings() -> None:
@@ -418,9 +423,9 @@ def test_only_what_a_client_starts_or_calls_has_settings() -> None:
 
 
 def test_a_price_filter_tells_its_currency() -> None:
-    asked = [("maxPrice", "5"), ("priceCurrency", "usd"), ("interval", "P1M"), ("interval", "none")]
-    assert [chip.value for chip in chips(asked)] == ["5 USD", "per month", "per call"]
-    assert filter_text(asked, "maxPrice") == "At most “5 USD”"
-    assert filter_text(asked, "interval") == "Paid “per month” or “per call”"
+    requests = [("maxPrice", "5"), ("priceCurrency", "usd"), ("interval", "P1M"), ("interval", "none")]
+    assert [chip.value for chip in chips(requests)] == ["5 USD", "per month", "per call"]
+    assert filter_text(requests, "maxPrice") == "At most “5 USD”"
+    assert filter_text(requests, "interval") == "Paid “per month” or “per call”"
     assert filter_text([("minPrice", "5")], "minPrice") == "At least “5”"
     assert filter_text([], "tag") == "Tag", "as when it stands among the words"

@@ -35,29 +35,29 @@ async def test_a_txid_is_traced_under_a_url_of_its_own(client: ClientSession) ->
     async with client.post("/publish", data=form, headers=BROWSER, allow_redirects=False) as answer:
         assert answer.status == 303
         assert answer.headers["Location"] == f"/publish?tx={TXID}"
-    found = await page(client, f"/publish?tx={TXID}")
-    assert "Not seen yet" in found.text
-    assert "nobody has seen it" in found.text
-    assert "Fetch it" in found.text
+    html = await page(client, f"/publish?tx={TXID}")
+    assert "Not seen yet" in html.text
+    assert "nobody has seen it" in html.text
+    assert "Fetch it" in html.text
     assert "Not seen yet" in (await page(client, f"/publish?tx=0x{TXID}")).text
 
 
 async def test_a_transaction_that_is_asked_for_is_remembered(client: ClientSession, services: AppServices) -> None:
     await paste(client, TXID, fetch="1")
-    assert list(services.requests.asked) == [bytes.fromhex(TXID)[::-1]]  # type: ignore[attr-defined]
+    assert list(services.requests.requests) == [bytes.fromhex(TXID)[::-1]]  # type: ignore[attr-defined]
     await paste(client, json.dumps(CARD), fetch="1")
-    assert len(services.requests.asked) == 1  # type: ignore[attr-defined]
+    assert len(services.requests.requests) == 1  # type: ignore[attr-defined]
 
 
 async def test_a_card_is_previewed_as_it_would_be_listed(client: ClientSession) -> None:
-    found = await paste(client, json.dumps(CARD, indent=1))
-    assert "It can be published." in found.text
-    assert "Tide tables" in found.text
-    assert "no price named" in found.text
+    html = await paste(client, json.dumps(CARD, indent=1))
+    assert "It can be published." in html.text
+    assert "Tide tables" in html.text
+    assert "no price named" in html.text
     broken = await paste(client, '{"name": ""}')
     assert "It would not be listed." in broken.text
-    several = await paste(client, json.dumps({"mcpServers": {"one": {"command": "a"}, "two": {"command": "b"}}}))
-    assert several.text.count("no price named") == 2
+    html_page = await paste(client, json.dumps({"mcpServers": {"one": {"command": "a"}, "two": {"command": "b"}}}))
+    assert html_page.text.count("no price named") == 2
     prices = await paste(client, json.dumps([{"amount": "3", "currency": "USD", "interval": "P1M"}]))
     assert "3 USD" in prices.text
     assert "per month" in prices.text
@@ -72,36 +72,38 @@ async def test_a_raw_transaction_is_traced(client: ClientSession) -> None:
 
 def tracing(services: AppServices, **more: Any) -> AppServices:
     """The same services, by which a transaction is traced like this."""
-    found = {"txid": TXID, "found": True, "where": "block", "source": "a", "steps": [], "records": [], "listed": []}
-    return replace(services, diagnose=lambda _: {**found, **more})
+    results = {"txid": TXID, "found": True, "where": "block", "source": "a", "steps": [], "records": [], "listed": []}
+    return replace(services, diagnose=lambda _: {**results, **more})
 
 
 async def test_a_transaction_that_is_listed_shows_its_listings_by_name_and_as_results(
     serve: Serve, services: AppServices
 ) -> None:
     client = await serve(tracing(services, listed=[TOWER]))
-    found = await page(client, f"/publish?tx={TXID}")
-    assert "Listed: Tower‑Guard (Minimal)" in found.text
-    assert "How it looks in results" in found.text
-    assert "from 0.00045 BSV per call" in found.text
-    assert found.links().count(f"/listings/{TOWER}") == 2
-    explained = {each["id"] for each in found.all("div") if each.get("role") == "note"}
-    assert {each["popovertarget"] for each in found.all("button") if each.get("popovertarget")} == explained != set()
+    html = await page(client, f"/publish?tx={TXID}")
+    assert "Listed: Tower‑Guard (Minimal)" in html.text
+    assert "How it looks in results" in html.text
+    assert "from 0.00045 BSV per call" in html.text
+    assert html.links().count(f"/listings/{TOWER}") == 2
+    explained = {tag["id"] for tag in html.all("div") if tag.get("role") == "note"}
+    assert (
+        {button["popovertarget"] for button in html.all("button") if button.get("popovertarget")} == explained != set()
+    )
 
 
 async def test_a_transaction_that_was_overtaken_leads_to_what_counts_now(serve: Serve, services: AppServices) -> None:
     record = {"outpoint": f"{TXID}_0", "kind": "update", "outcome": "reinscribed", "valid": True, "reasons": []}
     client = await serve(tracing(services, records=[{**record, "id": TOWER}]))
-    found = await page(client, f"/publish?tx={TXID}")
-    assert "In a block; current listing: Tower‑Guard (Minimal)" in found.text
-    assert "The current listing" in found.text
+    html = await page(client, f"/publish?tx={TXID}")
+    assert "In a block; current listing: Tower‑Guard (Minimal)" in html.text
+    assert "The current listing" in html.text
     client = await serve(tracing(services, records=[{**record, "id": TOWER, "valid": False}]))
     assert "In a block, and not listed" in (await page(client, f"/publish?tx={TXID}")).text
 
 
 async def test_a_registration_of_several_tools_shows_each(serve: Serve, services: AppServices) -> None:
     assert isinstance(services.engine, FakeEngine)
-    ids = [each.id for each in services.engine.documents if "#" in each.id]
+    ids = [document.id for document in services.engine.documents if "#" in document.id]
     client = await serve(tracing(services, listed=[ids[0].partition("#")[0]]))
     links = (await page(client, f"/publish?tx={TXID}")).links()
     assert all(links.count(f"/listings/{quote(id_, safe='')}") == 2 for id_ in ids)
@@ -110,9 +112,9 @@ async def test_a_registration_of_several_tools_shows_each(serve: Serve, services
 
 async def test_what_is_listed_and_cannot_be_shown_yet_is_told_by_its_id(serve: Serve, services: AppServices) -> None:
     client = await serve(tracing(services, listed=["ef" * 32 + "_0"]))
-    found = await page(client, f"/publish?tx={TXID}")
-    assert f"Listed: {'ef' * 12}…" in found.text
-    assert "among results" not in found.text
+    html = await page(client, f"/publish?tx={TXID}")
+    assert f"Listed: {'ef' * 12}…" in html.text
+    assert "among results" not in html.text
 
 
 @pytest.mark.parametrize("coin", ["bsv", "btc"])
@@ -121,12 +123,12 @@ async def test_a_raw_transaction_is_previewed_as_it_would_be_listed(
 ) -> None:
     kit = ChainKit(coin)
     card = agent("Not sent yet", **{"x-payment-config": [{"currency": "BSV", "amount": "3"}]})
-    made = kit.inscribe(card) if coin == "bsv" else kit.reveal(card)
+    created = kit.inscribe(card) if coin == "bsv" else kit.reveal(card)
     client = await serve(tracing(services, found=False, where="raw"))
-    found = await paste(client, kit.raw(made).hex())
-    assert "How it would look in results" in found.text
-    assert "Not sent yet" in found.text
-    assert "from 3 BSV per call" in found.text
+    html = await paste(client, kit.raw(created).hex())
+    assert "How it would look in results" in html.text
+    assert "Not sent yet" in html.text
+    assert "from 3 BSV per call" in html.text
     broken = kit.inscribe(b"{broken") if coin == "bsv" else kit.reveal(b"{broken")
     assert "among results" not in (await paste(client, kit.raw(broken).hex())).text
 

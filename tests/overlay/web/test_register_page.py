@@ -87,17 +87,17 @@ async def test_without_coins_the_wallet_chooses_them(client: ClientSession) -> N
     ],
 )
 async def test_what_cannot_be_prepared_is_named(client: ClientSession, fields: dict[str, str], why: str) -> None:
-    found = await shown(client, {**WHOLE, **fields}, 400)
-    assert why in found.text
-    assert "Ready to be signed" not in found.text
+    result = await shown(client, {**WHOLE, **fields}, 400)
+    assert why in result.text
+    assert "Ready to be signed" not in result.text
     async with await post(client, {**WHOLE, **fields}, JSON) as answer:
         assert why in (await problem(answer, 400))["detail"]
 
 
 async def test_a_broken_card_is_refused_with_its_errors(client: ClientSession) -> None:
     async with await post(client, {**WHOLE, "what": '{"name": 1}'}, JSON) as answer:
-        found = await problem(answer, 400)
-    assert all(error["code"] for error in found["errors"])
+        problem_body = await problem(answer, 400)
+    assert all(error["code"] for error in problem_body["errors"])
     async with await post(client, {}, JSON) as answer:
         assert (await problem(answer, 400))["errors"][0]["code"] == "missing"
 

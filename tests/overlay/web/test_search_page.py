@@ -73,17 +73,19 @@ async def page(client: ClientSession, path: str, status: int = 200) -> Page:
         assert "unsafe" not in policy
         body = await response.text()
         assert len(body.encode()) < 100_000
-        found = Page(body)
-    assert not {"iframe", "object", "embed", "style", "base"} & {tag for tag, _ in found.tags}
-    assert all((each.get("src") or "").startswith("/static/") for each in found.all("script"))
-    assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on") or name == "style"]
-    for tag, attributes in found.tags:
+        result = Page(body)
+    assert not {"iframe", "object", "embed", "style", "base"} & {tag for tag, _ in result.tags}
+    assert all((script.get("src") or "").startswith("/static/") for script in result.all("script"))
+    assert not [
+        name for _, attributes in result.tags for name in attributes if name.startswith("on") or name == "style"
+    ]
+    for tag, attributes in result.tags:
         for name in LOADS & attributes.keys():
             target = attributes[name] or ""
             assert target.startswith(("/", "#", "data:,")) or (
                 tag == "a" and target.startswith(("http://", "https://"))
             ), target
-    return found
+    return result
 
 
 async def test_every_page_is_well_formed_and_loads_nothing_from_elsewhere(
@@ -99,10 +101,10 @@ async def test_every_page_is_well_formed_and_loads_nothing_from_elsewhere(
 
 
 async def test_the_search_page_says_when_there_is_no_index_yet(client: ClientSession, services: AppServices) -> None:
-    engine_of(services).at = None
-    found = await page(client, "/?q=zzzz&type=tool", 503)
-    assert "The index is not ready: the search index is being made" in found.text
-    assert "Nothing found" not in found.text
+    engine_of(services).position = None
+    html = await page(client, "/?q=zzzz&type=tool", 503)
+    assert "The index is not ready: the search index is being made" in html.text
+    assert "Nothing found" not in html.text
     async with client.get("/?q=zzzz", headers=BROWSER) as response:
         assert (response.headers["Retry-After"], response.headers["Cache-Control"]) == ("5", "no-store")
     await page(client, "/?q=tower")
@@ -111,12 +113,12 @@ async def test_the_search_page_says_when_there_is_no_index_yet(client: ClientSes
 async def test_what_takes_too_long_to_count_is_shown_without_filters_to_choose_from(
     client: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = search_api.find_hits
+    find_hits = search_api.find_hits
 
-    async def late(request: web.Request, asked: SearchRequest) -> Hits:
-        if asked.query.facets:
+    async def late(request: web.Request, search_request: SearchRequest) -> Hits:
+        if search_request.query.facets:
             raise ProblemError(503, "this search could not be answered within 5 s")
-        return await found(request, asked)
+        return await find_hits(request, search_request)
 
     monkeypatch.setattr(search_api, "find_hits", late)
     shown = await page(client, "/?q=tower")
@@ -125,21 +127,21 @@ async def test_what_takes_too_long_to_count_is_shown_without_filters_to_choose_f
 
 
 async def test_the_search_page_shows_results_with_summary_price_and_height(client: ClientSession) -> None:
-    found = await page(client, "/?q=tower")
-    assert "2 listings" in found.text
-    assert "Tower‑Guard (Minimal)" in found.text
-    assert "Release 2." in found.text
-    assert "from 0.1 BSV per call" in found.text
-    assert "block 116" in found.text
-    assert f"/listings/{TOWER}" in found.links()
+    html = await page(client, "/?q=tower")
+    assert "2 listings" in html.text
+    assert "Tower‑Guard (Minimal)" in html.text
+    assert "Release 2." in html.text
+    assert "from 0.1 BSV per call" in html.text
+    assert "block 116" in html.text
+    assert f"/listings/{TOWER}" in html.links()
 
 
 async def test_a_result_counts_its_duplicates_and_links_to_all_of_them(
     client: ClientSession, services: AppServices
 ) -> None:
     engine = engine_of(services)
-    (first,) = (each for each in engine.documents if each.id == TOWER)
-    others = [each for each in engine.documents if each is not first]
+    (first,) = (document for document in engine.documents if document.id == TOWER)
+    others = [document for document in engine.documents if document is not first]
     item = json.loads(first.item) | {
         "duplicates": 2,
         "warnings": [{"code": "same-name", "pointer": "/name", "detail": ""}],
@@ -147,11 +149,11 @@ async def test_a_result_counts_its_duplicates_and_links_to_all_of_them(
     engine.documents = [replace(first, item=json.dumps(item).encode()), *others]
     for path in ("/", f"/listings/{quote(first.id, safe='')}"):
         shown = await page(client, path)
-        (link,) = [each for each in shown.links() if each.startswith("/?duplicatesOf=")]
+        (link,) = [entry for entry in shown.links() if entry.startswith("/?duplicatesOf=")]
         assert parse_qs(urlsplit(link).query) == {"duplicatesOf": [first.id]}
         assert "name taken" in shown.text
     await page(client, link)
-    assert engine.asked[-1].group == first.id
+    assert engine.requests[-1].group == first.id
 
 
 async def test_the_largest_page_of_hostile_listings_stays_small(serve: Serve, services: AppServices) -> None:
@@ -173,15 +175,15 @@ async def test_the_largest_page_of_hostile_listings_stays_small(serve: Serve, se
 
 
 async def test_the_url_is_the_state_of_the_form(client: ClientSession) -> None:
-    found = await page(client, "/?q=tower&type=agent&maxPrice=5&priceCurrency=USD&owner=1abc&sort=-updated&limit=7")
-    values = {each["name"]: each["value"] for each in found.all("input") if each.get("name")}
+    html = await page(client, "/?q=tower&type=agent&maxPrice=5&priceCurrency=USD&owner=1abc&sort=-updated&limit=7")
+    values = {item["name"]: item["value"] for item in html.all("input") if item.get("name")}
     assert values["q"] == "tower"
     assert values["maxPrice"] == "5"
     assert values["owner"] == "1abc"
     assert values["limit"] == "7"
     assert values["type"] == "agent"
-    assert [each["value"] for each in found.all("option") if "selected" in each] == ["-updated"]
-    assert "no exchange rates" in found.text
+    assert [option["value"] for option in html.all("option") if "selected" in option] == ["-updated"]
+    assert "no exchange rates" in html.text
 
 
 async def test_an_emptied_form_is_a_search_for_everything(client: ClientSession) -> None:
@@ -192,14 +194,14 @@ async def test_an_emptied_form_is_a_search_for_everything(client: ClientSession)
 async def test_paging_leads_through_everything_and_back(client: ClientSession, services: AppServices) -> None:
     engine = services.engine
     assert isinstance(engine, FakeEngine)
-    expected = [each.id for each in engine.documents if each.status == "live"]
+    expected = [document.id for document in engine.documents if document.status == "live"]
     path, seen, pages = "/?limit=10&type=all", [], []
     while True:
-        found = await page(client, path)
+        html = await page(client, path)
         pages.append(path)
-        seen += [link for link in found.links() if link.startswith("/listings/")]
-        following = [each["href"] for each in found.all("a") if each.get("rel") == "next"]
-        before = [each["href"] for each in found.all("a") if each.get("rel") == "prev"]
+        seen += [link for link in html.links() if link.startswith("/listings/")]
+        following = [link["href"] for link in html.all("a") if link.get("rel") == "next"]
+        before = [link["href"] for link in html.all("a") if link.get("rel") == "prev"]
         assert bool(before) == (len(pages) > 1)
         if not following:
             break
@@ -231,11 +233,11 @@ async def test_no_search_makes_a_page_large(client: ClientSession, query: str) -
 
 
 async def test_a_bad_search_says_inline_what_is_wrong(client: ClientSession) -> None:
-    found = await page(client, "/?q=tower&maxPrice=cheap&foo=%3Cb%3E", 400)
-    assert "'cheap' is not an amount" in found.text
-    assert "'<b>' " not in found.text
-    assert "'foo' is not a parameter here" in found.text
-    assert {each["name"]: each["value"] for each in found.all("input") if each.get("name")}["q"] == "tower"
+    html = await page(client, "/?q=tower&maxPrice=cheap&foo=%3Cb%3E", 400)
+    assert "'cheap' is not an amount" in html.text
+    assert "'<b>' " not in html.text
+    assert "'foo' is not a parameter here" in html.text
+    assert {item["name"]: item["value"] for item in html.all("input") if item.get("name")}["q"] == "tower"
     await page(client, "/?q=" + "a+" * 40, 400)
     await page(client, "/?q=%FF", 400)
 
@@ -337,27 +339,27 @@ async def test_strangers_texts_stay_texts(serve: Serve, services: AppServices) -
 
 
 async def test_control_and_direction_characters_are_shown_escaped(serve: Serve, services: AppServices) -> None:
-    found = await page(await hostile_listing(serve, services), f"/listings/{TOWER}")
-    assert "\\u202egnp.exe\\x07" in found.text
-    assert "<script>alert(1)</script>" in found.text
+    html = await page(await hostile_listing(serve, services), f"/listings/{TOWER}")
+    assert "\\u202egnp.exe\\x07" in html.text
+    assert "<script>alert(1)</script>" in html.text
 
 
 async def test_a_command_is_shown_as_a_strangers_text(client: ClientSession, services: AppServices) -> None:
     engine = services.engine
     assert isinstance(engine, FakeEngine)
-    tool = next(each for each in engine.documents if json.loads(each.item)["command"])
-    found = await page(client, f"/listings/{quote(tool.id, safe='')}")
-    assert json.loads(tool.item)["command"] in found.text
-    assert "A stranger's command" in found.text
+    tool = next(document for document in engine.documents if json.loads(document.item)["command"])
+    html = await page(client, f"/listings/{quote(tool.id, safe='')}")
+    assert json.loads(tool.item)["command"] in html.text
+    assert "A stranger's command" in html.text
 
 
 async def test_a_registration_of_several_servers_links_to_each(client: ClientSession, services: AppServices) -> None:
     engine = services.engine
     assert isinstance(engine, FakeEngine)
-    ids = [each.id for each in engine.documents if "#" in each.id]
-    found = await page(client, f"/listings/{ids[0].partition('#')[0]}")
-    assert {f"/listings/{quote(id_, safe='')}" for id_ in ids} <= set(found.links())
-    assert "2 servers" in found.text
+    ids = [document.id for document in engine.documents if "#" in document.id]
+    html = await page(client, f"/listings/{ids[0].partition('#')[0]}")
+    assert {f"/listings/{quote(id_, safe='')}" for id_ in ids} <= set(html.links())
+    assert "2 servers" in html.text
 
 
 async def test_every_link_of_the_pages_leads_somewhere(client: ClientSession) -> None:
@@ -369,8 +371,8 @@ async def test_every_link_of_the_pages_leads_somewhere(client: ClientSession) ->
 
 
 async def test_an_unknown_listing_is_a_page_that_says_so(client: ClientSession) -> None:
-    found = await page(client, "/listings/nobody", 404)
-    assert "No listing has the id 'nobody'" in found.text
+    html = await page(client, "/listings/nobody", 404)
+    assert "No listing has the id 'nobody'" in html.text
 
 
 async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(
@@ -380,12 +382,12 @@ async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(
     followed = services.status()
     [chain] = followed["chains"]
     unknown = {"state": "stored", "tip": None, "lag": None, "mempool": None, "reorgs": None}
-    for row, said, cells in (({"reorgs": 2}, False, "–––2"), (unknown, True, "––––")):
-        told = followed | {"chains": [chain | row]}
-        client = await serve(replace(services, status=lambda told=told: told))
+    for row, message, cells in (({"reorgs": 2}, False, "–––2"), (unknown, True, "––––")):
+        answer = followed | {"chains": [chain | row]}
+        client = await serve(replace(services, status=lambda reported=answer: reported))
         text = (await page(client, "/status")).text
         assert f"{chain['height']}{cells}" in text
-        assert (note in text) is said
+        assert (note in text) is message
 
 
 async def test_the_documentation_names_every_route_and_parameter(client: ClientSession) -> None:
@@ -398,14 +400,14 @@ async def test_the_documentation_names_every_route_and_parameter(client: ClientS
         for operation in methods.values():
             detail = details[operation["tags"][0]]
             assert f"/docs/api/{operation['tags'][0]}#{operation['operationId']}" in contents.links()
-            for found in (contents, detail):
-                assert path in found.text
-                assert operation["summary"].replace("`", "") in found.text
-            assert all(each["name"] in detail.text for each in operation["parameters"])
-    for found in (contents, *details.values()):
-        assert "`" not in found.text, "code is marked as such"
-        targets = {attributes["id"] for _, attributes in found.tags if "id" in attributes}
-        assert {link[1:] for link in found.links() if link.startswith("#")} <= targets
+            for result in (contents, detail):
+                assert path in result.text
+                assert operation["summary"].replace("`", "") in result.text
+            assert all(parameter["name"] in detail.text for parameter in operation["parameters"])
+    for result in (contents, *details.values()):
+        assert "`" not in result.text, "code is marked as such"
+        targets = {attributes["id"] for _, attributes in result.tags if "id" in attributes}
+        assert {link[1:] for link in result.links() if link.startswith("#")} <= targets
     assert (await page(client, "/docs/api/gopher", 404)).text
     for path in ("/docs", "/docs/api"):
         async with client.get(path, headers={"Accept": "application/json"}) as response:
@@ -415,8 +417,8 @@ async def test_the_documentation_names_every_route_and_parameter(client: ClientS
 async def test_what_pages_load_may_be_kept_for_ever_and_is_asked_for_anew_when_it_changes(
     client: ClientSession,
 ) -> None:
-    found = await page(client, "/")
-    loaded = [each.get("src") or each.get("href") or "" for tag in ("script", "link") for each in found.all(tag)]
+    html = await page(client, "/")
+    loaded = [item.get("src") or item.get("href") or "" for tag in ("script", "link") for item in html.all(tag)]
     assert len(loaded) == 4
     for url in loaded:
         async with client.get(url) as response:
@@ -431,11 +433,11 @@ async def test_what_pages_load_may_be_kept_for_ever_and_is_asked_for_anew_when_i
 
 
 async def test_what_is_verified_can_be_asked_for_and_left_out_again(client: ClientSession) -> None:
-    asked = "/?q=tower&verified=true"
-    assert asked in (await page(client, "/?q=tower")).links()
-    found = await page(client, asked)
-    assert "/?q=tower" in found.links()
-    assert [each["href"] for each in found.all("a") if each.get("aria-current") == "true"] == ["/?q=tower"]
+    query = "/?q=tower&verified=true"
+    assert query in (await page(client, "/?q=tower")).links()
+    html = await page(client, query)
+    assert "/?q=tower" in html.links()
+    assert [link["href"] for link in html.all("a") if link.get("aria-current") == "true"] == ["/?q=tower"]
 
 
 async def test_the_style_sheet_loads_nothing(client: ClientSession) -> None:

@@ -28,18 +28,18 @@ CHAINS = {CHAIN: CAIP2}
 def engine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sample: Path
 ) -> Iterator[SearchIndex]:
-    made = SearchIndex(index_url(request, request.param, tmp_path_factory.mktemp("index")))
+    search_index = SearchIndex(index_url(request, request.param, tmp_path_factory.mktemp("index")))
     fake = sample_services(sample).engine
     assert isinstance(fake, FakeEngine)
-    made.replace([document.registration for document in fake.documents], fake.documents, Cursor("epoch", 1))
-    yield made
-    made.close()
+    search_index.replace([document.registration for document in fake.documents], fake.documents, Cursor("epoch", 1))
+    yield search_index
+    search_index.close()
 
 
 def ask(engine: SearchIndex, query_string: str) -> dict[str, Any]:
-    asked = from_pairs(pairs(query_string), CHAINS)
-    found: dict[str, Any] = json.loads(page(asked, engine.search(asked.query), engine.cursor(), {CHAIN: 125}))
-    return found
+    parsed = from_pairs(pairs(query_string), CHAINS)
+    body: dict[str, Any] = json.loads(page(parsed, engine.search(parsed.query), engine.cursor(), {CHAIN: 125}))
+    return body
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_cursors_and_offsets_lead_through_everything_once(engine: SearchIndex, s
     by_cursor: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
-        found = ask(engine, f"{question}&sort={sort}&limit=7&cursor={cursor}")
-        by_cursor += [item["id"] for item in found["items"]]
-        cursor = found["nextCursor"]
+        parsed = ask(engine, f"{question}&sort={sort}&limit=7&cursor={cursor}")
+        by_cursor += [item["id"] for item in parsed["items"]]
+        cursor = parsed["nextCursor"]
     assert by_cursor == whole
     by_offset = [
         item["id"]
@@ -65,13 +65,13 @@ def test_cursors_and_offsets_lead_through_everything_once(engine: SearchIndex, s
 
 
 def test_every_item_meets_the_filters_asked_for(engine: SearchIndex) -> None:
-    found = ask(engine, "acceptedCurrency=bsv&maxPrice=0.01&type=agent&limit=100")
-    assert found["items"]
-    for item in found["items"]:
+    parsed = ask(engine, "acceptedCurrency=bsv&maxPrice=0.01&type=agent&limit=100")
+    assert parsed["items"]
+    for item in parsed["items"]:
         assert item["type"] == "agent"
         assert item["cheapest"]["currency"] == "BSV"
         assert float(item["cheapest"]["amount"]) <= 0.01
-        assert any(each["id"] == item["cheapest"]["offerId"] for each in item["offers"])
+        assert any(offer["id"] == item["cheapest"]["offerId"] for offer in item["offers"])
 
 
 names = st.sampled_from(list(SEARCH.names))
@@ -86,10 +86,10 @@ texts = st.text(max_size=30) | st.sampled_from(
 @given(st.lists(st.tuples(names, texts), max_size=6))
 def test_any_parameters_give_a_page_or_a_problem(engine: SearchIndex, given_pairs: list[tuple[str, str]]) -> None:
     try:
-        asked = from_pairs(given_pairs, CHAINS)
+        parsed = from_pairs(given_pairs, CHAINS)
     except BadRequestError:
         return
-    hits = engine.search(asked.query)
-    found = json.loads(page(asked, hits, engine.cursor(), {CHAIN: 125}))
-    assert len(found["items"]) <= asked.query.limit
-    assert found["total"] >= len(found["items"])
+    hits = engine.search(parsed.query)
+    body = json.loads(page(parsed, hits, engine.cursor(), {CHAIN: 125}))
+    assert len(body["items"]) <= parsed.query.limit
+    assert body["total"] >= len(body["items"])

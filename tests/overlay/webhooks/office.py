@@ -51,8 +51,8 @@ class Message(NamedTuple):
 
     @property
     def body(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.raw)
-        return found
+        answer: dict[str, Any] = json.loads(self.raw)
+        return answer
 
     @property
     def changes(self) -> list[tuple[str, str]]:
@@ -163,12 +163,12 @@ class Office:
         return id_
 
     def announce(self, *what: Minable) -> None:
-        for each in what:
-            self.chain.unconfirmed[self.kit.tx(each).txid] = self.kit.raw(each)
+        for item in what:
+            self.chain.unconfirmed[self.kit.tx(item).txid] = self.kit.raw(item)
 
     def mine(self, *what: Minable) -> None:
-        for each in what:
-            self.chain.unconfirmed.pop(self.kit.tx(each).txid, None)
+        for item in what:
+            self.chain.unconfirmed.pop(self.kit.tx(item).txid, None)
         self.chain.arrive(self.kit.mine(*what))
 
     async def look(self) -> None:
@@ -184,9 +184,9 @@ class Office:
         await self.loop.settle()
 
     def state(self, id_: str) -> WebhookSubscription:
-        found = self.subscriptions.get(id_)
-        assert found is not None
-        return found
+        answer = self.subscriptions.get(id_)
+        assert answer is not None
+        return answer
 
 
 @pytest.fixture
@@ -198,9 +198,9 @@ async def target(tmp_path: Path) -> AsyncIterator[Target]:
 @pytest.fixture
 async def office(tmp_path: Path, database_url: str, target: Target) -> AsyncIterator[Office]:
     """On each database in turn."""
-    made = Office(tmp_path, database_url, target)
-    with made.indexing:
-        yield made
-        made.lock.release()
-        made.index.close()
-        made.duplicates.close()
+    created = Office(tmp_path, database_url, target)
+    with created.indexing:
+        yield created
+        created.lock.release()
+        created.index.close()
+        created.duplicates.close()

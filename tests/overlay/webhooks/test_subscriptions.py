@@ -54,9 +54,9 @@ class Town(NamedTuple):
     async def log(self, created: dict[str, Any]) -> dict[str, Any]:
         async with self.client.get(f"{PATH}/{created['id']}", headers=bearer(created)) as response:
             assert response.status == 200
-            found: dict[str, Any] = await response.json()
-            validate(found, "Subscription")
-            return found
+            body: dict[str, Any] = await response.json()
+            validate(body, "Subscription")
+            return body
 
     async def delete(self, created: dict[str, Any]) -> int:
         async with self.client.delete(f"{PATH}/{created['id']}", headers=bearer(created)) as response:
@@ -145,9 +145,9 @@ async def test_a_target_has_to_return_the_challenge(
         if ok:
             assert response.status == 201
             return
-        found = await problem(response, 400)
-    assert found["errors"][0]["pointer"] == "/url"
-    assert found["errors"][0]["code"] in ("challenge-failed", "fetch-size")
+        problem_body = await problem(response, 400)
+    assert problem_body["errors"][0]["pointer"] == "/url"
+    assert problem_body["errors"][0]["code"] in ("challenge-failed", "fetch-size")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ async def test_a_target_has_to_return_the_challenge(
 )
 async def test_targets_are_reached_by_the_safe_fetcher_only(town: Town, target: Target, url: str, code: str) -> None:
     async with await town.post({"q": "lantern"}, url) as response:
-        found = await problem(response, 400)
-    assert found["errors"][0] == {"pointer": "/url", "code": code, "detail": found["errors"][0]["detail"]}
+        problem_body = await problem(response, 400)
+    assert problem_body["errors"][0] == {"pointer": "/url", "code": code, "detail": problem_body["errors"][0]["detail"]}
     assert target.challenges == []
 
 
@@ -192,8 +192,8 @@ async def test_a_search_that_is_none_is_refused_by_name(
     town: Town, target: Target, search: Any, pointer: str, code: str
 ) -> None:
     async with await town.post(search) as response:
-        found = await problem(response, 400)
-    assert [(fault.get("pointer"), fault["code"]) for fault in found["errors"]] == [(pointer, code)]
+        problem_body = await problem(response, 400)
+    assert [(fault.get("pointer"), fault["code"]) for fault in problem_body["errors"]] == [(pointer, code)]
     assert target.challenges == []
 
 
@@ -214,8 +214,8 @@ async def test_a_client_has_at_most_five_subscriptions(town: Town, target: Targe
 async def test_bodies_that_are_none_are_refused(town: Town) -> None:
     for body, pointer in ((b"", ""), (b"{", ""), (b'{"url": "https://a.example"}', "/search"), (b'{"x": 1}', "/url")):
         async with town.client.post(PATH, data=body) as response:
-            found = await problem(response, 400)
-            assert found["errors"][0]["pointer"] == pointer
+            problem_body = await problem(response, 400)
+            assert problem_body["errors"][0]["pointer"] == pointer
 
 
 async def test_without_a_key_or_a_chain_of_its_own_a_server_says_that_it_delivers_nothing(

@@ -64,15 +64,15 @@ def test_each_message_is_hashed_as_hashlib_does(sizes: list[int], seed: int) -> 
 def test_large_messages_among_small_ones_are_hashed_too(size: int) -> None:
     pick = random.Random(size)
     sizes = [10, size, 250, 64, size - 9, *[100] * 80, size]
-    messages = [pick.randbytes(each) for each in sizes]
+    messages = [pick.randbytes(item) for item in sizes]
     assert hashed(messages) == [twice(message) for message in messages]
 
 
 def test_pieces_may_be_anywhere_and_overlap() -> None:
     data = random.Random(5).randbytes(1000)
     starts, stops = np.array([900, 3, 3, 500] * 20), np.array([1000, 700, 700, 500] * 20)
-    found = batch_sha256.digests(batch_sha256.hash_ranges(memoryview(data), starts, stops))
-    assert list(found) == [twice(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+    digests = batch_sha256.digests(batch_sha256.hash_ranges(memoryview(data), starts, stops))
+    assert list(digests) == [twice(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
 
 
 def test_no_message_gives_no_hash() -> None:
@@ -99,10 +99,10 @@ else:
 tests.test_large_messages_among_small_ones_are_hashed_too(70_000)
 tests.test_a_tree_is_that_of_the_slow_way(137)
 """
-    said = child(code, NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES=features)
-    if said == "another machine":
+    message = child(code, NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES=features)
+    if message == "another machine":
         pytest.skip("only x86-64 can pretend to be an older x86-64")
-    assert said == str(lanes)
+    assert message == str(lanes)
 
 
 # --- trees

@@ -35,7 +35,7 @@ def raw_tx(spends: list[Outpoint], values: list[int], script: bytes = b"\x51") -
 def block_of(raws: list[bytes], height: int) -> dict[bytes, MerklePath]:
     """A block that holds these and one other transaction before them: the path of each by txid."""
     txids = [sha256(b"coinbase %d" % height).digest(), *(read_tx(raw).txid for raw in raws)]
-    whole = MerklePath(height, (tuple(PathLeaf(at, txid) for at, txid in enumerate(txids)),))
+    whole = MerklePath(height, (tuple(PathLeaf(index, txid) for index, txid in enumerate(txids)),))
     return {txid: bump.extract(whole, [txid]) for txid in txids[1:]}
 
 
@@ -71,26 +71,26 @@ def test_every_vector_is_read_written_again_and_verified_or_refused_for_its_faul
             with pytest.raises(ParseError, match=REFUSED[name]):
                 beef.read(raw)
             continue
-        found = beef.read(raw)
-        roots = roots_of(found)
-        assert found.to_bytes() == (raw if name != "ts_incorrect" else data["ts_correct"])
-        left = beef.verify(found, accepts(roots))
-        assert oracle.judge(raw, roots) == {member.txid[::-1].hex() for member in found.members}
-        assert len(left) == sum(len(each.tx.inputs) for each in found.members if each.tx and each.path is None)
+        parsed = beef.read(raw)
+        roots = roots_of(parsed)
+        assert parsed.to_bytes() == (raw if name != "ts_incorrect" else data["ts_correct"])
+        left = beef.verify(parsed, accepts(roots))
+        assert oracle.judge(raw, roots) == {member.txid[::-1].hex() for member in parsed.members}
+        assert len(left) == sum(len(member.tx.inputs) for member in parsed.members if member.tx and member.path is None)
         for missing in roots:
             with pytest.raises(ProofError, match="is not that of the chain's block"):
-                beef.verify(found, accepts(roots - {missing}))
+                beef.verify(parsed, accepts(roots - {missing}))
 
 
 def test_the_conformance_suite_gets_what_it_expects(shared: Path) -> None:
     text = (shared / "vectors/overlay/ts-stack-conformance/sdk/serialization.json").read_text()
     vectors = {vector["id"]: (vector["input"], vector["expected"]) for vector in json.loads(text)["vectors"]}
-    asked, expected = vectors["tx-003"]
-    found = beef.read(bytes.fromhex(asked["beef_hex"]))
-    assert found.paths[0].merkle_root[::-1].hex() == expected["merkle_root"]
-    asked, expected = vectors["tx-006"]
+    query, expected = vectors["tx-003"]
+    parsed = beef.read(bytes.fromhex(query["beef_hex"]))
+    assert parsed.paths[0].merkle_root[::-1].hex() == expected["merkle_root"]
+    query, expected = vectors["tx-006"]
     assert expected["throws"]
-    assert beef.read(bytes.fromhex(asked["beef_hex"])).subject is None
+    assert beef.read(bytes.fromhex(query["beef_hex"])).subject is None
 
 
 def test_the_bodies_that_the_suite_submits_are_no_beef(shared: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_bodies_that_the_suite_submits_are_no_beef(shared: Path) -> None:
 @st.composite
 def bundles(draw: st.DrawFn) -> list[tuple[bytes, MerklePath | None]]:
     """A few transactions, parents first: some mined in one of two blocks, the others spending those before them."""
-    made: list[tuple[bytes, int | None]] = []
+    created: list[tuple[bytes, int | None]] = []
     free: list[tuple[Outpoint, int]] = []
     for number in range(draw(st.integers(1, 6))):
         mined = draw(st.sampled_from([None, 10, 11])) if free else draw(st.sampled_from([10, 11]))
@@ -120,12 +120,12 @@ def bundles(draw: st.DrawFn) -> list[tuple[bytes, MerklePath | None]]:
         spends = [spent for spent, _ in takes] or [Outpoint(OUTSIDE, number)]
         values = draw(st.lists(st.integers(0, budget // 3), min_size=1, max_size=3))
         raw = raw_tx(spends, values, b"\x51" * draw(st.integers(5, 9)))
-        made.append((raw, mined))
+        created.append((raw, mined))
         free += [(Outpoint(read_tx(raw).txid, vout), value) for vout, value in enumerate(values)]
     paths: dict[bytes, MerklePath] = {}
     for height in (10, 11):
-        paths |= block_of([raw for raw, mined in made if mined == height], height)
-    return [(raw, paths.get(read_tx(raw).txid)) for raw, _ in made]
+        paths |= block_of([raw for raw, mined in created if mined == height], height)
+    return [(raw, paths.get(read_tx(raw).txid)) for raw, _ in created]
 
 
 @given(bundles(), st.sampled_from([1, 2]))
@@ -133,18 +133,18 @@ def test_what_is_written_reads_the_same_and_is_proved(
     bundle: list[tuple[bytes, MerklePath | None]], version: int
 ) -> None:
     data = beef.write(bundle, version=version)
-    found = beef.read(data)
-    assert found.version == version
-    assert found.to_bytes() == data
-    assert [member.raw for member in found.members] == [raw for raw, _ in bundle]
-    assert found.newest.raw == bundle[-1][0]
-    assert len(found.paths) == len({path.height for _, path in bundle if path})
+    parsed = beef.read(data)
+    assert parsed.version == version
+    assert parsed.to_bytes() == data
+    assert [member.raw for member in parsed.members] == [raw for raw, _ in bundle]
+    assert parsed.newest.raw == bundle[-1][0]
+    assert len(parsed.paths) == len({path.height for _, path in bundle if path})
     roots = {(path.height, path.merkle_root) for _, path in bundle if path}
-    left = beef.verify(found, accepts(roots))
-    assert oracle.judge(data, roots) == {member.txid[::-1].hex() for member in found.members}
+    left = beef.verify(parsed, accepts(roots))
+    assert oracle.judge(data, roots) == {member.txid[::-1].hex() for member in parsed.members}
     for spend in left:
         spent = spend.tx.inputs[spend.vin].prevout
-        parent = found.member(spent.txid)
+        parent = parsed.member(spent.txid)
         assert parent is not None
         assert parent.tx is not None
         assert parent.tx.outputs[spent.vout] == spend.spent
@@ -155,39 +155,39 @@ def tampered(draw: st.DrawFn) -> tuple[bytes, oracle.Roots]:
     """A BEEF to which something was done, as bytes, and the roots of the chain."""
     bundle = draw(bundles())
     version = draw(st.sampled_from([1, 2]))
-    found = beef.read(beef.write(bundle, version=version))
-    roots = roots_of(found)
-    members = list(found.members)
+    parsed = beef.read(beef.write(bundle, version=version))
+    roots = roots_of(parsed)
+    members = list(parsed.members)
     subject = draw(st.sampled_from([None, None, *(member.txid for member in members), OUTSIDE]))
     for _ in range(draw(st.integers(0, 2))):
-        at = draw(st.integers(0, len(members) - 1))
+        drawn = draw(st.integers(0, len(members) - 1))
         match draw(st.sampled_from(["omit", "repeat", "no path", "path", "bare", "root", "swap"])):
             case "omit" if len(members) > 1:
-                del members[at]
+                del members[drawn]
             case "repeat":
-                members.insert(draw(st.integers(0, len(members))), members[at])
+                members.insert(draw(st.integers(0, len(members))), members[drawn])
             case "no path":
-                members[at] = members[at]._replace(path=None)
+                members[drawn] = members[drawn]._replace(path=None)
             case "path":
-                members[at] = members[at]._replace(path=draw(st.integers(0, 2)))
+                members[drawn] = members[drawn]._replace(path=draw(st.integers(0, 2)))
             case "bare":
-                members[at] = BeefTransaction(members[at].txid, None, None)
+                members[drawn] = BeefTransaction(members[drawn].txid, None, None)
             case "root":
                 roots = set(draw(st.sets(st.sampled_from(sorted(roots))))) if roots else roots
             case "swap":
-                members[0], members[at] = members[at], members[0]
-    data = as_bytes(found, version, members, subject)
+                members[0], members[drawn] = members[drawn], members[0]
+    data = as_bytes(parsed, version, members, subject)
     if draw(st.booleans()):
-        at = draw(st.integers(0, len(data) - 1))
-        data = data[:at] + bytes((draw(st.integers(0, 255)),)) + data[at + 1 :]
+        drawn = draw(st.integers(0, len(data) - 1))
+        data = data[:drawn] + bytes((draw(st.integers(0, 255)),)) + data[drawn + 1 :]
     return data, roots
 
 
-def as_bytes(found: Beef, version: int, members: list[BeefTransaction], subject: bytes | None) -> bytes:
+def as_bytes(result: Beef, version: int, members: list[BeefTransaction], subject: bytes | None) -> bytes:
     """The bytes of a BEEF that could not be made."""
     parts = [beef.ATOMIC + subject] if subject is not None else []
-    parts += [beef.V1 if version == 1 else beef.V2, varint(len(found.paths))]
-    parts += [path.to_bytes() for path in found.paths]
+    parts += [beef.V1 if version == 1 else beef.V2, varint(len(result.paths))]
+    parts += [path.to_bytes() for path in result.paths]
     parts.append(varint(len(members)))
     for member in members:
         proof = b"\0" if member.path is None else b"\1" + varint(member.path)
@@ -202,21 +202,21 @@ def as_bytes(found: Beef, version: int, members: list[BeefTransaction], subject:
 def test_a_beef_that_was_tampered_with_is_judged_as_the_slow_judge_does(case: tuple[bytes, oracle.Roots]) -> None:
     data, roots = case
     try:
-        found = beef.read(data)
-        beef.verify(found, accepts(roots))
+        parsed = beef.read(data)
+        beef.verify(parsed, accepts(roots))
     except ParseError:
         assert oracle.judge(data, roots) is None
     else:
-        assert oracle.judge(data, roots) == {member.txid[::-1].hex() for member in found.members}
+        assert oracle.judge(data, roots) == {member.txid[::-1].hex() for member in parsed.members}
 
 
 @given(st.binary(max_size=120), st.sampled_from([b"", beef.V1, beef.V2, beef.ATOMIC + bytes(32) + beef.V2]))
 def test_any_bytes_are_a_beef_or_a_parse_error(data: bytes, start: bytes) -> None:
     try:
-        found = beef.read(start + data)
+        parsed = beef.read(start + data)
     except ParseError:
         return
-    assert beef.read(found.to_bytes()) == found
+    assert beef.read(parsed.to_bytes()) == parsed
 
 
 # -- stories ----------------------------------------------------------------------------------------------------------
@@ -259,11 +259,11 @@ def test_a_path_that_is_not_of_the_transaction_is_refused() -> None:
 
 def test_a_bare_txid_is_refused_unless_its_transaction_is_held_here() -> None:
     bare = Beef(2, (), (BeefTransaction(FUND_ID, None, None), BeefTransaction(CHILD_ID, CHILD, read_tx(CHILD))))
-    found = beef.read(bare.to_bytes())
-    assert found == bare
+    parsed = beef.read(bare.to_bytes())
+    assert parsed == bare
     with pytest.raises(ProofError, match="is only a bare txid"):
-        beef.verify(found, accepts(ROOTS))
-    left = beef.verify(found, accepts(ROOTS), {FUND_ID: read_tx(FUND)})
+        beef.verify(parsed, accepts(ROOTS))
+    left = beef.verify(parsed, accepts(ROOTS), {FUND_ID: read_tx(FUND)})
     assert left[0].spent.satoshis == 1_000
     held = {FUND_ID[::-1].hex(): slow_tx(Tape(FUND))}
     assert oracle.judge(bare.to_bytes(), ROOTS, held) is not None
@@ -335,10 +335,10 @@ def test_a_transaction_of_64_bytes_has_no_proof() -> None:
 def test_an_atomic_beef_is_about_its_subject_and_nothing_else() -> None:
     data = pair(subject=CHILD_ID)
     assert data.startswith(beef.ATOMIC + CHILD_ID + beef.V1)
-    found = beef.read(data)
-    assert found.subject == CHILD_ID
-    assert found.newest.txid == CHILD_ID
-    assert found.to_bytes() == data
+    parsed = beef.read(data)
+    assert parsed.subject == CHILD_ID
+    assert parsed.newest.txid == CHILD_ID
+    assert parsed.to_bytes() == data
     with pytest.raises(ParseError, match="does not descend from"):
         pair(subject=FUND_ID)
     with pytest.raises(ParseError, match="lacks its subject"):
@@ -346,22 +346,22 @@ def test_an_atomic_beef_is_about_its_subject_and_nothing_else() -> None:
 
 
 def test_a_transaction_may_stand_before_its_parent() -> None:
-    found = beef.read(pair())
-    turned = replace(found, members=found.members[::-1], subject=CHILD_ID)
+    parsed = beef.read(pair())
+    turned = replace(parsed, members=parsed.members[::-1], subject=CHILD_ID)
     assert len(beef.verify(beef.read(turned.to_bytes()), accepts(ROOTS))) == 1
 
 
 def test_what_a_writer_repeats_counts_once_and_the_last_stays_last() -> None:
-    found = beef.read(pair())
-    fund, child = found.members
-    again = as_bytes(found, 1, [fund, child._replace(path=None), fund._replace(path=None)], None)
+    parsed = beef.read(pair())
+    fund, child = parsed.members
+    again = as_bytes(parsed, 1, [fund, child._replace(path=None), fund._replace(path=None)], None)
     assert [member.txid for member in beef.read(again).members] == [CHILD_ID, FUND_ID]
     assert beef.read(again).members[1].path == 0
-    doubled = replace(found, paths=found.paths * 2)
+    doubled = replace(parsed, paths=parsed.paths * 2)
     with pytest.raises(ParseError, match="names two merkle paths, 0 and 1"):
         beef.read(as_bytes(doubled, 1, [fund, fund._replace(path=1)], None))
     with pytest.raises(ParseError, match="holds a transaction twice"):
-        replace(found, members=(fund, fund))
+        replace(parsed, members=(fund, fund))
 
 
 def test_an_empty_beef_and_unknown_marks_are_refused() -> None:
@@ -378,9 +378,9 @@ def test_an_empty_beef_and_unknown_marks_are_refused() -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_flags_that_nobody_knows_are_refused(version: int) -> None:
     data = pair(version=version)
-    at = data.index(CHILD) + (len(CHILD) if version == 1 else -1)
+    position = data.index(CHILD) + (len(CHILD) if version == 1 else -1)
     with pytest.raises(ParseError, match="7: 0"):
-        beef.read(data[:at] + b"\7" + data[at + 1 :])
+        beef.read(data[:position] + b"\7" + data[position + 1 :])
 
 
 def test_ancestry_that_branches_and_joins_again_takes_one_pass() -> None:
@@ -394,14 +394,14 @@ def test_ancestry_that_branches_and_joins_again_takes_one_pass() -> None:
         bundle.append((raw, None))
         parent = read_tx(raw).txid
     data = beef.write(bundle, subject=parent)
-    asked: list[int] = []
+    requests: list[int] = []
 
     def is_root(height: int, root: bytes) -> bool:
-        asked.append(height)
+        requests.append(height)
         return bundle[0][1] is not None and root == bundle[0][1].merkle_root
 
     assert len(beef.verify(beef.read(data), is_root)) == 3_000
-    assert asked == [10]
+    assert requests == [10]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3))
@@ -415,15 +415,15 @@ def test_counts_beyond_the_bytes_are_refused_before_anything_is_made(count: int,
 def test_transactions_of_one_block_share_one_path() -> None:
     other = raw_tx([Outpoint(OUTSIDE, 5)], [10])
     paths = block_of([FUND, other], 10)
-    found = beef.read(beef.write([(FUND, paths[FUND_ID]), (other, paths[read_tx(other).txid])]))
-    assert [member.path for member in found.members] == [0, 0]
-    assert found.paths[0].txids() == (FUND_ID, read_tx(other).txid)
-    assert found.paths[0].merkle_root == merkle.root([sha256(b"coinbase 10").digest(), FUND_ID, read_tx(other).txid])
+    parsed = beef.read(beef.write([(FUND, paths[FUND_ID]), (other, paths[read_tx(other).txid])]))
+    assert [member.path for member in parsed.members] == [0, 0]
+    assert parsed.paths[0].txids() == (FUND_ID, read_tx(other).txid)
+    assert parsed.paths[0].merkle_root == merkle.root([sha256(b"coinbase 10").digest(), FUND_ID, read_tx(other).txid])
 
 
 def test_a_member_is_found_by_its_txid() -> None:
-    found = beef.read(pair())
-    member = found.member(FUND_ID)
+    parsed = beef.read(pair())
+    member = parsed.member(FUND_ID)
     assert member is not None
     assert isinstance(member.tx, Transaction)
-    assert found.member(OUTSIDE) is None
+    assert parsed.member(OUTSIDE) is None

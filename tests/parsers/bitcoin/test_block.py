@@ -89,9 +89,9 @@ def damaged(draw: st.DrawFn) -> bytes:
     data = bytearray(draw(blocks))
     del data[draw(st.integers(0, len(data)) | st.just(len(data))) :]
     for _ in range(draw(st.integers(0, 3)) if data else 0):
-        at = draw(st.integers(0, len(data) - 1))
+        drawn = draw(st.integers(0, len(data) - 1))
         spoiled = draw(st.sampled_from([b"\xff", b"\xfe", b"\xfd", b"\0", b"\xff" * 9]) | st.binary(max_size=4))
-        data[at : at + len(spoiled)] = spoiled
+        data[drawn : drawn + len(spoiled)] = spoiled
     return bytes(data)
 
 
@@ -164,9 +164,9 @@ def assembled(*transactions: bytes) -> bytes:
 
 def flagged(script: bytes, **options: bool) -> bool:
     """Whether an output with this script makes its transaction worth reading."""
-    found = block.worth_reading(assembled(Maker(5).transaction(script)), block.WatchedOutpoints(), **options)
-    assert all(candidate.tx_index == 1 for candidate in found)
-    return len(found) == 1
+    result = block.worth_reading(assembled(Maker(5).transaction(script)), block.WatchedOutpoints(), **options)
+    assert all(candidate.tx_index == 1 for candidate in result)
+    return len(result) == 1
 
 
 # --- what is worth reading
@@ -178,24 +178,24 @@ def flagged(script: bytes, **options: bool) -> bool:
 )
 def test_an_envelope_with_json_is_worth_reading_however_it_is_pushed(form: int, content_type: bytes) -> None:
     for tag in (b"\x51", b"\x01\x01", b"\x4c\x01\x01"):
-        said = (
+        message = (
             b"\x00\x63" + big_push(b"ord", form) + tag + big_push(content_type, form) + b"\x00" + push(b"{}") + b"\x68"
         )
-        assert flagged(said)
-        assert flagged(Maker().p2pkh() + b"\xab" + said)
-        assert flagged(push(said)), "an envelope inside a push is a near miss that is recorded"
-        assert flagged(said[:-3]), "a body cut short is a near miss too"
+        assert flagged(message)
+        assert flagged(Maker().p2pkh() + b"\xab" + message)
+        assert flagged(push(message)), "an envelope inside a push is a near miss that is recorded"
+        assert flagged(message[:-3]), "a body cut short is a near miss too"
 
 
 @pytest.mark.parametrize("form", range(4))
 @pytest.mark.parametrize("word", [b"a2b", b"a2b-agent", b"a2b-mcp", b"a2b-" + b"x" * 50, b"bsv-mcp"])
 def test_an_a2b_word_is_worth_reading_wherever_it_is_pushed(form: int, word: bytes) -> None:
-    said = big_push(word, form)
-    assert flagged(b"\x6a" + said)
-    assert flagged(b"\x00\x6a" + push(bytes(range(256)) * 300) + said)
-    assert flagged(b"\x00\x63\x03ord" + push(MAP_PREFIX) + push(push(b"type") + said) + b"\x00\x00\x68")
+    message = big_push(word, form)
+    assert flagged(b"\x6a" + message)
+    assert flagged(b"\x00\x6a" + push(bytes(range(256)) * 300) + message)
+    assert flagged(b"\x00\x63\x03ord" + push(MAP_PREFIX) + push(push(b"type") + message) + b"\x00\x00\x68")
     for size in range(130):
-        assert flagged(b"\x6a" + push(b"." * size) + said), "whatever place in a chunk it has"
+        assert flagged(b"\x6a" + push(b"." * size) + message), "whatever place in a chunk it has"
 
 
 def test_a_word_in_the_last_bytes_of_a_block_is_found() -> None:
@@ -234,12 +234,12 @@ def test_a_witness_is_searched_where_the_chain_has_envelopes_there() -> None:
 def test_more_candidates_than_one_batch_come_in_block_order() -> None:
     maker = Maker(2)
     many = [maker.transaction(b"\x6a" + push(b"a2b")) for _ in range(9001)]
-    found = block.worth_reading(assembled(*many), block.WatchedOutpoints())
-    assert [candidate.tx_index for candidate in found] == list(range(1, 9002))
-    assert [candidate.size for candidate in found] == [len(tx) for tx in many]
-    assert found[-1].offset + found[-1].size == len(assembled(*many))
-    assert list(found[5:7]) == [found[5], found[6]]
-    assert repr(found[5:6]) == f"Candidates([{found[5]!r}])"
+    result = block.worth_reading(assembled(*many), block.WatchedOutpoints())
+    assert [candidate.tx_index for candidate in result] == list(range(1, 9002))
+    assert [candidate.size for candidate in result] == [len(tx) for tx in many]
+    assert result[-1].offset + result[-1].size == len(assembled(*many))
+    assert list(result[5:7]) == [result[5], result[6]]
+    assert repr(result[5:6]) == f"Candidates([{result[5]!r}])"
 
 
 a2b_types = st.sampled_from([b"a2b", b"a2b-agent", b"agent", b"a2b" + b"9" * 50, b"post"]) | words
@@ -251,8 +251,8 @@ def map_tape(app: bytes, named: bytes, form: int) -> bytes:
 
 
 maps = st.builds(map_tape, words, a2b_types, forms)
-told = st.lists(maps | envelopes | nested | pushes | locks | opcodes, max_size=6).map(b"".join)
-claims = st.builds(lambda before, inside: before + b"\x6a" + inside, told, told) | told
+script_bytes = st.lists(maps | envelopes | nested | pushes | locks | opcodes, max_size=6).map(b"".join)
+claims = st.builds(lambda before, inside: before + b"\x6a" + inside, script_bytes, script_bytes) | script_bytes
 
 
 @settings(max_examples=500, deadline=None)
@@ -260,23 +260,23 @@ claims = st.builds(lambda before, inside: before + b"\x6a" + inside, told, told)
 def test_whatever_the_parsers_take_notice_of_is_flagged(script: bytes, cut: bool) -> None:
     """The parsers proper are the second judge: a pointer, an A2B claim, JSON in an envelope or in a broken one."""
     script = script[:-2] if cut else script
-    said = output_record.read(Transaction(bytes(32), 1, (), (TxOutput(1, script),), 0, 0), 0)
-    is_claim = said.map is not None and (
-        output_record.is_claim(said.map.fields) or "bsv-mcp" in said.map.fields.values()
+    parsed = output_record.read(Transaction(bytes(32), 1, (), (TxOutput(1, script),), 0, 0), 0)
+    is_claim = parsed.map is not None and (
+        output_record.is_claim(parsed.map.fields) or "bsv-mcp" in parsed.map.fields.values()
     )
-    is_json = said.inscription is not None and envelopes_.is_json(said.inscription.content_type)
-    if said.pointer or is_claim or is_json or said.near_json:
+    is_json = parsed.inscription is not None and envelopes_.is_json(parsed.inscription.content_type)
+    if parsed.pointer or is_claim or is_json or parsed.near_json:
         assert flagged(script)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(told, min_size=2, max_size=3))
+@given(st.lists(script_bytes, min_size=2, max_size=3))
 def test_whatever_the_parsers_find_in_a_witness_is_flagged(stack: list[bytes]) -> None:
     tx = b"\x01\0\0\0\0\1\x01" + bytes(36) + b"\0" + bytes(4) + b"\x01" + bytes(8) + b"\0" + varint(len(stack))
     tx += b"".join(varint(len(item)) + item for item in stack) + bytes(4)
-    found = block.worth_reading(bytes(80) + b"\1" + tx, block.WatchedOutpoints(), segwit=True, witness=True)
-    if any(envelopes_.is_json(each.content_type) for each in envelopes_.read_witness(tuple(stack))):
-        assert len(found) == 1
+    result = block.worth_reading(bytes(80) + b"\1" + tx, block.WatchedOutpoints(), segwit=True, witness=True)
+    if any(envelopes_.is_json(item.content_type) for item in envelopes_.read_witness(tuple(stack))):
+        assert len(result) == 1
 
 
 # --- hostile blocks
@@ -407,10 +407,10 @@ def test_every_outpoint_that_is_spent_is_noted_with_its_transaction() -> None:
         offsets = block.tx_offsets(data, segwit=segwit)
         marks, owners = block.inputs(data, offsets, watched, segwit=segwit)
         read = [read_tx(data, start, segwit=segwit) for start in offsets.tolist()[:-1]]
-        assert owners.tolist() == [number for number, each in enumerate(read) for _ in each.inputs]
-        wanted = [spent.prevout for each in read[::3] for spent in each.inputs]
-        asked = block.WatchedOutpoints(wanted, key=7)
-        assert set(owners[asked.contains(marks)].tolist()) == set(range(0, len(read), 3))
+        assert owners.tolist() == [number for number, item in enumerate(read) for _ in item.inputs]
+        wanted = [spent.prevout for item in read[::3] for spent in item.inputs]
+        query = block.WatchedOutpoints(wanted, key=7)
+        assert set(owners[query.contains(marks)].tolist()) == set(range(0, len(read), 3))
         assert not block.WatchedOutpoints(key=7).contains(marks).any()
 
 
@@ -429,11 +429,11 @@ def test_outpoints_are_noted_behind_a_segwit_marker_and_no_further_than_the_data
 
 
 def sample_blocks(sample: Path) -> Iterator[bytes]:
-    data, at = (sample / "blk00000.dat").read_bytes(), 0
-    while data[at : at + 4] == bytes.fromhex("fabfb5da"):
-        size = struct.unpack("<I", data[at + 4 : at + 8])[0]
-        yield data[at + 8 : at + 8 + size]
-        at += 8 + size
+    data, position = (sample / "blk00000.dat").read_bytes(), 0
+    while data[position : position + 4] == bytes.fromhex("fabfb5da"):
+        size = struct.unpack("<I", data[position + 4 : position + 8])[0]
+        yield data[position + 8 : position + 8 + size]
+        position += 8 + size
 
 
 def test_everything_the_sample_chain_has_to_say_is_flagged(sample: Path) -> None:
@@ -444,15 +444,15 @@ def test_everything_the_sample_chain_has_to_say_is_flagged(sample: Path) -> None
     watched = block.WatchedOutpoints(
         Outpoint.parse(revision["outpoint"]) for revision in revisions if revision["outpoint"]
     )
-    found, count = set(), 0
+    results, count = set(), 0
     for data in sample_blocks(sample):
         agree(data, segwit=False)
         assert block.merkle_root(data) == data[36:68]
         ids = list(block.txids(data))
-        found |= {ids[candidate.tx_index] for candidate in block.worth_reading(data, watched)}
+        results |= {ids[candidate.tx_index] for candidate in block.worth_reading(data, watched)}
         count += 1
     assert count == 129
-    assert wanted <= found
+    assert wanted <= results
 
 
 def test_real_blocks_are_walked_to_their_merkle_root(shared: Path) -> None:
@@ -472,7 +472,7 @@ def test_real_transactions_are_flagged_as_the_slow_walker_finds_them(shared: Pat
     data = assembled(*(bytes.fromhex(item["hex"]) for item in real))
     agree(data, segwit=False)
     ids = [item["txid"] for item in real]
-    flagged_ids = {ids[found.tx_index - 1] for found in block.worth_reading(data, block.WatchedOutpoints())}
+    flagged_ids = {ids[result.tx_index - 1] for result in block.worth_reading(data, block.WatchedOutpoints())}
     assert "b08538c963d2b88c7d26600a1c3c925a3388e942cdc5f903ecf0009f18c41ff3" in flagged_ids
     assert len(flagged_ids) < len(ids)
 

@@ -28,7 +28,7 @@ def block(count: int) -> list[bytes]:
 
 
 def whole(txids: list[bytes], height: int = 7) -> MerklePath:
-    return MerklePath(height, (tuple(PathLeaf(at, each, True) for at, each in enumerate(txids)),))
+    return MerklePath(height, (tuple(PathLeaf(index, item, True) for index, item in enumerate(txids)),))
 
 
 def shown(text: str) -> bytes:
@@ -59,8 +59,8 @@ def conformance(shared: Path) -> dict[str, tuple[dict[str, Any], dict[str, Any]]
 
 def test_every_hex_of_the_conformance_suite_leads_to_its_root(shared: Path) -> None:
     seen = 0
-    for asked, expected in conformance(shared).values():
-        text = asked.get("bump_hex") or asked.get("combined_bump_hex")
+    for query, expected in conformance(shared).values():
+        text = query.get("bump_hex") or query.get("combined_bump_hex")
         if text is None:
             continue
         seen += 1
@@ -70,27 +70,27 @@ def test_every_hex_of_the_conformance_suite_leads_to_its_root(shared: Path) -> N
         assert path.height == expected.get("block_height", path.height)
         assert len(path.levels) == expected.get("path_levels", len(path.levels))
         assert len(path.levels[0]) == expected.get("path_level0_length", len(path.levels[0]))
-        named = [shown(value) for key, value in asked.items() if key.startswith("txid") and isinstance(value, str)]
+        named = [shown(value) for key, value in query.items() if key.startswith("txid") and isinstance(value, str)]
         roots = {value for key, value in expected.items() if key.startswith("merkle_root")}
-        assert {path.root(each)[::-1].hex() for each in named} | {path.merkle_root[::-1].hex()} >= roots
+        assert {path.root(item)[::-1].hex() for item in named} | {path.merkle_root[::-1].hex()} >= roots
         assert len(roots) <= 1
     assert seen == 8
 
 
 def test_the_blocks_of_the_conformance_suite_lead_to_their_roots(shared: Path) -> None:
     vectors = conformance(shared)
-    asked, expected = vectors["mp-coinbase-001"]
-    alone = from_branch(asked["height"], 0, shown(asked["txid"]), [])
+    query, expected = vectors["mp-coinbase-001"]
+    alone = from_branch(query["height"], 0, shown(query["txid"]), [])
     assert alone.to_bytes().hex() == expected["bump_hex"]
     assert alone.merkle_root == shown(expected["merkle_root"])
-    asked, expected = vectors["mp-block125632-001"]
-    txids = [shown(text) for text in asked["txids"]]
-    every = whole(txids, asked["block_height"])
+    query, expected = vectors["mp-block125632-001"]
+    txids = [shown(text) for text in query["txids"]]
+    every = whole(txids, query["block_height"])
     assert every.merkle_root == shown(expected["merkle_root"]) == merkle.root(txids)
     for name in ("mp-block125632-002", "mp-block125632-003"):
-        asked, expected = vectors[name]
-        one = bump.extract(every, [shown(asked["txid"])])
-        assert one.root(shown(asked["txid"])) == shown(expected["merkle_root"])
+        query, expected = vectors[name]
+        one = bump.extract(every, [shown(query["txid"])])
+        assert one.root(shown(query["txid"])) == shown(expected["merkle_root"])
         assert [leaf.offset for leaf in one.levels[0]] in ([2, 3], [8, 9])
     # what the suite says the node beside them is has 65 digits and so is no hash; its root is right
     beside = vectors["mp-block125632-002"][0]["proof_level1_hash"]
@@ -100,28 +100,28 @@ def test_the_blocks_of_the_conformance_suite_lead_to_their_roots(shared: Path) -
 
 def test_extracting_and_combining_do_what_the_conformance_suite_says(shared: Path) -> None:
     vectors = conformance(shared)
-    asked, expected = vectors["mp-extract-001"]
-    every = whole([shown(text) for text in asked["full_block_txids"]], asked["block_height"])
-    one = bump.extract(every, [shown(asked["extract_txid"])])
+    query, expected = vectors["mp-extract-001"]
+    every = whole([shown(text) for text in query["full_block_txids"]], query["block_height"])
+    one = bump.extract(every, [shown(query["extract_txid"])])
     assert one.merkle_root == shown(expected["merkle_root"])
     assert len(one.to_bytes()) < len(every.to_bytes())
     with pytest.raises(ValueError, match="at least one transaction"):
         bump.extract(every, vectors["mp-extract-002"][0]["txids_to_extract"])
     with pytest.raises(ParseError, match="does not hold"):
         bump.extract(every, [shown(vectors["mp-extract-003"][0]["txid"])])
-    asked, expected = vectors["mp-combine-001"]
-    three = [shown(asked[name]) for name in ("txid_tx2", "txid_tx5", "txid_tx8")]
-    combined = bump.combine([bump.extract(every, [each]) for each in three])
+    query, expected = vectors["mp-combine-001"]
+    three = [shown(query[name]) for name in ("txid_tx2", "txid_tx5", "txid_tx8")]
+    combined = bump.combine([bump.extract(every, [item]) for item in three])
     assert combined.to_bytes().hex() == expected["serialized_bump_hex"]
 
 
 def test_a_leaf_that_says_it_is_a_copy_counts_as_one_whatever_it_holds(shared: Path) -> None:
-    asked, expected = conformance(shared)["mp-findleaf-001"]
-    left, copied = shown(asked["leaf0_hash"]), shown(expected["computed_hash"])
-    path = MerklePath(asked["block_height"], ((PathLeaf(0, left, True), PathLeaf(1, None)),))
+    query, expected = conformance(shared)["mp-findleaf-001"]
+    left, copied = shown(query["leaf0_hash"]), shown(expected["computed_hash"])
+    path = MerklePath(query["block_height"], ((PathLeaf(0, left, True), PathLeaf(1, None)),))
     assert path.merkle_root == copied
     # the binary form has no room for a hash beside the flag, so both at once are no BUMP
-    both = bytes((1, 1, 2, 0, 2)) + left + bytes((1, 1)) + shown(asked["leaf1_hash"])
+    both = bytes((1, 1, 2, 0, 2)) + left + bytes((1, 1)) + shown(query["leaf1_hash"])
     with pytest.raises(ParseError):
         bump.read(both)
 
@@ -148,13 +148,13 @@ def test_of_the_paths_in_callbacks_only_the_complete_one_is_a_path(shared: Path)
 
 def test_the_nodes_of_another_format_lead_to_one_root_once_the_copies_are_named(shared: Path) -> None:
     """bitcoinX leaves copies out, and so needs the last transaction; BRC-74 says where they are."""
-    given = json.loads((shared / "vectors/overlay/bump/bitcoinx_bump.json").read_text())
-    levels = [[PathLeaf(leaf["offset"], shown(leaf["hash"])) for leaf in level] for level in given["path"]]
+    body = json.loads((shared / "vectors/overlay/bump/bitcoinx_bump.json").read_text())
+    levels = [[PathLeaf(leaf["offset"], shown(leaf["hash"])) for leaf in level] for level in body["path"]]
     with pytest.raises(ParseError, match="lacks the hash at offset 13 of level 0"):
-        MerklePath(given["blockHeight"], tuple(map(tuple, levels)))
+        MerklePath(body["blockHeight"], tuple(map(tuple, levels)))
     levels[0].append(PathLeaf(13, None))
     levels[1].append(PathLeaf(7, None))
-    path = MerklePath(given["blockHeight"], tuple(map(tuple, levels)))
+    path = MerklePath(body["blockHeight"], tuple(map(tuple, levels)))
     assert merkle.judge(path.to_bytes()) == path.merkle_root
 
 
@@ -221,20 +221,22 @@ def tampered(draw: st.DrawFn) -> bytes:
         levels = [written_out(level, row) for level, row in zip(levels, merkle.rows(txids), strict=False)]
     for _ in range(draw(st.integers(0, 3))):
         level = levels[draw(st.integers(0, len(levels) - 1))]
-        at = draw(st.integers(0, len(level)))
+        drawn = draw(st.integers(0, len(level)))
         match draw(st.sampled_from(["out", "in", "exchange", "move"])):
             case "out":
-                del level[at : at + 1]
+                del level[drawn : drawn + 1]
             case "in":
                 level.insert(
-                    at, (draw(st.integers(0, 20)), draw(st.sampled_from([0, 1, 2])), draw(st.sampled_from(nodes)))
+                    drawn, (draw(st.integers(0, 20)), draw(st.sampled_from([0, 1, 2])), draw(st.sampled_from(nodes)))
                 )
             case "exchange":
-                level[at : at + 1] = [
-                    (offset, flags, draw(st.sampled_from(nodes))) for offset, flags, _ in level[at : at + 1]
+                level[drawn : drawn + 1] = [
+                    (offset, flags, draw(st.sampled_from(nodes))) for offset, flags, _ in level[drawn : drawn + 1]
                 ]
             case "move":
-                level[at : at + 1] = [(offset ^ 1, flags, digest) for offset, flags, digest in level[at : at + 1]]
+                level[drawn : drawn + 1] = [
+                    (offset ^ 1, flags, digest) for offset, flags, digest in level[drawn : drawn + 1]
+                ]
     if draw(st.booleans()):
         levels += [[]] * draw(st.integers(0, 1))
     return encoded(levels)
@@ -380,7 +382,7 @@ def test_a_hash_of_another_size_is_refused() -> None:
 def test_two_leaves_that_are_no_pair_lead_nowhere() -> None:
     for offsets in ((1, 2), (0, 2), (1, 3)):
         with pytest.raises(ParseError, match="lacks the hash"):
-            MerklePath(1, (tuple(PathLeaf(at, txid(at)) for at in offsets), (PathLeaf(0, txid(9)),)))
+            MerklePath(1, (tuple(PathLeaf(offset, txid(offset)) for offset in offsets), (PathLeaf(0, txid(9)),)))
 
 
 def test_paths_of_different_blocks_do_not_combine() -> None:

@@ -31,18 +31,18 @@ def vectors(shared: Path) -> list[Any]:
 
 def test_the_one_real_registration_is_read_in_full(real: Real, shared: Path) -> None:
     tx = real["b08538c9"]
-    found = output_record.read(tx, 0)
-    assert found.inscription is not None
-    assert (found.satoshis, found.inscription.content_type, len(found.inscription.body)) == (
+    parsed = output_record.read(tx, 0)
+    assert parsed.inscription is not None
+    assert (parsed.satoshis, parsed.inscription.content_type, len(parsed.inscription.body)) == (
         1,
         "application/json",
         11_497,
     )
     body = json.loads((shared / "vectors" / "bsv" / "real_a2b_mcp_b08538c9.json").read_text())
-    assert json.loads(found.inscription.body) == body
-    assert found.map == map_protocol.Map({"app": "bsv-mcp", "type": "a2b-mcp"}, ("SET",))
-    assert (found.kind, found.near, found.pointer) == (Kind.TOOL, (), None)
-    assert address.owner(found.script) == "1Cr5gSHf5tzFBvGuSa21VRoV9pRuRBmum9"
+    assert json.loads(parsed.inscription.body) == body
+    assert parsed.map == map_protocol.Map({"app": "bsv-mcp", "type": "a2b-mcp"}, ("SET",))
+    assert (parsed.kind, parsed.near, parsed.pointer) == (Kind.TOOL, (), None)
+    assert address.owner(parsed.script) == "1Cr5gSHf5tzFBvGuSa21VRoV9pRuRBmum9"
     assert sigma.signer(tx, 0) == "1FdKLZsksDDRukRtUSwv8b2TVXEngdDHya"
 
 
@@ -50,8 +50,8 @@ def test_the_valid_signatures_name_their_signers_and_no_other_output_claims_one(
     signers = {
         name: sigma.signer(tx, vout)
         for name, tx in real.items()
-        for vout, made in enumerate(tx.outputs)
-        if sigma.read(made.script)
+        for vout, output in enumerate(tx.outputs)
+        if sigma.read(output.script)
     }
     assert signers == {
         "34adf92c": "12KP5KzkBwtsc1UrTrsBCJzgqKn8UqaYQq",
@@ -67,7 +67,7 @@ def test_the_number_of_valid_envelopes_is_the_one_counted_by_others(real: Real, 
             continue
         want = int(note.split("strictly valid ")[1].split(")")[0])
         tx = real[vector["txid"][:8]]
-        assert sum(envelope.read(made.script) is not None for made in tx.outputs) == want, vector["txid"]
+        assert sum(envelope.read(output.script) is not None for output in tx.outputs) == want, vector["txid"]
         counted += 1
     assert counted == len(real) == 43
 
@@ -86,18 +86,18 @@ def test_contracts_that_carry_the_bytes_of_an_envelope_in_a_push_have_none(real:
 
 
 def test_data_before_the_type_is_no_envelope_and_a_number_before_the_prefix_is_no_map(real: Real) -> None:
-    found = output_record.read(real["3b293fc1"], 0)
-    assert (found.inscription, found.map, found.near, found.near_json) == (None, None, ("envelope-open",), False)
+    parsed = output_record.read(real["3b293fc1"], 0)
+    assert (parsed.inscription, parsed.map, parsed.near, parsed.near_json) == (None, None, ("envelope-open",), False)
 
 
 def test_a_body_by_pushdata4_and_map_inside_the_envelope_are_read(real: Real) -> None:
-    found = output_record.read(real["489d815f"], 0)
-    assert found.inscription is not None
-    assert (found.inscription.content_type, len(found.inscription.body)) == ("image/png", 437_050)
-    assert found.inscription.body.startswith(b"\x89PNG\r\n")
-    assert found.map is not None
-    assert (found.map.fields["app"], found.map.fields["name"]) == ("Bubblemint", "Royal Tardinians")
-    assert address.owner(found.script) is None  # a contract, and no address
+    parsed = output_record.read(real["489d815f"], 0)
+    assert parsed.inscription is not None
+    assert (parsed.inscription.content_type, len(parsed.inscription.body)) == ("image/png", 437_050)
+    assert parsed.inscription.body.startswith(b"\x89PNG\r\n")
+    assert parsed.map is not None
+    assert (parsed.map.fields["app"], parsed.map.fields["name"]) == ("Bubblemint", "Royal Tardinians")
+    assert address.owner(parsed.script) is None  # a contract, and no address
 
 
 def test_a_record_and_its_map_only_update_are_told_apart(real: Real) -> None:
@@ -146,15 +146,15 @@ def test_nothing_but_the_registration_is_ours(real: Real) -> None:
     ours = []
     for name, tx in real.items():
         for vout in range(len(tx.outputs)):
-            found = output_record.read(tx, vout)
-            assert found.pointer is None
-            if found.kind or found.near_json or (found.map and output_record.is_claim(found.map.fields)):
+            parsed = output_record.read(tx, vout)
+            assert parsed.pointer is None
+            if parsed.kind or parsed.near_json or (parsed.map and output_record.is_claim(parsed.map.fields)):
                 ours.append((name, vout))
     assert ours == [("b08538c9", 0)]
 
 
 def test_bodies_are_the_exact_bytes(real: Real) -> None:
-    found = envelope.read(real["34adf92c"].outputs[0].script)
-    assert found is not None
-    assert (found.content_type, found.body[:4], found.body[8:12]) == ("image/webp", b"RIFF", b"WEBP")
-    assert int.from_bytes(found.body[4:8], "little") + 8 == len(found.body)
+    parsed = envelope.read(real["34adf92c"].outputs[0].script)
+    assert parsed is not None
+    assert (parsed.content_type, parsed.body[:4], parsed.body[8:12]) == ("image/webp", b"RIFF", b"WEBP")
+    assert int.from_bytes(parsed.body[4:8], "little") + 8 == len(parsed.body)

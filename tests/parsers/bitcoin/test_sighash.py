@@ -162,7 +162,7 @@ def test_any_bytes_as_unlocking_script_are_refused(script: bytes) -> None:
 def test_each_changed_byte_of_the_unlocking_script_is_refused() -> None:
     tx, spent = paid()
     script = tx.inputs[0].script
-    for at in range(len(script)):
-        changed = script[:at] + bytes((script[at] ^ 1,)) + script[at + 1 :]
+    for index in range(len(script)):
+        changed = script[:index] + bytes((script[index] ^ 1,)) + script[index + 1 :]
         damaged = tx._replace(inputs=(tx.inputs[0]._replace(script=changed), tx.inputs[1]))
-        assert p2pkh_error(damaged, 0, spent), at
+        assert p2pkh_error(damaged, 0, spent), index

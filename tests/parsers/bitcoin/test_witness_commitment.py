@@ -120,8 +120,8 @@ def test_a_block_has_a_witness_where_a_transaction_carries_one() -> None:
     ],
 )
 def test_the_last_output_that_is_long_enough_commits(scripts: list[bytes], expected: bytes | None) -> None:
-    found = tx.read(coinbase(scripts), segwit=True)
-    assert witness_commitment.commitment(found) == expected
+    parsed = tx.read(coinbase(scripts), segwit=True)
+    assert witness_commitment.commitment(parsed) == expected
     (read,) = [oracle.read_tx(oracle.Tape(coinbase(scripts)), segwit=True)]
     assert oracle.commitment(read) == expected
 
@@ -129,10 +129,10 @@ def test_the_last_output_that_is_long_enough_commits(scripts: list[bytes], expec
 @pytest.mark.parametrize("stack", [[], [b""], [b"x" * 31], [b"x" * 33], [RESERVED, RESERVED]])
 def test_only_a_witness_of_one_item_of_32_bytes_is_a_reserved_value(stack: list[bytes]) -> None:
     root = sha256d(b"root")
-    found = tx.read(coinbase([PREFIX + sha256d(root + b"".join(stack))], stack), segwit=True)
-    assert witness_commitment.reserved_value(found) == b""
+    parsed = tx.read(coinbase([PREFIX + sha256d(root + b"".join(stack))], stack), segwit=True)
+    assert witness_commitment.reserved_value(parsed) == b""
     with pytest.raises(ProofError, match="no reserved value"):
-        witness_commitment.check(found, witness_commitment.reserved_value(found), root)
+        witness_commitment.check(parsed, witness_commitment.reserved_value(parsed), root)
 
 
 # -- proofs of one witness
@@ -144,12 +144,15 @@ def test_the_witness_that_was_mined_is_proved_and_no_other(data: bytes, draw: st
     number = draw.draw(st.integers(1, len(oracle.raw_transactions(data)) - 1))
     raw, path, first, branch = proof(data, number)
     witness_commitment.verify(raw, path, first, branch)
-    found = tx.read_exactly(raw, segwit=True)
-    other = draw.draw(stacks.filter(lambda stack: tuple(stack) != found.inputs[0].witness))
+    result = tx.read_exactly(raw, segwit=True)
+    other = draw.draw(stacks.filter(lambda stack: tuple(stack) != result.inputs[0].witness))
     swapped = serialise_tx(
-        (found.inputs[0]._replace(witness=tuple(other)),), found.outputs, version=found.version, locktime=found.locktime
+        (result.inputs[0]._replace(witness=tuple(other)),),
+        result.outputs,
+        version=result.version,
+        locktime=result.locktime,
     )
-    assert tx.read(swapped, segwit=True).txid == found.txid, "a txid does not cover the witness"
+    assert tx.read(swapped, segwit=True).txid == result.txid, "a txid does not cover the witness"
     with pytest.raises(ProofError, match="its witness is not the one that was mined"):
         witness_commitment.verify(swapped, path, first, branch)
 
@@ -168,7 +171,7 @@ def short_block() -> bytes:
 RAW, PATH, FIRST, BRANCH = proof(DATA, 2)
 TWIN = tx.read(RAW, segwit=True)
 
-LIES: dict[str, tuple[dict[str, Any], str]] = {
+FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "no merkle path": ({"branch": None}, "no merkle path for its wtxid"),
     "the txid's merkle path": ({"branch": PATH.to_bytes()}, "lacks wtxid"),
     "a path of another length": ({"branch": proof(short_block(), 2)[3]}, "not of the same length"),
@@ -189,13 +192,13 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", FORGERIES)
 def test_a_proof_that_does_not_hold_is_refused(lie: str) -> None:
-    changes, said = LIES[lie]
-    told: dict[str, Any] = {"raw": RAW, "path": PATH, "coinbase": FIRST, "branch": BRANCH}
-    witness_commitment.verify(**told)
-    with pytest.raises(ParseError, match=said):
-        witness_commitment.verify(**told | changes)
+    changes, message = FORGERIES[lie]
+    answers: dict[str, Any] = {"raw": RAW, "path": PATH, "coinbase": FIRST, "branch": BRANCH}
+    witness_commitment.verify(**answers)
+    with pytest.raises(ParseError, match=message):
+        witness_commitment.verify(**answers | changes)
 
 
 def test_a_coinbase_that_is_not_first_commits_to_nothing() -> None:
@@ -204,11 +207,11 @@ def test_a_coinbase_that_is_not_first_commits_to_nothing() -> None:
     fake = coinbase([PREFIX + sha256d(sha256d(b"x") + RESERVED)], [])
     data = assembled([raws[0], raws[1], fake, *raws[3:]])
     txids = [tx.read(raw, segwit=True).txid for raw in oracle.raw_transactions(data)]
-    at = from_branch(7, 2, txids[2], merkle.branch(txids, 2))
-    told = CoinbaseProof(fake, RESERVED, at.to_bytes())
+    position = from_branch(7, 2, txids[2], merkle.branch(txids, 2))
+    coinbase_proof = CoinbaseProof(fake, RESERVED, position.to_bytes())
     path = from_branch(7, 1, txids[1], merkle.branch(txids, 1))
     with pytest.raises(ProofError, match="not the coinbase of a block"):
-        witness_commitment.verify(raws[1], path, told, BRANCH)
+        witness_commitment.verify(raws[1], path, coinbase_proof, BRANCH)
 
 
 def test_where_a_block_commits_to_no_witness_no_transaction_has_one() -> None:
@@ -225,6 +228,6 @@ def test_where_a_block_commits_to_no_witness_no_transaction_has_one() -> None:
 def test_any_bytes_are_refused_with_an_error_of_the_parsers(
     raw: bytes, first: bytes, reserved: bytes, branch: bytes | None
 ) -> None:
-    for told in (CoinbaseProof(first, reserved, branch or b""), CoinbaseProof(first, reserved, FIRST.bump), FIRST):
+    for answer in (CoinbaseProof(first, reserved, branch or b""), CoinbaseProof(first, reserved, FIRST.bump), FIRST):
         with pytest.raises(ParseError):
-            witness_commitment.verify(raw, PATH, told, branch)
+            witness_commitment.verify(raw, PATH, answer, branch)

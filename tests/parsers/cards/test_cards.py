@@ -60,7 +60,7 @@ def codes(card: AgentCard | McpServer | ToolConfig) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "messages"),
     [
         ({"name": None}, ["the card has no name"]),
         ({"name": " \n"}, ["the card has no name"]),
@@ -79,9 +79,9 @@ def codes(card: AgentCard | McpServer | ToolConfig) -> list[tuple[str, str]]:
     ],
 )
 def test_an_agent_that_breaks_hard_rules_hears_each_in_order_of_importance(
-    changes: dict[str, Any], said: list[str]
+    changes: dict[str, Any], messages: list[str]
 ) -> None:
-    assert sentences(MINIMAL | changes) == said
+    assert sentences(MINIMAL | changes) == messages
 
 
 def test_what_is_no_object_is_no_card() -> None:
@@ -375,7 +375,7 @@ def test_the_stated_interface_of_a_card_without_url_is_called() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "messages"),
     [
         ({"mcpServers": []}, ["the config has no object mcpServers"]),
         ({"mcpServers": {}}, ["mcpServers has no named entry"]),
@@ -385,8 +385,8 @@ def test_the_stated_interface_of_a_card_without_url_is_called() -> None:
         ({"mcpServers": {"é" * 129: {}}}, ["a name in mcpServers is longer than 256 bytes"]),
     ],
 )
-def test_a_tool_that_breaks_hard_rules_hears_so(value: Any, said: list[str]) -> None:
-    assert sentences(value) == said
+def test_a_tool_that_breaks_hard_rules_hears_so(value: Any, messages: list[str]) -> None:
+    assert sentences(value) == messages
 
 
 def test_the_kind_is_told_by_mcp_servers_unless_it_is_given() -> None:
@@ -464,7 +464,9 @@ def test_each_server_of_a_large_config_has_64_kilobytes_of_its_own() -> None:
         **{"x-payment-config": [price]},
     )
     first, small, last = tools.servers
-    assert [each.code for each in first.warnings] == ["not-indexed"] == [each.code for each in last.warnings]
+    assert (
+        [warning.code for warning in first.warnings] == ["not-indexed"] == [warning.code for warning in last.warnings]
+    )
     used = sum(map(len, (first.command, first.description, *first.prompts, first.offers[0].description)))
     assert 60_000 < used <= 64 * 1024
     assert small.env == {"E": "what for"}

@@ -21,7 +21,7 @@ amounts = st.builds(
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "text"),
     [
         (0, "0"),
         (20, "20"),
@@ -54,9 +54,9 @@ amounts = st.builds(
         ({}, None),
     ],
 )
-def test_what_says_an_amount(value: Any, found: str | None) -> None:
+def test_what_says_an_amount(value: Any, text: str | None) -> None:
     read = amount(value)
-    assert (None if read is None else plain(read)) == found
+    assert (None if read is None else plain(read)) == text
 
 
 @given(amounts, amounts)

@@ -99,8 +99,8 @@ def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interva
     )
 
     def lowest(**wanted: object) -> str | None:
-        found = cheapest(entries(many), OfferFilter(**wanted))  # type: ignore[arg-type]
-        return found and found.id
+        result = cheapest(entries(many), OfferFilter(**wanted))  # type: ignore[arg-type]
+        return result and result.id
 
     assert lowest() == "o2"
     assert lowest(price_currency="BSV") == "o1"
@@ -114,15 +114,15 @@ def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interva
 def test_offers_in_other_currencies_count_by_what_they_are_worth() -> None:
     rates = {"BSV": Decimal(50)}
     mixed = listed("a", offer(0, "USD", "5"), offer(1, "BSV", "0.1"), offer(2, "EUR", "0"))
-    asked = OfferFilter(price_currency="USD", rates=rates)
-    assert [worth(each, asked) for each in mixed.offers] == [5, 5, None]
-    assert cheapest(entries(mixed), asked) == mixed.offers[0]
-    assert cheapest(entries(mixed), asked._replace(max_price=Decimal("4.99"))) is None
+    offer_filter = OfferFilter(price_currency="USD", rates=rates)
+    assert [worth(item, offer_filter) for item in mixed.offers] == [5, 5, None]
+    assert cheapest(entries(mixed), offer_filter) == mixed.offers[0]
+    assert cheapest(entries(mixed), offer_filter._replace(max_price=Decimal("4.99"))) is None
     dear = listed("a", offer(0, "USD", "5.01"), offer(1, "BSV", "0.1"))
-    assert cheapest(entries(dear), asked) == dear.offers[1]
-    assert meets(dear, asked._replace(max_price=Decimal(5)))
-    assert not meets(dear, asked._replace(max_price=Decimal("4.9999999999")))
-    assert not meets(listed("a", offer(0, "EUR", "0")), asked._replace(max_price=Decimal(5)))
+    assert cheapest(entries(dear), offer_filter) == dear.offers[1]
+    assert meets(dear, offer_filter._replace(max_price=Decimal(5)))
+    assert not meets(dear, offer_filter._replace(max_price=Decimal("4.9999999999")))
+    assert not meets(listed("a", offer(0, "EUR", "0")), offer_filter._replace(max_price=Decimal(5)))
 
 
 ids = st.sampled_from("abc")
@@ -183,16 +183,16 @@ def test_the_cheapest_is_what_reading_the_list_by_hand_finds(listing: Listed, wa
     best: Offer | None = None
     least = Fraction(0)
     anchor: str | None = None
-    for each in listing.offers:
-        table = rows(listing.skills, [each])
+    for item in listing.offers:
+        table = rows(listing.skills, [item])
         if not any(row.amount is not None and row_meets(row, wanted) for row in table):
             continue
-        anchor = anchor or each.currency
-        price = row_price(Row(None, None, None, each.currency, each.amount), wanted)
-        if price is None or (wanted.price_currency is None and each.currency != anchor):
+        anchor = anchor or item.currency
+        price = row_price(Row(None, None, None, item.currency, item.amount), wanted)
+        if price is None or (wanted.price_currency is None and item.currency != anchor):
             continue
         if best is None or price < least:
-            best, least = each, price
+            best, least = item, price
     assert cheapest(entries(listing), wanted) == best
 
 

@@ -32,8 +32,8 @@ def card(prices: Any, key: str = "x-payment-config", **more: Any) -> AgentCard:
 
 
 def offer(**changes: Any) -> Offer:
-    (found,) = card([PRICE | changes]).offers
-    return found
+    (result,) = card([PRICE | changes]).offers
+    return result
 
 
 def codes(of: Any) -> list[tuple[str, str]]:
@@ -92,9 +92,9 @@ def test_a_price_that_names_no_skill_is_for_all(skills: Any) -> None:
 
 
 def test_a_price_whose_skill_ids_are_all_unusable_is_for_none() -> None:
-    found = card([PRICE | {"skillIds": [1, None]}])
-    assert found.offers[0].skill_ids == ()
-    assert [code for code, _ in codes(found)] == ["wrong-type", "wrong-type"]
+    result = card([PRICE | {"skillIds": [1, None]}])
+    assert result.offers[0].skill_ids == ()
+    assert [code for code, _ in codes(result)] == ["wrong-type", "wrong-type"]
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_price_whose_skill_ids_are_all_unusable_is_for_none() -> None:
     ],
 )
 def test_a_price_without_a_usable_amount_is_left_out_and_the_others_stay(amount: Any, code: str) -> None:
-    found = card([PRICE | {"amount": amount}, PRICE | {"id": "good"}])
-    assert [(each.id, each.number) for each in found.offers] == [("good", 1)]
-    assert codes(found) == [(code, "/x-payment-config/0/amount")]
+    result = card([PRICE | {"amount": amount}, PRICE | {"id": "good"}])
+    assert [(item.id, item.number) for item in result.offers] == [("good", 1)]
+    assert codes(result) == [(code, "/x-payment-config/0/amount")]
 
 
 @pytest.mark.parametrize(
@@ -126,18 +126,18 @@ def test_a_price_without_a_usable_amount_is_left_out_and_the_others_stay(amount:
     ],
 )
 def test_a_price_that_cannot_be_understood_is_left_out(changes: dict[str, Any], code: str, member: str) -> None:
-    found = card([PRICE | changes])
-    assert found.offers == ()
-    assert codes(found) == [(code, f"/x-payment-config/0/{member}")]
+    result = card([PRICE | changes])
+    assert result.offers == ()
+    assert codes(result) == [(code, f"/x-payment-config/0/{member}")]
 
 
 def test_amounts_are_exact_and_strings_are_tolerated() -> None:
     text = json.dumps({"name": "n", "url": "https://n", "version": "1", "capabilities": {}, "skills": [{"id": "a"}]})
     prices = '[{"currency":"USD","amount":0.1000000000000000000000000000000001},{"currency":"USD","amount":"0.3"}]'
-    found = read((text[:-1] + f', "x-payment-config": {prices}}}').encode())
-    assert isinstance(found, AgentCard)
-    assert [each.amount for each in found.offers] == [Decimal("0.1000000000000000000000000000000001"), Decimal("0.3")]
-    assert ("tolerated", "/x-payment-config/1/amount") in codes(found)
+    parsed = read((text[:-1] + f', "x-payment-config": {prices}}}').encode())
+    assert isinstance(parsed, AgentCard)
+    assert [item.amount for item in parsed.offers] == [Decimal("0.1000000000000000000000000000000001"), Decimal("0.3")]
+    assert ("tolerated", "/x-payment-config/1/amount") in codes(parsed)
 
 
 @pytest.mark.parametrize("key", ["depositPct", "slippagePct"])
@@ -146,17 +146,17 @@ def test_amounts_are_exact_and_strings_are_tolerated() -> None:
     [(0, True), (1, True), (0.2, True), ("0.2", True), (1.01, False), (-1, False), ({}, False)],
 )
 def test_shares_are_from_0_to_1(key: str, value: Any, ok: bool) -> None:
-    found = card([PRICE | {key: value}])
-    share = found.offers[0].deposit_pct if key == "depositPct" else found.offers[0].slippage_pct
+    result = card([PRICE | {key: value}])
+    share = result.offers[0].deposit_pct if key == "depositPct" else result.offers[0].slippage_pct
     assert share == (Decimal(str(value)) if ok else None)
-    assert codes(found) == ([] if ok else [("offer-fraction", f"/x-payment-config/0/{key}")])
+    assert codes(result) == ([] if ok else [("offer-fraction", f"/x-payment-config/0/{key}")])
 
 
 def test_the_older_publisher_s_words_are_read_and_named() -> None:
     older = {"id": "p", "currency": "BSV", "amount": 1, "skills": ["b"], "interval": None, "address": ""}
-    found = card([older], "x-payment")
-    assert found.offers[0].skill_ids == ("b",)
-    assert codes(found) == [("tolerated", "/x-payment"), ("tolerated", "/x-payment/0/skills")]
+    result = card([older], "x-payment")
+    assert result.offers[0].skill_ids == ("b",)
+    assert codes(result) == [("tolerated", "/x-payment"), ("tolerated", "/x-payment/0/skills")]
 
 
 def test_skill_ids_count_before_skills() -> None:
@@ -166,16 +166,16 @@ def test_skill_ids_count_before_skills() -> None:
 
 
 def test_one_price_in_place_of_a_list_is_tolerated() -> None:
-    found = card(PRICE)
-    assert found.offers == card([PRICE]).offers
-    assert codes(found) == [("tolerated", "/x-payment-config")]
+    result = card(PRICE)
+    assert result.offers == card([PRICE]).offers
+    assert codes(result) == [("tolerated", "/x-payment-config")]
 
 
 def test_what_is_no_list_of_prices_is_ignored() -> None:
     for value in ("5 USD", 5, True):
-        found = card(value)
-        assert found.offers == ()
-        assert codes(found) == [("wrong-type", "/x-payment-config")]
+        result = card(value)
+        assert result.offers == ()
+        assert codes(result) == [("wrong-type", "/x-payment-config")]
     assert codes(card([5, PRICE])) == [("wrong-type", "/x-payment-config/0")]
 
 
@@ -191,8 +191,8 @@ def test_what_is_no_list_of_prices_is_ignored() -> None:
 def test_prices_are_found_in_an_extension_s_params(params: Any, where: str) -> None:
     unrelated = {"uri": "https://ap2.example", "params": {"configs": ["x"], "roles": ["merchant"]}}
     extensions = [unrelated, {"uri": "https://a2b.example/ext", "params": params}, None, 5]
-    found = card(None, capabilities={"extensions": extensions})
-    assert [each.id for each in found.offers] == ["p"]
+    result = card(None, capabilities={"extensions": extensions})
+    assert [item.id for item in result.offers] == ["p"]
     broken = json.loads(json.dumps(extensions).replace("0.05", "-1"))
     pointers = [pointer for code, pointer in codes(card(None, capabilities={"extensions": broken})) if "offer" in code]
     last = "/0/amount" if not isinstance(params, dict) or where else "/amount"
@@ -202,7 +202,7 @@ def test_prices_are_found_in_an_extension_s_params(params: Any, where: str) -> N
 def test_the_specification_s_place_counts_when_two_places_differ() -> None:
     other = PRICE | {"amount": 7}
     both = card([PRICE], **{"x-payment": [other]})
-    assert [each.amount for each in both.offers] == [Decimal("0.05")]
+    assert [item.amount for item in both.offers] == [Decimal("0.05")]
     assert codes(both) == [("offer-conflict", "/x-payment")]
     extension = {"capabilities": {"extensions": [{"uri": "u", "params": {"configs": [other]}}]}}
     assert codes(card([PRICE], **extension)) == [("offer-conflict", "/capabilities/extensions/0/params/configs")]
@@ -218,9 +218,9 @@ def test_a_signed_twin_that_says_the_same_is_no_conflict() -> None:
 
 
 def test_skills_that_the_card_lacks_repeated_ids_and_fake_addresses_are_warned_of() -> None:
-    found = card([PRICE | {"skillIds": ["a", "zzz"]}, PRICE | {"currency": "BSV"}])
-    assert found.offers[0].skill_ids == ("a", "zzz")
-    assert codes(found) == [
+    result = card([PRICE | {"skillIds": ["a", "zzz"]}, PRICE | {"currency": "BSV"}])
+    assert result.offers[0].skill_ids == ("a", "zzz")
+    assert codes(result) == [
         ("offer-skill", "/x-payment-config/0/skillIds/1"),
         ("address-checksum", "/x-payment-config/1/address"),
         ("offer-repeated", "/x-payment-config/1/id"),
@@ -241,9 +241,9 @@ def test_a_skill_beyond_those_indexed_is_not_called_missing() -> None:
 
 
 def test_the_first_64_prices_are_indexed() -> None:
-    found = card([PRICE | {"id": f"p{n}"} for n in range(70)])
-    assert len(found.offers) == 64
-    assert codes(found) == [("not-indexed", "/x-payment-config")]
+    result = card([PRICE | {"id": f"p{n}"} for n in range(70)])
+    assert len(result.offers) == 64
+    assert codes(result) == [("not-indexed", "/x-payment-config")]
 
 
 def test_meaning_survives_when_a_listing_has_more_text_than_is_indexed() -> None:
@@ -251,10 +251,10 @@ def test_meaning_survives_when_a_listing_has_more_text_than_is_indexed() -> None
     skills = [{"id": "a", "name": "A", "description": "x" * 8000, "examples": ["y" * 8000] * 8}] + [
         {"id": f"s{n}", "name": "S", "description": "z" * 8000} for n in range(20)
     ]
-    found = card([PRICE | {"interval": "month", "skillIds": ["s19"]}], skills=skills)
-    assert (found.offers[0].interval_key, found.offers[0].skill_ids) == ("P1M", ("s19",))
-    assert found.offers[0].accepted == ("USD", "BSV")
-    assert [code for code, _ in codes(found)].count("not-indexed") == 1
+    result = card([PRICE | {"interval": "month", "skillIds": ["s19"]}], skills=skills)
+    assert (result.offers[0].interval_key, result.offers[0].skill_ids) == ("P1M", ("s19",))
+    assert result.offers[0].accepted == ("USD", "BSV")
+    assert [code for code, _ in codes(result)].count("not-indexed") == 1
 
 
 def test_prices_of_a_tool_stand_in_its_entry_or_in_the_config() -> None:
@@ -263,7 +263,7 @@ def test_prices_of_a_tool_stand_in_its_entry_or_in_the_config() -> None:
         json.dumps({"mcpServers": {"t": own, "u": {"command": "y", "tools": ["a"]}}, "x-payment": [PRICE]}).encode()
     )
     assert isinstance(config, ToolConfig)
-    assert [[each.id for each in server.offers] for server in config.servers] == [["own"], ["p"]]
+    assert [[item.id for item in server.offers] for server in config.servers] == [["own"], ["p"]]
     assert codes(config) == [("tolerated", "/x-payment")]
     assert codes(config.servers[0]) == codes(config.servers[1]) == []
 
@@ -277,7 +277,7 @@ def test_of_the_prices_of_a_config_each_server_has_those_for_its_tools() -> None
     servers = {"t": {"command": "x", "tools": ["a"]}, "u": {"command": "y", "tools": [{"name": "b"}, "c"]}, "v": {}}
     config = read(json.dumps({"mcpServers": servers, "x-payment-config": prices}).encode())
     assert isinstance(config, ToolConfig)
-    assert [[(each.id, each.skill_ids) for each in server.offers] for server in config.servers] == [
+    assert [[(item.id, item.skill_ids) for item in server.offers] for server in config.servers] == [
         [("all", None), ("ab", ("a",))],
         [("all", None), ("ab", ("b",))],
         [("all", None)],
@@ -289,19 +289,19 @@ def test_of_the_prices_of_a_config_each_server_has_those_for_its_tools() -> None
 
 
 def test_one_skill_id_in_place_of_a_list_is_tolerated() -> None:
-    found = card([PRICE | {"skillIds": "b"}])
-    assert found.offers[0].skill_ids == ("b",)
-    assert codes(found) == [("tolerated", "/x-payment-config/0/skillIds")]
+    result = card([PRICE | {"skillIds": "b"}])
+    assert result.offers[0].skill_ids == ("b",)
+    assert codes(result) == [("tolerated", "/x-payment-config/0/skillIds")]
 
 
 def test_currencies_and_skills_of_a_price_are_bounded() -> None:
     tickers = [f"C{n}" for n in range(100)]
     skills = [{"id": f"s{n}", "name": "S"} for n in range(200)]
-    ids = [each["id"] for each in skills] * 2
-    found = card([PRICE | {"acceptedCurrencies": [None, 5, *tickers], "skillIds": ids}], skills=skills)
-    assert found.offers[0].accepted == ("USD", *tickers[:63])
-    assert found.offers[0].skill_ids == tuple(ids[:200])
-    assert codes(found) == [
+    ids = [skill["id"] for skill in skills] * 2
+    result = card([PRICE | {"acceptedCurrencies": [None, 5, *tickers], "skillIds": ids}], skills=skills)
+    assert result.offers[0].accepted == ("USD", *tickers[:63])
+    assert result.offers[0].skill_ids == tuple(ids[:200])
+    assert codes(result) == [
         ("ignored", "/x-payment-config/0/acceptedCurrencies/0"),
         ("ignored", "/x-payment-config/0/acceptedCurrencies/1"),
         ("not-indexed", "/x-payment-config/0/acceptedCurrencies"),
@@ -311,8 +311,8 @@ def test_currencies_and_skills_of_a_price_are_bounded() -> None:
 
 def test_a_skill_id_of_any_length_still_names_its_skill() -> None:
     long = "\0" + "x" * 9000
-    found = card([PRICE | {"skillIds": [long]}], skills=[{"id": long, "name": "L"}])
-    assert found.offers[0].skill_ids == (found.skills[0].id,)
-    assert len(found.skills[0].id.encode()) == 8192
-    assert "offer-skill" not in dict(codes(found))
+    result = card([PRICE | {"skillIds": [long]}], skills=[{"id": long, "name": "L"}])
+    assert result.offers[0].skill_ids == (result.skills[0].id,)
+    assert len(result.skills[0].id.encode()) == 8192
+    assert "offer-skill" not in dict(codes(result))
     assert card([PRICE | {"skillIds": ["\0"]}]).offers[0].skill_ids == ("\ufffd",)

@@ -18,14 +18,14 @@ from parsers.cards.price_changes import ADDRESS, MAX_LISTED, PRICE, price_change
 ALICE, EVE = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT", "1CounterpartyXXXXXXXXXXXXXXXUWLpVr"
 
 
-def offers(*told: dict[str, Any]) -> tuple[Offer, ...]:
+def offers(*answers: dict[str, Any]) -> tuple[Offer, ...]:
     """Offers as a card gives them; 1 USD to Alice a month where nothing else is said."""
     usual = {"currency": "USD", "amount": 1, "interval": "month", "address": ALICE, "skillIds": ["a"]}
-    given = [usual | {"id": f"o{number}"} | each for number, each in enumerate(told)]
-    body = {"name": "x", "url": "https://x.example", "skills": [{"id": "a"}], "x-payment-config": given}
+    supplied = [usual | {"id": f"o{number}"} | item for number, item in enumerate(answers)]
+    body = {"name": "x", "url": "https://x.example", "skills": [{"id": "a"}], "x-payment-config": supplied}
     card = cards.read(json.dumps(body).encode())
     assert isinstance(card, AgentCard)
-    assert len(card.offers) == len(told)
+    assert len(card.offers) == len(answers)
     return card.offers
 
 
@@ -33,7 +33,7 @@ ONE = offers({})
 
 
 @pytest.mark.parametrize(
-    ("after", "said"),
+    ("after", "messages"),
     [
         ([{"amount": 2}], [(PRICE, "price rose from 1 to 2 USD per P1M")]),
         ([{"amount": "1.0"}], []),
@@ -59,8 +59,8 @@ ONE = offers({})
         ([], []),
     ],
 )
-def test_what_is_told_of_a_revision(after: list[dict[str, Any]], said: list[tuple[str, str]]) -> None:
-    assert [reason[:2] for reason in price_changes(ONE, offers(*after))] == said
+def test_what_is_told_of_a_revision(after: list[dict[str, Any]], messages: list[tuple[str, str]]) -> None:
+    assert [reason[:2] for reason in price_changes(ONE, offers(*after))] == messages
 
 
 def test_a_card_that_had_no_prices_changed_none() -> None:
@@ -83,12 +83,12 @@ PRICES = st.fixed_dictionaries(
         "address": st.sampled_from(["", ALICE, EVE]),
     }
 )
-LISTS = st.lists(PRICES, max_size=4, unique_by=lambda each: each["id"]).map(lambda told: offers(*told))
+LISTS = st.lists(PRICES, max_size=4, unique_by=lambda item: item["id"]).map(lambda answer: offers(*answer))
 
 
 @given(LISTS)
-def test_the_same_offers_in_any_order_change_nothing(told: tuple[Offer, ...]) -> None:
-    assert price_changes(told, told[::-1]) == ()
+def test_the_same_offers_in_any_order_change_nothing(answers: tuple[Offer, ...]) -> None:
+    assert price_changes(answers, answers[::-1]) == ()
 
 
 @given(LISTS, LISTS)
@@ -97,10 +97,10 @@ def test_nothing_said_means_nothing_a_buyer_would_see(before: tuple[Offer, ...],
     if not before:
         return
     codes = {reason.code for reason in price_changes(before, after)}
-    known = {each.id: (each.amount, each.currency, each.interval_key) for each in before}
+    existing = {item.id: (item.amount, item.currency, item.interval_key) for item in before}
     changed = any(
-        each.id in known and known[each.id] != (Decimal(each.amount), each.currency, each.interval_key)
-        for each in after
+        item.id in existing and existing[item.id] != (Decimal(item.amount), item.currency, item.interval_key)
+        for item in after
     )
     assert (PRICE in codes) >= changed
-    assert (ADDRESS in codes) == bool({each.address for each in after} - {each.address for each in before} - {""})
+    assert (ADDRESS in codes) == bool({item.address for item in after} - {item.address for item in before} - {""})

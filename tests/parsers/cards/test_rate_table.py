@@ -30,8 +30,8 @@ amounts = (
 
 @st.composite
 def tables(draw: st.DrawFn) -> RateTable:
-    found = {currency: draw(quoted) for currency in CURRENCIES[1:]}
-    return RateTable(base="BSV", rates={"BSV": Decimal(1), **found}, source="feed", quoted_at=0, until=1)
+    results = {currency: draw(quoted) for currency in CURRENCIES[1:]}
+    return RateTable(base="BSV", rates={"BSV": Decimal(1), **results}, source="feed", quoted_at=0, until=1)
 
 
 def exact(table: RateTable, currency: str, into: str) -> Fraction:
@@ -74,11 +74,11 @@ def test_conversion_is_exact_and_keeps_the_order(
 ) -> None:
     rate = table.rate(one, other)
     assert rate
-    found = [convert(each, rate) for each in (less, more)]
-    assert Fraction(found[0]) == Fraction(less) * Fraction(rate)
-    assert (found[0] < found[1], found[0] == found[1]) == (less < more, less == more)
-    assert (decimal_key(found[0]) < decimal_key(found[1])) == (less < more)
-    assert Fraction(plain(found[0])) == Fraction(found[0])
+    results = [convert(item, rate) for item in (less, more)]
+    assert Fraction(results[0]) == Fraction(less) * Fraction(rate)
+    assert (results[0] < results[1], results[0] == results[1]) == (less < more, less == more)
+    assert (decimal_key(results[0]) < decimal_key(results[1])) == (less < more)
+    assert Fraction(plain(results[0])) == Fraction(results[0])
 
 
 bounds = st.none() | amounts | st.sampled_from([Decimal("1e139"), Decimal("1e-139"), Decimal("1e450")])
@@ -98,13 +98,13 @@ def test_bounds_before_conversion_say_the_same_as_bounds_after_it(
         least, most = (least, nearly) if upper else (nearly, most)
     price = Fraction(amount) * Fraction(rate)
     expected = (least is None or price >= Fraction(least)) and (most is None or price <= Fraction(most))
-    found = amount_bounds(least, most, rate)
-    admitted = found is not None and (
-        (found.least is None or amount >= found.least) and (found.most is None or amount <= found.most)
+    results = amount_bounds(least, most, rate)
+    admitted = results is not None and (
+        (results.least is None or amount >= results.least) and (results.most is None or amount <= results.most)
     )
     assert admitted == expected
-    if found is not None:
-        for bound in found:
+    if results is not None:
+        for bound in results:
             assert bound is None or decimal_key(bound)
 
 
@@ -130,8 +130,8 @@ def test_what_is_not_quoted_has_no_rate_but_everything_is_worth_itself() -> None
     ],
 )  # fmt: skip
 def test_a_price_for_an_interval_is_told_per_day(amount: str, interval: str | None, a_day: str | None) -> None:
-    found = per_day(Decimal(amount), interval_key(interval))
-    assert found == (None if a_day is None else Decimal(a_day))
+    result = per_day(Decimal(amount), interval_key(interval))
+    assert result == (None if a_day is None else Decimal(a_day))
 
 
 @given(amounts, amounts, st.integers(1, 400), st.sampled_from("DWMY"))
@@ -140,10 +140,10 @@ def test_prices_per_day_keep_the_order_and_are_nearly_exact(
 ) -> None:
     key = interval_key(f"P{count}{unit}")
     days = Fraction(count) * {"D": 1, "W": 7, "M": Fraction("365.2425") / 12, "Y": Fraction("365.2425")}[unit]
-    found, other = per_day(less, key), per_day(more, key)
-    if found is not None:
-        assert close(Fraction(found), Fraction(less) / days)
+    result, other = per_day(less, key), per_day(more, key)
+    if result is not None:
+        assert close(Fraction(result), Fraction(less) / days)
         if other is not None and less <= more:
-            assert found <= other
+            assert result <= other
     else:
         assert less.adjusted() < -490 or less.adjusted() > 490

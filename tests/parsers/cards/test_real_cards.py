@@ -33,14 +33,14 @@ def a2a(shared: Path) -> list[tuple[dict[str, Any], Examination]]:
 
 
 def of_repository(a2a: list[tuple[dict[str, Any], Examination]], repository: str) -> Examination:
-    return next(found for entry, found in a2a if entry["repo"] == repository)
+    return next(result for entry, result in a2a if entry["repo"] == repository)
 
 
 def test_every_real_a2a_card_but_the_one_without_an_address_is_a_card(
     a2a: list[tuple[dict[str, Any], Examination]],
 ) -> None:
     assert len(a2a) == 233
-    refused = {(entry["repo"], entry["path"]): found.errors for entry, found in a2a if found.card is None}
+    refused = {(entry["repo"], entry["path"]): result.errors for entry, result in a2a if result.card is None}
     assert {place: [reason.sentence for reason in reasons] for place, reasons in refused.items()} == {
         ("prassanna-ravishankar/a2a-registry", "agents/example-weather-bot.json"): [
             "the card has neither a url nor an interface"
@@ -50,12 +50,12 @@ def test_every_real_a2a_card_but_the_one_without_an_address_is_a_card(
 
 def test_the_version_of_every_card_that_states_one_is_that_one(a2a: list[tuple[dict[str, Any], Examination]]) -> None:
     """The collection's own label of each card is the oracle; `-shape` labels are guesses by other rules, 1.0 apart."""
-    for entry, found in a2a:
-        if isinstance(found.card, AgentCard) and (stated := re.match(r"\d\.\d(?!-shape)", entry["shape"])):
-            assert found.card.protocol == stated[0], entry["path"]
-        if isinstance(found.card, AgentCard) and entry["shape"] == "1.0-shape":
-            assert found.card.protocol == "1.0", entry["path"]
-    versions = Counter(found.card.protocol for _, found in a2a if isinstance(found.card, AgentCard))
+    for entry, result in a2a:
+        if isinstance(result.card, AgentCard) and (stated := re.match(r"\d\.\d(?!-shape)", entry["shape"])):
+            assert result.card.protocol == stated[0], entry["path"]
+        if isinstance(result.card, AgentCard) and entry["shape"] == "1.0-shape":
+            assert result.card.protocol == "1.0", entry["path"]
+    versions = Counter(outcome.card.protocol for _, outcome in a2a if isinstance(outcome.card, AgentCard))
     assert set(versions) == {"0.1", "0.2", "0.3", "1.0"}
 
 
@@ -81,41 +81,43 @@ def test_what_a_card_lacks_is_what_the_schema_of_its_version_says(
     a2a: list[tuple[dict[str, Any], Examination]], shared: Path
 ) -> None:
     passing = 0
-    for entry, found in a2a:
-        if not isinstance(found.card, AgentCard):
+    for entry, result in a2a:
+        if not isinstance(result.card, AgentCard):
             continue
-        card, version = entry["card"], found.card.protocol
+        card, version = entry["card"], result.card.protocol
         of_card, of_skill = required(shared, version)
         lacking = {f"/{key}" for key in of_card if card.get(key) is None}
         if version == "1.0":
             lacking |= {f"/{key}" for key in of_card if card.get(key) == []}
         for number, skill in enumerate(card["skills"]):
             lacking |= {f"/skills/{number}/{key}" for key in of_skill if skill.get(key) is None}
-        told = {
+        answers = {
             warning.pointer
-            for warning in found.warnings
+            for warning in result.warnings
             if warning.code == "missing" and re.fullmatch(r"/\w+|/skills/\d+/\w+", warning.pointer)
         }
-        capped = found.warnings and found.warnings[-1].code == "more-warnings"
-        assert told <= lacking if capped else told == lacking, (entry["path"], version)
+        capped = result.warnings and result.warnings[-1].code == "more-warnings"
+        assert answers <= lacking if capped else answers == lacking, (entry["path"], version)
         passing += not any(pointer.count("/") == 1 for pointer in lacking)
     # The facts counted 210 of 248 in a collection of which 233 are at hand.
     assert 200 <= passing < 233
 
 
 def test_cards_with_capabilities_of_another_type_are_told_so(a2a: list[tuple[dict[str, Any], Examination]]) -> None:
-    for entry, found in a2a:
+    for entry, result in a2a:
         value = entry["card"].get("capabilities")
-        told = ("wrong-type", "/capabilities") in [(warning.code, warning.pointer) for warning in found.warnings]
-        assert told == (value is not None and not isinstance(value, dict))
+        answer = ("wrong-type", "/capabilities") in [(warning.code, warning.pointer) for warning in result.warnings]
+        assert answer == (value is not None and not isinstance(value, dict))
 
 
 def test_cards_with_price_lists_of_their_own_are_told_where_prices_belong(
     a2a: list[tuple[dict[str, Any], Examination]],
 ) -> None:
-    own = [found for entry, found in a2a if "pricing" in entry["card"] and found.card]
+    own = [result for entry, result in a2a if "pricing" in entry["card"] and result.card]
     assert len(own) >= 60
-    assert all(("ignored", "/pricing") in [(each.code, each.pointer) for each in found.warnings] for found in own)
+    assert all(
+        ("ignored", "/pricing") in [(warning.code, warning.pointer) for warning in result.warnings] for result in own
+    )
 
 
 def test_a_hybrid_card_of_a_local_daemon(a2a: list[tuple[dict[str, Any], Examination]]) -> None:
@@ -135,13 +137,13 @@ def test_a_hybrid_card_of_a_local_daemon(a2a: list[tuple[dict[str, Any], Examina
 
 
 def test_texts_of_real_cards_arrive_unchanged(a2a: list[tuple[dict[str, Any], Examination]]) -> None:
-    for entry, found in a2a:
-        if isinstance(found.card, AgentCard) and len(encoded(entry["card"])) < 8192:
+    for entry, result in a2a:
+        if isinstance(result.card, AgentCard) and len(encoded(entry["card"])) < 8192:
             source = entry["card"]
-            assert found.card.name == source["name"]
-            assert found.card.description == source["description"]
-            assert [skill.id for skill in found.card.skills] == [skill["id"] for skill in source["skills"]][:256]
-            assert [list(skill.examples) for skill in found.card.skills] == [
+            assert result.card.name == source["name"]
+            assert result.card.description == source["description"]
+            assert [skill.id for skill in result.card.skills] == [skill["id"] for skill in source["skills"]][:256]
+            assert [list(skill.examples) for skill in result.card.skills] == [
                 skill.get("examples") or [] for skill in source["skills"]
             ]
 
@@ -172,10 +174,12 @@ def test_every_synthetic_price_is_read(shared: Path) -> None:
         card = read(encoded(entry["card"]))
         assert isinstance(card, AgentCard)
         source = entry["card"]["x-payment-config"]
-        assert [(each.id, each.currency) for each in card.offers] == [(each["id"], each["currency"]) for each in source]
-        assert [each.amount for each in card.offers] == [Decimal(repr(each["amount"])) for each in source]
-        assert [each.interval for each in card.offers] == [each.get("interval") for each in source]
-        assert [set(each.skill_ids or ()) for each in card.offers] == [set(each["skillIds"]) for each in source]
+        assert [(offer.id, offer.currency) for offer in card.offers] == [
+            (item["id"], item["currency"]) for item in source
+        ]
+        assert [offer.amount for offer in card.offers] == [Decimal(repr(item["amount"])) for item in source]
+        assert [offer.interval for offer in card.offers] == [item.get("interval") for item in source]
+        assert [set(offer.skill_ids or ()) for offer in card.offers] == [set(item["skillIds"]) for item in source]
         offers += len(card.offers)
     assert offers > 5000
 
@@ -195,9 +199,9 @@ def test_the_real_registration_of_bitcoin_sv_is_read_whole(shared: Path) -> None
 
 
 def sample_cards(sample: Path) -> list[tuple[dict[str, Any], bytes]]:
-    found = json.loads((sample / "expected.json").read_text(encoding="utf-8"))
+    answer = json.loads((sample / "expected.json").read_text(encoding="utf-8"))
     bodies = []
-    for registration in found["registrations"]:
+    for registration in answer["registrations"]:
         for body in candidates(registration["card"]):
             if sha256(body).hexdigest() == registration["cardSha256"]:
                 bodies.append((registration, body))
@@ -215,9 +219,9 @@ def candidates(card: Any) -> list[bytes]:
 
 
 def test_the_cards_of_the_sample_chain_are_read_as_their_registrations_say(sample: Path) -> None:
-    found = sample_cards(sample)
-    assert len(found) >= 20
-    for registration, body in found:
+    results = sample_cards(sample)
+    assert len(results) >= 20
+    for registration, body in results:
         source = registration["card"]
         card = read(body, Kind(registration["type"]))
         if isinstance(card, ToolConfig):
@@ -227,7 +231,7 @@ def test_the_cards_of_the_sample_chain_are_read_as_their_registrations_say(sampl
         assert [skill.id for skill in card.skills] == [skill["id"] for skill in source["skills"]][:256]
         prices = source.get("x-payment-config") or source.get("x-payment") or []
         assert [plain(offer.amount) for offer in card.offers] == [
-            plain(Decimal(repr(each["amount"]))) for each in prices
+            plain(Decimal(repr(price["amount"]))) for price in prices
         ]
 
 

@@ -25,15 +25,15 @@ def read(content: Any) -> cards.Card:
 
 
 def agent(content: Any) -> AgentCard:
-    found = read(content)
-    assert isinstance(found, AgentCard)
-    return found
+    parsed = read(content)
+    assert isinstance(parsed, AgentCard)
+    return parsed
 
 
 def tool(content: Any) -> McpServer:
-    found = read(content)
-    assert isinstance(found, ToolConfig)
-    return found.servers[0]
+    parsed = read(content)
+    assert isinstance(parsed, ToolConfig)
+    return parsed.servers[0]
 
 
 def codes(card: AgentCard | McpServer) -> list[str]:
@@ -42,33 +42,33 @@ def codes(card: AgentCard | McpServer) -> list[str]:
 
 
 def test_a_file_with_an_a2a_service_is_an_agent_with_all_its_services() -> None:
-    found = agent(file(supportedTrust=["reputation"], x402Support=True, registrations=[
+    result = agent(file(supportedTrust=["reputation"], x402Support=True, registrations=[
         {"agentId": 22, "agentRegistry": "eip155:1:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"},
     ]))  # fmt: skip
-    assert (found.name, found.description) == ("Weather Agent", "Weather Agent tells what the sky will do.")
-    assert (found.protocol, found.logo) == ("ERC-8004", "https://weather.example/logo.png")
-    assert found.url == "https://weather.example/.well-known/agent-card.json"
-    assert found.interfaces == (
-        {"url": found.url, "protocolBinding": "A2A", "protocolVersion": "0.3.0"},
+    assert (result.name, result.description) == ("Weather Agent", "Weather Agent tells what the sky will do.")
+    assert (result.protocol, result.logo) == ("ERC-8004", "https://weather.example/logo.png")
+    assert result.url == "https://weather.example/.well-known/agent-card.json"
+    assert result.interfaces == (
+        {"url": result.url, "protocolBinding": "A2A", "protocolVersion": "0.3.0"},
         {"url": "https://weather.example/mcp", "protocolBinding": "MCP", "protocolVersion": "2025-06-18"},
     )
-    assert [skill.id for skill in found.skills] == ["forecast", "get_forecast"]
-    assert found.tags == ("reputation", "x402")
-    assert codes(found) == []
+    assert [skill.id for skill in result.skills] == ["forecast", "get_forecast"]
+    assert result.tags == ("reputation", "x402")
+    assert codes(result) == []
 
 
 def test_a_file_whose_only_protocol_is_mcp_is_a_tool() -> None:
-    found = tool(file(services=[
+    result = tool(file(services=[
         {"name": "web", "endpoint": "https://sky.example"},
         {"name": "mcp", "endpoint": "https://sky.example/mcp", "version": "2025-06-18", "mcpTools": ["rain", "wind"],
          "mcpPrompts": ["ask", "ask", {"name": "tell"}, 5], "mcpResources": ["maps"]},
         {"name": "OASF", "endpoint": "https://oasf.example", "skills": ["weather/rain"], "domains": ["nature"]},
     ]))  # fmt: skip
-    assert (found.key, found.name, found.url) == ("Weather Agent", "Weather Agent", "https://sky.example/mcp")
-    assert (found.tools, found.prompts, found.resources) == (("rain", "wind"), ("ask", "tell"), ("maps",))
-    assert [skill.id for skill in found.skills] == ["rain", "wind", "weather/rain"]
-    assert found.tags == ("nature",)
-    assert cards.server_id(ENTRY, found.key, 1) == ENTRY
+    assert (result.key, result.name, result.url) == ("Weather Agent", "Weather Agent", "https://sky.example/mcp")
+    assert (result.tools, result.prompts, result.resources) == (("rain", "wind"), ("ask", "tell"), ("maps",))
+    assert [skill.id for skill in result.skills] == ["rain", "wind", "weather/rain"]
+    assert result.tags == ("nature",)
+    assert cards.server_id(ENTRY, result.key, 1) == ENTRY
 
 
 def test_older_files_call_services_endpoints() -> None:
@@ -97,9 +97,9 @@ def test_older_files_call_services_endpoints() -> None:
     ],
 )
 def test_what_a_file_could_do_better_is_a_warning(members: dict[str, Any], expected: list[str]) -> None:
-    found = agent(file(**members))
-    assert found.name == "Weather Agent"
-    assert codes(found) == expected
+    result = agent(file(**members))
+    assert result.name == "Weather Agent"
+    assert codes(result) == expected
 
 
 @pytest.mark.parametrize("name", [None, "", "  ", 5])
@@ -124,9 +124,9 @@ def test_skills_may_be_objects_and_are_listed_once() -> None:
     service = {"name": "A2A", "endpoint": "https://a.example", "skills": [
         {"id": "a", "name": "Alpha", "description": "First"}, {"name": "b"}, "a", {}, 7, "", "c",
     ]}  # fmt: skip
-    found = agent(file(services=[service]))
-    assert [(skill.id, skill.name) for skill in found.skills] == [("a", "Alpha"), ("b", "b"), ("c", "")]
-    assert codes(found) == ["skill-id", "ignored", "ignored"]
+    result = agent(file(services=[service]))
+    assert [(skill.id, skill.name) for skill in result.skills] == [("a", "Alpha"), ("b", "b"), ("c", "")]
+    assert codes(result) == ["skill-id", "ignored", "ignored"]
     many = {"name": "A2A", "endpoint": "https://a.example", "a2aSkills": [f"s{n}" for n in range(300)]}
     assert len(agent(file(services=[many])).skills) == 256
 
@@ -170,26 +170,26 @@ FILES = st.fixed_dictionaries(
 @given(FILES, st.booleans())
 def test_any_file_is_a_card_or_refused_with_its_reasons(content: dict[str, Any], named: bool) -> None:
     body = json.dumps(content | ({"name": "A"} if named else {})).encode()
-    found = cards.examine(body, entry=ENTRY)
-    assert (found.card is None) == bool(found.errors)
-    assert all(reason.sentence for reason in found.errors + found.warnings)
-    assert found.card or not named
+    result = cards.examine(body, entry=ENTRY)
+    assert (result.card is None) == bool(result.errors)
+    assert all(reason.sentence for reason in result.errors + result.warnings)
+    assert result.card or not named
 
 
 def test_hostile_files_stay_within_the_limits_of_a_listing() -> None:
     long = "x" * 9_000
     service = {"name": long, "endpoint": f"https://{long}", "version": long, "domains": [long] * 2, "skills": [long]}
-    found = agent(file(long, description=long, services=[service] * 10, tags=[long] * 9))
-    texts = [found.name, found.description, found.url, *found.tags, *(skill.id for skill in found.skills)]
-    texts += [text for each in found.interfaces for text in each.values()]
+    result = agent(file(long, description=long, services=[service] * 10, tags=[long] * 9))
+    texts = [result.name, result.description, result.url, *result.tags, *(skill.id for skill in result.skills)]
+    texts += [text for interface in result.interfaces for text in interface.values()]
     assert sum(len(text.encode()) for text in texts) <= 2 * (64 << 10)
-    assert "not-indexed" in codes(found)
+    assert "not-indexed" in codes(result)
 
 
 def test_of_98_real_files_those_with_a_name_are_listed(shared: Path) -> None:
-    found = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
+    body = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
     listed: dict[str, int] = {}
-    for log in found["registeredLogs"] + found["uriUpdatedLogs"]:
+    for log in body["registeredLogs"] + body["uriUpdatedLogs"]:
         record = read_log([bytes.fromhex(topic[2:]) for topic in log["topics"]], bytes.fromhex(log["data"][2:]))
         assert isinstance(record, Registered | UriUpdated)
         carried = read_uri(record.uri)

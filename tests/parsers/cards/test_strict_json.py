@@ -155,7 +155,7 @@ def test_numbers_are_exact() -> None:
 def test_of_a_repeated_key_the_last_value_counts_and_each_is_warned_of_at_its_place() -> None:
     value, warnings = loads(b'{"a/b":[{"~":1,"~":2,"~":3}],"n":{"x":{"k":0,"k":0}},"n":{"k":5,"k":6},"ok":1}')
     assert value == {"a/b": [{"~": 3}], "n": {"k": 6}, "ok": 1}
-    assert [(each.code, each.pointer) for each in warnings] == [
+    assert [(warning.code, warning.pointer) for warning in warnings] == [
         ("duplicate-key", "/a~1b/0/~0"),
         ("duplicate-key", "/n"),
         ("duplicate-key", "/n/k"),
@@ -170,7 +170,7 @@ def test_a_hundred_thousand_repeated_keys_give_a_bounded_answer() -> None:
     key = b"k" * 200_000
     _, warnings = loads(b'{"%s":{"%s":[{"a":1,"a":2}],"%s":0}}' % (key, key, key))
     assert warnings
-    assert max(len(each.pointer) for each in warnings) <= 512
+    assert max(len(warning.pointer) for warning in warnings) <= 512
 
 
 @given(json_values)
@@ -249,7 +249,7 @@ def test_an_answer_is_what_json_says(value: Any) -> None:
         (b"[NaN]", "a number of more than 100 digits"),
         (b"-Infinity", "a number of more than 100 digits"),
     ],
-    ids=lambda each: repr(each[:12]),
+    ids=lambda item: repr(item[:12]),
 )
 def test_an_answer_out_of_bounds_is_refused_with_the_reason(body: bytes, message: str) -> None:
     with pytest.raises(ParseError) as caught:

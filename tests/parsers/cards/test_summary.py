@@ -10,7 +10,7 @@ from parsers.cards import summary
 
 
 @pytest.mark.parametrize(
-    ("description", "said"),
+    ("description", "text"),
     [
         ("", ""),
         ("One sentence", "One sentence"),
@@ -32,8 +32,8 @@ from parsers.cards import summary
         ("It waits… Then goes.", "It waits…"),
     ],
 )
-def test_the_summary_ends_with_the_first_sentence(description: str, said: str) -> None:
-    assert summary(description) == said
+def test_the_summary_ends_with_the_first_sentence(description: str, text: str) -> None:
+    assert summary(description) == text
 
 
 def test_a_long_sentence_is_cut_after_a_word_with_an_ellipsis() -> None:

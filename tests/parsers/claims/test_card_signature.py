@@ -29,7 +29,7 @@ PRICED = CARD | {"x-payment-config": PRICES}
 ALGORITHMS = ("ES256", "ES384", "RS256", "EdDSA")
 
 
-def known(card: dict[str, Any]) -> dict[str, Any]:
+def signed_form(card: dict[str, Any]) -> dict[str, Any]:
     """What A2A 1.0 signs of CARD and PRICED, written out by hand."""
     return {
         "name": "Écho", "version": "1", "supportedInterfaces": card["supportedInterfaces"],
@@ -52,7 +52,7 @@ def test_any_change_breaks_a_signature_of_all_members(algorithm: str, change: di
 
 
 def test_prices_beside_the_members_of_a2a_are_not_covered_by_its_own_form() -> None:
-    card = signed(PRICED, payload=rfc8785.dumps(known(CARD)))
+    card = signed(PRICED, payload=rfc8785.dumps(signed_form(CARD)))
     check = verify(card, [jwk("ES256")])
     assert (check.verified, check.form, check.covers_pricing) == (True, "a2a-jcs", False)
     dearer = card | {"x-payment-config": [PRICES[0] | {"address": "1thief"}]}
@@ -63,7 +63,7 @@ def test_prices_beside_the_members_of_a2a_are_not_covered_by_its_own_form() -> N
 def test_prices_in_the_params_of_an_extension_are_covered_in_every_form() -> None:
     extensions = [{"uri": "https://a.example/x", "params": {"configs": PRICES}}]
     capabilities = {"streaming": False, "extensions": extensions}
-    payload = known(CARD) | {"capabilities": capabilities}
+    payload = signed_form(CARD) | {"capabilities": capabilities}
     payload["capabilities"]["extensions"][0]["params"]["configs"][0].pop("interval")
     card = signed(CARD | {"capabilities": capabilities}, payload=rfc8785.dumps(payload))
     assert verify(card, [jwk("ES256")]).covers_pricing
@@ -76,7 +76,7 @@ def test_a_card_without_prices_covers_none() -> None:
 
 
 def test_what_the_first_sdks_signed_is_verified() -> None:
-    payload = json.dumps(known(CARD), sort_keys=True, separators=(",", ":")).encode()
+    payload = json.dumps(signed_form(CARD), sort_keys=True, separators=(",", ":")).encode()
     assert b"\\u00c9" in payload
     assert verify(signed(PRICED, payload=payload), [jwk("ES256")]).form == "a2a-python"
 

@@ -165,13 +165,13 @@ def test_weight_halves_in_ninety_days() -> None:
 
 
 def test_keys_alone_buy_less_than_half_a_star_and_unrated_payers_less_than_three() -> None:
-    crowd = [record(f"{number:04}", counter_signer=f"k{number}", payer=f"k{number}") for number in range(500)]
-    signed = [record._replace(payment="") for record in crowd]
+    ring = [record(f"{number:04}", counter_signer=f"k{number}", payer=f"k{number}") for number in range(500)]
+    signed = [record._replace(payment="") for record in ring]
     assert rate(signed, LISTING, NOW)[:2] == (lower_bound(150_000, 150_000), 1)
     assert score(signed) < 100
     unpaid = [record._replace(digest=f"free {record.digest}") for record in signed]
-    assert 500 < score([*crowd, *unpaid]) < 600
-    assert score(crowd, replace(LISTING, rated=frozenset(f"k{number}" for number in range(500)))) > 900
+    assert 500 < score([*ring, *unpaid]) < 600
+    assert score(ring, replace(LISTING, rated=frozenset(f"k{number}" for number in range(500)))) > 900
 
 
 def test_above_a_limit_completed_and_failed_tasks_weigh_less_in_proportion() -> None:

@@ -54,25 +54,25 @@ def test_what_is_built_is_read_back_in_every_form(
     tail = b"\x6a" + push(more)
     record = build(content_type, body, fields, pushed_tag=pushed)
     script = build_output(LOCK, record, tail, envelope_first=first, separator=separator)
-    found = read(script)
-    assert found is not None
-    assert (found.content_type, found.body) == (content_type, body)
-    assert found.fields == (*fields, (b"\x01", content_type.encode()))
-    assert script[found.start : found.end] == record
-    assert ("pushed-tag" in found.oddities) == pushed
+    parsed = read(script)
+    assert parsed is not None
+    assert (parsed.content_type, parsed.body) == (content_type, body)
+    assert parsed.fields == (*fields, (b"\x01", content_type.encode()))
+    assert script[parsed.start : parsed.end] == record
+    assert ("pushed-tag" in parsed.oddities) == pushed
     assert near_misses(script) == ()
 
 
 @given(st.lists(fragments, max_size=14).map(b"".join))
 def test_the_reader_and_the_slow_oracle_agree(script: bytes) -> None:
-    found = read(script)
+    parsed = read(script)
     slow = oracle.first_valid(script)
     if slow is None:
-        assert found is None
+        assert parsed is None
     else:
-        assert found is not None
-        assert (found.content_type.encode(), found.body, list(found.fields)) == slow
-    assert (near_misses(script) == ()) or found is None
+        assert parsed is not None
+        assert (parsed.content_type.encode(), parsed.body, list(parsed.fields)) == slow
+    assert (near_misses(script) == ()) or parsed is None
 
 
 @given(st.binary(max_size=300))
@@ -86,30 +86,30 @@ def test_any_bytes_give_an_inscription_or_none(script: bytes) -> None:
     ("type_tag", "body_tag"), list(product([b"\x51", b"\x01\x01", b"\x4c\x01\x01"], [b"\0", b"\x01\0", b"\x4c\0"]))
 )
 def test_tags_may_be_pushed_or_be_opcodes(type_tag: bytes, body_tag: bytes) -> None:
-    found = read(OPENING + type_tag + push(b"application/json") + body_tag + push(CARD) + b"\x68")
-    assert found is not None
-    assert (found.content_type, found.body) == ("application/json", CARD)
+    parsed = read(OPENING + type_tag + push(b"application/json") + body_tag + push(CARD) + b"\x68")
+    assert parsed is not None
+    assert (parsed.content_type, parsed.body) == ("application/json", CARD)
 
 
 @pytest.mark.parametrize("opcode", [b"\x4c\x0f", b"\x4d\x0f\0", b"\x4e\x0f\0\0\0", b"\x0f"])
 def test_the_body_may_be_pushed_by_any_push(opcode: bytes) -> None:
-    found = read(OPENING + JSON + b"\0" + opcode + CARD + b"\x68")
-    assert found is not None
-    assert found.body == CARD
+    parsed = read(OPENING + JSON + b"\0" + opcode + CARD + b"\x68")
+    assert parsed is not None
+    assert parsed.body == CARD
 
 
 def test_an_empty_body_and_a_number_as_body_are_pushes() -> None:
     for pushed, body in ((b"\0", b""), (b"\x55", b"\x05")):
-        found = read(OPENING + JSON + b"\0" + pushed + b"\x68")
-        assert found is not None
-        assert found.body == body
+        parsed = read(OPENING + JSON + b"\0" + pushed + b"\x68")
+        assert parsed is not None
+        assert parsed.body == body
 
 
 def test_the_last_of_repeated_fields_counts() -> None:
-    found = read(build("application/json", CARD, [(b"\x01", b"text/plain"), (b"\x05", b"a"), (b"\x05", b"b")]))
-    assert found is not None
-    assert (found.content_type, found.field(b"\x05"), found.field(b"\x09")) == ("application/json", b"b", None)
-    assert "repeated-field" in found.oddities
+    parsed = read(build("application/json", CARD, [(b"\x01", b"text/plain"), (b"\x05", b"a"), (b"\x05", b"b")]))
+    assert parsed is not None
+    assert (parsed.content_type, parsed.field(b"\x05"), parsed.field(b"\x09")) == ("application/json", b"b", None)
+    assert "repeated-field" in parsed.oddities
 
 
 def test_the_first_valid_envelope_counts() -> None:
@@ -121,9 +121,9 @@ def test_the_first_valid_envelope_counts() -> None:
 def test_an_envelope_that_opens_inside_a_broken_one_is_found() -> None:
     whole = build("application/json", CARD)
     for begun in (OPENING, OPENING + JSON, OPENING + JSON + b"\0", OPENING + b"\x51"):
-        found = read(begun + whole)
-        assert found is not None
-        assert found.start == len(begun)
+        parsed = read(begun + whole)
+        assert parsed is not None
+        assert parsed.start == len(begun)
 
 
 def test_nothing_after_a_complete_envelope_can_unsay_it() -> None:
@@ -208,16 +208,16 @@ def test_case_and_parameters_of_the_content_type_do_not_matter(text: str, json: 
 
 
 def test_a_content_type_that_is_not_utf8_is_kept_readable_and_marked() -> None:
-    found = read(OPENING + b"\x51" + push(b"application/json\xff") + b"\0" + push(CARD) + b"\x68")
-    assert found is not None
-    assert found.content_type == "application/json\ufffd"
-    assert found.oddities == ("content-type-not-utf8",)
+    parsed = read(OPENING + b"\x51" + push(b"application/json\xff") + b"\0" + push(CARD) + b"\x68")
+    assert parsed is not None
+    assert parsed.content_type == "application/json\ufffd"
+    assert parsed.oddities == ("content-type-not-utf8",)
 
 
 def test_an_envelope_may_lack_a_content_type() -> None:
-    found = read(build(None, CARD))
-    assert found is not None
-    assert (found.content_type, found.body, found.fields) == ("", CARD, ())
+    parsed = read(build(None, CARD))
+    assert parsed is not None
+    assert (parsed.content_type, parsed.body, parsed.fields) == ("", CARD, ())
 
 
 def test_a_field_that_would_be_read_as_the_body_is_not_built() -> None:
@@ -238,15 +238,15 @@ def test_an_envelope_in_a_tapscript_is_read_back(
 ) -> None:
     script = KEY + build_witness(content_type, body, fields, chunk=chunk)
     stack = (b"sig", script, CONTROL + bytes(32 * depth), *([b"\x50annex"] if annex else []))
-    (found,) = envelope.read_witness(stack)
-    assert (found.content_type, found.body) == (content_type, body)
-    assert found.fields == (*fields, (b"\x01", content_type.encode()))
-    assert script[found.start : found.end] == script[len(KEY) :]
+    (result,) = envelope.read_witness(stack)
+    assert (result.content_type, result.body) == (content_type, body)
+    assert result.fields == (*fields, (b"\x01", content_type.encode()))
+    assert script[result.start : result.end] == script[len(KEY) :]
 
 
 def test_several_envelopes_of_a_tapscript_come_in_order() -> None:
     script = build_witness("a/b", b"1") + OPENING + b"\x61" + OPENING + b"\0" + build_witness("a/b", b"2")
-    assert [found.body for found in envelope.read_witness((script, CONTROL))] == [b"1", b"2"]
+    assert [result.body for result in envelope.read_witness((script, CONTROL))] == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(

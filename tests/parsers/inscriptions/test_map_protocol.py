@@ -26,15 +26,15 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0|
 def test_what_is_built_is_read_back(fields: dict[str, str], other: list[bytes]) -> None:
     script = LOCK + build(fields, tuple(other))
     assert read(script) == Map(fields, ("SET",))
-    assert [found.pushes for found in tapes(script)][1:] == [tuple(other)]
+    assert [result.pushes for result in tapes(script)][1:] == [tuple(other)]
 
 
 @given(st.dictionaries(texts, texts, max_size=8))
 def test_map_inside_an_envelope_is_read_back(fields: dict[str, str]) -> None:
     script = envelope.build("a/b", b"", [(PREFIX, build_field(fields))]) + LOCK
-    found = envelope.read(script)
-    assert found is not None
-    assert read(script, found) == map_protocol.read_field(found) == Map(fields, ("SET",))
+    parsed = envelope.read(script)
+    assert parsed is not None
+    assert read(script, parsed) == map_protocol.read_field(parsed) == Map(fields, ("SET",))
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=4), max_size=4))
@@ -43,17 +43,17 @@ def test_all_tapes_merge_and_a_later_key_wins(sets: list[list[tuple[str, str]]])
     expected: dict[str, str] = {}
     for pairs in sets:
         expected.update(pairs)
-    found = read(script)
-    assert (found.fields if found else {}) == expected
-    assert (found is None) == (not sets)
+    parsed = read(script)
+    assert (parsed.fields if parsed else {}) == expected
+    assert (parsed is None) == (not sets)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_map_or_none(raw: bytes) -> None:
     assert isinstance(read(b"\x6a" + push(PREFIX) + raw), Map | None)
     assert read(b"\x6a" + push(PREFIX) + push(b"SET") + raw) is not None
-    for found in tapes(b"\x6a" + raw):
-        assert found.pushes
+    for result in tapes(b"\x6a" + raw):
+        assert result.pushes
 
 
 def test_map_of_the_envelope_and_of_a_tape_merge_in_script_order() -> None:
@@ -64,9 +64,14 @@ def test_map_of_the_envelope_and_of_a_tape_merge_in_script_order() -> None:
 
 
 def test_a_bar_separates_only_as_its_own_push() -> None:
-    assert [found.pushes for found in tapes(b"\x6a" + pushes(b"a|b", b"|", b"c", b"||"))] == [(b"a|b",), (b"c", b"||")]
+    assert [result.pushes for result in tapes(b"\x6a" + pushes(b"a|b", b"|", b"c", b"||"))] == [
+        (b"a|b",),
+        (b"c", b"||"),
+    ]
     # a real transaction has the opcode 0x7c between its tapes, where it meant to push it
-    assert [found.pushes for found in tapes(b"\x6a" + push(b"a") + b"\x7c" + push(b"b") + push(b"|") + push(b"c"))] == [
+    assert [
+        result.pushes for result in tapes(b"\x6a" + push(b"a") + b"\x7c" + push(b"b") + push(b"|") + push(b"c"))
+    ] == [
         (b"a",),
         (b"c",),
     ]
@@ -121,9 +126,9 @@ def test_nul_and_its_escape_become_spaces() -> None:
 
 def test_keys_beyond_256_are_left_out_but_known_ones_still_change() -> None:
     words = [word for number in range(300) for word in (str(number), "x")]
-    found = read(b"\x6a" + tape(*words, "0", "last"))
-    assert found is not None
-    assert (len(found.fields), found.fields["0"], found.oddities) == (256, "last", ("keys",))
+    parsed = read(b"\x6a" + tape(*words, "0", "last"))
+    assert parsed is not None
+    assert (len(parsed.fields), parsed.fields["0"], parsed.oddities) == (256, "last", ("keys",))
 
 
 def test_small_numbers_are_pushes_of_one_byte() -> None:
@@ -132,9 +137,9 @@ def test_small_numbers_are_pushes_of_one_byte() -> None:
 
 def test_the_field_of_an_envelope_ends_at_what_is_no_push() -> None:
     value = pushes(b"SET", b"a", b"1") + b"\x61" + pushes(b"b", b"2")
-    found = envelope.read(envelope.build("a/b", b"", [(PREFIX, value)]))
-    assert found is not None
-    assert map_protocol.read_field(found) == Map({"a": "1"}, ("SET",))
+    parsed = envelope.read(envelope.build("a/b", b"", [(PREFIX, value)]))
+    assert parsed is not None
+    assert map_protocol.read_field(parsed) == Map({"a": "1"}, ("SET",))
     assert map_protocol.read_field(envelope.Inscription("a/b", b"")) is None
 
 

@@ -54,18 +54,18 @@ def test_every_pointer_of_the_sample_chain_is_read_as_its_oracle_says(chain: Any
     assert len(expected["pointers"]) == 13
     for want in expected["pointers"]:
         txid, vout = place(want["outpoint"])
-        found = output_record.read(chain[txid], vout).pointer
-        assert found is not None
-        said = {
-            "domain": found.domain,
-            "hash": found.digest.hex() if found.digest else None,
-            "form": found.form,
-            "uri": found.uri,
-            "valid": found.valid,
-            "reason": found.reasons[0].sentence if found.reasons else "",
+        result = output_record.read(chain[txid], vout).pointer
+        assert result is not None
+        messages = {
+            "domain": result.domain,
+            "hash": result.digest.hex() if result.digest else None,
+            "form": result.form,
+            "uri": result.uri,
+            "valid": result.valid,
+            "reason": result.reasons[0].sentence if result.reasons else "",
         }
-        assert said == {key: want[key] for key in said}
-        assert found.id == (want["domain"] if want["valid"] else None)
+        assert messages == {key: want[key] for key in messages}
+        assert result.id == (want["domain"] if want["valid"] else None)
 
 
 def revisions(expected: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -85,36 +85,36 @@ def test_every_revision_of_the_sample_chain_has_the_owner_signer_and_body_of_its
     assert len(seen) > 60
     for _, revision in seen:
         txid, vout = place(revision["outpoint"])
-        found = output_record.read(chain[txid], vout)
-        body = found.inscription.body if found.inscription else None
+        parsed = output_record.read(chain[txid], vout)
+        body = parsed.inscription.body if parsed.inscription else None
         if revision["cardSha256"]:
             assert sha256(body or b"").hexdigest() == revision["cardSha256"]
-        assert (found.inscription is None) == (revision["kind"] in ("moved", "map_only"))
+        assert (parsed.inscription is None) == (revision["kind"] in ("moved", "map_only"))
         if revision["kind"] != "foreign_content":  # which may have MAP or not
-            assert (found.map is None) == (revision["kind"] == "moved")
-        assert address.owner(found.script, "bsv", "regtest") == revision["owner"]
+            assert (parsed.map is None) == (revision["kind"] == "moved")
+        assert address.owner(parsed.script, "bsv", "regtest") == revision["owner"]
         assert sigma.signer(chain[txid], vout) == revision["signer"]
 
 
 def test_every_first_record_of_the_sample_chain_has_the_kind_of_its_oracle(chain: Any, expected: Any) -> None:
     for registration, revision in revisions(expected):
         if revision["kind"] == "inscribed":
-            found = output_record.read(chain[revision["txid"]], place(revision["outpoint"])[1])
-            assert found.kind == registration["type"]
-            assert found.inscription is not None
-            assert envelope.is_json(found.inscription.content_type)
-            assert found.satoshis == 1
+            parsed = output_record.read(chain[revision["txid"]], place(revision["outpoint"])[1])
+            assert parsed.kind == registration["type"]
+            assert parsed.inscription is not None
+            assert envelope.is_json(parsed.inscription.content_type)
+            assert parsed.satoshis == 1
 
 
 def test_near_misses_of_the_sample_chain_are_told_in_its_oracles_words(chain: Any, expected: Any) -> None:
-    told = {}
+    answers = {}
     for want in expected["rejected"]:
         txid, vout = place(want["outpoint"])
-        found = output_record.read(chain[txid], vout)
-        for code in found.near:
-            told[SENTENCES[code]] = want["reason"]
-            assert found.near_json
-    assert told == {
+        parsed = output_record.read(chain[txid], vout)
+        for code in parsed.near:
+            answers[SENTENCES[code]] = want["reason"]
+            assert parsed.near_json
+    assert answers == {
         sentence: sentence
         for sentence in (
             "the envelope is only bytes inside a push",
@@ -133,8 +133,8 @@ def test_a_command_other_than_set_is_told_by_the_map(chain: Any, expected: Any) 
 def test_an_output_with_an_envelope_is_no_map_pointer() -> None:
     fields = {**AGENT, "uri": "https://a.example/card.json"}
     script = build_output(LOCK, envelope.build("application/json", CARD), build(fields))
-    found = output_record.read(transaction(script), 0)
-    assert (found.pointer, found.kind) == (None, Kind.AGENT)
+    parsed = output_record.read(transaction(script), 0)
+    assert (parsed.pointer, parsed.kind) == (None, Kind.AGENT)
     alone = output_record.read(transaction(LOCK + build(fields)), 0).pointer
     assert alone is not None
     assert alone.form == "map"
@@ -151,9 +151,9 @@ def test_plain_pointers_are_read_and_parts_of_split_ones_are_left_to_the_transac
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_any_script_and_witness_give_a_record(script: bytes, tapscript: bytes) -> None:
     for prefix in (b"", b"\x00\x63\x03ord", b"\x6a" + push(PREFIX), b"\x6a\x03a2b"):
-        found = output_record.read(transaction(prefix + script), 0)
-        assert isinstance(found, OutputRecord)
-        assert set(found.near) <= SENTENCES.keys()
+        parsed = output_record.read(transaction(prefix + script), 0)
+        assert isinstance(parsed, OutputRecord)
+        assert set(parsed.near) <= SENTENCES.keys()
         stack = (b"\x00\x63\x03ord" + tapscript, bytes(33))
         assert isinstance(output_record.read(transaction(script, witness=stack), 0, witness=stack), OutputRecord)
 
@@ -173,18 +173,18 @@ def test_map_of_a_tapscript_is_its_field_or_stands_in_the_first_op_return_output
     outside = output_record.read(transaction(LOCK, *data), 0, witness=stack())
     inside = output_record.read(transaction(LOCK, *data), 0, witness=stack(INSIDE))
     neither = output_record.read(transaction(LOCK), 0, witness=stack())
-    assert [found.map.fields["app"] if found.map else None for found in (outside, inside, neither)] == [
+    assert [result.map.fields["app"] if result.map else None for result in (outside, inside, neither)] == [
         "outside",
         "inside",
         None,
     ]
-    assert {found.inscription.body for found in (outside, inside, neither) if found.inscription} == {CARD}
+    assert {result.inscription.body for result in (outside, inside, neither) if result.inscription} == {CARD}
 
 
 def test_the_output_where_a_tapscript_lands_is_not_searched_for_an_envelope() -> None:
     script = build_output(LOCK, envelope.build("application/json", b"{}"), build(AGENT))
-    found = output_record.read(transaction(script), 0, witness=(b"signature",))
-    assert (found.inscription, found.map) == (None, None)
+    parsed = output_record.read(transaction(script), 0, witness=(b"signature",))
+    assert (parsed.inscription, parsed.map) == (None, None)
 
 
 # kinds (laws 1 and 4)

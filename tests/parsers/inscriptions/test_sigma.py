@@ -48,8 +48,8 @@ def test_a_signature_over_any_script_names_its_signer(more: bytes, case: tuple[s
 @given(st.data())
 def test_any_changed_byte_of_the_signed_script_unmakes_the_signer(data: st.DataObject) -> None:
     script = signed(LOCK + build({"app": "echo"}), SPENT[0], "0")
-    at = data.draw(st.integers(0, len(LOCK) - 1))
-    changed = script[:at] + bytes([script[at] ^ data.draw(st.integers(1, 255))]) + script[at + 1 :]
+    drawn = data.draw(st.integers(0, len(LOCK) - 1))
+    changed = script[:drawn] + bytes([script[drawn] ^ data.draw(st.integers(1, 255))]) + script[drawn + 1 :]
     assert sigma.signer(transaction(changed), 0) is None
 
 
@@ -130,11 +130,11 @@ def test_signatures_of_the_publishers_library_are_verified_unless_they_are_for_o
 def test_a_brc77_signature_with_any_byte_changed_names_nobody(data: st.DataObject) -> None:
     tx = read_exactly(bytes.fromhex(BRC77))
     (claim,) = sigma.read(tx.outputs[0].script)
-    at = data.draw(st.integers(0, len(claim.signature) - 1))
+    drawn = data.draw(st.integers(0, len(claim.signature) - 1))
     changed = bytearray(claim.signature)
-    changed[at] ^= data.draw(st.integers(1, 255))
+    changed[drawn] ^= data.draw(st.integers(1, 255))
     assert sigma.verify(claim._replace(signature=bytes(changed)), tx, 0) is None
-    assert sigma.verify(claim._replace(signature=claim.signature[:at]), tx, 0) is None
+    assert sigma.verify(claim._replace(signature=claim.signature[:drawn]), tx, 0) is None
     assert (
         sigma.verify(claim._replace(signature=claim.signature[:38] + data.draw(st.binary(max_size=150))), tx, 0) is None
     )

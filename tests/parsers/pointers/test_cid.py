@@ -117,12 +117,12 @@ def of(data: bytes, codec: int = DAG_PB) -> Cid:
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_cid_is_the_same_in_every_base(name: str) -> None:
     vector = VECTORS[name]
-    found = cid.read(vector.base32)
-    assert found == cid.read(vector.base58) == cid.read(vector.base36) == cid.read(vector.base16)
-    assert found == (1, RAW if name == "raw" else DAG_PB, sha256(bytes.fromhex(vector.block)).digest())
-    assert found.base32 == vector.base32
+    parsed = cid.read(vector.base32)
+    assert parsed == cid.read(vector.base58) == cid.read(vector.base36) == cid.read(vector.base16)
+    assert parsed == (1, RAW if name == "raw" else DAG_PB, sha256(bytes.fromhex(vector.block)).digest())
+    assert parsed.base32 == vector.base32
     if vector.v0:
-        assert cid.read(vector.v0) == (0, DAG_PB, found.digest)
+        assert cid.read(vector.v0) == (0, DAG_PB, parsed.digest)
         assert cid.read(vector.v0).base32 == vector.base32
 
 
@@ -148,8 +148,8 @@ def test_what_can_be_read_can_be_pointed_at(name: str) -> None:
 )
 def test_a_block_tells_what_it_holds(name: str, shape: BlockContent, body: bytes) -> None:
     vector = VECTORS[name]
-    found = cid.block(cid.read(vector.base32), bytes.fromhex(vector.block))
-    assert (found.content, found.body) == (shape, body)
+    result = cid.block(cid.read(vector.base32), bytes.fromhex(vector.block))
+    assert (result.content, result.body) == (shape, body)
 
 
 def test_a_directory_leads_to_its_files() -> None:
@@ -163,9 +163,9 @@ def test_a_directory_leads_to_its_files() -> None:
 def test_a_block_with_one_bit_turned_is_never_accepted(name: str) -> None:
     vector = VECTORS[name]
     data = bytes.fromhex(vector.block)
-    for at in range(len(data) * 8):
+    for index in range(len(data) * 8):
         turned = bytearray(data)
-        turned[at // 8] ^= 1 << at % 8
+        turned[index // 8] ^= 1 << index % 8
         with pytest.raises(ProofError):
             cid.block(cid.read(vector.base32), bytes(turned))
 
@@ -228,19 +228,19 @@ def test_large_blocks_and_nodes_of_many_links_are_refused() -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_block_or_refused(data: bytes) -> None:
     try:
-        found = cid.block(of(data), data)
+        result = cid.block(of(data), data)
     except ParseError:
         return
-    assert len(found.body) <= len(data)
+    assert len(result.body) <= len(data)
 
 
 @given(st.text(max_size=150) | st.from_regex(r"\A[bzkfQ][0-9a-zA-Z]{0,120}\Z"))
 def test_any_text_is_a_cid_or_refused(text: str) -> None:
     try:
-        found = cid.read(text)
+        parsed = cid.read(text)
     except ParseError:
         return
-    assert len(found.digest) == 32
+    assert len(parsed.digest) == 32
 
 
 @given(st.binary(min_size=32, max_size=32), st.sampled_from((RAW, DAG_PB)))

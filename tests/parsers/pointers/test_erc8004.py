@@ -37,10 +37,10 @@ BASE64 = base64.b64encode(BODY)
 CID = "bafkreidky4zbb4jya5cysj5iljpjjqa3xehrz3otwz3i2itqe4bw5rx3ji"
 
 
-def code(found: object) -> str:
-    assert isinstance(found, Reason), found
-    assert found.sentence
-    return found.code
+def code(result: object) -> str:
+    assert isinstance(result, Reason), result
+    assert result.sentence
+    return result.code
 
 
 def test_topics_are_the_keccak_hashes_of_the_events() -> None:
@@ -52,8 +52,8 @@ def test_topics_are_the_keccak_hashes_of_the_events() -> None:
 
 
 def mainnet(shared: Path) -> list[dict[str, Any]]:
-    found = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
-    logs: list[dict[str, Any]] = found["registeredLogs"] + found["uriUpdatedLogs"]
+    body = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
+    logs: list[dict[str, Any]] = body["registeredLogs"] + body["uriUpdatedLogs"]
     assert len(logs) == 158
     return logs
 
@@ -65,33 +65,33 @@ def decoded(log: dict[str, Any]) -> erc8004.Record | None:
 def test_every_field_of_158_real_logs_encodes_to_the_very_log_again(shared: Path) -> None:
     kinds = {Registered: 0, UriUpdated: 0}
     for log in mainnet(shared):
-        found = decoded(log)
-        assert isinstance(found, Registered | UriUpdated)
-        kinds[type(found)] += 1
-        if isinstance(found, Registered):
-            again = kit.registered(found.agent, found.uri, found.owner)
+        result = decoded(log)
+        assert isinstance(result, Registered | UriUpdated)
+        kinds[type(result)] += 1
+        if isinstance(result, Registered):
+            again = kit.registered(result.agent, result.uri, result.owner)
         else:
-            again = kit.uri_updated(found.agent, found.uri, found.by)
+            again = kit.uri_updated(result.agent, result.uri, result.by)
         assert [f"0x{topic.hex()}" for topic in again.topics] == log["topics"]
         assert f"0x{again.data.hex()}" == log["data"]
     assert kinds == {Registered: 109, UriUpdated: 49}
 
 
 def test_real_agent_uris_lead_to_files_to_places_or_nowhere_for_a_reason(shared: Path) -> None:
-    told: dict[str, int] = {}
+    answers: dict[str, int] = {}
     for log in mainnet(shared):
         record = decoded(log)
         assert isinstance(record, Registered | UriUpdated)
-        found = read_uri(record.uri)
-        if isinstance(found, InlineFile):
+        result = read_uri(record.uri)
+        if isinstance(result, InlineFile):
             name = "carried"
-            assert json.loads(found.body), "one that is no JSON would be the card's fault"
+            assert json.loads(result.body), "one that is no JSON would be the card's fault"
         else:
-            name = f"{found.id.partition(':')[0]}:" if isinstance(found, Locator) and ":" in found.id else "domain"
-            name = found.code if isinstance(found, Reason) else name
-        told[name] = told.get(name, 0) + 1
+            name = f"{result.id.partition(':')[0]}:" if isinstance(result, Locator) and ":" in result.id else "domain"
+            name = result.code if isinstance(result, Reason) else name
+        answers[name] = answers.get(name, 0) + 1
     # three bare JSON texts, fifteen compressed ones and a bare CID among them
-    assert told == {
+    assert answers == {
         "carried": 98, "https:": 46, "ipfs:": 6, "domain": 2, "entry-no-uri": 3, "pointer-uri": 3,
     }  # fmt: skip
 
@@ -112,24 +112,24 @@ def test_what_the_contract_logs_is_read_as_it_was_said(agent: int, text: bytes, 
 @given(st.lists(st.sampled_from(erc8004.TOPICS) | st.binary(max_size=33), max_size=5), st.binary(max_size=300))
 def test_any_log_gives_a_record_none_or_a_parse_error(topics: list[bytes], data: bytes) -> None:
     try:
-        found = read_log(topics, data)
+        result = read_log(topics, data)
     except ParseError:
         assert topics[0] in erc8004.TOPICS
     else:
-        assert (found is None) == (not topics or topics[0] not in erc8004.TOPICS)
+        assert (result is None) == (not topics or topics[0] not in erc8004.TOPICS)
 
 
 @given(st.data())
 def test_a_log_with_any_byte_changed_or_cut_off_never_fails_otherwise(data: st.DataObject) -> None:
     topics, raw = kit.metadata_set(7, "agentWallet", b"\xaa" * 20)
-    at, byte = data.draw(st.integers(0, len(raw) - 1)), data.draw(st.integers(0, 255))
-    for hurt in (raw[:at], raw[:at] + bytes((byte,)) + raw[at + 1 :]):
+    drawn, byte = data.draw(st.integers(0, len(raw) - 1)), data.draw(st.integers(0, 255))
+    for hurt in (raw[:drawn], raw[:drawn] + bytes((byte,)) + raw[drawn + 1 :]):
         try:
-            found = read_log(topics, hurt)
+            result = read_log(topics, hurt)
         except ParseError:
             continue
-        assert isinstance(found, MetadataSet)
-        assert len(found.key) + len(found.value) <= len(raw)
+        assert isinstance(result, MetadataSet)
+        assert len(result.key) + len(result.value) <= len(raw)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_a_bomb_of_a_gigabyte_is_refused_after_one_megabyte() -> None:
 def test_any_agent_uri_leads_somewhere_or_says_why(raw: bytes) -> None:
     forms = (raw, b"data:" + raw, b"data:;base64," + raw, b"data:;enc=gzip," + raw, b"https://" + raw, b"ipfs://" + raw)
     for uri in forms:
-        found = read_uri(uri)
-        if isinstance(found, Reason):
-            assert code(found)
+        result = read_uri(uri)
+        if isinstance(result, Reason):
+            assert code(result)
 
 
 @given(st.binary(max_size=500))

@@ -22,14 +22,14 @@ NAMES = st.lists(st.text("aZ09-", max_size=6) | st.sampled_from(["xn--a", "ab--c
 @example("K.example")  # the sign of kelvin is a small k in lower case
 def test_a_name_is_what_idna_makes_of_it(name: str) -> None:
     try:
-        told = idna.encode(name, uts46=True, std3_rules=True).decode("ascii")
+        decoded = idna.encode(name, uts46=True, std3_rules=True).decode("ascii")
     except (idna.IDNAError, UnicodeError):
-        told = ""
-    found = a_label(name)
-    assert found in (told, None)
-    if found is None and told:
-        last = told.split(".")[-1]
-        assert len(name) > 253 or "." not in told or not last or last.isdigit() or last.lower().startswith("0x")
+        decoded = ""
+    result = a_label(name)
+    assert result in (decoded, None)
+    if result is None and decoded:
+        last = decoded.split(".")[-1]
+        assert len(name) > 253 or "." not in decoded or not last or last.isdigit() or last.lower().startswith("0x")
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,6 @@ def test_a_backslash_as_such_is_no_uri() -> None:
 
 def test_a_pointer_that_leads_out_of_its_cid_is_refused_with_that_reason() -> None:
     fields = {"app": "x", "type": "a2b", "hash": "00" * 32, "uri": f"ipfs://{CID}/%2e%2e/x"}
-    found = read_map(fields)
-    assert found is not None
-    assert (found.id, found.reasons) == (None, (Reason("pointer-path"),))
+    result = read_map(fields)
+    assert result is not None
+    assert (result.id, result.reasons) == (None, (Reason("pointer-path"),))

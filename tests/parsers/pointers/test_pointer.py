@@ -37,10 +37,10 @@ domains = st.lists(labels, min_size=1, max_size=3).map(lambda some: ".".join([*s
 digests = st.binary(min_size=32, max_size=32)
 
 
-def codes(found: Pointer) -> list[str]:
+def codes(result: Pointer) -> list[str]:
     """The reason codes of a pointer, none when it is valid."""
-    assert found.valid == (not found.reasons) == (found.id is not None or found.body is not None)
-    return [reason.code for reason in found.reasons]
+    assert result.valid == (not result.reasons) == (result.id is not None or result.body is not None)
+    return [reason.code for reason in result.reasons]
 
 
 @given(domains, st.none() | digests, st.booleans(), st.booleans(), st.binary(max_size=20))
@@ -66,8 +66,8 @@ def test_a_split_pointer_is_read_back_from_among_other_outputs(domain: str, dige
 def test_any_bytes_give_a_pointer_or_none(raw: bytes, more: list[bytes]) -> None:
     start = b"\x6a\x03a2b"
     for script in (raw, start + raw, b"\0" + start + raw, start + pushes(*more)):
-        found = read(script)
-        assert found is None or codes(found) == [reason.code for reason in found.reasons]
+        parsed = read(script)
+        assert parsed is None or codes(parsed) == [reason.code for reason in parsed.reasons]
     assert read_split([start + raw, start + push(b"1/2") + raw, *more]) is not None
     codes(read_evm_log(raw))
     solana = read_solana_account(b"a2b\0" + raw)
@@ -78,9 +78,9 @@ def test_any_bytes_give_a_pointer_or_none(raw: bytes, more: list[bytes]) -> None
 @given(st.text(max_size=60), st.text(max_size=70))
 def test_any_map_gives_a_pointer_or_none(uri: str, digest: str) -> None:
     for form in (uri, f"https://{uri}", f"https://a.example/{uri}", f"ipfs://{uri}"):
-        found = read_map({"type": "a2b", "uri": form, "hash": digest})
-        assert found is not None
-        codes(found)
+        result = read_map({"type": "a2b", "uri": form, "hash": digest})
+        assert result is not None
+        codes(result)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_any_map_gives_a_pointer_or_none(uri: str, digest: str) -> None:
 def test_what_breaks_the_form_is_recorded_with_its_reasons(
     items: list[bytes], ending: bytes, expected: list[str]
 ) -> None:
-    found = read(b"\0\x6a" + pushes(b"a2b", *items) + ending)
-    assert found is not None
-    assert codes(found) == expected
+    parsed = read(b"\0\x6a" + pushes(b"a2b", *items) + ending)
+    assert parsed is not None
+    assert codes(parsed) == expected
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_other_scripts_are_no_pointer(script: bytes) -> None:
 
 
 def test_hex_may_be_in_any_case_and_the_domain_stays_as_written() -> None:
-    found = read(b"\x6a" + pushes(b"a2b", b"Upper.EXAMPLE", DIGEST.hex().upper().encode()))
-    assert found == Pointer("upper.example", "Upper.EXAMPLE", DIGEST, None, "hex64")
+    parsed = read(b"\x6a" + pushes(b"a2b", b"Upper.EXAMPLE", DIGEST.hex().upper().encode()))
+    assert parsed == Pointer("upper.example", "Upper.EXAMPLE", DIGEST, None, "hex64")
 
 
 # the split form
@@ -160,10 +160,10 @@ WHOLE = b"split.example " + DIGEST
     ],
 )
 def test_parts_that_make_no_pointer_say_why(scripts: list[bytes], detail: str) -> None:
-    found = read_split(scripts)
-    assert found is not None
-    assert found[1].reasons == (Reason("pointer-split", detail),)
-    assert found[1].reasons[0].sentence.endswith(detail)
+    result = read_split(scripts)
+    assert result is not None
+    assert result[1].reasons == (Reason("pointer-split", detail),)
+    assert result[1].reasons[0].sentence.endswith(detail)
 
 
 def test_eight_parts_make_a_pointer_and_the_space_may_be_missing() -> None:
@@ -243,10 +243,10 @@ def test_map_records_with_a_uri_are_pointers(fields: dict[str, str], expected: P
 # EVM logs
 
 
-def abi(uri: bytes, digest: bytes, at: int = 64) -> bytes:
+def abi(uri: bytes, digest: bytes, position: int = 64) -> bytes:
     """ABI encoding of (string, bytes32), written out by hand."""
     filled = uri + bytes(-len(uri) % 32)
-    return at.to_bytes(32, "big") + digest + bytes(at - 64) + len(uri).to_bytes(32, "big") + filled
+    return position.to_bytes(32, "big") + digest + bytes(position - 64) + len(uri).to_bytes(32, "big") + filled
 
 
 def test_the_topic_is_the_keccak_hash_of_the_event() -> None:
@@ -285,9 +285,9 @@ def test_a_data_uri_carries_the_card_itself() -> None:
     ],
 )
 def test_logs_that_hold_no_pointer_say_why(data: bytes, code: str) -> None:
-    found = read_evm_log(data)
-    assert [reason.code for reason in found.reasons] == [code]
-    assert found.reasons[0].sentence
+    result = read_evm_log(data)
+    assert [reason.code for reason in result.reasons] == [code]
+    assert result.reasons[0].sentence
 
 
 def test_only_base64_json_is_read_from_data_uris() -> None:
@@ -318,9 +318,9 @@ def test_an_account_holds_a_card_or_points_to_one() -> None:
     ],
 )
 def test_records_of_an_account_that_point_nowhere_say_why(record: dict[str, object], code: str) -> None:
-    found = read_solana_account(b"a2b\0" + json.dumps(record).encode())
-    assert found is not None
-    assert codes(found) == [code]
+    result = read_solana_account(b"a2b\0" + json.dumps(record).encode())
+    assert result is not None
+    assert codes(result) == [code]
 
 
 @pytest.mark.parametrize(
@@ -337,9 +337,9 @@ def test_records_of_an_account_that_point_nowhere_say_why(record: dict[str, obje
     ],
 )
 def test_everything_else_in_an_account_is_for_the_card_reader_to_judge(body: bytes) -> None:
-    found = read_solana_account(b"a2b\0" + body)
-    assert found is not None
-    assert found.body == body
+    result = read_solana_account(b"a2b\0" + body)
+    assert result is not None
+    assert result.body == body
 
 
 def test_an_account_of_another_program_is_none() -> None:

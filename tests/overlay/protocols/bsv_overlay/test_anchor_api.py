@@ -50,11 +50,11 @@ class World(NamedTuple):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     kit = ChainKit()
-    made = [kit.inscribe(agent(f"Agent {number}")) for number in range(5)]
-    kit.mine(*made, kit.pay("carol"))
+    created = [kit.inscribe(agent(f"Agent {number}")) for number in range(5)]
+    kit.mine(*created, kit.pay("carol"))
     kit.mine_empty(2)
-    moved = kit.move(made[0])
-    kit.mine(moved, kit.burn(made[1], to="fee"), kit.point("agent.example"))
+    moved = kit.move(created[0])
+    kit.mine(moved, kit.burn(created[1], to="fee"), kit.point("agent.example"))
     raws = [block.raw for block in kit.blocks]
     folder = tmp_path_factory.mktemp("anchors")
     async with serving(house(folder, MemoryChain(*raws), limits="off")) as client:

@@ -124,7 +124,7 @@ async def test_values_are_those_of_the_search(client: ClientSession, services: A
     query = {"type": ["agent", "tool"], "limit": 1e1, "offset": 5, "explain": False, "q": None, "owner": ["a", "b"]}
     async with client.post("/lookup", json={"service": REGISTRY, "query": query}) as answer:
         assert answer.status == 200
-    searched = services.engine.asked[-1]  # type: ignore[attr-defined]
+    searched = services.engine.requests[-1]  # type: ignore[attr-defined]
     assert (searched.limit, searched.offset, searched.owners) == (10, 5, ("a", "b"))
 
 
@@ -136,10 +136,10 @@ async def test_only_chains_of_bsv_are_searched(serve: Serve, services: AppServic
         ({"btc": "bip122:00"}, None),
     ):
         client = await serve(replace(services, chains=lambda chains=chains: chains))  # type: ignore[misc]
-        services.engine.asked.clear()  # type: ignore[attr-defined]
+        services.engine.requests.clear()  # type: ignore[attr-defined]
         async with client.post("/lookup", json=question) as answer:
             assert answer.status == 200
-        assert [query.chains for query in services.engine.asked] == ([] if searched is None else [searched])  # type: ignore[attr-defined]
+        assert [query.chains for query in services.engine.requests] == ([] if searched is None else [searched])  # type: ignore[attr-defined]
 
 
 def current(*txids: bytes) -> list[lookup_api.CurrentOutput]:

@@ -59,8 +59,8 @@ async def test_topics_and_bodies_are_refused_in_the_shape_of_overlay_express(tmp
     malformed = ("[]", "{}", "[1]", '["tm_a2b"', "[" * 4_000, ",", '["tm_a2b",""]', "tm_a2b," * 17)
     async with serving(house(tmp_path, mint.chain)) as session:
         for topics, code in [
-            *((each, "unknown-topic") for each in unknown),
-            *((each, "bad-topics") for each in malformed),
+            *((item, "unknown-topic") for item in unknown),
+            *((item, "bad-topics") for item in malformed),
         ]:
             status, problem = await send(session, beef, topics)
             assert (status, problem["status"], problem["code"]) == (400, "error", code), topics

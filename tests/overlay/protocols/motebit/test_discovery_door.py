@@ -65,7 +65,7 @@ def get(url: str, path: str) -> dict[str, Any]:
     return answer
 
 
-def found(url: str, query: str = "") -> list[dict[str, Any]]:
+def discovered(url: str, query: str = "") -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = (get(url, f"/api/v1/agents/discover?{query}"))["agents"]
     return rows
 
@@ -86,19 +86,19 @@ def test_recorded_requests_of_discover_via_relay_get_what_it_reads(url: str, sha
 
 
 def test_agents_without_an_identity_are_listed_only_when_asked_for(url: str) -> None:
-    assert names(found(url, "unverified=false")) == ["first", "second", "third"]
-    rows = found(url, "unverified=true&include=all")
+    assert names(discovered(url, "unverified=false")) == ["first", "second", "third"]
+    rows = discovered(url, "unverified=true&include=all")
     assert names(rows) == ["first", "second", "third", "Nobody", "Broken"]
     assert [row["identity"] for row in rows] == ["claimed"] * 3 + ["none"] * 2
     assert rows[-1]["motebit_id"] is None
-    assert names(found(url, "unverified=true&capability=find-trials")) == ["first", "Nobody"]
+    assert names(discovered(url, "unverified=true&capability=find-trials")) == ["first", "Nobody"]
 
 
 def test_a_capability_and_an_identity_match_exactly(url: str) -> None:
-    assert names(found(url, "capability=read")) == ["first", "third"]
-    assert names(found(url, "capability=Read")) == []
-    assert names(found(url, "motebit_id=id-2")) == ["second"]
-    assert names(found(url, "motebit_id=id-2&unverified=true&capability=read")) == []
+    assert names(discovered(url, "capability=read")) == ["first", "third"]
+    assert names(discovered(url, "capability=Read")) == []
+    assert names(discovered(url, "motebit_id=id-2")) == ["second"]
+    assert names(discovered(url, "motebit_id=id-2&unverified=true&capability=read")) == []
 
 
 @pytest.mark.parametrize("query", ["limit=many", "include=some", "unverified=perhaps", "nonsense=1"])
@@ -130,7 +130,7 @@ def test_the_metadata_of_this_relay_is_signed_by_its_identity_key(url: str) -> N
 
 
 def test_an_item_shows_the_identity_that_its_card_claims(url: str) -> None:
-    [row] = found(url, "motebit_id=id-2")
+    [row] = discovered(url, "motebit_id=id-2")
     listing = row["listing"].partition("/v1/")[2]
     assert (get(url, f"/v1/{listing}"))["motebit"] == {
         "id": "id-2", "publicKey": KEYS["second"].hex(), "did": "did:key:second", "verified": False,

@@ -47,15 +47,15 @@ def ask(url: str, msg_type: str, payload: dict[str, Any], **more: Any) -> dict[s
 
 
 def offers(url: str, intent: str, **constraints: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ask(url, "DISCOVER", {"intent": intent, "constraints": constraints})["offers"]
-    return found
+    results: list[dict[str, Any]] = ask(url, "DISCOVER", {"intent": intent, "constraints": constraints})["offers"]
+    return results
 
 
 @pytest.fixture(scope="module")
 def schemas(shared: Path) -> Registry[Any]:
     folder = shared / "vectors" / "trust" / "mrp" / "schemas-strict"
     documents = [json.loads(file.read_text()) for file in sorted(folder.rglob("*.json"))]
-    return Registry[Any]().with_resources((each["$id"], Resource.from_contents(each)) for each in documents)
+    return Registry[Any]().with_resources((document["$id"], Resource.from_contents(document)) for document in documents)
 
 
 def check(schemas: Registry[Any], document: Any, name: str = "envelope") -> None:
@@ -140,11 +140,11 @@ def test_every_answer_fits_the_strict_schemas(overlay_url: str, schemas: Registr
 
 
 def test_offers_are_what_a_search_finds(overlay_url: str) -> None:
-    found = offers(overlay_url, "lightning watchtower")
+    results = offers(overlay_url, "lightning watchtower")
     page = house(overlay_url, q="lightning watchtower", limit=20)
-    assert [offer["listing"] for offer in found] == [item["id"] for item in page["items"]]
-    assert found[0]["confidence"] == max(offer["confidence"] for offer in found)
-    assert found[0]["proofs"] == [f"a2b:inscription:{found[0]['listing']}"]
+    assert [offer["listing"] for offer in results] == [item["id"] for item in page["items"]]
+    assert results[0]["confidence"] == max(offer["confidence"] for offer in results)
+    assert results[0]["proofs"] == [f"a2b:inscription:{results[0]['listing']}"]
 
 
 def test_budgets_and_proofs_narrow_offers(overlay_url: str) -> None:
@@ -156,8 +156,8 @@ def test_budgets_and_proofs_narrow_offers(overlay_url: str) -> None:
     assert offers(overlay_url, wanted.format("0.0000001")) == []
     all_in_budget = house(overlay_url, priceCurrency="USD", maxPrice=amount, q="agent", limit=20)["total"]
     assert len(offers(overlay_url, "agent", max_cost=float(amount))) == all_in_budget
-    found = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["a2b:domain"]})
-    assert all(any(proof.startswith("a2b:domain:") for proof in offer["proofs"]) for offer in found["offers"])
+    parsed = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["a2b:domain"]})
+    assert all(any(proof.startswith("a2b:domain:") for proof in offer["proofs"]) for offer in parsed["offers"])
     assert ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["zk"]})["offers"] == []
 
 
@@ -231,8 +231,8 @@ def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
     response = httpx.post(f"{overlay_url}/mrp/discover", json=batch)
     assert response.headers["Content-Type"] == "application/mrp-batch+json"
     answers = response.json()
-    assert [each["msg_type"] for each in answers] == ["OFFER", "ERROR", "ERROR"]
-    assert [each["in_reply_to"] for each in answers[:2]] == [each["msg_id"] for each in batch[:2]]
+    assert [answer["msg_type"] for answer in answers] == ["OFFER", "ERROR", "ERROR"]
+    assert [answer["in_reply_to"] for answer in answers[:2]] == [item["msg_id"] for item in batch[:2]]
     assert answers[2]["payload"]["code"] == "MRP_VERSION_UNSUPPORTED"
     for length in (0, 33):
         refused = httpx.post(f"{overlay_url}/mrp/discover", json=batch[:1] * length).json()

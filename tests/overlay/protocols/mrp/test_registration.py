@@ -203,8 +203,8 @@ def test_every_fault_of_a_signature_is_refused(registry: str, change: dict[str, 
 def test_keys_are_fetched_once(hosts: Https, registry: str) -> None:
     for _ in range(3):
         assert outcome(registry, signed(message("HELLO", {}))) == "HELLO"
-    asked = hosts.asked.count((ISSUER, "/.well-known/mrp-keys.json"))
-    assert asked <= 2  # once more for an unknown key
+    query = hosts.requests.count((ISSUER, "/.well-known/mrp-keys.json"))
+    assert query <= 2  # once more for an unknown key
     assert httpx.post(f"{registry}/mrp/hello", json=message("HELLO", {})).json()["payload"]["auth_methods"] == [
         "signed"
     ]

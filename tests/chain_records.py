@@ -21,8 +21,8 @@ def due_locators(store: Store, now: int, limit: int) -> list[DueLocator]:
 def registrations(store: Store, chain: str) -> list[Record]:
     """Every registration with its revisions, in the order in which they were first inscribed."""
     ids = [id_ for name, id_ in store.registrations.ids(None, 1_000_000) if name == chain]
-    found = [_registration(store, [past for past in store.history.of(id_) if past.chain == chain]) for id_ in ids]
-    return sorted(found, key=_born)
+    results = [_registration(store, [past for past in store.history.of(id_) if past.chain == chain]) for id_ in ids]
+    return sorted(results, key=_born)
 
 
 def _born(registration: Record) -> tuple[int, int, int]:
@@ -78,17 +78,17 @@ def _revision(past: Revision) -> Record:
 
 def loose(store: Store, chain: str, kind: EventKind) -> list[Revision]:
     """The events of a kind, as they stand in the chain."""
-    found = store.history.select(events.c.chain == chain, events.c.kind == kind.value)
-    return sorted(found, key=lambda past: (past.height, past.event.tx_index, past.event.outpoint or (b"", 0)))
+    result = store.history.select(events.c.chain == chain, events.c.kind == kind.value)
+    return sorted(result, key=lambda past: (past.height, past.event.tx_index, past.event.outpoint or (b"", 0)))
 
 
 def pointers(store: Store, chain: str) -> list[Record]:
     """Every pointer, valid or not."""
-    found = []
+    results = []
     for past in loose(store, chain, EventKind.POINTED):
         pointer = past.event.pointer
         assert pointer is not None
-        found.append(
+        results.append(
             {
                 **_place(past),
                 "domain": pointer.domain,
@@ -99,7 +99,7 @@ def pointers(store: Store, chain: str) -> list[Record]:
                 "reason": _reason(past),
             }
         )
-    return found
+    return results
 
 
 def anchors(store: Store, pointer_id: str) -> list[Revision]:

@@ -12,8 +12,8 @@ import pytest
 from indexer.model import Event, EventKind, PointerAnchor
 from indexer.store import FetchOutcome, FetchState, ServedBody, Store, Writer
 from parsers.cards import Kind
-from tests.facts import at, name
-from tests.told import due_locators
+from tests.chain_records import due_locators
+from tests.facts import name, outpoint_of
 
 DAY = 86_400_000
 NOW = 1_800_000_000_000
@@ -23,8 +23,8 @@ NOW = 1_800_000_000_000
 def card(title: str, **more: Any) -> bytes:
     """The bytes of an agent's card that meets every hard rule."""
     skills = [{"id": "do", "name": "Do", "description": f"What {title} does.", "tags": ["work"]}]
-    told = {"name": title, "description": f"The agent {title}.", "url": "https://api.example/a2a", "skills": skills}
-    return json.dumps({**told, "version": "1", **more}).encode()
+    answers = {"name": title, "description": f"The agent {title}.", "url": "https://api.example/a2a", "skills": skills}
+    return json.dumps({**answers, "version": "1", **more}).encode()
 
 
 def digest(body: bytes) -> bytes:
@@ -50,7 +50,7 @@ def points(
         position=position,
         tx_index=position + 1,
         txid=name(place),
-        outpoint=at(place, vout),
+        outpoint=outpoint_of(place, vout),
         pointer=PointerAnchor(id=id_, **anchor),
     )
 
@@ -58,14 +58,14 @@ def points(
 def serves(begun: int, *bodies: bytes, state: FetchState = FetchState.MET, **more: Any) -> FetchOutcome:
     """A fetch begun then (milliseconds since 1970) got these bodies and accepted them."""
     served = tuple(ServedBody("https://a.example/.well-known/agent.json", digest(body), body) for body in bodies)
-    told: dict[str, Any] = {"state": state, "begun_ms": begun, "next_at": begun + DAY, "served": served}
-    return FetchOutcome(**told | more)
+    answers: dict[str, Any] = {"state": state, "begun_ms": begun, "next_at": begun + DAY, "served": served}
+    return FetchOutcome(**answers | more)
 
 
 def fails(begun: int, reason: str = "fetch-connect", **more: Any) -> FetchOutcome:
     """A fetch begun then got nothing."""
-    told: dict[str, Any] = {"state": FetchState.FAILED, "begun_ms": begun, "next_at": begun + 60_000}
-    return FetchOutcome(**told | {"reason": reason, "detail": "no"} | more)
+    answers: dict[str, Any] = {"state": FetchState.FAILED, "begun_ms": begun, "next_at": begun + 60_000}
+    return FetchOutcome(**answers | {"reason": reason, "detail": "no"} | more)
 
 
 class Clock:
@@ -85,7 +85,7 @@ class Clock:
 
 def due(store: Store, now: int = 10**15) -> list[str]:
     """What should be fetched then."""
-    return [each.locator for each in due_locators(store, now, 100)]
+    return [due_locator.locator for due_locator in due_locators(store, now, 100)]
 
 
 def news(store: Store) -> list[tuple[str, str, str]]:
