@@ -93,13 +93,14 @@ class DuplicateIndex:
     """Safe from several threads and processes; the one that feeds the search index writes. Raises EngineError when the
     file cannot be used, BusyError while another process holds it."""
 
-    def __init__(self, folder: str, *, temporary: bool = False) -> None:
-        """Open the file in a folder, making it when there is none; a `temporary` one is empty, has no name, and goes
-        with the process."""
-        self._path = "" if temporary else str(Path(folder) / FILE)
-        self._folder, self._lock = folder, threading.Lock()
+    def __init__(self, folder: str = "") -> None:
+        """Open the file in a folder, making it when there is none. Without a folder it is a temporary file, which goes
+        with the process: for a version of the index that is being built."""
+        self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
+        self._lock = threading.Lock()
         with self._checked():
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            if folder:
+                Path(folder).mkdir(parents=True, exist_ok=True)
             try:
                 self._db = self._opened()
             except sqlite3.OperationalError:
@@ -147,15 +148,6 @@ class DuplicateIndex:
         with self._writing() as db:
             for table in ("claims", "listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
-
-    @contextmanager
-    def rebuilding(self) -> Iterator[DuplicateIndex]:
-        """A temporary empty one, for a version of the index that is being built."""
-        fresh = DuplicateIndex(self._folder, temporary=True)
-        try:
-            yield fresh
-        finally:
-            fresh.close()
 
     def copy_from(self, other: DuplicateIndex) -> None:
         """Replace the content by that of another one, atomically."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from itertools import islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from indexer.store import Store, StoreUnavailableError
 from indexer.store.outbox import OutboxPosition
+from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.engines import BusyError, Cursor, UnavailableError, is_further
 from overlay.projection.documents import DocumentReader
 
 if TYPE_CHECKING:
-    from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
     from overlay.search.document import Document
 
@@ -184,11 +184,11 @@ class IndexProjector:
         as it was. `progress` receives the registrations written and their total. Raises BusyError while another process
         rebuilds.
         """
-        with self._engine.rebuilding() as fresh, ExitStack() as stack:
-            duplicates = stack.enter_context(self._duplicates.rebuilding()) if self._duplicates is not None else None
-            total = self._fill_and_promote(IndexProjector(self._store, fresh, duplicates), progress)
-            if self._duplicates is not None and duplicates is not None:
-                self._duplicates.copy_from(duplicates)
+        with self._engine.rebuilding() as fresh, closing(DuplicateIndex()) as claims:
+            projector = IndexProjector(self._store, fresh, None if self._duplicates is None else claims)
+            total = self._fill_and_promote(projector, progress)
+            if self._duplicates is not None:
+                self._duplicates.copy_from(claims)
         log.info("index: rebuilt from the store, %d registrations", total)
         return total
 

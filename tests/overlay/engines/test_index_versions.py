@@ -198,7 +198,7 @@ def test_an_index_of_another_version_is_left_and_said(
 def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path: Path) -> None:
     with closing(DuplicateIndex(str(tmp_path))) as duplicates, closing(DuplicateIndex(str(tmp_path))) as elsewhere:
         duplicates.update([], [], Cursor(EPOCH, 1))
-        with duplicates.rebuilding() as fresh:
+        with closing(DuplicateIndex()) as fresh:
             assert fresh.cursor() is None
             fresh.update([], [], Cursor(EPOCH, 7))
             assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 1), Cursor(EPOCH, 1))
