@@ -91,14 +91,16 @@ async def _registered(
 
 
 async def resolve(request: web.Request) -> web.Response:
-    """Where the agent with an identity is; `found` is false where no listing has it."""
+    """Where the agent with an identity is, by its listing, else by its registration with the relay of this server;
+    `found` is false where it has neither."""
     motebit_id = request.match_info["id"]
     items = []
     if len(motebit_id) <= MAX_ID:
         for fact in (VERIFIED, CLAIMED):
             items += await market.live_agents(request, 20, (fact,), (id_fact(motebit_id),), with_duplicates=True)
     base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
-    return conditional(encode(agent_rows.resolution(base, motebit_id, items, relay)))
+    rows = agent_rows.best(base, items, relay) or await _registered(request, [], relay, None, motebit_id)
+    return conditional(encode(agent_rows.resolution(base, motebit_id, rows, relay)))
 
 
 async def metadata(request: web.Request) -> web.Response:

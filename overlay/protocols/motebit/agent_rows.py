@@ -70,13 +70,17 @@ def _skills(item: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(skill["id"] for skill in item["skills"]))
 
 
-def resolution(base: str, motebit_id: str, items: Sequence[dict[str, Any]], relay: str) -> dict[str, Any]:
-    """An AgentResolutionResult for the listings with an identity, the oldest first. One that its host verifies counts
+def best(base: str, items: Sequence[dict[str, Any]], relay: str) -> list[dict[str, Any]]:
+    """The row that counts of listings with one identity, the oldest first, or none. One that its host verifies counts
     before one whose id is derived from its key, and that before any other claim."""
+    return [agent(base, min(items, key=_doubt), relay)] if items else []
+
+
+def resolution(base: str, motebit_id: str, rows: Sequence[dict[str, Any]], relay: str) -> dict[str, Any]:
+    """An AgentResolutionResult from the first of these rows, if any."""
     via = [relay or base]
-    if not items:
+    if not rows:
         return {"motebit_id": motebit_id, "found": False, "resolved_via": via, "cached": False, "ttl": SECONDS_MISSING}
-    best = agent(base, min(items, key=_doubt), relay)
     return {
         "motebit_id": motebit_id,
         "found": True,
@@ -85,7 +89,7 @@ def resolution(base: str, motebit_id: str, items: Sequence[dict[str, Any]], rela
         "resolved_via": via,
         "cached": False,
         "ttl": SECONDS_FOUND,
-    } | {name: best[name] for name in ("capabilities", "public_key", "endpoint_url", "identity", "listing")}
+    } | {name: rows[0][name] for name in ("capabilities", "public_key", "endpoint_url", "identity", "listing")}
 
 
 def _doubt(item: dict[str, Any]) -> int:

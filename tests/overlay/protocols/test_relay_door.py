@@ -174,6 +174,10 @@ def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     assert (row["identity"], row["listing"], row["capabilities"]) == ("registered", None, ["web_search"])
     assert rows("capability=fly") == rows("motebit_id=nobody") == rows("motebit_id=%00") == []
     assert len(rows("limit=2")) == 2
+    answer = httpx.get(f"{client.url}/api/v1/discover/{BOB.id}").json()
+    assert (answer["found"], answer["ttl"], answer["listing"], answer["identity"]) == (True, 300, None, "registered")
+    assert {name: answer[name] for name in ("public_key", "endpoint_url", "capabilities")}.items() <= row.items()
+    assert httpx.get(f"{client.url}/api/v1/discover/nobody").json()["found"] is False
 
 
 def market(client: Client, agent: Agent | None, query: str = "capability=web_search") -> dict[str, Any]:
