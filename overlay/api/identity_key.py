@@ -41,10 +41,6 @@ class IdentityKey:
         """The signature (64 bytes, RFC 8032) of a message."""
         return Ed25519PrivateKey.from_private_bytes(self.ed25519).sign(message)
 
-    def sign_secp256k1(self, digest: bytes) -> bytes:
-        """The DER signature with low s of a 32-byte digest."""
-        return signatures.sign(self.secp256k1, digest)
-
 
 def read(file: Path) -> IdentityKey:
     """The keys of a file: a JSON object with `ed25519` and `secp256k1`, each 64 hex digits.

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from overlay.api.identity_key import IdentityKeyError, read, read_or_create
-from parsers.bitcoin.signatures import is_signed
+from parsers.bitcoin.signatures import is_signed, sign
 
 
 def test_keys_are_created_once_also_by_several_workers(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_signatures_verify(tmp_path: Path) -> None:
     key = read_or_create(tmp_path / "identity.json")
     Ed25519PublicKey.from_public_bytes(key.ed25519_public).verify(key.sign_ed25519(b"hello"), b"hello")
     digest = sha256(b"hello").digest()
-    assert is_signed(key.secp256k1_public, key.sign_secp256k1(digest), digest)
+    assert is_signed(key.secp256k1_public, sign(key.secp256k1, digest), digest)
 
 
 def test_private_keys_are_not_shown(tmp_path: Path) -> None:
