@@ -135,10 +135,10 @@ async def test_logos_that_were_looked_for_are_noted_though_nobody_else_writes(
     async with looking(counted_store, tmp_path) as (_, logos, _):
         logos.shown(["https://a.example/logo.png"])
         assert logos.has_requests
-        await until(lambda: not logos.has_requests)
-        await settled(counted_store)
-        due = StoredLogos(counted_store.store.engine).due(int(time.time() * 1000) + 1_000, 10)
+        stored = StoredLogos(counted_store.store.engine)
+        due = await until(lambda: stored.due(int(time.time() * 1000) + 1_000, 10))
         assert [url for _, url in due] == ["https://a.example/logo.png"]
+        assert not logos.has_requests
 
 
 async def test_a_look_that_failed_is_made_again(
