@@ -83,7 +83,7 @@ class JungleBus:
         self.unspent: set[Outpoint] = set()
         self.controls: list[dict[str, Any]] = []
         self._faults: dict[str, deque[Respond]] = {}
-        self._faults: dict[str, Callable[[Any], Any]] = {}
+        self._forgeries: dict[str, Callable[[Any], Any]] = {}
         self.url = ""
 
     # -- what a test says
@@ -110,11 +110,11 @@ class JungleBus:
 
     def lie(self, route: str, change: Callable[[Any], Any]) -> None:
         """Every answer of a route is changed, until `honest`: JSON as decoded, bytes as they are."""
-        self._faults[route] = change
+        self._forgeries[route] = change
 
     def honest(self) -> None:
         """No more lies and faults."""
-        self._faults.clear()
+        self._forgeries.clear()
         self._faults.clear()
 
     def chain(self, rows: ChainStore | None = None, name: str = "demo", more: str = "") -> JungleBusChain:
@@ -155,8 +155,8 @@ class JungleBus:
             if self._faults.get(name):
                 return await self._faults[name].popleft()(request)
             result = handler(request)
-            if name in self._faults:
-                result = self._faults[name](result)
+            if name in self._forgeries:
+                result = self._forgeries[name](result)
             if result is None:
                 return web.Response(status=404, text="not found")
             if isinstance(result, bytes):

@@ -25,7 +25,7 @@ class NameServer(asyncio.DatagramProtocol):
     def __init__(self) -> None:
         self.texts: dict[str, list[str]] = {}
         self.mode = "good"
-        self.queries: list[str] = []
+        self.requests: list[str] = []
 
     async def __aenter__(self) -> NameServer:
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class NameServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
         query = dns.message.from_wire(data)
-        self.queries.append(query.question[0].name.to_text(omit_final_dot=True))
+        self.requests.append(query.question[0].name.to_text(omit_final_dot=True))
         if self.mode == "silent":
             return
         self._transport.sendto(b"\0" * 7 if self.mode == "broken" else self._answer(query).to_wire(), addr)

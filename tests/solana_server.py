@@ -72,7 +72,7 @@ class SolanaServer:
         self.blockless: set[int] = set()
         self.filters = True
         self._faults: dict[str, deque[Respond]] = {}
-        self._faults: dict[str, Callable[[Any], Any]] = {}
+        self._forgeries: dict[str, Callable[[Any], Any]] = {}
         self.url = ""
 
     # -- what a test says
@@ -128,11 +128,11 @@ class SolanaServer:
 
     def lie(self, method: str, change: Callable[[Any], Any]) -> None:
         """Every result of a method is changed, until `honest`."""
-        self._faults[method] = change
+        self._forgeries[method] = change
 
     def honest(self) -> None:
         """No more lies and faults."""
-        self._faults.clear()
+        self._forgeries.clear()
         self._faults.clear()
 
     def chain(self, rows: ChainStore | None = None, name: str = "sol", more: str = "") -> SolanaChain:
@@ -168,8 +168,8 @@ class SolanaServer:
         if self._faults.get(method):
             return await self._faults[method].popleft()(request)
         answer = getattr(self, f"_{method}")(*call.get("params", ()))
-        if method in self._faults and "result" in answer:
-            answer["result"] = self._faults[method](answer["result"])
+        if method in self._forgeries and "result" in answer:
+            answer["result"] = self._forgeries[method](answer["result"])
         return web.json_response({**answer, "id": call["id"]})
 
     def _getGenesisHash(self) -> Any:  # noqa: N802 - the method's name

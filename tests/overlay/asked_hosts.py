@@ -16,14 +16,14 @@ class AskedHosts:
 
     answer: HostClaims = field(default_factory=HostClaims)
     bodies: dict[str, bytes] = field(default_factory=dict)
-    queried: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def ask(self, host: str) -> HostClaims:
-        self.queried.append(host)
+        self.requests.append(host)
         return self.answer
 
     def fetch(self, locator: str, digest: bytes) -> CardFetch:
-        self.queried.append(locator)
+        self.requests.append(locator)
         body = self.bodies.get(locator)
         if body is None:
             attempt = Attempt(locator, 0.0, refusal=Refusal("fetch-connect", "no"))

@@ -51,8 +51,8 @@ EDGES = [
     kind(number)
     for table, kind, most in ((V4, IPv4Address, (1 << 32) - 1), (V6, IPv6Address, (1 << 128) - 1))
     for first, last in table
-    for trust_edge in (int(ip_address(first)), int(ip_address(last)))
-    for number in (trust_edge - 1, trust_edge, trust_edge + 1)
+    for boundary in (int(ip_address(first)), int(ip_address(last)))
+    for number in (boundary - 1, boundary, boundary + 1)
     if 0 <= number <= most
 ]
 

@@ -11,7 +11,7 @@ from tests.overlay.payments.desk import Desk
 
 
 @pytest.fixture
-def desk(database_url: str) -> Iterator[Desk]:
-    ledger = PaymentLedger.open(database_url)
+def desk(empty_database_url: str) -> Iterator[Desk]:
+    ledger = PaymentLedger.open(empty_database_url)
     yield Desk(ledger)
     ledger.close()
