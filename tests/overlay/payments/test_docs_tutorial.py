@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import base58
 import pytest
 from aiohttp import ClientSession, web
 
@@ -27,7 +28,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(payment_node, "PaymentNode", lambda _name, _url: fake)
     wallet = [{"outpoint": str(fake.mint(60_000)), "satoshis": 60_000} for _ in range(2)]
-    (tmp_path / "key.txt").write_text(PAYER.hex())
+    (tmp_path / "key.txt").write_bytes(base58.b58encode_check(b"\xef" + PAYER + b"\x01"))
     (tmp_path / "coins.json").write_text(json.dumps(wallet))
     return fake
 
@@ -35,7 +36,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
 async def test_the_steps_of_the_specification_run_in_order(fake: FakeNode) -> None:
     names: dict[str, Any] = {}
     for number, block in enumerate(BLOCKS, 1):
-        here = block.replace("1WatchtowerAddr", address_of(SERVER)).replace('keys.read(Path("key.txt"))', KEY)
+        here = block.replace("1WatchtowerAddr", address_of(SERVER))
         exec(compile(here, f"docs/payments.md, example {number}", "exec"), names)  # noqa: S102
     assert (await names["dry_run"](names["deposit"].value))["ok"]
     assert not fake.sent
@@ -52,9 +53,6 @@ async def test_the_steps_of_the_specification_run_in_order(fake: FakeNode) -> No
         await runner.cleanup()
     await names["gate"].maintain()
     assert names["final"].payment.tx.hex_id in fake.mempool
-
-
-KEY = 'keys.read(Path("key.txt"), "regtest")'
 
 
 def test_every_name_of_an_error_is_documented() -> None:
