@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_rooms import ROOMS, modules, name_of
+from tests.test_rooms import ROOMS, modules, name_of, parsed
 
 NEVER = frozenset(
     (
@@ -78,9 +78,7 @@ def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_names_say_what_they_hold(path: Path) -> None:
     assert path.stem not in NEVER
-    bad = [
-        f"{name} (line {line})" for name, line in names(ast.parse(path.read_text())) if name.strip("_").lower() in NEVER
-    ]
+    bad = [f"{name} (line {line})" for name, line in names(parsed(path)) if name.strip("_").lower() in NEVER]
     assert not bad, f"{name_of(path)}: {', '.join(bad)}"
 
 
@@ -88,7 +86,7 @@ def test_names_in_tests_say_what_they_hold() -> None:
     bad = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
         if not {"python_modules", "node_modules"} & set(path.parts):
-            stored = [(path.stem, 0), *names(ast.parse(path.read_text()))]
+            stored = [(path.stem, 0), *names(parsed(path))]
             bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if name.strip("_").lower() in NEVER]
     assert not bad, "\n".join(bad)
 
@@ -118,7 +116,7 @@ def is_ambiguous(paths: list[Path]) -> bool:
 def test_a_class_name_means_one_thing() -> None:
     classes = defaultdict(list)
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 classes[node.name.strip("_")].append(path)
     assert not {name: list(map(name_of, paths)) for name, paths in classes.items() if len(paths) > 1}

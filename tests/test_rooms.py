@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -28,9 +29,15 @@ def modules() -> list[Path]:
     return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file, which many tests read."""
+    return ast.parse(path.read_text())
+
+
 def imports(path: Path) -> Iterator[str]:
     """Every module a file imports, at the top or inside a function."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -101,7 +108,7 @@ def needs(tree: ast.AST, names: set[str]) -> set[str]:
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
     files = {module_of(path): path for path in modules()}
-    graph = {name: needs(ast.parse(path.read_text()), set(files)) - {name} for name, path in files.items()}
+    graph = {name: needs(parsed(path), set(files)) - {name} for name, path in files.items()}
     TopologicalSorter(graph).prepare()
 
 
@@ -137,7 +144,7 @@ def private_names(paths: Iterable[Path]) -> set[str]:
     """The names with one underscore that these files define: functions, classes, variables and attributes."""
     names = set()
     for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     names.add(name)
@@ -151,7 +158,7 @@ def private_names(paths: Iterable[Path]) -> set[str]:
 
 def private_uses(path: Path, names: set[str]) -> Iterator[str]:
     """Where a file uses such names of others: as attributes, or imported."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         match node:
             case ast.Attribute(value=ast.Name(id="self" | "cls")):
                 continue
