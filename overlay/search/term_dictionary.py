@@ -30,6 +30,7 @@ from overlay.text.compact_json import decode, encode
 MAX_COMPARED = 20_000  # words that a mistyped one is compared with at most
 MAX_UNUSED = 20_000  # words of no listing that stay in memory
 _SHORTEST, _LONGEST = 4, 26  # letters of the candidates for a mistyped word of 5 to 24
+_SHORT_PREFIX = 2  # letters; thousands of words have it, so that their completions are kept until a change
 _END = "\U0010ffff"
 _Bits = npt.NDArray[np.uint64]
 
@@ -94,6 +95,7 @@ class TermDictionary:
         self._unused = 0
         self._order: list[str] | None = None
         self._by_length: dict[int, tuple[list[str], _Bits]] | None = None
+        self._completions: dict[tuple[str, int], list[str]] = {}
         for changes in counts:
             self.apply(changes)
 
@@ -108,6 +110,7 @@ class TermDictionary:
             is_searched = self._order is not None or self._by_length is not None
             new = [word for word in changes.surfaces if word not in self.counts.surfaces] if is_searched else []
             self.counts.apply(changes)
+            self._completions = {}
             self._unused += sum(not self.counts.surfaces[word] for word in changes.surfaces)
             if self._unused > MAX_UNUSED:
                 self.counts.surfaces, self.counts.terms = +self.counts.surfaces, +self.counts.terms
@@ -146,6 +149,9 @@ class TermDictionary:
 
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
+        cache = self._completions
+        if (prefix, limit) in cache:
+            return cache[prefix, limit]
         order = self._order
         if order is None:
             with self._lock:
@@ -153,7 +159,10 @@ class TermDictionary:
         low, high = bisect_left(order, prefix), bisect_left(order, prefix + _END)
         surfaces = self.counts.surfaces
         best = nlargest(limit + 1, order[low:high], key=surfaces.__getitem__)  # equal ones stay in order
-        return [word for word in best if word != prefix and surfaces[word]][:limit]
+        completions = [word for word in best if word != prefix and surfaces[word]][:limit]
+        if len(prefix) <= _SHORT_PREFIX:
+            cache[prefix, limit] = completions
+        return completions
 
 
 def signatures(words: Sequence[str]) -> _Bits:
