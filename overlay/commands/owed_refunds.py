@@ -49,6 +49,8 @@ def refunds(args: Namespace) -> int:
 
 
 def _show(rows: Sequence[Mapping[str, Any]]) -> None:
+    if not rows:
+        say("no refund is due")
     for row in rows:
         say(f"{row['failedAt']}  {row['taskId']}: {row['detail']}")
         say(f"  {row['satoshis']:,} satoshis on {row['chain']} to {row['refundAddress']}: {row['rawTx']}")

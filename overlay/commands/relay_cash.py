@@ -47,6 +47,8 @@ def relay(args: Namespace) -> int:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        say("no withdrawal is open")
     for row in rows:
         say("  ".join(map(str, row.values())))
 

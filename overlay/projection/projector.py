@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BATCH = 2_000
+BATCH = 1_000
 """Changes or registrations written to the index in one commit."""
 
 LOG_SECONDS = 5.0

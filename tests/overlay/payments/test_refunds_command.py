@@ -65,4 +65,5 @@ def test_a_refund_is_listed_signed_accepted_and_removed(
     assert a2b("refunds", "--database", url, "--done", "another")[0] == 1
     assert a2b("refunds", "--database", url, "--done", TASK)[0] == 0
     assert a2b("refunds", "--database", url, "--json") == (0, "[]\n")
+    assert a2b("refunds", "--database", url) == (0, "no refund is due\n")
     assert a2b("refunds", "--database", url, "--done", TASK)[0] == 1
