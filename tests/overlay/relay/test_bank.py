@@ -235,7 +235,7 @@ def test_the_operator_lists_withdrawals_and_hands_in_what_was_signed(
     world.node.accept(tx)
     world.mine()
     watch(world)
-    assert command() == (0, "")
+    assert command() == (0, "no withdrawal is open\n")
     assert command("--signed", raw_of(tx).hex())[0] == 1
     engine.dispose()
 
