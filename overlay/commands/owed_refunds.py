@@ -58,10 +58,10 @@ def _show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _row(task: PaidTask, paid: Sequence[LedgerPayment]) -> dict[str, Any]:
     """A refund with what its transaction spends, as in the file for a wallet."""
-    from overlay.payments.refunds import due
+    from overlay.payments.refunds import refund_due
     from overlay.publish.wallet_file import draft_json
 
-    chain, draft = due(task, paid)
+    chain, draft = refund_due(task, paid)
     return {
         "taskId": task.id, "failedAt": datetime.fromtimestamp(task.updated_at, UTC).isoformat(), "detail": task.detail,
         "chain": chain, "refundAddress": task.refund_address, "satoshis": draft.tx.outputs[0].satoshis,

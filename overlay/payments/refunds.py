@@ -50,7 +50,7 @@ def transaction_of(payment: LedgerPayment) -> Transaction:
     return read_exactly(payment.raw, segwit=has_segwit(chain_of(payment)))
 
 
-def due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draft]:
+def refund_due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draft]:
     """The chain of the refund of a task, such as `bsv:mainnet`, and its transaction with what it spends. `paid` are the
     payments of the task. Raises ValueError when none of these is refunded."""
     tx = read_exactly(task.refund or b"")
@@ -58,8 +58,5 @@ def due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draft]:
     if payment is None:
         raise ValueError(f"the refund of the task {task.id} spends none of its payments")
     outputs = transaction_of(payment).outputs
-    spent = tuple(outputs[tx_input.prevout.vout] for tx_input in tx.inputs)
-    pairs = zip(tx.inputs, spent, strict=True)
-    coins = tuple(Coin(tx_input.prevout, output.satoshis, output.script) for tx_input, output in pairs)
-    fee = sum(output.satoshis for output in spent) - sum(output.satoshis for output in tx.outputs)
-    return payment.chain, Draft(tx, coins, spent, fee)
+    spent = [(tx_input.prevout, outputs[tx_input.prevout.vout]) for tx_input in tx.inputs]
+    return payment.chain, Draft.of(tx, [Coin(outpoint, output.satoshis, output.script) for outpoint, output in spent])

@@ -40,6 +40,13 @@ class Draft:
     spent: tuple[TxOutput, ...]
     fee: int
 
+    @classmethod
+    def of(cls, tx: Transaction, coins: Sequence[Coin], owner: bytes = b"") -> Draft:
+        """A transaction whose inputs spend these coins, in order; coins without a script have the script `owner`."""
+        spent = tuple(TxOutput(coin.satoshis, coin.script or owner) for coin in coins)
+        fee = sum(coin.satoshis for coin in coins) - sum(output.satoshis for output in tx.outputs)
+        return cls(tx, tuple(coins), spent, fee)
+
     @property
     def raw(self) -> bytes:
         """The serialised transaction."""
@@ -105,9 +112,7 @@ def fee_of(outputs: Sequence[TxOutput], inputs: int, rate: int) -> int:
 
 def _draft(chosen: Sequence[Coin], outputs: tuple[TxOutput, ...], owner: bytes) -> Draft:
     inputs = tuple(TxInput(coin.outpoint, b"", _SEQUENCE) for coin in chosen)
-    fee = sum(coin.satoshis for coin in chosen) - sum(output.satoshis for output in outputs)
-    spent = tuple(TxOutput(coin.satoshis, coin.script or owner) for coin in chosen)
-    return Draft(read(serialise(inputs, outputs)), tuple(chosen), spent, fee)
+    return Draft.of(read(serialise(inputs, outputs)), chosen, owner)
 
 
 def with_sigma(script: bytes, first_input: Coin, key: PublisherKey) -> bytes:

@@ -74,7 +74,7 @@ def read_draft(value: Any) -> Draft:
         raise CoinsError("the inputs of the file are not those of its transaction")
     if any(type(coin.satoshis) is not int or coin.satoshis < 0 for coin in coins):
         raise CoinsError("the inputs of the file have no satoshis")
-    fee = sum(coin.satoshis for coin in coins) - sum(output.satoshis for output in tx.outputs)
-    if fee < 0:
-        raise CoinsError(f"the outputs hold {-fee:,} satoshis more than the inputs")
-    return Draft(tx, tuple(coins), tuple(TxOutput(coin.satoshis, coin.script or b"") for coin in coins), fee)
+    draft = Draft.of(tx, coins)
+    if draft.fee < 0:
+        raise CoinsError(f"the outputs hold {-draft.fee:,} satoshis more than the inputs")
+    return draft

@@ -18,7 +18,7 @@ from overlay.payments.checking import PaymentSources, check_claim, offers_in
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.node import PaymentNode
-from overlay.payments.refunds import due
+from overlay.payments.refunds import refund_due
 from overlay.payments.settlement import DEPTH
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
@@ -107,7 +107,7 @@ async def test_the_refund_of_failed_work_is_signed_and_mined(
     gate = PaymentGate(PRICE, ledger, payment_node)
     assert (await call(gate, claim(node, "deposit"), status=500)).status == 500
     (task,) = ledger.refunds()
-    chain, draft = due(task, ledger.payments_of(task.id))
+    chain, draft = refund_due(task, ledger.payments_of(task.id))
     assert (chain, draft.tx.outputs[0].script) == ("bsv:regtest", CLIENT.script)
     txid = node.rpc("sendrawtransaction", sign(draft, SERVER).raw.hex())
     node.mine()
