@@ -110,7 +110,6 @@ class TermDictionary:
             is_searched = self._order is not None or self._by_length is not None
             new = [word for word in changes.surfaces if word not in self.counts.surfaces] if is_searched else []
             self.counts.apply(changes)
-            self._completions = {}
             self._unused += sum(not self.counts.surfaces[word] for word in changes.surfaces)
             if self._unused > MAX_UNUSED:
                 self.counts.surfaces, self.counts.terms = +self.counts.surfaces, +self.counts.terms
@@ -122,6 +121,7 @@ class TermDictionary:
                 for length, (words, bits) in _by_length(new).items():
                     before, bits_before = self._by_length.get(length, ([], np.zeros(0, np.uint64)))
                     self._by_length[length] = before + words, np.concatenate((bits_before, bits))
+            self._completions = {}  # last, so that a concurrent reader fills the former one
 
     def frequency(self, term: str) -> int:
         """Number of listings that contain an index term."""
@@ -160,7 +160,7 @@ class TermDictionary:
         surfaces = self.counts.surfaces
         best = nlargest(limit + 1, order[low:high], key=surfaces.__getitem__)  # equal ones stay in order
         completions = [word for word in best if word != prefix and surfaces[word]][:limit]
-        if len(prefix) <= _SHORT_PREFIX:
+        if completions and len(prefix) <= _SHORT_PREFIX:  # so that the words in use bound the cache
             cache[prefix, limit] = completions
         return completions
 

@@ -91,6 +91,17 @@ def test_completions_are_the_commonest_words_with_that_beginning(
         vocabulary.apply(of_listings(late))
 
 
+def test_completions_of_a_short_prefix_follow_changes() -> None:
+    terms = TermDictionary([of_listings([frozenset({"apple"})])])
+    assert terms.completions("a", 5) == ["apple"]
+    terms.apply(of_listings([frozenset({"avocado"}), frozenset({"avocado"})]))
+    assert terms.completions("a", 5) == ["avocado", "apple"]
+    changes = TermCounts()
+    changes.remove(frozenset({"apple"}))
+    terms.apply(changes)
+    assert terms.completions("a", 5) == ["avocado"]
+
+
 @pytest.mark.parametrize("limit", [1, 8, 99, 500])
 def test_of_many_completions_the_commonest_are_found_too(limit: int) -> None:
     chance = Random(limit)
