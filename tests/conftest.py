@@ -24,8 +24,14 @@ __all__ = [
     "postgresql",
 ]
 
-# how long an example takes says more about who else uses the machine than about what is tested
-settings.register_profile("a2b", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# how long an example takes says more about who else uses the machine than about what is tested; in CI the same
+# examples are tried again and again, so that a failure is one of the commit, and everywhere else always new ones
+settings.register_profile(
+    "a2b",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("A2B_REQUIRE_ALL") == "1",
+)
 settings.load_profile("a2b")
 
 # hundreds of processes import the product: each but the first reads its bytecode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -89,6 +89,14 @@ class ChainStore(HeaderStore, Protocol):
 
     def delete_extra_transaction(self, chain: str, txid: bytes) -> None:
         """Delete a transaction by its txid (internal byte order)."""
+        ...
+
+    def load_unproved(self, chain: str) -> list[bytes]:
+        """Txids (internal byte order) that were delivered without a valid proof, kept by `update_unproved`."""
+        ...
+
+    def update_unproved(self, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
+        """Add and remove such txids."""
         ...
 
     def newest_block(self, chain: str) -> BlockRef | None:

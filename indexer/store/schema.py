@@ -249,6 +249,9 @@ extra_transactions = Table(
 """Transactions that a source of selected transactions did not deliver, and that checks of live outpoints brought. They
 hang from no block, so that a block that is read again has them."""
 
+unproved_transactions = Table("unproved_transactions", metadata, *keys(chain=_TEXT, txid=LargeBinary))
+"""Txids that a source of selected transactions delivered and could not prove yet. They hang from no block."""
+
 checks = Table(
     "checks",
     metadata,

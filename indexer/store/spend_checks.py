@@ -1,16 +1,16 @@
-"""Checks of outpoints at sources that deliver only selected transactions: when each was last checked, and the
-transactions that spend one and had not been delivered. Times are seconds since 1970."""
+"""Checks of outpoints at sources that deliver only selected transactions: when each was last checked, the transactions
+that spend one and had not been delivered, and those that are delivered and not proved. Times are seconds since 1970."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, tuple_
 
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import is_newest
-from indexer.store.schema import checks, events, extra_transactions
+from indexer.store.schema import checks, events, extra_transactions, unproved_transactions
 from parsers.bitcoin.tx import Outpoint
 
 ANNOUNCE_EVERY = 6 * 3600
@@ -28,6 +28,11 @@ class SpendCheckQueries(Queries):
             columns.where(extra_transactions.c.chain == chain).order_by(extra_transactions.c.height), 100
         ):
             yield row["height"], row["raw"], row["bump"]
+
+    def unproved(self, chain: str) -> list[bytes]:
+        """Txids (internal byte order) that a chain's source could not prove yet."""
+        txid = unproved_transactions.c.txid
+        return [row["txid"] for row in self._rows(select(txid).where(unproved_transactions.c.chain == chain))]
 
     def due(self, chain: str, before: int, limit: int) -> list[Outpoint]:
         """At most `limit` outpoints of live registrations that were last checked before the time `before`: those never
@@ -66,6 +71,15 @@ def delete_transaction(connection: Connection, chain: str, txid: bytes) -> None:
     connection.execute(
         delete(extra_transactions).where(extra_transactions.c.chain == chain, extra_transactions.c.txid == txid)
     )
+
+
+def update_unproved(connection: Connection, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
+    """Add and remove txids (internal byte order) of unproved transactions."""
+    for batch in batches({*added, *removed}):
+        same = (unproved_transactions.c.chain == chain) & unproved_transactions.c.txid.in_(batch)
+        connection.execute(delete(unproved_transactions).where(same))
+    if added:
+        connection.execute(insert(unproved_transactions), [{"chain": chain, "txid": txid} for txid in added])
 
 
 def record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:

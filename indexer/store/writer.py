@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -263,6 +263,15 @@ class Writer:
         """Delete such a transaction (internal byte order)."""
         with self._writing() as connection:
             spend_checks.delete_transaction(connection, chain, txid)
+
+    def load_unproved(self, chain: str) -> list[bytes]:
+        """Txids (internal byte order) that a chain's source could not prove yet."""
+        return SpendCheckQueries(self._engine).unproved(chain)
+
+    def update_unproved(self, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
+        """Add and remove such txids."""
+        with self._writing() as connection:
+            spend_checks.update_unproved(connection, chain, added, removed)
 
     def record_checks(self, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> int:
         """Store what a source answered at a time (seconds since 1970) about outpoints: spent, unspent, or None for no

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overlay.app import memory
-from overlay.app.memory import release_memory, use_large_pages
+from overlay.app.memory import read_system_file, release_memory, use_large_pages
 
 BLOCK = 2 * 1024 * 1024
 BYTES = 24 * BLOCK
@@ -26,15 +26,17 @@ def memory_bytes(name: str) -> int:
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
-def has_large_pages() -> bool:
-    """Whether the kernel moves a block that is full into one when it is asked to."""
-    if "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
-        return False
-    held = anonymous(2 * BLOCK)
-    held[:] = b"a" * len(held)
-    first = ctypes.addressof(ctypes.c_char.from_buffer(held))
-    start = ctypes.c_void_p(-(-first // BLOCK) * BLOCK)
-    return bool(ctypes.CDLL(None).madvise(start, ctypes.c_size_t(BLOCK), 25) == 0)
+class Library:
+    """The C library, with a kernel that always has a large page."""
+
+    def __init__(self) -> None:
+        self.mincore = ctypes.CDLL(None).mincore
+        self.moved: set[int | None] = set()
+
+    def madvise(self, start: ctypes.c_void_p, size: ctypes.c_size_t, advice: int) -> int:
+        assert (size.value, advice) == (BLOCK, 25)
+        self.moved.add(start.value)
+        return 0
 
 
 def test_memory_holds_what_it_held_and_lies_in_as_many_large_pages_as_is_said() -> None:
@@ -43,7 +45,17 @@ def test_memory_holds_what_it_held_and_lies_in_as_many_large_pages_as_is_said() 
     assert held == bytes(range(256)) * (BYTES // 256)
     assert moved % BLOCK == 0
     assert moved <= memory_bytes("AnonHugePages")
-    assert (moved >= BYTES - 2 * BLOCK) if has_large_pages() else (moved == 0)
+
+
+def test_every_full_block_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = bytearray(range(256)) * (BYTES // 256)
+    library = Library()
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: library)
+    monkeypatch.setattr(memory, "read_system_file", lambda path: "" if "huge" in path else read_system_file(path))
+    moved = use_large_pages()
+    first = ctypes.addressof(ctypes.c_char.from_buffer(held))
+    assert moved == BLOCK * len(library.moved)
+    assert library.moved >= set(range(-(-first // BLOCK) * BLOCK, first + BYTES - BLOCK + 1, BLOCK))
 
 
 def test_memory_that_is_hardly_used_is_not_made_larger() -> None:

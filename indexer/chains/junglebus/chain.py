@@ -60,7 +60,7 @@ class JungleBusChain(Chain):
     ) -> None:
         self.name, self.network, self.caip2, self.rules = name, network.kind, network.caip2, network.rules
         self.violations = Violations(name)
-        self.retries = RetryQueue(name)
+        self.retries = RetryQueue(name, store)
         self.poll_seconds = POLL_SECONDS
         self.client = JungleBusClient(name, server, self.violations, token)
         self.headers = HeaderChain(name, network, store)
@@ -99,6 +99,7 @@ class JungleBusChain(Chain):
         if self.headers.tip() is None:
             await asyncio.to_thread(self.headers.load)
         await self._refresh()
+        await asyncio.to_thread(self.retries.load)
         for txid in await asyncio.to_thread(self._extra.load):
             self.retries.add(txid)
 
@@ -130,7 +131,9 @@ class JungleBusChain(Chain):
                     for proven in await self._tracer.admit(page.matches):
                         proven_by_height.setdefault(proven.height, {})[proven.txid] = proven
                     while height <= page.complete and (ref := self.headers.ref(height)) is not None:
-                        yield ref, self._partial_block(ref, proven_by_height.pop(height, {}))
+                        partial_block = self._partial_block(ref, proven_by_height.pop(height, {}))
+                        await self.retries.save_added()
+                        yield ref, partial_block
                         height += 1
         except SourceUnavailableError as error:
             if height == first:
@@ -154,6 +157,7 @@ class JungleBusChain(Chain):
 
     async def recheck(self, newest: BlockRef) -> int | None:
         """Request the newest blocks again, and retry unproved transactions; the lowest height to read again."""
+        await self.retries.save_removed()
         if time.monotonic() - self._recheck_time >= self.poll_seconds:
             self._recheck_time = time.monotonic()
             await self._recheck_newest(newest.height)
@@ -162,6 +166,7 @@ class JungleBusChain(Chain):
             if proven is not None:
                 await self._extra.add(proven)
                 self._unread[txid] = proven.height
+        await self.retries.save_added()
         return self._lowest_unread(newest.height)
 
     def _lowest_unread(self, stored: int) -> int | None:

@@ -1,12 +1,16 @@
-"""Transactions that a server delivered and could not prove yet: requested again, at growing intervals."""
+"""Transactions that a server delivered and could not prove yet: requested again, at growing intervals, also after a
+restart."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
+
+from indexer.chains import ChainStore
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +27,12 @@ class _Retry(NamedTuple):
 
 
 class RetryQueue:
-    """Unproved transactions by txid (internal byte order)."""
+    """Unproved transactions by txid (internal byte order). They survive a restart if there is a `store`."""
 
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._name, self._clock = name, clock
+    def __init__(self, name: str, store: ChainStore | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._store, self._clock = name, store, clock
+        self._stored: set[bytes] = set()
+        self._new: set[bytes] = set()
         self._retries: OrderedDict[bytes, _Retry] = OrderedDict()
         self.first_pause = FIRST_PAUSE
 
@@ -36,18 +42,43 @@ class RetryQueue:
     def __contains__(self, txid: object) -> bool:
         return txid in self._retries
 
+    def load(self) -> None:
+        """Schedule what an earlier run of the program stored."""
+        self._stored = set(self._store.load_unproved(self._name)) if self._store else set()
+        for txid in self._stored:
+            self.add(txid)
+
+    async def save_added(self) -> None:
+        """Store what is new in the queue: before the blocks that lack these transactions count as read."""
+        if self._store is not None and self._new:
+            added = frozenset(self._new)
+            await asyncio.to_thread(self._store.update_unproved, self._name, added, ())
+            self._stored |= added
+            self._new -= added
+
+    async def save_removed(self) -> None:
+        """Delete from the store what has left the queue: after the blocks are read again with these transactions."""
+        removed = self._stored - self._retries.keys()
+        if self._store is not None and removed:
+            await asyncio.to_thread(self._store.update_unproved, self._name, (), removed)
+            self._stored -= removed
+
     def add(self, txid: bytes) -> None:
         """Schedule the next try, after twice the previous pause."""
         previous = self._retries.get(txid)
         pause = min(previous.pause * 2, LONGEST_PAUSE) if previous else self.first_pause
         self._retries[txid] = _Retry(self._clock() + pause, pause)
+        if txid not in self._stored:
+            self._new.add(txid)
         if len(self._retries) > CAPACITY:
             dropped, _ = self._retries.popitem(last=False)
+            self._new.discard(dropped)
             log.warning("%s: %s is not proved and is dropped: too many wait", self._name, dropped[::-1].hex())
 
     def remove(self, txid: bytes) -> None:
         """It is proved."""
         self._retries.pop(txid, None)
+        self._new.discard(txid)
 
     def due(self, count: int) -> list[bytes]:
         """At most `count` txids to try now, the longest overdue first."""

@@ -15,7 +15,7 @@ from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import Checkpoint, network
 from indexer.model import BlockRef
 from indexer.settings import Settings
-from indexer.store.schema import proofs
+from indexer.store.schema import proofs, unproved_transactions
 from overlay.app.status_service import StatusService
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
@@ -122,6 +122,21 @@ async def test_a_move_later_on_is_found_by_asking_where_the_owner_is(followed: F
     assert indexing.kinds(echo) == ["inscribed", "moved"]
     assert indexing.registration(echo)["owner"] == kit.address("bob")
     await followed.agrees()
+
+
+async def test_what_is_unproved_is_still_waited_for_after_a_restart(followed: Followed) -> None:
+    kit = followed.kit
+    echo = kit.inscribe(agent())
+    kit.mine(echo)
+    followed.server.unproved.add(echo.txid)
+    kit.mine_empty(10)
+    assert (await followed.look()).records()["registrations"] == []
+    await followed.restart()
+    followed.server.unproved.clear()
+    await followed.look(2)
+    await followed.agrees()
+    with followed.indexing.store.engine.connect() as connection:
+        assert connection.execute(select(unproved_transactions)).all() == []
 
 
 async def test_what_was_found_outlives_a_restart_and_needs_no_second_finding(followed: Followed) -> None:

@@ -104,7 +104,7 @@ def test_the_recorded_sample_is_read(shared: Any) -> None:
 
 def test_doubts_are_asked_for_ever_more_seldom_and_are_bounded() -> None:
     now = 0.0
-    retry_queue = RetryQueue("demo", lambda: now)
+    retry_queue = RetryQueue("demo", clock=lambda: now)
     retry_queue.first_pause = 10.0
     txid = b"\1" * 32
     pauses = []

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from indexer.errors import SourceUnavailableError
@@ -126,7 +126,8 @@ class History:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
-def test_in_the_end_a_subscription_tells_what_all_bytes_tell(answers: list[tuple[str, Any]]) -> None:
+@example([("inscribe", 0), ("unproved", 0), ("empty", 6), ("look", None), ("restart", None)])
+def test_in_the_end_a_subscription_has_found_what_all_bytes_hold(answers: list[tuple[str, Any]]) -> None:
     async def story() -> None:
         with tempfile.TemporaryDirectory() as folder:
             async with Followed(ChainKit(), Path(folder)) as followed:
