@@ -126,7 +126,8 @@ def table(*parameters: Parameter) -> Table:
 SEARCH = table(
     parameter(
         "q",
-        "Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words. "
+        "Words to find in names, descriptions, tags, skills and examples; at most 512 bytes, "
+        "of which the first 32 words are searched for (`notes` names the others). "
         '`"a phrase"` must be said word for word in one text; `-word` and `-"a phrase"` must not be said. `tag:`, '
         "`owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` (values here and "
         "there: any of them), with a `-` before them what must not be. An operator begins a word. A quotation mark "

@@ -17,6 +17,7 @@ from overlay.search import query_syntax
 from overlay.search.query import PRICE_SORTS, Operators, Query
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
+from overlay.text.safe_text import on_one_line, one_line
 from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
 
@@ -86,7 +87,7 @@ def from_pairs(
         raise BadRequestError(faults)
     query = _query(values_by_name, names, sort)
     table: RateTable | None = None
-    notes: tuple[Fault, ...] = ()
+    notes = tuple(_on_words(values_by_name.get("q", "")))
     if price_currency is not None:
         table = _table(exchange, price_currency, place)
         rates = exchange.crosses(table, price_currency) if table else {}
@@ -242,6 +243,15 @@ def _check_height(
     if height is not None and tip is not None and height > tip:
         detail = f"asOfHeight: {height:,} is above the newest block of {height_chain} that is indexed, {tip:,}"
         faults.append(Fault("above-the-tip", detail, "asOfHeight"))
+
+
+def _on_words(text: str) -> Iterator[Fault]:
+    """A note that names the words which are too many to be searched for. They are no filter, so it has no parameter."""
+    if rest := query_syntax.left_out(text):
+        words = one_line(on_one_line(rest))
+        yield Fault(
+            "words-left-out", f"only the first {query_syntax.MAX_WORDS} words of q were searched for; left out: {words}"
+        )
 
 
 def _on_prices(

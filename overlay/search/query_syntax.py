@@ -3,7 +3,7 @@
 `"web search"` requires a phrase; `-word` and `-"a phrase"` exclude one; `tag:`, `owner:` and `skill:` with a word or a
 phrase are filters, or exclusions after a hyphen. An operator is recognised only at the start of a word, so quotes,
 hyphens and colons inside a word, and double hyphens, are plain text. An unpaired quote, a lone hyphen and a filter
-without a value are ignored. Every text is a valid query.
+without a value are ignored. Every text is a valid query, of which the first 32 words are read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from overlay.search.analysis import query_words, sequences, stem
 from overlay.search.query import Operators
+
+MAX_WORDS = 32
 
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
 _HINT = re.compile(f"[-:{_MARKS}]")  # a text without one of these has no operator: the fast path for most texts
@@ -41,8 +43,15 @@ class ParsedText(NamedTuple):
     not_skills: tuple[str, ...] = ()
 
 
+def left_out(text: str) -> str:
+    """What follows the first 32 words of a text (as typed, between white space), which is not searched for."""
+    words = text.split(None, MAX_WORDS)
+    return words[MAX_WORDS] if len(words) > MAX_WORDS else ""
+
+
 def read(text: str) -> ParsedText:
-    """Parse a text; one without operators is returned unchanged as words. Takes linear time."""
+    """Parse the first 32 words of a text; without operators they are returned unchanged. Takes linear time."""
+    text = text.removesuffix(left_out(text))
     if not _HINT.search(text):
         return ParsedText(text=text)
     if _UNFINISHED.fullmatch(text):  # as when the user starts typing a phrase

@@ -279,9 +279,21 @@ def test_facets_are_a_list_or_all() -> None:
     assert faults("facets=colour") == [("facets", "unknown-value")]
 
 
-def test_words_are_limited_by_bytes_and_by_number() -> None:
-    assert query("q=" + "+".join(["ab"] * 32)).text.count("ab") == 32
-    assert faults("q=" + "+".join(["ab"] * 33)) == [("q", "too-many-words")]
+def test_words_after_the_32nd_are_left_out_and_named() -> None:
+    words = [f"w{number}" for number in range(1, 41)]
+    one = ask("q=" + "+".join(words[:32]))
+    assert one.query.text.split() == words[:32]
+    assert not one.notes
+    many = ask("q=" + "+".join(words) + "%20")
+    assert many.query.text.split() == words[:32]
+    assert many.text.split() == words
+    (note,) = many.notes
+    assert note.code == "words-left-out"
+    assert note.detail.endswith(": " + " ".join(words[32:]))
+    assert many.unapplied == []
+
+
+def test_text_is_limited_in_bytes() -> None:
     assert query("q=" + quote("é" * 256)).text == "é" * 256
     assert faults("q=" + quote("é" * 257)) == [("q", "too-long")]
     assert faults("q=" + "a" * 1_000_000) == [("q", "too-long")]
