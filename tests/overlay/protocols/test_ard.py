@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from jsonschema import Draft202012Validator
 from overlay.api.problems import BadRequestError
 from overlay.protocols.ard.ard_requests import expression, order
 from overlay.protocols.ard.catalog_entries import identifier, listing_id
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send
 
 MCP, A2A = "application/mcp-server-card+json", "application/a2a-agent-card+json"
@@ -22,7 +22,7 @@ MCP, A2A = "application/mcp-server-card+json", "application/a2a-agent-card+json"
 
 def search(url: str, text: str, **more: Any) -> dict[str, Any]:
     query = {"text": text} | ({"filter": more.pop("filter")} if "filter" in more else {})
-    response = httpx.post(f"{url}/search", json={"query": query, **more})
+    response = local_http.post(f"{url}/search", json={"query": query, **more})
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
@@ -58,11 +58,11 @@ def test_recorded_requests_are_answered(overlay_url: str, shared: Path, client: 
 
 
 def test_entries_and_manifest_fit_the_schema(overlay_url: str, shared: Path) -> None:
-    entries = httpx.get(f"{overlay_url}/agents", params={"pageSize": 100}).json()["items"]
+    entries = local_http.get(f"{overlay_url}/agents", params={"pageSize": 100}).json()["items"]
     assert len(entries) > 30
     for entry in [*entries, *search(overlay_url, "weather", pageSize=100)["results"]]:
         catalog_schema(shared, "catalogEntry").validate(entry)
-    catalog_schema(shared).validate(httpx.get(f"{overlay_url}/.well-known/ai-catalog.json").json())
+    catalog_schema(shared).validate(local_http.get(f"{overlay_url}/.well-known/ai-catalog.json").json())
 
 
 def test_totals_ids_and_order_are_those_of_the_house(overlay_url: str) -> None:
@@ -73,20 +73,20 @@ def test_totals_ids_and_order_are_those_of_the_house(overlay_url: str) -> None:
         scores = [result["score"] for result in results]
         assert all(0 <= score <= 100 for score in scores)
         assert not scores or scores[0] == max(scores)
-    listed = httpx.get(f"{overlay_url}/agents", params={"pageSize": 100}).json()
+    listed = local_http.get(f"{overlay_url}/agents", params={"pageSize": 100}).json()
     assert listed["total"] == house(overlay_url)["total"] == len(listed["items"])
 
 
 def test_an_entry_leads_to_the_exact_card_and_to_itself(overlay_url: str) -> None:
     for result in search(overlay_url, "calendar contacts", pageSize=5)["results"]:
-        card = httpx.get(result["url"])
+        card = local_http.get(result["url"])
         assert card.status_code == 200
         [source] = result["trustManifest"]["provenance"]
         assert card.headers["ETag"].strip('"') == source["sourceDigest"].removeprefix("sha256:")
-        entry = httpx.get(f"{overlay_url}/agents/{result['identifier']}").json()
+        entry = local_http.get(f"{overlay_url}/agents/{result['identifier']}").json()
         assert entry["metadata"]["id"] == result["metadata"]["id"]
         proof = result["trustManifest"]["attestations"][0]["uri"]
-        assert httpx.get(proof).json()["txid"] == result["metadata"]["txid"]
+        assert local_http.get(proof).json()["txid"] == result["metadata"]["txid"]
 
 
 def test_filters_select_by_every_constraint(overlay_url: str) -> None:
@@ -111,7 +111,7 @@ def test_filters_select_by_every_constraint(overlay_url: str) -> None:
 def test_filters_that_nothing_can_satisfy_find_nothing(overlay_url: str, filters: dict[str, Any]) -> None:
     assert search(overlay_url, "weather", filter=filters) == {"results": []}
     body = {"query": {"filter": filters}, "resultType": {"facets": [{"field": "tags"}]}}
-    assert httpx.post(f"{overlay_url}/explore", json=body).json()["facets"] == {"tags": {"buckets": []}}
+    assert local_http.post(f"{overlay_url}/explore", json=body).json()["facets"] == {"tags": {"buckets": []}}
 
 
 def test_referrals_are_none(overlay_url: str) -> None:
@@ -121,7 +121,7 @@ def test_referrals_are_none(overlay_url: str) -> None:
 
 def explore(url: str, *facets: dict[str, Any], **query: Any) -> Any:
     body = {"query": query, "resultType": {"facets": list(facets)}}
-    response = httpx.post(f"{url}/explore", json=body)
+    response = local_http.post(f"{url}/explore", json=body)
     assert response.status_code == 200, response.text
     assert response.json()["resultType"] == "facets"
     return response.json()["facets"]
@@ -147,7 +147,7 @@ def test_facets_count_what_search_finds(overlay_url: str) -> None:
 
 def test_lists_are_filtered_by_expression_and_ordered(overlay_url: str) -> None:
     def listed(**parameters: str) -> list[dict[str, Any]]:
-        response = httpx.get(f"{overlay_url}/agents", params={"pageSize": "100", **parameters})
+        response = local_http.get(f"{overlay_url}/agents", params={"pageSize": "100", **parameters})
         assert response.status_code == 200, response.text
         items: list[dict[str, Any]] = response.json()["items"]
         return items
@@ -160,15 +160,15 @@ def test_lists_are_filtered_by_expression_and_ordered(overlay_url: str) -> None:
     later = listed(filter=f"type = '{MCP},{A2A}' AND updatedAt > '{middle}'")
     assert {entry["updatedAt"] for entry in later} == {time for time in updated if time > middle}
     assert {entry["type"] for entry in listed(filter=f'type = "{MCP}"')} == {MCP}
-    page = httpx.get(f"{overlay_url}/agents", params={"pageSize": 4}).json()
-    following = httpx.get(f"{overlay_url}/agents", params={"pageSize": 4, "pageToken": page["pageToken"]}).json()
+    page = local_http.get(f"{overlay_url}/agents", params={"pageSize": 4}).json()
+    following = local_http.get(f"{overlay_url}/agents", params={"pageSize": 4, "pageToken": page["pageToken"]}).json()
     assert len({entry["identifier"] for entry in page["items"] + following["items"]}) == 8
 
 
 def test_reads_are_conditional(overlay_url: str) -> None:
     for path in ("/agents?pageSize=3", "/.well-known/ai-catalog.json"):
-        response = httpx.get(overlay_url + path)
-        again = httpx.get(overlay_url + path, headers={"If-None-Match": response.headers["ETag"]})
+        response = local_http.get(overlay_url + path)
+        again = local_http.get(overlay_url + path, headers={"If-None-Match": response.headers["ETag"]})
         assert (again.status_code, again.content) == (304, b"")
 
 
@@ -186,7 +186,7 @@ def test_reads_are_conditional(overlay_url: str) -> None:
     ],
 )
 def test_bad_bodies_are_named_in_the_protocols_own_error(overlay_url: str, body: str, named: str) -> None:
-    response = httpx.post(f"{overlay_url}/search", content=body)
+    response = local_http.post(f"{overlay_url}/search", content=body)
     assert response.status_code == 400
     assert response.json().keys() == {"errorCode", "message"}
     assert response.json()["errorCode"] == "INVALID_ARGUMENT"
@@ -195,11 +195,11 @@ def test_bad_bodies_are_named_in_the_protocols_own_error(overlay_url: str, body:
 
 def test_other_errors_have_the_protocols_shape(overlay_url: str) -> None:
     for response, status, code in (
-        (httpx.get(f"{overlay_url}/agents/urn:air:a.example:a2b:{'0' * 64}_0"), 404, "NOT_FOUND"),
-        (httpx.post(f"{overlay_url}/search", content=b" " * 70_000), 413, "INVALID_ARGUMENT"),
-        (httpx.get(f"{overlay_url}/agents?orderBy=stars"), 400, "INVALID_ARGUMENT"),
-        (httpx.get(f"{overlay_url}/agents?filter=type"), 400, "INVALID_ARGUMENT"),
-        (httpx.get(f"{overlay_url}/agents?filter=stars%3D'1'"), 400, "INVALID_ARGUMENT"),
+        (local_http.get(f"{overlay_url}/agents/urn:air:a.example:a2b:{'0' * 64}_0"), 404, "NOT_FOUND"),
+        (local_http.post(f"{overlay_url}/search", content=b" " * 70_000), 413, "INVALID_ARGUMENT"),
+        (local_http.get(f"{overlay_url}/agents?orderBy=stars"), 400, "INVALID_ARGUMENT"),
+        (local_http.get(f"{overlay_url}/agents?filter=type"), 400, "INVALID_ARGUMENT"),
+        (local_http.get(f"{overlay_url}/agents?filter=stars%3D'1'"), 400, "INVALID_ARGUMENT"),
     ):
         assert response.status_code == status
         assert response.json()["errorCode"] == code
@@ -208,11 +208,14 @@ def test_other_errors_have_the_protocols_shape(overlay_url: str) -> None:
 
 def test_a_config_of_several_servers_names_its_entries(overlay_url: str) -> None:
     item = next(item for item in house(overlay_url, q="calendar")["items"] if "#" in item["id"])
-    response = httpx.get(f"{overlay_url}/agents/{item['id'].partition('#')[0]}")
+    response = local_http.get(f"{overlay_url}/agents/{item['id'].partition('#')[0]}")
     assert response.status_code == 404
     named = [word for word in response.json()["message"].replace(",", "").split() if word.startswith("urn:air:")]
     assert len(named) == 2
-    assert {httpx.get(f"{overlay_url}/agents/{urn}").json()["displayName"] for urn in named} == {"Calendar", "Contacts"}
+    assert {local_http.get(f"{overlay_url}/agents/{urn}").json()["displayName"] for urn in named} == {
+        "Calendar",
+        "Contacts",
+    }
 
 
 @given(st.text(min_size=1, max_size=40))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
+
+from tests.local_http import local_http
 
 SHAPES = {
     "/v1/": {"type", "status", "title", "detail", "errors", "requestId", "error"},
@@ -47,7 +48,7 @@ HEADERS = {
 
 def posts(url: str) -> dict[str, Any]:
     """The operations that declare a body, by path."""
-    paths = httpx.get(f"{url}/openapi.json").json()["paths"]
+    paths = local_http.get(f"{url}/openapi.json").json()["paths"]
     return {path: item["post"] for path, item in paths.items() if "requestBody" in item.get("post", {})}
 
 
@@ -56,7 +57,7 @@ def test_what_is_no_body_is_refused_in_the_shape_of_the_protocol(overlay_url: st
     for path, operation in posts(overlay_url).items():
         [media] = operation["requestBody"]["content"]
         url = overlay_url + path.replace("{", "").replace("}", "")
-        response = httpx.post(url, content=body, headers=HEADERS | {"Content-Type": media})
+        response = local_http.post(url, content=body, headers=HEADERS | {"Content-Type": media})
         assert response.status_code < 500, path
         if path == "/v1/check" and body:
             assert not response.json()["ok"]  # it is what this route is for
@@ -69,10 +70,12 @@ def test_what_is_no_body_is_refused_in_the_shape_of_the_protocol(overlay_url: st
 
 
 def test_preflights_name_the_methods_of_every_path_and_the_headers_that_it_reads(overlay_url: str) -> None:
-    paths = httpx.get(f"{overlay_url}/openapi.json").json()["paths"]
+    paths = local_http.get(f"{overlay_url}/openapi.json").json()["paths"]
     for path, item in paths.items():
         url = overlay_url + path.replace("{", "").replace("}", "")
-        response = httpx.options(url, headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"})
+        response = local_http.options(
+            url, headers={"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+        )
         methods = {method.upper() for method in item} | {"OPTIONS"} | ({"HEAD"} if "get" in item else set())
         assert response.status_code == 204, path
         assert set(response.headers["Allow"].split(", ")) == methods, path

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import Recorded, house, recorded, send
 
 TXID = "ab" * 32
@@ -104,6 +105,6 @@ def test_pages_by_offset_make_up_the_whole(overlay_url: str, shared: Path) -> No
 def test_the_publisher_reports_a_transaction_twice_and_reads_json_each_time(overlay_url: str, base: str) -> None:
     url = f"{overlay_url}{base}".rstrip("/") + "/ingest"
     for _ in range(2):
-        response = httpx.post(url, json={"txid": TXID}, headers={"User-Agent": "Bun/1.4.5"})
+        response = local_http.post(url, json={"txid": TXID}, headers={"User-Agent": "Bun/1.4.5"})
         assert response.is_success
         assert response.json()["txid"] == TXID

@@ -10,13 +10,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 import feedparser
-import httpx
 import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
 from overlay.protocols.feeds import ModifiedClock
 from tests.clocks import Clock
+from tests.local_http import local_http
 from tests.overlay.calls import engine_of, problem
 from tests.overlay.conftest import Serve
 from tests.overlay.protocols.vectors import house
@@ -28,7 +28,7 @@ RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def atom_feed(url: str, **parameters: Any) -> Any:
-    response = httpx.get(f"{url}{ATOM}", params=parameters)
+    response = local_http.get(f"{url}{ATOM}", params=parameters)
     assert response.status_code == 200, response.text
     assert response.headers["Content-Type"] == "application/atom+xml; charset=utf-8"
     parsed = feedparser.parse(response.content, response_headers=response.headers)
@@ -38,7 +38,7 @@ def atom_feed(url: str, **parameters: Any) -> Any:
 
 
 def json_feed(url: str, **parameters: Any) -> dict[str, Any]:
-    response = httpx.get(f"{url}{JSON}", params=parameters)
+    response = local_http.get(f"{url}{JSON}", params=parameters)
     assert response.status_code == 200, response.text
     assert response.headers["Content-Type"] == "application/feed+json; charset=utf-8"
     feed: dict[str, Any] = response.json()
@@ -68,9 +68,9 @@ def test_a_feed_has_the_listings_that_hold_all_words_the_newest_first(
         assert entry.updated == item["timestamp"]
         assert RFC_3339.fullmatch(entry.updated)
         assert entry.link == f"{overlay_url}/listings/{item['id'].replace('#', '%23')}"
-        assert httpx.get(entry.link).status_code == 200
+        assert local_http.get(entry.link).status_code == 200
         [related] = [link for link in entry.links if link.rel == "related"]
-        assert httpx.get(related.href).json()["id"] == item["id"]
+        assert local_http.get(related.href).json()["id"] == item["id"]
     assert len({entry.id for entry in atom.entries}) == len(wanted)
 
 
@@ -86,11 +86,11 @@ def test_pages_of_a_feed_lead_through_all_of_it(overlay_url: str) -> None:
     feed, ids = json_feed(overlay_url, limit=7), list[str]()
     ids += [item["_a2b"]["id"] for item in feed["items"]]
     while "next_url" in feed:
-        feed = httpx.get(feed["next_url"]).json()
+        feed = local_http.get(feed["next_url"]).json()
         ids += [item["_a2b"]["id"] for item in feed["items"]]
     assert ids == wanted
     [following] = [link for link in atom_feed(overlay_url, limit=7).feed.links if link.rel == "next"]
-    second = feedparser.parse(httpx.get(following.href).content)
+    second = feedparser.parse(local_http.get(following.href).content)
     assert len(second.entries) == 7
     assert second.feed.id == atom_feed(overlay_url, limit=7).feed.id
 
@@ -173,16 +173,16 @@ async def test_a_feed_that_did_not_change_is_a_304(path: str, reader: ClientSess
 
 def test_a_reader_without_entity_tags_asks_by_date(overlay_url: str) -> None:
     url, deadline = f"{overlay_url}{ATOM}", time.monotonic() + PATIENCE
-    while "Last-Modified" not in (first := httpx.get(url)).headers:
+    while "Last-Modified" not in (first := local_http.get(url)).headers:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     date = first.headers["Last-Modified"]
-    again = httpx.get(url, headers={"If-Modified-Since": date})
+    again = local_http.get(url, headers={"If-Modified-Since": date})
     assert (again.status_code, again.headers["ETag"]) == (304, first.headers["ETag"])
     earlier = {"If-Modified-Since": "Thu, 01 Jan 1970 00:00:00 GMT"}
-    assert httpx.get(url, headers=earlier).status_code == 200
+    assert local_http.get(url, headers=earlier).status_code == 200
     tags_count_first = {"If-Modified-Since": date, "If-None-Match": '"other"'}
-    assert httpx.get(url, headers=tags_count_first).status_code == 200
+    assert local_http.get(url, headers=tags_count_first).status_code == 200
 
 
 def test_a_state_is_dated_once_two_changes_would_have_different_dates() -> None:

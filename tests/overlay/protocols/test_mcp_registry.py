@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 from sqlalchemy.event import listen, remove
 
@@ -17,6 +16,7 @@ from overlay.protocols.mcp_registry.server_pages import ServerQuery, wanted_vers
 from tests.chainkit import ChainKit, tool
 from tests.fakes import MemoryChain
 from tests.indexing import empty, fresh
+from tests.local_http import local_http
 from tests.overlay.protocols.test_server_json import schema
 from tests.overlay.protocols.vectors import house, recorded, send
 
@@ -27,7 +27,7 @@ GIT, BURNED = "network.a2b.17b01dbf423e/Git-History", "network.a2b.c4678a9e4830/
 
 
 def get(url: str, path: str, status: int = 200, **parameters: Any) -> Any:
-    response = httpx.get(url + path, params=parameters or None)
+    response = local_http.get(url + path, params=parameters or None)
     assert response.status_code == status, response.text
     return response.json()
 
@@ -143,8 +143,8 @@ def test_searching_a_name_finds_it(overlay_url: str) -> None:
 
 def test_reads_are_conditional(overlay_url: str) -> None:
     for path in ("/v0.1/servers", f"/v0/servers/{GIT}/versions", "/registry/openapi.yaml"):
-        tag = httpx.get(overlay_url + path).headers["ETag"]
-        again = httpx.get(overlay_url + path, headers={"If-None-Match": tag})
+        tag = local_http.get(overlay_url + path).headers["ETag"]
+        again = local_http.get(overlay_url + path, headers={"If-None-Match": tag})
         assert (again.status_code, again.content) == (304, b"")
 
 
@@ -157,7 +157,7 @@ def test_reads_are_conditional(overlay_url: str) -> None:
     ],
 )  # fmt: skip
 def test_bad_parameters_are_named_in_the_registrys_own_error(overlay_url: str, query: str, named: str) -> None:
-    response = httpx.get(f"{overlay_url}/v0.1/servers?{query}")
+    response = local_http.get(f"{overlay_url}/v0.1/servers?{query}")
     assert response.status_code == 400
     assert response.headers["Content-Type"] == "application/problem+json"
     problem = response.json()
@@ -181,13 +181,13 @@ def test_unknown_names_are_not_found(overlay_url: str, name: str) -> None:
 
 
 def test_it_is_read_only_and_says_how_to_publish(overlay_url: str) -> None:
-    response = httpx.post(f"{overlay_url}/v0.1/publish", json={})
+    response = local_http.post(f"{overlay_url}/v0.1/publish", json={})
     assert response.status_code == 403
     assert "a2b-mcp" in response.json()["detail"]
 
 
 def test_its_document_names_its_routes(overlay_url: str) -> None:
-    document = json.loads(httpx.get(f"{overlay_url}/registry/openapi.yaml").text)
+    document = json.loads(local_http.get(f"{overlay_url}/registry/openapi.yaml").text)
     assert document["info"]["version"] == "1.0.0"
     assert document["servers"] == [{"url": f"{overlay_url}/registry"}]
     assert "/v0.1/servers/{server}/versions/{version}" in document["paths"]

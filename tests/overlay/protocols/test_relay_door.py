@@ -16,6 +16,7 @@ from indexer.store import unchecked
 from indexer.store.evidence import EvidenceQueries, KeyBind, StoredEvidence
 from indexer.store.ledger import CHAIN, agent_account, booking, post
 from overlay import cli
+from tests.local_http import local_http
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 from tests.running import Running
 
@@ -49,7 +50,7 @@ class Client:
         now = int(time.time() * 1_000)
         token = agent.token(aud=audience, iat=now, exp=now + 300_000, jti=f"jti-{self.count}")
         headers = {"Authorization": f"Bearer motebit:{token}", **more.pop("headers", {})}
-        return httpx.request(method, self.url + path, headers=headers, timeout=30, **more)
+        return local_http.request(method, self.url + path, headers=headers, timeout=30, **more)
 
     def register(self, agent: Agent, **more: Any) -> httpx.Response:
         wanted = {
@@ -122,7 +123,7 @@ def test_refusals_have_the_relays_form(client: Client) -> None:
     assert poor.status_code == 402
     assert poor.json()["code"] == "insufficient-funds"
     assert (poor.json()["required"], poor.json()["status"]) == (1_200, 402)
-    nobody = httpx.post(f"{client.url}/agent/{BOB.id}/task", json={"prompt": "?"})
+    nobody = local_http.post(f"{client.url}/agent/{BOB.id}/task", json={"prompt": "?"})
     assert (nobody.status_code, nobody.json()["code"]) == (401, "unauthorized")
     assert nobody.headers["WWW-Authenticate"] == "Bearer"
     unknown = client.send(ALICE, "task:submit", "POST", "/agent/nobody/task", json={"prompt": "?"})
@@ -148,7 +149,7 @@ def test_a_key_makes_a_submission_repeatable(client: Client) -> None:
 def test_heartbeats_and_metadata(client: Client) -> None:
     beat = client.send(ALICE, "agent:heartbeat", "POST", "/api/v1/agents/heartbeat")
     assert beat.json() == {"ok": True}
-    metadata = httpx.get(f"{client.url}/.well-known/motebit.json").json()
+    metadata = local_http.get(f"{client.url}/.well-known/motebit.json").json()
     assert metadata["fee_rate"] == 0.05
     assert metadata["capabilities"] == ["discovery", "task_routing", "settlement"]
 
@@ -159,13 +160,13 @@ def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
         client = Client(running.url)
         assert client.register(ALICE).status_code == 404
         assert client.submit(ALICE, BOB).status_code == 404
-        metadata = httpx.get(f"{running.url}/.well-known/motebit.json").json()
+        metadata = local_http.get(f"{running.url}/.well-known/motebit.json").json()
         assert (metadata["fee_rate"], metadata["capabilities"]) == (0, ["discovery"])
 
 
 def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     def rows(query: str) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = httpx.get(f"{client.url}/api/v1/agents/discover?{query}").json()["agents"]
+        listed: list[dict[str, Any]] = local_http.get(f"{client.url}/api/v1/agents/discover?{query}").json()["agents"]
         return listed
 
     assert {row["motebit_id"] for row in rows("capability=web_search")} == {ALICE.id, BOB.id, CAROL.id}
@@ -174,15 +175,15 @@ def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     assert (row["identity"], row["listing"], row["capabilities"]) == ("registered", None, ["web_search"])
     assert rows("capability=fly") == rows("motebit_id=nobody") == rows("motebit_id=%00") == []
     assert len(rows("limit=2")) == 2
-    answer = httpx.get(f"{client.url}/api/v1/discover/{BOB.id}").json()
+    answer = local_http.get(f"{client.url}/api/v1/discover/{BOB.id}").json()
     assert (answer["found"], answer["ttl"], answer["listing"], answer["identity"]) == (True, 300, None, "registered")
     assert {name: answer[name] for name in ("public_key", "endpoint_url", "capabilities")}.items() <= row.items()
-    assert httpx.get(f"{client.url}/api/v1/discover/nobody").json()["found"] is False
+    assert local_http.get(f"{client.url}/api/v1/discover/nobody").json()["found"] is False
 
 
 def market(client: Client, agent: Agent | None, query: str = "capability=web_search") -> dict[str, Any]:
     path = f"/api/v1/market/candidates?{query}"
-    response = client.send(agent, "market:query", "GET", path) if agent else httpx.get(client.url + path)
+    response = client.send(agent, "market:query", "GET", path) if agent else local_http.get(client.url + path)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
@@ -210,10 +211,12 @@ def test_candidates_are_within_budget_and_limit(client: Client) -> None:
     assert len(market(client, None, "capability=web_search&max_budget=1000&limit=2")["candidates"]) == 2
     assert market(client, None, "capability=fly")["candidates"] == []
     for query in ("", "capability=", "capability=x&max_budget=many", "capability=x&limit=a", "capability=x&nonsense=1"):
-        response = httpx.get(f"{client.url}/api/v1/market/candidates?{query}")
+        response = local_http.get(f"{client.url}/api/v1/market/candidates?{query}")
         assert response.status_code == 400, query
     for header in ("Bearer x", "Bearer motebit:", "Bearer motebit:e30.e30"):
-        response = httpx.get(f"{client.url}/api/v1/market/candidates?capability=x", headers={"Authorization": header})
+        response = local_http.get(
+            f"{client.url}/api/v1/market/candidates?capability=x", headers={"Authorization": header}
+        )
         assert response.status_code == 401, header
     wrong = client.send(ALICE, "task:submit", "GET", "/api/v1/market/candidates?capability=x")
     assert wrong.status_code == 401

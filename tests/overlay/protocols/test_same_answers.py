@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-import httpx
 import pytest
 
 from overlay.client import OverlayClient
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house
 
 LIMIT = 50
@@ -20,13 +20,13 @@ Answer = tuple[list[str], int | None]
 
 
 def post(url: str, path: str, value: Any, **headers: str) -> Any:
-    response = httpx.post(url + path, json=value, headers=headers)
+    response = local_http.post(url + path, json=value, headers=headers)
     assert response.status_code == 200, response.text
     return response.json()
 
 
 def read(url: str, path: str, **parameters: Any) -> Any:
-    response = httpx.get(url + path, params=parameters)
+    response = local_http.get(url + path, params=parameters)
     assert response.status_code == 200, response.text
     return response.json()
 

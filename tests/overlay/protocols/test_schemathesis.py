@@ -9,9 +9,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx
-
 from tests.conftest import missing
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house
 
 EXAMPLES = 15
@@ -52,8 +51,8 @@ candidates for an observer, which an empty Authorization does not name."""
 def configuration(url: str) -> str:
     """Real values for paths, and the checks that do not hold for some operations."""
     item = house(url, type="tool")["items"][0]
-    servers = httpx.get(f"{url}/v0.1/servers").json()["servers"]
-    style = re.search(r"/static/([^?\"]+)", httpx.get(url, headers={"Accept": "text/html"}).text)
+    servers = local_http.get(f"{url}/v0.1/servers").json()["servers"]
+    style = re.search(r"/static/([^?\"]+)", local_http.get(url, headers={"Accept": "text/html"}).text)
     assert style
     parameters = {
         "path.id": item["id"], "path.what": item["txid"], "path.server": servers[0]["server"]["name"],
@@ -87,5 +86,5 @@ def test_every_answer_is_as_documented(overlay_url: str, tmp_path: Path) -> None
 
 
 def test_exceptions_are_of_paths_that_exist(overlay_url: str) -> None:
-    paths = httpx.get(f"{overlay_url}/openapi.json").json()["paths"]
+    paths = local_http.get(f"{overlay_url}/openapi.json").json()["paths"]
     assert {*BEYOND_SCHEMAS, *NO_ERROR_STATUS, STREAMS} <= set(paths)

@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from overlay.protocols.x402 import accepts, resource
 from tests.conftest import missing
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send
 
 CLIENT = Path(__file__).parent / "x402_client"
@@ -21,7 +21,7 @@ REFUSED = ("limit=0", "limit=many", "offset=-1", "nonsense=1", "/discovery/searc
 
 
 def get(url: str, path: str = "resources", **parameters: Any) -> dict[str, Any]:
-    response = httpx.get(f"{url}/discovery/{path}", params=parameters)
+    response = local_http.get(f"{url}/discovery/{path}", params=parameters)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
@@ -53,13 +53,13 @@ def test_resources_are_the_listings_that_can_be_paid_in_bsv(overlay_url: str) ->
     assert sorted(ids(answer["items"])) == sorted(priced_in_bsv(overlay_url))
     assert answer["pagination"] == {"limit": 100, "offset": 0, "total": len(answer["items"])}
     for item in answer["items"]:
-        listing = httpx.get(item["metadata"]["listing"]).json()
+        listing = local_http.get(item["metadata"]["listing"]).json()
         for requirement in item["accepts"]:
             assert (requirement["scheme"], requirement["asset"]) == ("a2b", "BSV")
             assert requirement["network"] == listing["caip2"]
             [offer] = [offer for offer in listing["offers"] if offer["id"] == requirement["extra"]["configId"]]
             assert requirement["payTo"] == offer["address"]
-            assert httpx.get(requirement["extra"]["quote"]).json()["neededSatoshis"] <= int(requirement["amount"])
+            assert local_http.get(requirement["extra"]["quote"]).json()["neededSatoshis"] <= int(requirement["amount"])
             assert int(requirement["amount"]) == round(float(offer["amount"]) * 10**8)
 
 
@@ -101,15 +101,15 @@ def test_a_filter_that_cannot_be_applied_is_named(overlay_url: str) -> None:
 
 @pytest.mark.parametrize("query", ["network=!!!", "limit=101", "type=", "cursor=1", "offset=1.5"])
 def test_bad_parameters_are_named_in_the_protocols_own_error(overlay_url: str, query: str) -> None:
-    response = httpx.get(f"{overlay_url}/discovery/resources?{query}")
+    response = local_http.get(f"{overlay_url}/discovery/resources?{query}")
     assert response.status_code == 400
     assert response.json()["x402Version"] == 2
     assert query.partition("=")[0] in response.json()["error"]
 
 
 def test_reads_are_conditional(overlay_url: str) -> None:
-    tag = httpx.get(f"{overlay_url}/discovery/resources").headers["ETag"]
-    assert httpx.get(f"{overlay_url}/discovery/resources", headers={"If-None-Match": tag}).status_code == 304
+    tag = local_http.get(f"{overlay_url}/discovery/resources").headers["ETag"]
+    assert local_http.get(f"{overlay_url}/discovery/resources", headers={"If-None-Match": tag}).status_code == 304
 
 
 OFFER = {

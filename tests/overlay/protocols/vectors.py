@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.local_http import local_http
+
 
 class Recorded(NamedTuple):
     """A request that a real client sent: method, path with query, headers but for the host, and body."""
@@ -30,12 +32,12 @@ def recorded(shared: Path, name: str) -> list[Recorded]:
 
 
 def send(url: str, request: Recorded) -> httpx.Response:
-    return httpx.request(request.method, url + request.target, headers=request.headers, content=request.body)
+    return local_http.request(request.method, url + request.target, headers=request.headers, content=request.body)
 
 
 def house(url: str, **parameters: Any) -> dict[str, Any]:
     """A page of the house API."""
-    response = httpx.get(f"{url}/v1/search", params=parameters)
+    response = local_http.get(f"{url}/v1/search", params=parameters)
     assert response.status_code == 200, response.text
     page: dict[str, Any] = response.json()
     return page

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
@@ -21,6 +20,7 @@ from mcp.client.stdio import stdio_client
 
 from overlay.protocols.mcp.tools import NOTICE, TOOLS
 from tests.conftest import ROOT, missing
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send
 
 HERE = Path(__file__).parent
@@ -103,11 +103,11 @@ def test_every_tool_answers_as_the_house_does(ask: Ask, overlay_url: str) -> Non
     page = house(overlay_url, q="watchtower", type="agent")
     assert [item["id"] for item in shown["search"]["items"]] == [item["id"] for item in page["items"]]
     assert shown["search"]["total"] == page["total"]
-    listing = httpx.get(f"{overlay_url}/v1/listings/{WATCHTOWER}").json()
+    listing = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}").json()
     assert shown["get"] == {"notice": NOTICE, **listing}
-    history = httpx.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/history").json()
+    history = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/history").json()
     assert shown["history"]["revisions"] == history["revisions"]
-    diagnosis = httpx.get(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}").json()
+    diagnosis = local_http.get(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}").json()
     assert shown["diagnose"] == {"notice": NOTICE, **diagnosis}
     assert (shown["verify"]["verified"], shown["verify"]["notProved"]) == (True, [])
     assert shown["quote"]["configId"] == "watchtower-month"
@@ -128,7 +128,7 @@ def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
 
 
 def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
-    raw = httpx.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof").json()["rawTx"]
+    raw = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof").json()["rawTx"]
     answer = ask(lambda client: client.call_tool("diagnose", {"what": raw})).structured_content
     assert answer["records"]
 
@@ -138,7 +138,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"facets": "all"}, "there is no argument 'facets'"),
     ("search", {"limit": "many"}, "limit: 'many' is not a number"),
     ("search", {"type": ["agent", "gopher"]}, "type: 'gopher'"),
-    ("search", {"q": "x" * 600}, "q has 600 bytes"),
+    ("search", {"q": "x" * 600}, "q: 600 bytes"),
     ("search", {"q": {"a": 1}, "maxPrice": "cheap"}, "maxPrice: 'cheap'"),
     ("get", {}, "'/id': field required"),
     ("get", {"id": 7}, "'/id'"),
@@ -235,20 +235,20 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "g
     ids=["empty", "cut", "no text", "batch", "number", "no call", "no method", "no name", "deep", "large"],
 )
 def test_bad_messages_are_answered_in_json_rpc(overlay_url: str, content: bytes, status: int, code: int) -> None:
-    response = httpx.post(f"{overlay_url}/mcp", content=content, headers=HEADERS)
+    response = local_http.post(f"{overlay_url}/mcp", content=content, headers=HEADERS)
     assert response.status_code == status, response.text
     assert response.json()["error"]["code"] == code
 
 
 def test_other_content_types_are_refused(overlay_url: str) -> None:
-    response = httpx.post(
+    response = local_http.post(
         f"{overlay_url}/mcp", content=json.dumps(CALL), headers=HEADERS | {"Content-Type": "text/plain"}
     )
     assert (response.status_code, response.json()["error"]["code"]) == (415, -32600)
 
 
 def test_any_origin_may_ask_and_nothing_streams(overlay_url: str) -> None:
-    response = httpx.post(f"{overlay_url}/mcp", json=CALL, headers={**HEADERS, "Origin": "https://a.example"})
+    response = local_http.post(f"{overlay_url}/mcp", json=CALL, headers={**HEADERS, "Origin": "https://a.example"})
     assert response.headers["Access-Control-Allow-Origin"] == "*"
     assert response.headers["Content-Type"].startswith("application/json")
     assert response.json()["result"]["structuredContent"]["id"] == WATCHTOWER
@@ -256,6 +256,6 @@ def test_any_origin_may_ask_and_nothing_streams(overlay_url: str) -> None:
 
 def test_strangers_texts_cannot_break_out_of_the_answer(overlay_url: str) -> None:
     """They come as JSON strings after the notice, in `content` as in `structuredContent`."""
-    answer = httpx.post(f"{overlay_url}/mcp", json=CALL, headers=HEADERS).json()["result"]
+    answer = local_http.post(f"{overlay_url}/mcp", json=CALL, headers=HEADERS).json()["result"]
     assert answer["content"][0]["text"].startswith('{"notice":' + json.dumps(NOTICE))
     assert len(answer["content"]) == 1

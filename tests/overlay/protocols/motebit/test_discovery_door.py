@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from parsers.cards import AgentCard, Kind, examine
 from parsers.claims.motebit.identifiers import sovereign_id
 from parsers.claims.motebit.identity_file import verify_relay_metadata
 from tests.chainkit import ChainKit, agent
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import recorded, send
 from tests.running import Running
 
@@ -59,7 +59,7 @@ def url(cards: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -
 
 
 def get(url: str, path: str) -> dict[str, Any]:
-    response = httpx.get(url + path)
+    response = local_http.get(url + path)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
@@ -103,7 +103,7 @@ def test_a_capability_and_an_identity_match_exactly(url: str) -> None:
 
 @pytest.mark.parametrize("query", ["limit=many", "include=some", "unverified=perhaps", "nonsense=1"])
 def test_bad_parameters_are_refused_by_name(url: str, query: str) -> None:
-    response = httpx.get(f"{url}/api/v1/agents/discover?{query}")
+    response = local_http.get(f"{url}/api/v1/agents/discover?{query}")
     assert response.status_code == 400
     assert query.partition("=")[0] in response.json()["error"]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-import httpx
 import pytest
 
 from parsers.claims import ed25519
@@ -16,6 +15,7 @@ from parsers.claims.canonical_json import ClaimRefusedError, jcs
 from parsers.claims.mrp.artifact_hashes import MAX_OUTPUTS, check_outputs
 from tests.chainkit import ChainKit, agent
 from tests.https import Https
+from tests.local_http import local_http
 from tests.overlay.protocols.mrp.test_mrp import message
 from tests.overlay.protocols.mrp.test_registration import ISSUER, KEYS, SEED, signed
 from tests.parsers.claims.motebit.signers import Agent
@@ -42,13 +42,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, st
             now = time.time_ns() // 1_000_000
             times = {"iat": now, "exp": now + 300_000}
             bind = worker.token(aud="custom:a2b-bind", origin=str(outpoint), **times)
-            bound = httpx.post(f"{running.url}/v1/evidence", json={"listing": str(outpoint), "bind": bind})
+            bound = local_http.post(f"{running.url}/v1/evidence", json={"listing": str(outpoint), "bind": bind})
             assert bound.status_code == 200, bound.text
             yield running.url, str(outpoint)
 
 
 def hand_in(url: str, envelope: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = httpx.post(f"{url}/mrp/evidence", json=envelope).json()
+    answer: dict[str, Any] = local_http.post(f"{url}/mrp/evidence", json=envelope).json()
     return answer
 
 
@@ -64,7 +64,7 @@ def test_signed_evidence_of_a_bound_key_is_stored(registry: tuple[str, str]) -> 
     assert (answer["msg_type"], stored["listings"], stored["hashes_checked"], stored["new"]) == (
         "EVIDENCE", [listing], 1, 1,
     )  # fmt: skip
-    records = httpx.get(f"{url}/v1/listings/{listing}/evidence").json()["records"]
+    records = local_http.get(f"{url}/v1/listings/{listing}/evidence").json()["records"]
     assert len(records) == 1
 
 

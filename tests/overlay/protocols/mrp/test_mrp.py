@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from referencing import Registry, Resource
 from overlay.protocols.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from tests.conftest import missing
+from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send
 
 PYTHON = Path(__file__).parent / "python_modules"
@@ -38,7 +38,7 @@ def message(msg_type: str, payload: dict[str, Any], **more: Any) -> dict[str, An
 def ask(url: str, msg_type: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The payload that answers a message."""
     sent = message(msg_type, payload, **more)
-    response = httpx.post(f"{url}/mrp/{msg_type.lower()}", json=sent)
+    response = local_http.post(f"{url}/mrp/{msg_type.lower()}", json=sent)
     assert (response.status_code, response.headers["Content-Type"]) == (200, "application/mrp+json"), response.text
     answer = response.json()
     assert answer["in_reply_to"] == sent["msg_id"]
@@ -127,14 +127,14 @@ def test_every_answer_fits_the_strict_schemas(overlay_url: str, schemas: Registr
         ("execute", {}),
         ("execute", 7),
     ):
-        answer = httpx.post(f"{overlay_url}/mrp/{name}", json=sent).json()
+        answer = local_http.post(f"{overlay_url}/mrp/{name}", json=sent).json()
         check(schemas, answer)
         if isinstance(sent, dict) and "trace" in sent:
             assert answer["trace"] == {"root": "r", "parent": "p"}
-    check(schemas, httpx.post(f"{overlay_url}/mrp/execute", content=b"{").json())
-    check(schemas, httpx.get(f"{overlay_url}/mrp/manifest").json(), "manifest")
+    check(schemas, local_http.post(f"{overlay_url}/mrp/execute", content=b"{").json())
+    check(schemas, local_http.get(f"{overlay_url}/mrp/manifest").json(), "manifest")
     for item in house(overlay_url, limit=100)["items"]:
-        manifest = httpx.get(f"{overlay_url}/mrp/manifest/{item['id'].replace('#', '%23').replace('/', '%2F')}")
+        manifest = local_http.get(f"{overlay_url}/mrp/manifest/{item['id'].replace('#', '%23').replace('/', '%2F')}")
         assert manifest.headers["Content-Type"] == "application/mrp-manifest+json"
         check(schemas, manifest.json(), "manifest")
 
@@ -219,7 +219,7 @@ def test_executing_is_refused_with_the_address_of_the_agent(overlay_url: str) ->
 def test_a_repeated_key_is_answered_with_the_same_id(overlay_url: str) -> None:
     def sent(key: str) -> str:
         body = message("DISCOVER", {"intent": "watchtower"}, idempotency_key=key)
-        answer = httpx.post(f"{overlay_url}/mrp/discover", json=body).json()
+        answer = local_http.post(f"{overlay_url}/mrp/discover", json=body).json()
         assert answer["idempotency_key"] == key
         return str(answer["msg_id"])
 
@@ -228,14 +228,14 @@ def test_a_repeated_key_is_answered_with_the_same_id(overlay_url: str) -> None:
 
 def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
     batch = [message("DISCOVER", {"intent": "watchtower"}), message("HELLO", {}), {"mrp_version": "9.9"}]
-    response = httpx.post(f"{overlay_url}/mrp/discover", json=batch)
+    response = local_http.post(f"{overlay_url}/mrp/discover", json=batch)
     assert response.headers["Content-Type"] == "application/mrp-batch+json"
     answers = response.json()
     assert [answer["msg_type"] for answer in answers] == ["OFFER", "ERROR", "ERROR"]
     assert [answer["in_reply_to"] for answer in answers[:2]] == [item["msg_id"] for item in batch[:2]]
     assert answers[2]["payload"]["code"] == "MRP_VERSION_UNSUPPORTED"
     for length in (0, 33):
-        refused = httpx.post(f"{overlay_url}/mrp/discover", json=batch[:1] * length).json()
+        refused = local_http.post(f"{overlay_url}/mrp/discover", json=batch[:1] * length).json()
         assert refused["payload"]["message"] == f"a batch of {length}: from 1 to 32 messages are taken"
 
 
@@ -263,7 +263,7 @@ def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
     ],
 )
 def test_bad_messages_are_answered_with_errors(overlay_url: str, change: dict[str, Any], code: str) -> None:
-    response = httpx.post(f"{overlay_url}/mrp/discover", json=message("DISCOVER", {"intent": "x"}) | change)
+    response = local_http.post(f"{overlay_url}/mrp/discover", json=message("DISCOVER", {"intent": "x"}) | change)
     assert (response.status_code, response.json()["msg_type"]) == (200, "ERROR")
     assert response.json()["payload"]["code"] == code
 
@@ -274,13 +274,13 @@ def test_unknown_routes_are_refused(overlay_url: str, route_id: str) -> None:
 
 
 def test_large_bodies_are_refused_in_the_same_shape(overlay_url: str) -> None:
-    response = httpx.post(f"{overlay_url}/mrp/discover", content=b" " * 300_000)
+    response = local_http.post(f"{overlay_url}/mrp/discover", content=b" " * 300_000)
     assert (response.status_code, response.json()["msg_type"]) == (413, "ERROR")
 
 
 def test_versions_meet_at_the_highest_common_one(overlay_url: str) -> None:
     def version(sent: str) -> str:
-        answer = httpx.post(f"{overlay_url}/mrp/hello", json=message("HELLO", {}) | {"mrp_version": sent}).json()
+        answer = local_http.post(f"{overlay_url}/mrp/hello", json=message("HELLO", {}) | {"mrp_version": sent}).json()
         return str(answer["mrp_version"])
 
     assert [version(sent) for sent in ("0.0", "0.1", "0.7")] == ["0.0", "0.1", "0.1"]
@@ -288,10 +288,10 @@ def test_versions_meet_at_the_highest_common_one(overlay_url: str) -> None:
 
 
 def test_answers_are_signed_with_the_published_key(overlay_url: str) -> None:
-    keys = mrp_keys(httpx.get(f"{overlay_url}/.well-known/mrp-keys.json").json())
+    keys = mrp_keys(local_http.get(f"{overlay_url}/.well-known/mrp-keys.json").json())
     rules = EnvelopeRules(keys=keys, now=time.time_ns(), is_strict=True)
     for sent in (message("DISCOVER", {"intent": "watchtower"}, trace={"root": "ünïcode"}), {"payload": 1}):
-        answer = httpx.post(f"{overlay_url}/mrp/discover", json=sent).json()
+        answer = local_http.post(f"{overlay_url}/mrp/discover", json=sent).json()
         verdict = verify_envelope(answer, rules)
         assert (verdict.error, verdict.integrity) == ("", "verified")
         assert answer["auth"]["issuer"] == overlay_url
@@ -305,7 +305,7 @@ def test_answers_are_signed_with_the_published_key(overlay_url: str) -> None:
 def test_the_registry_is_read_page_by_page(overlay_url: str) -> None:
     ids, cursor = [], None
     while True:
-        page = httpx.get(
+        page = local_http.get(
             f"{overlay_url}/mrp/registry/query", params={"limit": 7} | ({"cursor": cursor} if cursor else {})
         )
         ids += [entry["id"] for entry in page.json()["results"]]
@@ -318,18 +318,18 @@ def test_the_registry_is_read_page_by_page(overlay_url: str) -> None:
 def test_a_capability_is_a_skill_or_a_tool(overlay_url: str) -> None:
     for item in house(overlay_url, limit=100)["items"]:
         for name in [skill["id"] for skill in item["skills"]] + item["tools"]:
-            page = httpx.get(f"{overlay_url}/mrp/registry/query", params={"capability": name, "limit": 100}).json()
+            page = local_http.get(f"{overlay_url}/mrp/registry/query", params={"capability": name, "limit": 100}).json()
             assert all(name in entry["capabilities"] for entry in page["results"])
             [entry] = [entry for entry in page["results"] if entry["id"] == item["id"]]
-            assert httpx.get(entry["manifest_url"]).json()["capability"] == name
+            assert local_http.get(entry["manifest_url"]).json()["capability"] == name
 
 
 def test_policies_and_unknown_parameters(overlay_url: str) -> None:
-    assert httpx.get(f"{overlay_url}/mrp/registry/query?policy=no_pii").json()["results"] == []
-    refused = httpx.get(f"{overlay_url}/mrp/registry/query?gopher=1")
+    assert local_http.get(f"{overlay_url}/mrp/registry/query?policy=no_pii").json()["results"] == []
+    refused = local_http.get(f"{overlay_url}/mrp/registry/query?gopher=1")
     assert (refused.status_code, refused.json()["error"]) == (400, "MRP_INVALID_REQUEST")
-    assert httpx.get(f"{overlay_url}/mrp/manifest/nobody").status_code == 404
-    assert httpx.get(f"{overlay_url}/mrp/manifest/{WATCHTOWER}?capability=x").status_code == 404
+    assert local_http.get(f"{overlay_url}/mrp/manifest/nobody").status_code == 404
+    assert local_http.get(f"{overlay_url}/mrp/manifest/{WATCHTOWER}?capability=x").status_code == 404
 
 
 # -- addresses

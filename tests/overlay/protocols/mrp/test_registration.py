@@ -16,6 +16,7 @@ from parsers.claims import ed25519
 from parsers.claims.canonical_json import base64url_text
 from parsers.claims.mrp.signed_envelope import signing_input
 from tests.https import Https
+from tests.local_http import local_http
 from tests.overlay.protocols.mrp.test_mrp import message, mrpd, mrpd_command
 from tests.running import Running
 
@@ -48,12 +49,12 @@ def registry(hosts: Https, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def submit(registry: str, url: str = URL) -> dict[str, Any]:
-    answer: dict[str, Any] = httpx.post(f"{registry}/mrp/registry/submit", json={"manifest_url": url}).json()
+    answer: dict[str, Any] = local_http.post(f"{registry}/mrp/registry/submit", json={"manifest_url": url}).json()
     return answer
 
 
 def verify(registry: str, token: str) -> httpx.Response:
-    return httpx.post(f"{registry}/mrp/registry/verify", json={"token": token}, timeout=30)
+    return local_http.post(f"{registry}/mrp/registry/verify", json={"token": token}, timeout=30)
 
 
 def entries(registry: str, **parameters: Any) -> list[str]:
@@ -61,7 +62,7 @@ def entries(registry: str, **parameters: Any) -> list[str]:
     ids: list[str] = []
     cursor: dict[str, str] = {}
     while True:
-        page = httpx.get(f"{registry}/mrp/registry/query", params={"limit": 7, **parameters, **cursor}).json()
+        page = local_http.get(f"{registry}/mrp/registry/query", params={"limit": 7, **parameters, **cursor}).json()
         ids += [entry["id"] for entry in page["results"]]
         if page["next_page"] is None:
             return ids
@@ -91,13 +92,13 @@ def test_mrpd_publishes_a_provider_and_finds_it(hosts: Https, registry: str) -> 
     assert f"id={URL} name=Summarizer" in printed_route
     assert entries(registry, policy="no_pii") == [URL]
     for limit in (0, 1, 10**9):
-        page = httpx.get(f"{registry}/mrp/registry/query", params={"limit": limit})
+        page = local_http.get(f"{registry}/mrp/registry/query", params={"limit": limit})
         assert (page.status_code, page.json()["results"][0]["id"]) == (200, URL)
         assert len(page.json()["results"]) <= min(max(limit, 1), 100)
     ids = entries(registry)
     assert sorted(ids) == sorted({*ids})
     assert ids[0] == URL
-    assert len(ids) == 1 + httpx.get(f"{registry}/v1/search").json()["total"]
+    assert len(ids) == 1 + local_http.get(f"{registry}/v1/search").json()["total"]
 
 
 def test_an_entry_has_what_clients_of_the_registry_read(hosts: Https, registry: str) -> None:
@@ -140,21 +141,21 @@ def test_a_new_challenge_voids_the_old_one(registry: str) -> None:
     ["http://provider.example/m", "https://127.0.0.1/m", "https://provider.example:8443/m", "ftp://x", "", "https://a"],
 )
 def test_urls_that_are_not_fetched_are_refused(registry: str, url: str) -> None:
-    refused = httpx.post(f"{registry}/mrp/registry/submit", json={"manifest_url": url})
+    refused = local_http.post(f"{registry}/mrp/registry/submit", json={"manifest_url": url})
     assert (refused.status_code, refused.json()["error"]) == (400, "MRP_INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"manifest_url": 7}', b'{"token": "\\u0000"}', b"\xff"])
 def test_bad_bodies_are_refused(registry: str, body: bytes) -> None:
     for route in ("submit", "verify"):
-        refused = httpx.post(f"{registry}/mrp/registry/{route}", content=body)
+        refused = local_http.post(f"{registry}/mrp/registry/{route}", content=body)
         assert refused.status_code in (400, 404)
         assert refused.json()["error"] == "MRP_INVALID_REQUEST"
 
 
 def test_bad_cursors_are_refused(registry: str) -> None:
     for cursor in ("x", "!.", "-.nonsense", "AA.", "w6Q."):
-        assert httpx.get(f"{registry}/mrp/registry/query", params={"cursor": cursor}).status_code == 400
+        assert local_http.get(f"{registry}/mrp/registry/query", params={"cursor": cursor}).status_code == 400
 
 
 # -- signed messages
@@ -171,7 +172,7 @@ def signed(envelope: dict[str, Any], *, issuer: str = f"https://{ISSUER}", key_i
 
 def outcome(registry: str, envelope: dict[str, Any]) -> str:
     """The code of the error that answers, or the type of the answer."""
-    answer = httpx.post(f"{registry}/mrp/hello", json=envelope).json()
+    answer = local_http.post(f"{registry}/mrp/hello", json=envelope).json()
     return str(answer["payload"].get("code", answer["msg_type"]))
 
 
@@ -205,7 +206,7 @@ def test_keys_are_fetched_once(hosts: Https, registry: str) -> None:
         assert outcome(registry, signed(message("HELLO", {}))) == "HELLO"
     query = hosts.requests.count((ISSUER, "/.well-known/mrp-keys.json"))
     assert query <= 2  # once more for an unknown key
-    assert httpx.post(f"{registry}/mrp/hello", json=message("HELLO", {})).json()["payload"]["auth_methods"] == [
+    assert local_http.post(f"{registry}/mrp/hello", json=message("HELLO", {})).json()["payload"]["auth_methods"] == [
         "signed"
     ]
 
