@@ -71,7 +71,7 @@ class JungleBusChain(Chain):
         self._sync: JungleBusHeaderSync | None = None
         self._delivered: dict[int, frozenset[bytes]] = {}
         self._unread: dict[bytes, int] = {}
-        self._reread: set[tuple[bytes, int]] = set()
+        self._reread: set[tuple[bytes, bytes]] = set()
         self._tip_time = self._recheck_time = -POLL_SECONDS
         self._refused: set[bytes] = set()
 
@@ -157,7 +157,8 @@ class JungleBusChain(Chain):
 
     async def recheck(self, newest: BlockRef) -> int | None:
         """Request the newest blocks again, and retry unproved transactions; the lowest height to read again."""
-        await self.retries.save_removed()
+        if not self._unread:
+            await self.retries.save_removed()
         if time.monotonic() - self._recheck_time >= self.poll_seconds:
             self._recheck_time = time.monotonic()
             await self._recheck_newest(newest.height)
@@ -173,12 +174,13 @@ class JungleBusChain(Chain):
         """The lowest stored block that was read without one of its transactions; each causes one reread."""
         unread, self._unread = self._unread, {}
         late = {
-            (txid, height)
+            (txid, ref.hash): height
             for txid, height in unread.items()
-            if height <= stored and txid not in self._delivered.get(height, ())
-        } - self._reread
-        self._reread |= late
-        return min((height for _, height in late), default=None)
+            if height <= stored and txid not in self._delivered.get(height, ()) and (ref := self.headers.ref(height))
+        }
+        fresh = late.keys() - self._reread
+        self._reread |= fresh
+        return min((late[key] for key in fresh), default=None)
 
     async def _recheck_newest(self, height: int) -> None:
         """Request the newest blocks again: there may be matches that were not delivered before."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from sqlalchemy import select
 
 from indexer.chains import create
@@ -83,6 +84,22 @@ async def test_its_proof_is_kept_with_it(followed: Followed) -> None:
     assert [tuple(row) for row in stored] == [(followed.kit.raw(echo), bump_of(block, echo.txid))]
 
 
+async def test_a_transaction_proved_late_is_read_again_in_each_branch_that_has_it_at_this_height(
+    followed: Followed,
+) -> None:
+    kit, server = followed.kit, followed.server
+    kit.mine(echo := kit.inscribe(agent()))
+    for fork in (False, True):
+        if fork:
+            kit.mine(echo, parent=kit["1"])
+            kit.mine_empty(10, parent=kit["2a"])
+        server.unproved.add(echo.txid)
+        await followed.look()
+        server.unproved.clear()
+        await followed.look(2)
+        await followed.agrees()
+
+
 async def test_an_update_that_is_delivered_wins(followed: Followed) -> None:
     echo = followed.kit.inscribe(agent("Echo"))
     followed.kit.mine(echo)
@@ -121,6 +138,30 @@ async def test_a_move_later_on_is_found_by_asking_where_the_owner_is(followed: F
     indexing = await followed.look(2)
     assert indexing.kinds(echo) == ["inscribed", "moved"]
     assert indexing.registration(echo)["owner"] == kit.address("bob")
+    await followed.agrees()
+
+
+async def test_a_transaction_counts_as_read_only_when_its_block_was_read_with_it(followed: Followed) -> None:
+    """Proved, and then the server fails until the program is stopped, before the block could be read again."""
+    kit, server = followed.kit, followed.server
+    for name in ("Echo", "Bela"):
+        block = kit.mine(kit.inscribe(agent(name)))
+        server.unproved |= set(block.txids)
+        await followed.look()
+    kit.mine_empty(10)
+    await followed.look()
+    server.unproved.clear()
+
+    async def proof(_: web.Request) -> web.Response:
+        return web.Response(body=bump_of(kit["2"], kit["2"].txids[1]))
+
+    server.break_off("proof", proof)
+    for failing in ("proof", "page"):
+        server.fail(failing, 500)
+        with pytest.raises(SourceUnavailableError):
+            await followed.look()
+    await followed.restart()
+    await followed.look(2)
     await followed.agrees()
 
 

@@ -20,9 +20,9 @@ number = st.integers(0, 3)
 steps = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["inscribe", "move", "update", "burn", "late", "unproved", "hidden"]), number),
-        st.tuples(st.sampled_from(["empty", "fork"]), st.integers(1, 8)),
+        st.tuples(st.sampled_from(["empty", "fork", "remine"]), st.integers(1, 8)),
         st.tuples(st.just("fault"), st.sampled_from(["tip", "list", "page", "get", "proof", "spend"])),
-        st.tuples(st.sampled_from(["look", "restart", "later"]), st.none()),
+        st.tuples(st.sampled_from(["look", "restart", "later", "proved"]), st.none()),
     ),
     max_size=25,
 )
@@ -78,7 +78,12 @@ class History:
         server.unmatched -= deep
 
     def unproved(self, _: int) -> None:
-        self.followed.server.unproved |= set(self.kit.blocks[-1].txids)
+        branch = self.kit.branch(self.kit.blocks[-1])
+        self.followed.server.unproved |= {txid for block in branch[-2:] for txid in block.txids}
+
+    def proved(self, _: Any) -> None:
+        """The server has the proofs of all transactions now."""
+        self.followed.server.unproved.clear()
 
     def hidden(self, which: int) -> None:
         if self.outpoints:
@@ -93,6 +98,15 @@ class History:
         depth = min(depth, len(branch) - 2)
         if depth > 0:
             self.kit.mine_empty(depth + 1, parent=branch[-1 - depth])
+
+    def remine(self, depth: int) -> None:
+        """A longer branch with the transactions of the newest `depth` blocks, at the same heights."""
+        branch = self.kit.branch(self.kit.blocks[-1])
+        depth = min(depth, len(branch) - 2)
+        parent = branch[-1 - depth]
+        for block in branch[len(branch) - depth :]:
+            parent = self.kit.mine(*(Outpoint(txid, 0) for txid in block.txids[1:]), parent=parent)
+        self.kit.mine_empty(1, parent=parent)
 
     def fault(self, route: str) -> None:
         self.followed.server.fail(route, 500)
@@ -127,6 +141,7 @@ class History:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 @example([("inscribe", 0), ("unproved", 0), ("empty", 6), ("look", None), ("restart", None)])
+@example([("inscribe", 0), *2 * [("unproved", 0), ("remine", 2), ("look", None), ("proved", None), ("look", None)]])
 def test_in_the_end_a_subscription_has_found_what_all_bytes_hold(answers: list[tuple[str, Any]]) -> None:
     async def story() -> None:
         with tempfile.TemporaryDirectory() as folder:
