@@ -30,10 +30,12 @@ def rebuild(args: Namespace) -> int:
     """Rebuild beside the index that is in use, and then replace it."""
     if args.anchors:
         return _rebuild_anchors(args)
+    from overlay.app.memory import tune_garbage_collection
     from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
     from overlay.projection.projector import IndexProjector
 
     settings = settings_of(args)
+    tune_garbage_collection()
     with (
         closing(open_store(settings, create=False)) as store,
         index_write_errors(settings),

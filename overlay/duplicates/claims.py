@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from overlay.duplicates.minhash import bands, word_set
+from overlay.duplicates.minhash import bands
 from overlay.duplicates.skeleton import skeletons
 from overlay.listings.card_texts import wording
 from overlay.search.analysis import has_digit
@@ -26,12 +27,12 @@ MOST_ADDRESSES = 16
 """Addresses of a card that are compared with those of other listings."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-Key = tuple[str, bytes]
+Key = tuple[str, int]
 
 
-def unconfirmed(chain: str, id_: str) -> Since:
-    """The `Since` of an unconfirmed claim; the order of unconfirmed claims is arbitrary but stable."""
-    return Since(UNCONFIRMED, chain, UNCONFIRMED, int.from_bytes(digest(id_)[:6]))
+def unconfirmed(chain: str) -> Since:
+    """The `Since` of an unconfirmed claim."""
+    return Since(UNCONFIRMED, chain, UNCONFIRMED, 0)
 
 
 class _Past(NamedTuple):
@@ -92,18 +93,26 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     """The keys that texts are compared by. Listings that share a key have the same words in their names and meet the
     same filters on cards, so that the shown one is found whenever the hidden ones would be."""
     card, kind = subject.card, subject.state.kind.value
-    key = card.key if isinstance(card, McpServer) else ""
-    words = {word for word in subject.analysed.surfaces if not has_digit(word)}
+    words = _without_digits(subject.analysed.surfaces)
+    # entries of a registry differ in their names only, and every listing must be found by its name
+    name = _without_digits(chain.from_iterable(tokens.surfaces for tokens in subject.analysed.fields[0]))
+    skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
     offers = [
         (offer.amount, offer.currency, offer.interval_key, offer.accepted, offer.skill_ids) for offer in card.offers
     ]
-    filtered = kind, sorted(card.tags), sorted((skill.id, sorted(skill.tags)) for skill in card.skills), offers
-    # entries of a registry differ in their names only, and every listing must be found by its name
-    like = repr((sorted(word_set(card.name)) or card.name, filtered))
-    clusters = [digest(str(number), band.hex(), like) for number, band in enumerate(bands(words))]
-    same = digest(like, *sorted(words)) if clusters else digest(subject.state.card.hex(), kind, key, card.name)
-    yield TEXT, same
-    yield from ((CLUSTER, value) for value in (same, *clusters))
+    like = repr((sorted(name) or card.name, kind, sorted(card.tags), skills, offers))
+    if clusters := bands(words):
+        filtered = str(digest(like))
+        yield TEXT, digest(filtered, *sorted(words))
+        yield from ((CLUSTER, digest(filtered, str(number), band.hex())) for number, band in enumerate(clusters))
+    else:
+        key = card.key if isinstance(card, McpServer) else ""
+        same = digest(subject.state.card.hex(), kind, key, card.name)
+        yield from ((TEXT, same), (CLUSTER, same))
+
+
+def _without_digits(words: Iterable[str]) -> set[str]:
+    return {word for word in words if not has_digit(word)}
 
 
 def other_keys(subject: Listing) -> Iterator[Key]:
@@ -137,6 +146,8 @@ def same_address(address: str) -> str:
     return text.lower() if text[:2].lower() == "0x" or text.isupper() else text
 
 
-def digest(*parts: str) -> bytes:
-    """128 bits of BLAKE2b over the parts, separated by NUL."""
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def digest(*parts: str) -> int:
+    """64 bits of BLAKE2b over the parts, separated by NUL, as a signed integer."""
+    return int.from_bytes(
+        blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True
+    )

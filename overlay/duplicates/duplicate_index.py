@@ -1,22 +1,23 @@
-"""The claims of all indexed listings, in a SQLite file beside the index, and the groups of near-identical texts.
+"""The claims of all indexed listings and the groups of near-identical texts, in a SQLite file beside the index.
 
-It is a projection with its own cursor, rebuilt with the index. In order of rank and seniority, a listing is shown
-unless it shares a cluster key with a more senior shown listing, which becomes the head of its group. Groups therefore
-do not depend on the order of reading, and every hidden text is near-identical to the shown one. A change examines the
-keys of the changed listing only, and, where a shown listing is added or removed, the listings that share its keys."""
+It is a projection with its own cursor, rebuilt with the index. In order of rank and seniority, a listing is shown (a
+head) unless it shares a cluster key with a more senior head, the most senior of which is its head. Groups therefore do
+not depend on the order of reading, every hidden text is near-identical to the shown one, and no two heads share a key.
+A change examines the changed listings, and where a head is added or removed, those that share its keys.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.duplicates.claims import CLUSTER, TEXT, URL, digest
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
-from overlay.duplicates.grouping import HEAD, leave, regroup
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
 from overlay.search.facts import HERE, LISTED
@@ -24,7 +25,7 @@ from overlay.search.facts import HERE, LISTED
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-FILE = "duplicates-2.db"
+FILE = "duplicates-3.db"
 """The file name; it changes with the layout."""
 
 NAMING = 100
@@ -35,37 +36,58 @@ AT_ONCE = 2_000
 """Listings that are reindexed in one step."""
 
 _WAIT = 30.0
+_VIEW = "@"
+"""Begins the kinds of claims to a text, one for each view (`facts.collapsed`) in which only the first is shown."""
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
-  number INTEGER PRIMARY KEY, listing TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, place BLOB,
-  is_shown INTEGER DEFAULT 0, head INTEGER, UNIQUE (listing, chain));
+  number INTEGER PRIMARY KEY, id TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, place BLOB,
+  head INTEGER);
 CREATE INDEX IF NOT EXISTS listings_by_registration ON listings (registration);
 CREATE INDEX IF NOT EXISTS listings_by_head ON listings (head);
 CREATE TABLE IF NOT EXISTS claims (
-  kind TEXT, value BLOB, place BLOB, number INTEGER, PRIMARY KEY (kind, value, place, number)) WITHOUT ROWID;
+  key INTEGER, place BLOB, number INTEGER, kind TEXT, PRIMARY KEY (key, place, number)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS claims_by_number ON claims (number);
+CREATE TABLE IF NOT EXISTS clusters (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS clusters_by_number ON clusters (number);
+CREATE TABLE IF NOT EXISTS heads (key INTEGER PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
 """
-_OF_REGISTRATION = """
-SELECT number, listing, chain, registration, owner, rank, is_shown, head FROM listings WHERE registration = ?
-"""
-_NEW = "INSERT INTO listings (listing, chain, registration) VALUES (?, ?, ?)"
-_ABOUT = "UPDATE listings SET owner = ?, rank = ?, place = ? WHERE number = ?"
-_CLAIMS = f"SELECT kind, value, place, number FROM claims WHERE number = ? AND kind <> '{HEAD}'"  # noqa: S608
-_FIRST = """
-SELECT claims.place, number, listing, registration, owner FROM claims CROSS JOIN listings USING (number)
-WHERE kind = ? AND value = ? ORDER BY claims.place, number LIMIT 1
-"""
+_OF_REGISTRATION = "SELECT number, id, chain, registration, owner, rank, head FROM listings WHERE registration = ?"
+_CLAIMS = (
+    "SELECT key, claims.place, number, kind, owner FROM claims CROSS JOIN listings USING (number) WHERE number = ?"
+)
+_FIRST = "SELECT place, number FROM claims WHERE key = ? ORDER BY place, number LIMIT 1"
+_FIRSTS = f"""
+SELECT mine.kind, listings.* FROM claims AS mine CROSS JOIN claims AS first
+ON first.key = mine.key AND (first.place, first.number) = ({_FIRST.replace("?", "mine.key")})
+CROSS JOIN listings ON listings.number = first.number WHERE mine.number = ? ORDER BY first.place, first.number
+"""  # noqa: S608  no values
 _WAIT_FOR_HOLDERS = """
 INSERT OR IGNORE INTO waiting SELECT registration FROM (
-  SELECT number FROM claims WHERE kind = ? AND value = ? ORDER BY place, number LIMIT ?)
-CROSS JOIN listings USING (number)
+  SELECT number FROM claims WHERE key = ? ORDER BY place, number LIMIT ?) CROSS JOIN listings USING (number)
 """
 _WAIT_FOR = "INSERT OR IGNORE INTO waiting SELECT registration FROM listings WHERE number = ?"
+_OLDEST_HEAD = """
+SELECT listings.number FROM clusters CROSS JOIN heads USING (key) CROSS JOIN listings ON listings.number = heads.number
+WHERE clusters.number = ? AND (place, listings.number) < (?, ?) ORDER BY place, listings.number LIMIT 1
+"""
+_YOUNGER = """
+SELECT DISTINCT place, listings.number FROM clusters AS mine CROSS JOIN clusters AS other USING (key)
+CROSS JOIN listings ON listings.number = other.number WHERE mine.number = ? AND (place, listings.number) > (?, ?)
+"""
+_UNLIST = "DELETE FROM heads WHERE key IN (SELECT key FROM clusters WHERE number = ?1) AND number = ?1"
 
-_Claim = tuple[str, bytes, bytes, int]
-"""Its kind, its value, its place in the order of seniority, the number of its listing."""
+
+class _ClaimRow(NamedTuple):
+    """A claim other than to a cluster key, its place in the order of seniority, and the number of its listing."""
+
+    key: int
+    place: bytes
+    number: int
+    kind: str
+    owner: str
 
 
 class _ListingRow(NamedTuple):
@@ -75,18 +97,7 @@ class _ListingRow(NamedTuple):
     registration: str
     owner: str
     rank: int
-    is_shown: int
     head: int | None
-
-
-class _First(NamedTuple):
-    """The listing with the earliest claim to a key, and the place of the claim."""
-
-    place: bytes
-    number: int
-    id: str
-    registration: str
-    owner: str
 
 
 class DuplicateIndex:
@@ -94,28 +105,31 @@ class DuplicateIndex:
     file cannot be used, BusyError while another process holds it."""
 
     def __init__(self, folder: str = "") -> None:
-        """Open the file in a folder, making it when there is none. Without a folder it is a temporary file, which goes
-        with the process: for a version of the index that is being built."""
+        """Open the file in a folder, making it when there is none, and remove those of older layouts. Without a folder
+        it is a temporary file, which goes with the process: for a version of the index that is being built."""
         self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
         self._lock = threading.Lock()
         with self._checked():
             if folder:
                 Path(folder).mkdir(parents=True, exist_ok=True)
-            try:
-                self._db = self._opened()
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:
-                Path(self._path).unlink()  # damaged; it is a projection and can be rebuilt
-                self._db = self._opened()
+            self._db = self._opened()
+        for path in Path(folder).glob("duplicates-*.db*") if folder else ():
+            if not path.name.startswith(FILE):
+                with suppress(OSError):  # another process has it open, or has removed it
+                    path.unlink()
 
     def _opened(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
+        # a temporary file is of no use after an error
+        mode = "synchronous = NORMAL" if self._path else "journal_mode = OFF"
         try:
-            db.executescript(f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; {_TABLES}")
-        except BaseException:
+            db.executescript(f"PRAGMA {mode}; PRAGMA cache_size = -16000; {_TABLES}")
+        except sqlite3.DatabaseError as error:
             db.close()
-            raise
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            Path(self._path).unlink()  # damaged; it is a projection and can be rebuilt
+            return self._opened()
         return db
 
     def close(self) -> None:
@@ -132,21 +146,21 @@ class DuplicateIndex:
             raise kind(f"cannot use {self._path}: {error}") from error
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, mode: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
         with self._lock, self._checked(), self._db as db:  # commits, or rolls back
-            db.execute("BEGIN IMMEDIATE")
+            db.execute(f"BEGIN {mode}")
             yield db
 
     def cursor(self) -> Cursor | None:
         """How far the store's changes were read; None where a rebuild is needed."""
-        with self._lock, self._checked():
-            row = self._db.execute("SELECT epoch, seq FROM cursors").fetchone()
+        with self._transaction() as db:
+            row = db.execute("SELECT epoch, seq FROM cursors").fetchone()
         return Cursor(*row) if row else None
 
     def clear(self) -> None:
         """Remove everything."""
-        with self._writing() as db:
-            for table in ("claims", "listings", "waiting", "cursors"):
+        with self._transaction("IMMEDIATE") as db:
+            for table in ("claims", "clusters", "heads", "listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
 
     def copy_from(self, other: DuplicateIndex) -> None:
@@ -154,123 +168,156 @@ class DuplicateIndex:
         with self._lock, self._checked():
             other._db.backup(self._db)
 
-    # -- claims
-
     def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace the claims of registrations by those of documents. Other registrations whose status changes are
         `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
-        touched = dict.fromkeys(registrations)
-        with self._writing() as db:
-            old = {(row.id, row.chain): row.number for id_ in touched for row in _listings(db, id_)}
-            after: set[_Claim] = set()
-            new: set[int] = set()
-            for document in _current(documents):
-                number = old.get((document.id, document.chain)) or _added(db, document)
-                claims, fingerprint = set(_claims(document, number)), document.fingerprint or NOTHING
-                place = next((place for kind, _, place, _ in claims if kind == CLUSTER), b"")
-                db.execute(_ABOUT, (fingerprint.owner, fingerprint.rank, place, number))
-                after |= claims
-                new.add(number)
-            changed = _exchange(db, {row for number in old.values() for row in db.execute(_CLAIMS, (number,))}, after)
-            db.executemany("DELETE FROM listings WHERE number = ?", [(number,) for number in {*old.values()} - new])
+        with self._transaction("IMMEDIATE") as db:
+            old = {(row.id, row.chain): row for row in _listings(db, registrations)}
+            new = {(document.id, document.chain): document for document in documents if _makes_claims(document)}
+            numbered = {old[key].number if key in old else _added(db, new[key]): new[key] for key in new}
+            before = {_ClaimRow(*claim) for row in old.values() for claim in db.execute(_CLAIMS, (row.number,))}
+            after = {claim for number, document in numbered.items() for claim in _claims(document, number)}
+            gone = [row for key, row in old.items() if key not in new]
+            queue = {other for row in gone for other in _move(db, row.number, b"", set())}
+            queue.update(other for number, document in numbered.items() for other in _store(db, number, document))
+            _exchange(db, before - after, after - before)
+            db.executemany("DELETE FROM listings WHERE number = ?", [(row.number,) for row in gone])
+            changed = _regroup(db, queue) | {row.head for row in gone}
             db.executemany(_WAIT_FOR, [(number,) for number in changed])
-            _dequeue(db, touched)
+            _dequeue(db, registrations)
             db.execute("DELETE FROM cursors")
             if cursor is not None:
                 db.execute("INSERT INTO cursors VALUES (?, ?)", cursor)
 
     def queued(self) -> list[str]:
         """Up to `AT_ONCE` registrations whose status has changed."""
-        with self._lock, self._checked():
-            rows = self._db.execute("SELECT registration FROM waiting ORDER BY registration LIMIT ?", (AT_ONCE,))
+        with self._transaction() as db:
+            rows = db.execute("SELECT registration FROM waiting ORDER BY registration LIMIT ?", (AT_ONCE,))
             return [registration for (registration,) in rows]
 
     def dequeue(self, registrations: Iterable[str]) -> None:
         """Remove registrations from the queue: the index has their present status."""
-        with self._writing() as db:
+        with self._transaction("IMMEDIATE") as db:
             _dequeue(db, registrations)
 
     def statuses(self, registrations: Iterable[str]) -> dict[tuple[str, str], DuplicateStatus]:
         """The duplicate status of the listings of registrations, by id and chain."""
-        with self._lock, self._checked():
-            rows = [row for id_ in registrations for row in _listings(self._db, id_)]
-            return {(row.id, row.chain): _status(self._db, row) for row in rows}
+        with self._transaction() as db:
+            return {(row.id, row.chain): _status(db, row) for row in _listings(db, registrations)}
 
 
-def _listings(db: sqlite3.Connection, registration: str) -> list[_ListingRow]:
-    return [_ListingRow(*row) for row in db.execute(_OF_REGISTRATION, (registration,))]
+def _listings(db: sqlite3.Connection, registrations: Iterable[str]) -> list[_ListingRow]:
+    return [_ListingRow(*row) for id_ in registrations for row in db.execute(_OF_REGISTRATION, (id_,))]
 
 
 def _added(db: sqlite3.Connection, document: Document) -> int:
     """The number of a new listing."""
-    return db.execute(_NEW, (document.id, document.chain, document.registration)).lastrowid or 0
+    row = document.id, document.chain, document.registration
+    return db.execute("INSERT INTO listings (id, chain, registration) VALUES (?, ?, ?)", row).lastrowid or 0
 
 
 def _dequeue(db: sqlite3.Connection, registrations: Iterable[str]) -> None:
     db.executemany("DELETE FROM waiting WHERE registration = ?", [(id_,) for id_ in registrations])
 
 
-def _current(documents: Iterable[Document]) -> Iterable[Document]:
-    """The documents that make claims, one per listing and chain: current ones that are listed."""
-    current: dict[tuple[str, str], Document] = {}
-    for document in documents:
-        if document.fingerprint is not None and document.until_height is None and document.status in LISTED:
-            current[document.id, document.chain] = document
-    return current.values()
+def _makes_claims(document: Document) -> bool:
+    return document.fingerprint is not None and document.until_height is None and document.status in LISTED
 
 
-def _claims(document: Document, number: int) -> Iterator[_Claim]:
-    """The claims of a listing; a claim to a text has one row per view."""
-    fingerprint = document.fingerprint or NOTHING
+def _claims(document: Document, number: int) -> Iterator[_ClaimRow]:
+    """The claims of a listing other than to cluster keys; one to a text is one for each view."""
+    claims, rank, owner, _ = document.fingerprint or NOTHING
     chains = (document.chain, *document.also_on)
-    is_verified = str(fingerprint.rank < UNVERIFIED)
-    for kind, value, since in fingerprint.claims:
-        place = since.ordering(fingerprint.rank if kind in (TEXT, CLUSTER) else 0, document.id)
-        if kind != TEXT:
-            yield kind, value, place, number
+    for kind, value, since in claims:
+        if kind == TEXT:
+            place = since.ordering(rank, document.id)
+            here = digest(HERE, str(value), document.domain, str(rank < UNVERIFIED), *sorted(chains))
+            yield _ClaimRow(here, place, number, _VIEW + HERE, owner)
+            for chain in chains:
+                yield _ClaimRow(digest(_VIEW, chain, str(value)), place, number, _VIEW + chain, owner)
+        elif kind != CLUSTER:
+            yield _ClaimRow(digest(kind, str(value)), since.ordering(0, document.id), number, kind, owner)
+
+
+def _exchange(db: sqlite3.Connection, removed: Set[_ClaimRow], added: Set[_ClaimRow]) -> None:
+    """Replace claims, and queue the listings whose status changes where the first claim to a key is another one."""
+
+    def firsts(claims: Set[_ClaimRow]) -> set[tuple[int, int]]:
+        first = {claim for claim in claims if db.execute(_FIRST, claim[:1]).fetchone() == claim[1:3]}
+        return {(claim.key, 2 if claim.kind.startswith(_VIEW) else NAMING) for claim in first}
+
+    holders = firsts(removed)
+    db.executemany("DELETE FROM claims WHERE key = ? AND place = ? AND number = ?", [claim[:3] for claim in removed])
+    db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", sorted(claim[:4] for claim in added))
+    db.executemany(_WAIT_FOR_HOLDERS, holders | firsts(added))
+
+
+def _store(db: sqlite3.Connection, number: int, document: Document) -> set[int]:
+    """Store a listing and its cluster keys; the numbers of the listings to examine."""
+    claims, rank, owner, _ = document.fingerprint or NOTHING
+    db.execute("UPDATE listings SET owner = ?, rank = ? WHERE number = ?", (owner, rank, number))
+    place = next((since.ordering(rank, document.id) for kind, _, since in claims if kind == CLUSTER), b"")
+    return _move(db, number, place, {value for kind, value, _ in claims if kind == CLUSTER})
+
+
+def _move(db: sqlite3.Connection, number: int, place: bytes, keys: Set[int]) -> set[int]:
+    """Give a listing its place in the order of seniority and its cluster keys; the listings to examine for it."""
+    before = {key for (key,) in db.execute("SELECT key FROM clusters WHERE number = ?", (number,))}
+    former, head = db.execute("SELECT place, head FROM listings WHERE number = ?", (number,)).fetchone()
+    if (former, before) == (place, keys):
+        return set()
+    followers = _unlist(db, number) if head == number else []
+    db.execute("UPDATE listings SET place = ?, head = NULLIF(head, number) WHERE number = ?", (place, number))
+    db.executemany("DELETE FROM clusters WHERE key = ? AND number = ?", [(key, number) for key in before])
+    db.executemany("INSERT INTO clusters VALUES (?, ?)", [(key, number) for key in sorted(keys)])
+    return {number, *(follower for _, follower in followers)}
+
+
+def _regroup(db: sqlite3.Connection, numbers: Iterable[int]) -> set[int | None]:
+    """Examine those of these listings that are stored, and those affected by them, all of lower seniority, so that each
+    is examined once; the numbers of those whose status has changed."""
+    by_number = "SELECT place, number FROM listings WHERE number = ?"
+    heap = [row for number in numbers for row in db.execute(by_number, (number,))]
+    heapify(heap)
+    changed: set[int | None] = set()
+    while heap:
+        item = place, number = heappop(heap)
+        while heap and heap[0] == item:
+            heappop(heap)
+        (former,) = db.execute("SELECT head FROM listings WHERE number = ?", (number,)).fetchone()
+        (head,) = db.execute(_OLDEST_HEAD, (number, place, number)).fetchone() or (number,)
+        if head == former:
             continue
-        for chain in chains:
-            yield f"{TEXT}@{chain}", value, place, number
-        here = digest(value.hex(), document.domain, is_verified, *sorted(chains))
-        yield f"{TEXT}@{HERE}", here, place, number
-
-
-def _exchange(db: sqlite3.Connection, before: set[_Claim], after: set[_Claim]) -> set[int]:
-    """Replace claims; the numbers of the listings whose status changes, holders of keys are queued."""
-    firsts = {row[:2]: _first(db, *row[:2]) for row in before | after if row[0] != CLUSTER}
-    moved = {number for kind, _, _, number in before ^ after if kind == CLUSTER}
-    changed, queue = leave(db, moved)
-    db.executemany("DELETE FROM claims WHERE kind = ? AND value = ? AND place = ? AND number = ?", before - after)
-    db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", sorted(after - before))
-    queue |= {(place, number) for kind, _, place, number in after if kind == CLUSTER and number in moved}
-    changed |= regroup(db, queue)
-    for key, first in firsts.items():
-        if first != _first(db, *key):
-            is_text = key[0].startswith(f"{TEXT}@")
-            db.execute(_WAIT_FOR_HOLDERS, (*key, 1 if is_text else NAMING))
-            changed |= {first.number} if first and is_text else set()
+        changed |= {number, head, former}
+        db.execute("UPDATE listings SET head = ? WHERE number = ?", (head, number))
+        affected: Iterable[tuple[bytes, int]] = ()
+        if head == number:
+            db.execute("INSERT OR REPLACE INTO heads SELECT key, number FROM clusters WHERE number = ?", (number,))
+            affected = db.execute(_YOUNGER, (number, place, number)).fetchall()
+        elif former == number:
+            affected = _unlist(db, number)
+        for other in affected:
+            heappush(heap, other)
     return changed
 
 
-def _first(db: sqlite3.Connection, kind: str, value: bytes) -> _First | None:
-    row = db.execute(_FIRST, (kind, value)).fetchone()
-    return _First(*row) if row else None
+def _unlist(db: sqlite3.Connection, number: int) -> list[tuple[bytes, int]]:
+    """Stop showing a listing; the others that it is the head of."""
+    db.execute(_UNLIST, (number,))
+    return db.execute("SELECT place, number FROM listings WHERE head = ?1 AND number <> ?1", (number,)).fetchall()
 
 
 def _status(db: sqlite3.Connection, mine: _ListingRow) -> DuplicateStatus:
-    hidden_in = [] if mine.is_shown else [""]
-    earlier: dict[str, tuple[bytes, str, bool]] = {}
+    hidden_in = [] if mine.head == mine.number else [""]
+    earlier: dict[str, tuple[str, bool]] = {}
     uncontested = WARNED.keys() if mine.rank == NAMED else {URL} if mine.rank == AT_HOME else ()
-    for kind, value, _, _ in db.execute(_CLAIMS, (mine.number,)).fetchall():
-        first = None if kind == CLUSTER else _first(db, kind, value)
-        if first is None or first.number == mine.number:
-            continue
-        if kind not in WARNED:
-            hidden_in.append(kind.removeprefix(f"{TEXT}@"))
-        elif first.registration != mine.registration and kind not in uncontested:
-            warning = first.place, first.id, bool(mine.owner) and first.owner == mine.owner
-            earlier[kind] = min(earlier.get(kind, warning), warning)
-    (duplicates,) = db.execute("SELECT COUNT(*) FROM listings WHERE head = ?", (mine.number,)).fetchone()
-    (head,) = db.execute("SELECT listing FROM listings WHERE number = ?", (mine.head or mine.number,)).fetchone()
-    warnings = tuple((kind, *earlier[kind][1:]) for kind in WARNED if kind in earlier)
-    return DuplicateStatus(tuple(sorted(hidden_in)), duplicates, head if mine.head or duplicates else "", warnings)
+    for kind, number, id_, _, registration, owner, *_ in db.execute(_FIRSTS, (mine.number,)):
+        if kind.startswith(_VIEW):
+            hidden_in += [kind.removeprefix(_VIEW)] if number != mine.number else []
+        elif registration != mine.registration and kind not in uncontested:
+            earlier.setdefault(kind, (id_, bool(mine.owner) and owner == mine.owner))
+    (members,) = db.execute("SELECT COUNT(*) FROM listings WHERE head = ?", (mine.number,)).fetchone()
+    (head,) = db.execute("SELECT id FROM listings WHERE number = ?", (mine.head,)).fetchone()
+    warnings = tuple((kind, *earlier[kind]) for kind in WARNED if kind in earlier)
+    group = head if members > 1 or mine.head != mine.number else ""
+    return DuplicateStatus(tuple(sorted(hidden_in)), max(0, members - 1), group, warnings)

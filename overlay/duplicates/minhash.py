@@ -13,17 +13,10 @@ from hashlib import blake2b
 
 import numpy as np
 
-from overlay.search.analysis import has_digit, words
-
 FEWEST_WORDS = 12
 _BANDS = _ROWS = 8
 _FACTORS = np.frombuffer(blake2b(b"minhash").digest() * _ROWS, "<u8").reshape(1, -1).copy()
 _FACTORS = (_FACTORS * (2 * np.arange(1, _BANDS * _ROWS + 1, dtype=np.uint64) + np.uint64(1))) | np.uint64(1)
-
-
-def word_set(text: str) -> frozenset[str]:
-    """The distinct words of a text, without those that contain digits."""
-    return frozenset(word for word in words(text) if not has_digit(word))
 
 
 def bands(text_words: Set[str]) -> list[bytes]:

@@ -95,7 +95,7 @@ class DocumentReader:
                 registration = self._listings.with_signature(
                     newest_registration(history, waiting, chain, chains, bodies, checked)
                 )
-                yield from _current(registration, ClaimHistory(), unconfirmed(chain, registration.state.id))
+                yield from _current(registration, ClaimHistory(), unconfirmed(chain))
 
     def _settled_times(self, on_each: Iterable[tuple[str, list[store.Revision], list[Event]]]) -> _Times:
         """For each chain the times by which seniority is compared, by the heights of these revisions."""
@@ -118,9 +118,7 @@ class DocumentReader:
                     listings_of(before, _read(registration.state.id, bodies[digest], registration.state.kind)),
                     since,
                 )
-        yield from _current(
-            registration, claims, periods[-1][1] if periods else unconfirmed(registration.chain, registration.state.id)
-        )
+        yield from _current(registration, claims, periods[-1][1] if periods else unconfirmed(registration.chain))
 
 
 class HostFacts(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from parsers.cards import Skill
 from parsers.cards.offers import Offer
@@ -31,16 +32,17 @@ class Since(NamedTuple):
     registered: int
 
     def ordering(self, rank: int, id_: str) -> bytes:
-        """Bytes that sort by rank, then by age of the claim, then by age of the registration."""
-        chain = self.chain.encode() + b"\0"
-        return pack(">BQ", rank, self.time) + chain + pack(">QQ", self.height, self.registered) + id_.encode()
+        """37 bytes that sort by rank, then by age of the claim, then by age of the registration. The order of servers
+        of one registration, and of unconfirmed claims, is arbitrary but fixed."""
+        chain = self.chain.encode()  # of which 8 bytes count
+        return pack(">BQ8sQQI", rank, self.time, chain, self.height, self.registered, crc32(id_.encode()))
 
 
 class ListingClaim(NamedTuple):
     """One claim; `value` is the digest of the normalised text, name, URL or address."""
 
     kind: str
-    value: bytes
+    value: int
     since: Since
 
 

@@ -6,6 +6,7 @@ import tempfile
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,10 +56,11 @@ histories = st.lists(st.lists(changes, min_size=1, max_size=3), max_size=6)
 def place(document: Document, *, ranked: bool) -> Place:
     """Where a listing is in the order of seniority."""
     assert document.fingerprint is not None
-    return document.fingerprint.rank if ranked else 0, *document.fingerprint.claims[0].since, document.id
+    since, id_ = document.fingerprint.claims[0].since, crc32(document.id.encode())
+    return document.fingerprint.rank if ranked else 0, *since, id_
 
 
-def values(document: Document, kind: str) -> set[bytes]:
+def values(document: Document, kind: str) -> set[int]:
     """What a listing claims of a kind."""
     assert document.fingerprint is not None
     return {claim.value for claim in document.fingerprint.claims if claim.kind == kind}

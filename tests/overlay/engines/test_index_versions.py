@@ -207,3 +207,12 @@ def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path:
         assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 7), Cursor(EPOCH, 7))
         elsewhere.update([], [], Cursor(EPOCH, 8))
         assert duplicates.cursor() == Cursor(EPOCH, 8)
+
+
+def test_files_of_claims_in_older_layouts_are_removed(tmp_path: Path) -> None:
+    for old in ("duplicates-1.db", "duplicates-2.db", "duplicates-2.db-journal"):
+        (tmp_path / old).touch()
+    (tmp_path / "duplicates.txt").touch()
+    with closing(DuplicateIndex(str(tmp_path))) as duplicates:
+        assert duplicates.cursor() is None
+    assert {path.name for path in tmp_path.iterdir()} == {FILE, "duplicates.txt"}
