@@ -38,3 +38,7 @@ class CardError(ParseError):
     def __init__(self, reasons: tuple[Reason, ...]) -> None:
         super().__init__("; ".join(reason.explanation for reason in reasons))
         self.reasons = reasons
+
+    def about(self, document: str) -> str:
+        """The message for a document that is no card, such as "the request"."""
+        return str(self).replace("the card", document)

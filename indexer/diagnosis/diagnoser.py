@@ -125,8 +125,11 @@ class Diagnoser:
         anything else."""
         name = name.removeprefix("0x")
         outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
-        wanted = (outpoint, None) if len(name) > 64 else None
-        return self._of_stored(outpoint.txid, wanted) or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
+        if len(name) > 64:
+            stored = self._of_stored(outpoint.txid, (outpoint, None)) or self._of_other_output(outpoint)
+        else:
+            stored = self._of_stored(outpoint.txid)
+        return stored or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
 
     def by_raw(self, raw: bytes) -> dict[str, Any]:
         """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError when it is none."""
@@ -156,6 +159,17 @@ class Diagnoser:
         ]
         pending.sort(key=lambda event: _importance(event.event))
         return _counted(self._of_mempool(txid, pending[:MOST_RECORDS]), len(pending)) if pending else None
+
+    def _of_other_output(self, outpoint: Outpoint) -> dict[str, Any] | None:
+        """The diagnosis of an output without events, of a transaction that has some; else None."""
+        stored = self._of_stored(outpoint.txid)
+        if stored is None:
+            return None
+        others = ", ".join(record["outpoint"] for record in stored["records"] if record["outpoint"]) or "none"
+        detail = f"nothing in output {outpoint.vout} is meant for the registry; outputs of the transaction that are: "
+        return stored | {
+            "steps": [*stored["steps"][:2], _step("output", detail + others, ok=False)], "records": [], "listed": [],
+        }  # fmt: skip
 
     def _of_source(self, txid: bytes) -> dict[str, Any] | None:
         """The diagnosis of a transaction without stored events that a source has."""

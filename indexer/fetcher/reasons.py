@@ -82,8 +82,8 @@ class Refusal(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The sentence of the code, filled with the detail."""
-        return SENTENCES[self.code].replace("{}", self.detail)
+        """The sentence of the code, filled with the detail if there is one."""
+        return SENTENCES[self.code].replace("{}", self.detail).removesuffix(": ")
 
     @property
     def final(self) -> bool:

@@ -138,7 +138,7 @@ def _read(document: bytes) -> dict[str, Any]:
     try:
         value, _ = strict_json.loads(document)
     except CardError as error:
-        raise bad_request("not-json", f"the body: {error}", pointer="") from None
+        raise bad_request("not-json", error.about("the body"), pointer="") from None
     if not isinstance(value, dict):
         raise bad_request("not-an-object", f"the body is a JSON object with {', '.join(MEMBERS)}", pointer="")
     faults = [

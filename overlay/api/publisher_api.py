@@ -142,7 +142,10 @@ async def recheck(request: web.Request) -> web.Response:
     rechecks = await to_thread(services.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
     if not rechecks:
         await to_thread(registration, services.store, plain, text)
-        raise ProblemError(409, "nothing is fetched for this listing: it is inscribed, and names no host of a domain")
+        detail = (
+            "nothing is fetched for this listing: it is inscribed and names no host, or this server fetches nothing"
+        )
+        raise ProblemError(409, detail)
     headers = {"Location": f"/v1/listings/{quote(plain, safe='')}", "Cache-Control": "no-store"}
     return json_answer({"id": plain, "checks": [_check_json(check) for check in rechecks]}, status=202, headers=headers)
 

@@ -36,7 +36,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("claim", metavar="CLAIM.json", type=Path, help="the claim: configId, stage, rawTx, currency")
     priced = parser.add_mutually_exclusive_group(required=True)
     priced.add_argument("--config", metavar="ID", dest="id", help="the listing with the price that the claim names")
-    priced.add_argument("--card", metavar="FILE", type=Path, help="a card or price list with that price")
+    priced.add_argument(
+        "--card",
+        metavar="FILE",
+        type=Path,
+        help="a card or price list with that price, of main networks but where a node says otherwise",
+    )
     parser.add_argument("--skill", metavar="ID", help="the skill that is paid for [any]")
     parser.add_argument("--state", choices=("pending", "needsFinal"), help="of the task that is paid [any]")
     parser.set_defaults(config=None)
@@ -66,7 +71,7 @@ def _read(file: Path) -> Any:
     try:
         return strict_json.loads(body)[0]
     except CardError as error:
-        raise UsageError(f"{file}: {error}") from None
+        raise UsageError(f"{file}: {error.about('the file')}") from None
 
 
 def _ask(args: Namespace, claim: Any) -> Any:
@@ -79,13 +84,16 @@ async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
     from overlay.commands.search import exchange_of
     from overlay.payments.checking import PaymentSources, check_claim, offers_in
     from overlay.payments.node import nodes_of
+    from parsers.bitcoin.address import PREFIXES
+    from parsers.claims.payment import UtxoChain
 
     settings = settings_of(args)
     nodes = nodes_of(settings.sources())
     try:
         if args.card:
             offers = offers_in(_read(args.card))
-            chains = {ticker: await node.chain() for ticker, node in nodes.items()}
+            chains = {coin.upper(): UtxoChain(coin, "mainnet") for coin in PREFIXES}
+            chains |= {ticker: await node.chain() for ticker, node in nodes.items()}
             sources = PaymentSources(chains=chains, nodes=nodes, exchange=exchange_of(settings))
         else:
             offers, sources = _stored(settings, args.id, nodes)

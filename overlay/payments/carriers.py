@@ -89,11 +89,17 @@ def _message(body: bytes) -> Any:
     try:
         value, repeated = strict_json.loads(body)
     except CardError as error:
-        raise PaymentRefusedError("PaymentInvalid", "request-malformed", f"the request: {error}") from None
+        raise PaymentRefusedError("PaymentInvalid", "request-malformed", error.about("the request")) from None
     if repeated or not isinstance(value, dict):
         detail = "the request repeats a key" if repeated else "the request is a batch: one payment is for one call"
         raise PaymentRefusedError("PaymentInvalid", "request-malformed", detail)
     return value
+
+
+def bare_claim(value: Any) -> Any:
+    """A claim without the data part around it (A2B §4.2), or without the data of that part."""
+    carried = _part_claim([value, {"data": value}])
+    return value if carried is None else carried
 
 
 def _part_claim(parts: Any) -> Any:

@@ -14,6 +14,7 @@ from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.scripts import check_scripts
 from indexer.errors import SourceError
 from indexer.headers.networks import by_caip2
+from overlay.payments.carriers import bare_claim
 from overlay.payments.node import Broadcaster
 from overlay.pricing.exchange_rates import ExchangeRates
 from parsers.bitcoin.beef import UnprovenInput
@@ -124,6 +125,7 @@ async def check_claim(
 ) -> dict[str, Any]:
     """The answer of `POST /v1/pay/check`: `ok`, and where it is false `code`, `error` and `reasons`; `unchecked` says
     what nothing here can know. `run` runs in a thread what takes time for a large transaction."""
+    value = bare_claim(value)
     answer: dict[str, Any] = {"ok": False, "reasons": [], "unchecked": []}
     terms = sources.terms(offers, skill, state)
     node = sources.nodes.get(currency_of(value))

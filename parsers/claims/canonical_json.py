@@ -55,7 +55,7 @@ def read(body: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
         value, repeated = strict_json.loads(body)
     except CardError as error:
         code = _CODES.get(error.reasons[0].code) or ("truncated" if _is_truncated(body) else "not-json")
-        raise ClaimRefusedError(code, str(error)) from None
+        raise ClaimRefusedError(code, error.about("the document")) from None
     if repeated:
         raise ClaimRefusedError("duplicate-key", f"the key at {repeated[0].pointer} is repeated")
     if strict_json.outline(body).marks > MAX_VALUES:

@@ -181,7 +181,7 @@ def _envelope(request: ClaimRequest) -> ClaimVerdict:
 
 def _card(request: ClaimRequest) -> ClaimVerdict:
     """An A2A card, by the keys of a JWK Set or a list of JSON Web Keys."""
-    keys = request.keys.get("keys") if isinstance(request.keys, dict) else request.keys
+    keys = request.keys.get("keys") if isinstance(request.keys, dict) else request.keys or []
     if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
         raise ClaimRequestError("/keys", "wrong-type", "keys is a JWK Set, or a list of JSON Web Keys")
     if not isinstance(request.document, dict):

@@ -53,7 +53,8 @@ class IdentityFile(NamedTuple):
 def parse_identity(text: Any) -> IdentityFile:
     """The parts of an identity file, unverified. Raises ClaimRefusedError."""
     if not isinstance(text, str) or len(text) > MAX_BYTES:
-        raise ClaimRefusedError("too-large", f"an identity file is a text of at most {MAX_BYTES:,} characters")
+        code = "too-large" if isinstance(text, str) else "malformed"
+        raise ClaimRefusedError(code, f"an identity file is a text of at most {MAX_BYTES:,} characters")
     start = text.find(_OPEN)
     if start == -1:
         raise ClaimRefusedError("malformed", "Missing frontmatter opening ---")

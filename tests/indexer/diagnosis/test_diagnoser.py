@@ -158,7 +158,9 @@ async def test_an_outpoint_is_asked_about_by_itself(indexing: Indexing, kit: Cha
     assert len(ask.by_name(both.hex_id)["records"]) == 2
     assert failed(ask.by_name(str(both.outpoint(0)))) == []
     assert failed(ask.by_name(str(both.outpoint(1)))) == [("card", "card-name")]
-    assert ask.by_name(str(both.outpoint(2)))["found"] is False
+    other = ask.by_name(str(both.outpoint(2)))
+    assert (other["found"], other["where"], other["records"], other["listed"]) == (True, "block", [], [])
+    assert failed(other) == [("output", None)]
 
 
 async def test_an_error_of_json_is_named_by_line_and_column_mined_or_raw(indexing: Indexing, kit: ChainKit) -> None:

@@ -69,7 +69,7 @@ async def test_what_does_not_verify_is_an_answer_with_a_reason(client: ClientSes
         ("receipt", [], 400, "/document"),
         ("receipt", {"document": 1, "keys": 2}, 400, "/keys"),
         ("receipt", {"document": 1, "context": {"x": 2}}, 400, "/context/x"),
-        ("card-signature", {"document": {}}, 400, "/keys"),
+        ("card-signature", {"document": {}, "keys": "x"}, 400, "/keys"),
     ],
 )
 async def test_a_wrong_request_is_a_problem(

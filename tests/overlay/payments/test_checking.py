@@ -18,6 +18,7 @@ from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
 from overlay.api.services import AppServices
 from overlay.payments.checking import PaymentSources, check_claim, check_inputs, offers_in
+from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.script import push
 from parsers.bitcoin.tx import TxOutput
 from parsers.cards.rate_table import RateTable
@@ -55,6 +56,13 @@ async def test_a_claim_that_would_be_taken_reserves_and_sends_nothing(node: Fake
         assert (answer["neededSatoshis"], answer["leastSatoshis"], answer["paidSatoshis"]) == (50_000, 49_500, 50_000)
     assert not node.sent
     assert not node.mempool
+
+
+async def test_a_claim_may_come_in_its_data_part(node: FakeNode) -> None:
+    claim = {"x-payment": paid(node)}
+    for wrapped in (claim, {"type": "data", "data": claim}):
+        assert (await check(wrapped, node))["ok"] is True
+    assert (await check({"type": "data", "data": {}}, node))["code"] == -32031
 
 
 async def test_without_a_node_the_answer_says_what_is_not_checked(node: FakeNode) -> None:
@@ -194,6 +202,13 @@ def test_the_command_checks_a_claim_against_a_card(
         cli.main([*arguments, "--json"])
     assert ended.value.code == 1
     assert json.loads(capsys.readouterr().out)["code"] == -32033
+    monkeypatch.setattr(payment_node, "nodes_of", lambda _sources: {})
+    on_mainnet = str(address(script_of(SERVER), PREFIXES["bsv"]["mainnet"]))
+    files["card"].write_text(json.dumps([price(address=on_mainnet)]))
+    files["claim"].write_text(json.dumps(paid(node)))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 0, "without a node, addresses are those of main networks"
     files["claim"].write_text("{")
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
