@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Action, ArgumentParser
+from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from overlay.commands import (
@@ -47,6 +48,8 @@ EXIT_CODES = {
     "overlay.publish.keys.PrivateKeyError": 2,
     "indexer.setting_values.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
+    "overlay.engines.UnknownEngineError": 2,
+    "indexer.store.database.DatabaseUrlError": 2,
     "overlay.api.problems.BadRequestError": 2,
     "overlay.client.errors.RefusedError": 2,
     "overlay.api.problems.ProblemError": 3,
@@ -105,12 +108,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
-        exit_code = _exit_code(error)
+        exit_code = 2 if _names_no_file(args, error) else _exit_code(error)
         if exit_code is None:
             raise
         complain(_sentence(error))
         code = exit_code
     raise SystemExit(code)
+
+
+def _names_no_file(args: Namespace, error: Exception) -> bool:
+    """Whether an argument that is a file, or `@` and a file, names one that is not there, or a folder."""
+    options = vars(args).items()
+    named = [value for name, value in options if isinstance(value, Path) or name in ("file", "token")]
+    named += [value[1:] for _, value in options if isinstance(value, str) and value.startswith("@")]
+    return isinstance(error, (FileNotFoundError, IsADirectoryError)) and str(error.filename) in map(str, named)
 
 
 def _exit_code(error: Exception) -> int | None:

@@ -54,6 +54,10 @@ class StoreError(Exception):
     """The database cannot be used as configured: the message names it and says what to do."""
 
 
+class DatabaseUrlError(StoreError):
+    """The URL is that of no database."""
+
+
 class StoreUnavailableError(StoreError):
     """The database cannot be reached, or has just closed the connection: worth a retry."""
 
@@ -112,19 +116,19 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
 
 def unchecked(url: str) -> Engine:
     """A connection pool for `url` that has not connected yet, and neither creates nor checks the schema. Raises
-    StoreError when the URL names no database."""
+    DatabaseUrlError when the URL names no database."""
     try:
         target = make_url(url)
     except (ArgumentError, ValueError):
-        raise StoreError(
+        raise DatabaseUrlError(
             f"{masked(url)!a} is no database URL; use sqlite:///PATH or postgresql+psycopg://user@host/name"
         ) from None
     if target.drivername in ("postgresql", "postgres"):
         target = target.set(drivername="postgresql+psycopg")
     if target.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise StoreError(f"{target.drivername!r} is not a database this program knows: use sqlite or postgresql")
+        raise DatabaseUrlError(f"{target.drivername!r} is not a database this program knows: use sqlite or postgresql")
     if target.drivername == "sqlite" and target.database in (None, "", ":memory:"):
-        raise StoreError("a database in memory cannot be shared between threads: use sqlite:///PATH")
+        raise DatabaseUrlError("a database in memory cannot be shared between threads: use sqlite:///PATH")
     return _sqlite(target) if target.drivername == "sqlite" else _postgresql(target)
 
 

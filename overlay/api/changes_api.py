@@ -33,7 +33,7 @@ SLOW_SECONDS = 10.0
 _GREETING = b"retry: 2000\n\n"
 _COME_BACK = 1_000, 6_000  # milliseconds, random, so that the readers of a stopped server do not all reconnect at once
 _HEARTBEAT = b":\n\n"
-_EVENT_ID = re.compile(r"([^\s-]{1,64}(?:-[^\s-]{1,64}){0,4})-([0-9]{1,18})")
+_EVENT_ID = re.compile(r"(?:([^\s-]{1,64}(?:-[^\s-]{1,64}){0,4})-)?([0-9]{1,18})")
 
 
 async def changes(request: web.Request) -> web.Response:
@@ -54,7 +54,8 @@ async def stream(request: web.Request) -> web.StreamResponse:
 
 def _start(request: web.Request) -> tuple[str | None, int]:
     """The epoch and sequence number that a reader has reached. Last-Event-ID is newer than the URL, which a browser
-    repeats; a malformed one counts as that of another epoch. Raises BadRequestError."""
+    repeats; it may be a number alone, as in `since`; a malformed one counts as that of another epoch. Raises
+    BadRequestError."""
     parameters = read_query(request, STREAM)
     last = request.headers.get("Last-Event-ID", "").strip()
     if not last:

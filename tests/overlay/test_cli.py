@@ -317,8 +317,15 @@ def test_a_raw_transaction_cannot_be_read_before_any_chain_is_known(run: Run) ->
 
 def test_a_missing_raw_file_is_named(run: Run, data: Path) -> None:
     assert run("diagnose", "--raw", "@nowhere.hex", "--data", data) == Done(
-        3, "", "a2b: nowhere.hex: No such file or directory\n"
+        2, "", "a2b: nowhere.hex: No such file or directory\n"
     )
+
+
+@pytest.mark.parametrize("command", [["check"], ["pay-check", "--config", "x"], ["broadcast"]])
+def test_a_file_that_is_not_there_is_wrong_usage(command: list[str], run: Run, data: Path) -> None:
+    for name, why in (("nowhere.json", "No such file or directory"), (str(data), "Is a directory")):
+        result = run(*command, name)
+        assert (result.code, result.out, result.err) == (2, "", f"a2b: {name}: {why}\n")
 
 
 def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +344,7 @@ def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: p
     assert "offer" in run("check", prices).out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(good.read_bytes())))
     assert run("check", "-").code == 0
-    assert run("check", tmp_path / "none.json").code == 3
+    assert run("check", tmp_path / "none.json").code == 2
     assert run("check", good, "--type", "thing").code == 2
 
 
@@ -637,8 +644,8 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     ("flags", "code", "complaint"),
     [
         (["--data", "{here}/file/data"], 3, "file/data: Not a directory"),
-        (["--database", "nonsense"], 3, "'nonsense' is no database URL"),
-        (["--database", "mysql://x"], 3, "'mysql' is not a database this program knows"),
+        (["--database", "nonsense"], 2, "'nonsense' is no database URL"),
+        (["--database", "mysql://x"], 2, "'mysql' is not a database this program knows"),
         (["--database", "sqlite:///{here}/none/a2b.db"], 3, "unable to open database file"),
         (["--database", "postgresql://me:hunter2@127.0.0.1:1/x"], 3, "Connection refused"),
         (["--chains", "bsv=files:{here}/none?network=mainnet"], 3, "cannot be read (No such file or directory)"),
@@ -651,7 +658,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         (["--chains", "bsv=http://node:1?colour=red"], 2, "bsv: unknown option 'colour'; http: takes chain, network"),
         (["--chains", "bsv=files:{here}?from=x"], 2, "bsv: from='x' is not a number of blocks"),
         (["--chains", "bsv=http://u:hunter2/x@node:1"], 2, "bsv: its URL is not that of a node"),
-        (["--search", "sphinx:x"], 3, "names no index"),
+        (["--search", "sphinx:x"], 2, "names no index"),
         (["--search", "tantivy:{here}/file/x"], 3, "Not a directory"),
         (["--host", "256.1.1.1"], 3, "cannot serve on 256.1.1.1"),
     ],

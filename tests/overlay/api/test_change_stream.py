@@ -144,7 +144,7 @@ async def test_a_stream_tells_what_was_and_then_what_happens(
         assert (await response.json())["changes"] == [event.data for event in [*first, last]]
 
 
-REACHED = [("?since=2", ""), ("?since=2&epoch=epoch-1", ""), ("", "epoch-1-2"), ("?since=0", "epoch-1-2")]
+REACHED = [("?since=2", ""), ("?since=2&epoch=epoch-1", ""), ("", "epoch-1-2"), ("?since=0", "epoch-1-2"), ("", "2")]
 ELSEWHERE = [("?since=9", ""), ("?since=2&epoch=old", ""), ("", "old-2"), ("", "epoch-1-9"), ("", "7"), ("", "-" * 500)]
 
 
