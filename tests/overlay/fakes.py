@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,7 @@ class FakeRequests:
         return {"waiting": len(self.requests), "found": 0, "indexed": 0, "given-up": 0}
 
 
+@cache
 def sample_listings(sample: Path) -> list[Registration]:
     """Every registration of the sample chain as the oracle says it stands."""
     oracle = json.loads((sample / "expected.json").read_text())
@@ -214,6 +216,7 @@ def _listing(entry: dict[str, Any]) -> Registration:
     )
 
 
+@cache
 def sample_histories(sample: Path) -> dict[str, list[HistoryEntry]]:
     """Every history of the sample chain, newest first."""
     oracle = json.loads((sample / "expected.json").read_text())
@@ -260,18 +263,22 @@ def status() -> dict[str, Any]:
     }
 
 
-def sample_services(sample: Path) -> AppServices:
-    """Services over the sample chain; `replace` of dataclasses changes what a test wants otherwise."""
-    listings = sample_listings(sample)
-    documents = [
+@cache
+def _sample_documents(sample: Path) -> list[Document]:
+    return [
         document(subject)
-        for listing in listings
+        for listing in sample_listings(sample)
         if listing.card_body
         for subject in listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     ]
+
+
+def sample_services(sample: Path) -> AppServices:
+    """Services over the sample chain; `replace` of dataclasses changes what a test wants otherwise."""
+    histories = {id_: list(entries) for id_, entries in sample_histories(sample).items()}
     return AppServices(
-        engine=FakeEngine(documents),
-        store=FakeStore(listings, sample_histories(sample)),
+        engine=FakeEngine(_sample_documents(sample)),
+        store=FakeStore(sample_listings(sample), histories),
         status=status,
         diagnose=diagnose,
         chains=lambda: {CHAIN: CAIP2},

@@ -344,7 +344,7 @@ async def test_a_body_of_50_megabytes_is_refused_before_it_is_read(
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/diagnose", "/v1/ingest", "/publish"])
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "br", "zstd", "GZIP, identity"])
 async def test_a_compressed_body_is_refused_unread(client: ClientSession, path: str, coding: str) -> None:
-    for body in (gzip.compress(b" " * (64 << 20)), b"abcde"):
+    for body in (gzip.compress(b" " * (1 << 20)), b"abcde"):
         async with client.post(path, data=body, headers={"Content-Encoding": coding}) as response:
             assert "send it as it is" in (await problem(response, 415))["detail"]
             assert response.headers["Accept-Encoding"] == "identity"
