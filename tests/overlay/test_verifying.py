@@ -411,7 +411,7 @@ junk = st.recursive(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=80)
 @given(data=st.data())
 def test_whatever_is_answered_there_is_a_report(server: Server, data: st.DataObject) -> None:
     server.items, server.proofs = deepcopy(server.items), deepcopy(server.proofs)

@@ -152,7 +152,7 @@ def named(report: VerificationReport, part: str, name: str) -> bool:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=600)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=600)
 @given(data=st.data())
 def test_every_member_that_is_changed_removed_or_added_is_found_out_or_named(
     answers: Answers, data: st.DataObject
@@ -186,7 +186,7 @@ def test_every_single_member_can_be_missing_only_if_it_is_found_out_or_named(
         assert report.missing or named(report, part, member), member
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_a_card_with_another_byte_is_found_out(answers: Answers, data: st.DataObject) -> None:
     server = deepcopy(answers[data.draw(st.sampled_from(NAMES))])

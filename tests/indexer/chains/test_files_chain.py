@@ -127,7 +127,9 @@ async def test_blocks_may_come_in_any_order_across_files(kit: ChainKit, tmp_path
     assert chain.waiting == 0
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_any_order_and_any_cuts_give_the_heaviest_chain(data: st.DataObject, kit: ChainKit, tmp_path: Path) -> None:
     """The same blocks, in any order, in up to three files read at any moments, end in the same tip."""

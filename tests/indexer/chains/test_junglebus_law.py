@@ -4,12 +4,15 @@ all bytes holds."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, event
 
 from indexer.errors import SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint
@@ -21,11 +24,16 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["inscribe", "move", "update", "burn", "late", "unproved", "hidden"]), number),
         st.tuples(st.sampled_from(["empty", "fork", "remine"]), st.integers(1, 8)),
+        st.tuples(st.just("crash"), st.integers(0, 12)),
         st.tuples(st.just("fault"), st.sampled_from(["tip", "list", "page", "get", "proof", "spend"])),
         st.tuples(st.sampled_from(["look", "restart", "later", "proved"]), st.none()),
     ),
     max_size=25,
 )
+
+
+class CrashError(Exception):
+    """The program ends here."""
 
 
 class History:
@@ -120,6 +128,19 @@ class History:
 
     async def restart(self, _: Any = None) -> None:
         await self.followed.restart()
+
+    async def crash(self, writes: int) -> None:
+        """The program ends in the middle of a look, after so many commits."""
+        commits = itertools.count()
+
+        def commit(_: Connection) -> None:
+            if next(commits) >= writes:
+                raise CrashError
+
+        event.listen(self.followed.indexing.store.engine, "commit", commit)
+        with suppress(CrashError):
+            await self.look()
+        await self.restart()
 
     async def later(self, _: Any = None) -> None:
         if self.followed.indexing.followers:

@@ -82,7 +82,7 @@ texts = st.text(max_size=30) | st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(names, texts), max_size=6))
 def test_any_parameters_give_a_page_or_a_problem(engine: SearchIndex, given_pairs: list[tuple[str, str]]) -> None:
     try:
