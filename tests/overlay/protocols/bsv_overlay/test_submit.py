@@ -16,7 +16,7 @@ from parsers.bitcoin import beef
 from parsers.bitcoin.tx import read, varint
 from tests.minting import Mint
 from tests.serving import get, house, running, serving
-from tests.waiting import until_told
+from tests.waiting import PATIENCE, until_told
 
 TOPIC = "tm_agent_registry"
 FRESH = {"outputsToAdmit": [0], "coinsToRetain": []}
@@ -89,7 +89,7 @@ async def test_submissions_do_not_hold_up_checks(tmp_path: Path, monkeypatch: py
 
     def slow(admissions: Admissions, data: bytes) -> Admission:
         begun.release()
-        done.wait(30)
+        done.wait(PATIENCE)
         return submit(admissions, data)
 
     monkeypatch.setattr(Admissions, "submit", slow)
@@ -98,8 +98,8 @@ async def test_submissions_do_not_hold_up_checks(tmp_path: Path, monkeypatch: py
         sent = [asyncio.create_task(send(session, beef)) for beef in beefs]
         try:
             for _ in beefs:
-                assert await asyncio.to_thread(begun.acquire, timeout=20)
-            async with asyncio.timeout(10), session.post("/v1/check", data=b"{}") as answer:
+                assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE)
+            async with asyncio.timeout(PATIENCE / 2), session.post("/v1/check", data=b"{}") as answer:
                 assert answer.status == 200
         finally:
             done.set()
