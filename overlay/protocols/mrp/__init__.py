@@ -76,9 +76,15 @@ async def own_manifest(request: web.Request) -> web.Response:
 
 
 async def manifest(request: web.Request) -> web.Response:
-    """The manifest of a capability of a listing."""
-    wanted = read_query(request, _MANIFEST).get("capability")
-    item = await get(request, request.match_info["id"])
+    """The manifest of a capability of a listing; in place of its id, a capability is that of the most relevant one."""
+    id_, wanted = request.match_info["id"], read_query(request, _MANIFEST).get("capability")
+    try:
+        item = await get(request, id_)
+    except ListingNotFoundError:
+        found = (await exchanges.with_capability(request, id_, [("limit", "20")]))[0]
+        if not found:
+            raise
+        item, wanted = found[0], wanted or id_
     if "skills" not in item:
         raise NotFoundError(f"this is a config of several servers: {', '.join(item['servers'])[:1_000]}")
     names = route_offers.capabilities(item)

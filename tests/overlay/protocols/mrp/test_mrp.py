@@ -107,10 +107,14 @@ def test_recorded_requests_are_answered(overlay_url: str, shared: Path) -> None:
         if "/mrp/registry/" in request.target and request.method == "POST":
             continue
         response = send(overlay_url, request)
+        assert response.status_code == 200, response.text
         if "/mrp/manifest/" in request.target:  # the recording's registry names manifests by skill
-            assert (response.status_code, response.json()["error"]) == (404, "MRP_INVALID_REQUEST")
-        else:
-            assert response.status_code == 200, response.text
+            assert response.json()["capability"] == request.target.rpartition("/")[2]
+
+
+def test_a_manifest_of_no_listing_and_no_capability_is_not_there(overlay_url: str) -> None:
+    response = local_http.get(f"{overlay_url}/mrp/manifest/nothing")
+    assert (response.status_code, response.json()["error"]) == (404, "MRP_INVALID_REQUEST")
 
 
 # -- messages
