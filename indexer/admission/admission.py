@@ -35,6 +35,8 @@ FEE_BYTES = 1_000
 _FINAL, _TIMES, _MEDIAN_OF = 0xFFFFFFFF, 500_000_000, 11
 """The sequence number of a final input; lock times from here on are times, compared with the median of blocks."""
 
+_NO_ROOT = "merkle root {} is not that of the chain's block {:,}"
+
 PREFIX = "bsv:"
 """CAIP-2 ids of BSV chains begin so."""
 
@@ -63,9 +65,8 @@ class Admissions:
         """Admit the newest transaction of a BEEF; a repeated one gets the same answer. When this returns, everything
         is stored. Raises NotAdmittedError, FullError, StoreError."""
         beef = _parsed(data)
-        subject = beef.newest
         chain = self._chain(beef)
-        earlier = self._earlier_answer(chain, subject.txid)
+        earlier = self._earlier_answer(chain, beef)
         if earlier is not None:
             return earlier
         self._verify(chain, beef)
@@ -98,8 +99,7 @@ class Admissions:
         if any(self._is_root(chain, proof) for chain in self._chains()):
             return True
         if all(self._store.headers.run(chain, proof.height, 1) for chain in self._chains()):
-            detail = f"merkle root {root[::-1].hex()} is not that of the chain's block {proof.height:,}"
-            raise NotAdmittedError("not-proved", detail)
+            raise NotAdmittedError("not-proved", _NO_ROOT.format(root[::-1].hex(), proof.height))
         return False
 
     def unknown(self, txids: Collection[bytes]) -> set[bytes]:
@@ -113,8 +113,10 @@ class Admissions:
         """The configured names of BSV chains."""
         return [name for name, caip2 in self._store.chains().items() if caip2.startswith(PREFIX)]
 
-    def _earlier_answer(self, chain: str, txid: bytes) -> Admission | None:
-        """The answer for a transaction that was submitted before, or has events in an indexed block."""
+    def _earlier_answer(self, chain: str, beef: Beef) -> Admission | None:
+        """The answer for a transaction that was submitted before, or has events in an indexed block: then no merkle
+        path may contradict our headers. Raises NotAdmittedError."""
+        txid = beef.newest.txid
         steak = self.submissions.steak(chain, txid)
         if steak is not None:
             stored = json.loads(steak)
@@ -123,6 +125,9 @@ class Admissions:
         proved = self._store.proofs.get(chain, txid) if mined else None
         if proved is None:
             return None
+        for path in beef.paths:
+            if not self._is_root(chain, path):
+                raise NotAdmittedError("not-proved", _NO_ROOT.format(path.merkle_root[::-1].hex(), path.height))
         return admission_of(read_exactly(proved.proof.raw), mined)
 
     def _chain(self, beef: Beef) -> str:

@@ -47,9 +47,8 @@ async def test_the_python_client_submits_with_a_comma_list_of_topics(tmp_path: P
 
 
 async def test_what_clients_submitted_is_answered(overlay_url: str, shared: Path) -> None:
-    """Replays submissions of a transaction of the sample chain: three forms of BEEF, one with off-chain values, and one
-    with a forged path, of which nothing is needed as the index has the transaction; a bare txid, a cut one, nothing;
-    then a browser's preflight, and the Python client."""
+    """Replays submissions of a transaction of the sample chain: three forms of BEEF, and one with off-chain values; one
+    with a forged path, a bare txid, a cut one, nothing; then a browser's preflight, and the Python client."""
     admitted, answers = {"outputsToAdmit": [0], "coinsToRetain": [0]}, []
     async with ClientSession(overlay_url) as client:
         for name in ("bsv_sdk", "py_sdk"):
@@ -67,8 +66,8 @@ async def test_what_clients_submitted_is_answered(overlay_url: str, shared: Path
                         continue
                     document = await answer.json()
                 answers.append(document if answer.status == 200 else document["code"])
-    refused = ["txid-only", "not-a-beef", "not-a-beef"]
-    assert answers == [{TOPIC: admitted}] * 5 + refused + [{TOPIC: admitted, "tm_a2b": admitted}]
+    refused = ["not-proved", "txid-only", "not-a-beef", "not-a-beef"]
+    assert answers == [{TOPIC: admitted}] * 4 + refused + [{TOPIC: admitted, "tm_a2b": admitted}]
 
 
 async def test_the_conformance_vectors_of_submissions_hold(overlay_url: str, shared: Path) -> None:
