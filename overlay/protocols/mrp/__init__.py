@@ -81,10 +81,10 @@ async def manifest(request: web.Request) -> web.Response:
     try:
         item = await get(request, id_)
     except ListingNotFoundError:
-        found = (await exchanges.with_capability(request, id_, [("limit", "20")]))[0]
-        if not found:
+        matches = (await exchanges.with_capability(request, id_, [("limit", "20")]))[0]
+        if not matches:
             raise
-        item, wanted = found[0], wanted or id_
+        item, wanted = matches[0], wanted or id_
     if "skills" not in item:
         raise NotFoundError(f"this is a config of several servers: {', '.join(item['servers'])[:1_000]}")
     names = route_offers.capabilities(item)
