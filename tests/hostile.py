@@ -176,7 +176,7 @@ class Net:
         self.looked_up: list[str] = []
         self.dialled: list[tuple[str, int]] = []
         self.dead: set[str] = set()
-        self.tls = ssl.create_default_context()
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         authority.configure_trust(self.tls)
 
     async def resolve(self, host: str) -> Sequence[str]:

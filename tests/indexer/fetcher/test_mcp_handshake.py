@@ -71,7 +71,7 @@ async def running(authority: trustme.CA, mcpserver: MCPServer, **options: Any) -
     while not listening.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
     port = listening.servers[0].sockets[0].getsockname()[1]
-    tls = ssl.create_default_context()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(tls)
     yield HttpFetcher(SystemResolver(), tls, {(HOST, 443): ("127.0.0.1", port)})
     listening.should_exit = True
