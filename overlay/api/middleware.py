@@ -186,7 +186,8 @@ def _request_id(request: web.Request) -> str:
 
 
 async def _compress(request: web.Request, response: web.Response) -> None:
-    """Gzip a body that is large enough, where the client accepts it and the handler allows it (no `no-transform`)."""
+    """Gzip a body that is large enough, where the client accepts it and the handler allows it (no `no-transform`). A
+    strong entity tag becomes weak, as it is that of other bytes (RFC 9110 §8.8.1)."""
     accepted = request.headers.get(hdrs.ACCEPT_ENCODING)
     body = response.body
     if accepted is None or not isinstance(body, bytes | memoryview) or len(body) < WORTH_COMPRESSING:
@@ -198,6 +199,8 @@ async def _compress(request: web.Request, response: web.Response) -> None:
         return
     response.body = gzip(body) if len(body) < COMPRESS_IN_THREAD else await to_thread(gzip, body)
     response.headers[hdrs.CONTENT_ENCODING] = "gzip"
+    if response.headers.get(hdrs.ETAG, "").startswith('"'):
+        response.headers[hdrs.ETAG] = "W/" + response.headers[hdrs.ETAG]
 
 
 def gzip(body: bytes | memoryview) -> bytes:

@@ -126,7 +126,7 @@ def read(value: Any, now: datetime) -> Envelope:
     if isinstance(value, dict) and isinstance(version := value.get("mrp_version"), str):
         match = _VERSION.fullmatch(version)
         if match and int(match[1]) != MAJOR:
-            detail = f"mrp_version {version} is not spoken here: {VERSION} is"
+            detail = f"mrp_version {version} is not supported: {VERSION} is"
             raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
         if not match:
             raise MrpError("MRP_INVALID_REQUEST", f"mrp_version {shown(version)} is not of the form 0.1")

@@ -88,7 +88,7 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
     """
     wanted = checked(Hello, envelope.payload).schemas
     if wanted and not any(version.startswith("0.") for version in wanted):
-        detail = f"none of the versions {', '.join(wanted[:8])[:200]} is spoken here: {VERSION} is"
+        detail = f"none of the versions {', '.join(wanted[:8])[:200]} is supported: {VERSION} is"
         raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
     manifest_url = f"{base_url(request)}/mrp/manifest"
     return "HELLO", {

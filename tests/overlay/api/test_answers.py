@@ -270,3 +270,13 @@ async def test_large_answers_are_compressed_when_the_client_takes_it(client: Cli
             assert await response.read() == plain
     async with client.get("/healthz", headers={"Accept-Encoding": "gzip"}) as response:
         assert "Content-Encoding" not in response.headers
+
+
+async def test_a_strong_entity_tag_is_weak_where_the_body_is_compressed(client: ClientSession) -> None:
+    async with client.get("/static/style.css") as response:
+        strong = response.headers["ETag"]
+    async with client.get("/static/style.css", headers={"Accept-Encoding": "gzip"}) as response:
+        assert (response.headers["Content-Encoding"], response.headers["ETag"]) == ("gzip", f"W/{strong}")
+    headers = {"Accept-Encoding": "gzip", "If-None-Match": f"W/{strong}"}
+    async with client.get("/static/style.css", headers=headers) as response:
+        assert response.status == 304
