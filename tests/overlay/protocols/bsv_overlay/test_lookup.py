@@ -275,6 +275,31 @@ async def test_the_conformance_vectors_of_lookups_hold(overlay_url: str, shared:
                 assert json.loads(body)["type"] == "output-list"
 
 
+async def test_the_conformance_vectors_of_health_and_synchronisation_hold(overlay_url: str, shared: Path) -> None:
+    """ts-stack's vectors of a healthy node and of wrong requests; its others are of administration, of topics that are
+    not served here, or name no route."""
+    folder = shared / "vectors" / "overlay" / "ts-stack-conformance"
+    vectors = [
+        vector
+        for name in ("overlay/topic-management", "sync/gasp-protocol")
+        for vector in json.loads((folder / f"{name}.json").read_text())["vectors"]
+    ]
+    wanted = {"overlay.topicmanagement": (1, 3, 4), "sync.gasprotocol": (18, 20)}
+    ids = {f"{name}.{number}" for name, numbers in wanted.items() for number in numbers}
+    chosen = [vector for vector in vectors if vector["id"] in ids]
+    assert len(chosen) == len(ids)
+    async with ClientSession(overlay_url) as client:
+        for vector in chosen:
+            sent, expected = vector["input"], vector["expected"]
+            async with client.request(
+                sent["method"], sent["path"], headers=sent["headers"], json=sent.get("body")
+            ) as answer:
+                body = await answer.json()
+            assert answer.status == expected["status"], vector["id"]
+            members = {name: expected["body"][name] for name in ("status", "live", "ready") if name in expected["body"]}
+            assert members.items() <= body.items(), vector["id"]
+
+
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
 _NAMES = st.sampled_from(["q", "limit", "tag", "owner", "id", "outpoint", "cursor", "topics"]) | st.text(max_size=9)
 _QUERIES = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(_NAMES, inner), max_leaves=8)
