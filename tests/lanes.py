@@ -56,6 +56,7 @@ SLOW_FILES = frozenset(
         "indexer/resolution/test_witnesses.py",
         "indexer/snapshot/test_export_import.py",
         "indexer/snapshot/test_replay.py",
+        "indexer/snapshot/test_snapshot_law.py",
         "indexer/snapshot/test_witnesses.py",
         "indexer/store/test_database.py",
         "indexer/store/test_migrations.py",
