@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, filterfalse
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ MOST_ADDRESSES = 16
 """Addresses of a card that are compared with those of other listings."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_FILTERED = attrgetter("amount", "currency", "interval_key", "accepted", "skill_ids")
 Key = tuple[str, int]
 
 
@@ -93,14 +95,13 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     """The keys that texts are compared by. Listings that share a key have the same words in their names and meet the
     same filters on cards, so that the shown one is found whenever the hidden ones would be."""
     card, kind = subject.card, subject.state.kind.value
-    words = _without_digits(subject.analysed.surfaces)
+    words = set(filterfalse(has_digit, subject.analysed.surfaces))
     # entries of a registry differ in their names only, and every listing must be found by its name
-    name = _without_digits(chain.from_iterable(tokens.surfaces for tokens in subject.analysed.fields[0]))
+    of_name = chain.from_iterable(tokens.surfaces for tokens in subject.analysed.fields[0])
+    name = sorted(set(filterfalse(has_digit, of_name))) or card.name
     skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
-    offers = [
-        (offer.amount, offer.currency, offer.interval_key, offer.accepted, offer.skill_ids) for offer in card.offers
-    ]
-    like = repr((sorted(name) or card.name, kind, sorted(card.tags), skills, offers))
+    offers = list(map(_FILTERED, card.offers))
+    like = repr((name, kind, sorted(card.tags), skills, offers))
     if clusters := bands(words):
         filtered = str(digest(like))
         yield TEXT, digest(filtered, *sorted(words))
@@ -109,10 +110,6 @@ def text_keys(subject: Listing) -> Iterator[Key]:
         key = card.key if isinstance(card, McpServer) else ""
         same = digest(subject.state.card.hex(), kind, key, card.name)
         yield from ((TEXT, same), (CLUSTER, same))
-
-
-def _without_digits(words: Iterable[str]) -> set[str]:
-    return {word for word in words if not has_digit(word)}
 
 
 def other_keys(subject: Listing) -> Iterator[Key]:
@@ -148,6 +145,5 @@ def same_address(address: str) -> str:
 
 def digest(*parts: str) -> int:
     """64 bits of BLAKE2b over the parts, separated by NUL, as a signed integer."""
-    return int.from_bytes(
-        blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True
-    )
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from heapq import heapify, heappop, heappush
@@ -25,7 +26,7 @@ from overlay.search.facts import HERE, LISTED
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-FILE = "duplicates-3.db"
+FILE = "duplicates-4.db"
 """The file name; it changes with the layout."""
 
 NAMING = 100
@@ -48,8 +49,6 @@ CREATE INDEX IF NOT EXISTS listings_by_head ON listings (head);
 CREATE TABLE IF NOT EXISTS claims (
   key INTEGER, place BLOB, number INTEGER, kind TEXT, PRIMARY KEY (key, place, number)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS claims_by_number ON claims (number);
-CREATE TABLE IF NOT EXISTS clusters (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS clusters_by_number ON clusters (number);
 CREATE TABLE IF NOT EXISTS heads (key INTEGER PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
@@ -58,11 +57,13 @@ _OF_REGISTRATION = "SELECT number, id, chain, registration, owner, rank, head FR
 _CLAIMS = (
     "SELECT key, claims.place, number, kind, owner FROM claims CROSS JOIN listings USING (number) WHERE number = ?"
 )
+_PUT = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _FIRST = "SELECT place, number FROM claims WHERE key = ? ORDER BY place, number LIMIT 1"
 _FIRSTS = f"""
 SELECT mine.kind, listings.* FROM claims AS mine CROSS JOIN claims AS first
 ON first.key = mine.key AND (first.place, first.number) = ({_FIRST.replace("?", "mine.key")})
-CROSS JOIN listings ON listings.number = first.number WHERE mine.number = ? ORDER BY first.place, first.number
+CROSS JOIN listings ON listings.number = first.number WHERE mine.number = ? AND mine.place <> x''
+ORDER BY first.place, first.number
 """  # noqa: S608  no values
 _WAIT_FOR_HOLDERS = """
 INSERT OR IGNORE INTO waiting SELECT registration FROM (
@@ -70,18 +71,21 @@ INSERT OR IGNORE INTO waiting SELECT registration FROM (
 """
 _WAIT_FOR = "INSERT OR IGNORE INTO waiting SELECT registration FROM listings WHERE number = ?"
 _OLDEST_HEAD = """
-SELECT listings.number FROM clusters CROSS JOIN heads USING (key) CROSS JOIN listings ON listings.number = heads.number
-WHERE clusters.number = ? AND (place, listings.number) < (?, ?) ORDER BY place, listings.number LIMIT 1
+SELECT listings.number FROM claims CROSS JOIN heads USING (key) CROSS JOIN listings ON listings.number = heads.number
+WHERE claims.number = ? AND claims.place = x'' AND (listings.place, listings.number) < (?, ?)
+ORDER BY listings.place, listings.number LIMIT 1
 """
 _YOUNGER = """
-SELECT DISTINCT place, listings.number FROM clusters AS mine CROSS JOIN clusters AS other USING (key)
-CROSS JOIN listings ON listings.number = other.number WHERE mine.number = ? AND (place, listings.number) > (?, ?)
+SELECT DISTINCT listings.place, listings.number FROM claims AS mine CROSS JOIN claims AS other USING (key)
+CROSS JOIN listings ON listings.number = other.number
+WHERE mine.number = ? AND mine.place = x'' AND (listings.place, listings.number) > (?, ?)
 """
-_UNLIST = "DELETE FROM heads WHERE key IN (SELECT key FROM clusters WHERE number = ?1) AND number = ?1"
+_LIST = "INSERT OR REPLACE INTO heads SELECT key, number FROM claims WHERE number = ? AND place = x''"
+_UNLIST = "DELETE FROM heads WHERE number = ?1 AND key IN (SELECT key FROM claims WHERE number = ?1 AND place = x'')"
 
 
 class _ClaimRow(NamedTuple):
-    """A claim other than to a cluster key, its place in the order of seniority, and the number of its listing."""
+    """A claim, its place in the order of seniority (empty for a cluster key), and the number of its listing."""
 
     key: int
     place: bytes
@@ -134,20 +138,21 @@ class DuplicateIndex:
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
+        with self._checked():
             self._db.close()
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
         try:
-            yield
+            with self._lock:
+                yield
         except (sqlite3.Error, OSError) as error:
             kind = BusyError if "locked" in str(error) else EngineError
             raise kind(f"cannot use {self._path}: {error}") from error
 
     @contextmanager
     def _transaction(self, mode: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
-        with self._lock, self._checked(), self._db as db:  # commits, or rolls back
+        with self._checked(), self._db as db:  # commits, or rolls back
             db.execute(f"BEGIN {mode}")
             yield db
 
@@ -160,29 +165,39 @@ class DuplicateIndex:
     def clear(self) -> None:
         """Remove everything."""
         with self._transaction("IMMEDIATE") as db:
-            for table in ("claims", "clusters", "heads", "listings", "waiting", "cursors"):
+            for table in ("claims", "heads", "listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
 
     def copy_from(self, other: DuplicateIndex) -> None:
         """Replace the content by that of another one, atomically."""
-        with self._lock, self._checked():
+        with self._checked():
             other._db.backup(self._db)
 
     def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace the claims of registrations by those of documents. Other registrations whose status changes are
         `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:
-            old = {(row.id, row.chain): row for row in _listings(db, registrations)}
             new = {(document.id, document.chain): document for document in documents if _makes_claims(document)}
-            numbered = {old[key].number if key in old else _added(db, new[key]): new[key] for key in new}
-            before = {_ClaimRow(*claim) for row in old.values() for claim in db.execute(_CLAIMS, (row.number,))}
-            after = {claim for number, document in numbered.items() for claim in _claims(document, number)}
-            gone = [row for key, row in old.items() if key not in new]
-            queue = {other for row in gone for other in _move(db, row.number, b"", set())}
-            queue.update(other for number, document in numbered.items() for other in _store(db, number, document))
+            old = _listings(db, registrations)
+            listed = {row.number: new.pop((row.id, row.chain), None) for row in old}
+            before = {_ClaimRow(*row) for number in listed for row in db.execute(_CLAIMS, (number,))}
+            (free,) = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM listings").fetchone()
+            added = dict(enumerate(new.values(), free))
+            listed |= added
+            after = {claim for number, document in listed.items() if document for claim in _claims(number, document)}
+            moved = added.keys() | {claim.number for claim in before ^ after if claim.kind not in WARNED}
+            heads = {row.number: row.head for row in old if row.number not in moved or row.head != row.number}
+            queue = moved.union(*(_unlist(db, row.number) for row in old if row.number not in heads))
             _exchange(db, before - after, after - before)
-            db.executemany("DELETE FROM listings WHERE number = ?", [(row.number,) for row in gone])
-            changed = _regroup(db, queue) | {row.head for row in gone}
+            seniority = {claim.number: claim.place for claim in after if claim.kind.startswith(_VIEW)}
+            for number, document in listed.items():
+                if document is None:
+                    db.execute("DELETE FROM listings WHERE number = ?", (number,))
+                else:
+                    fingerprint = document.fingerprint or NOTHING
+                    row = document.id, document.chain, document.registration, fingerprint.owner, fingerprint.rank
+                    db.execute(_PUT, (number, *row, seniority.get(number, b""), heads.get(number)))
+            changed = _regroup(db, queue) | {heads.get(number) for number in listed if listed[number] is None}
             db.executemany(_WAIT_FOR, [(number,) for number in changed])
             _dequeue(db, registrations)
             db.execute("DELETE FROM cursors")
@@ -210,12 +225,6 @@ def _listings(db: sqlite3.Connection, registrations: Iterable[str]) -> list[_Lis
     return [_ListingRow(*row) for id_ in registrations for row in db.execute(_OF_REGISTRATION, (id_,))]
 
 
-def _added(db: sqlite3.Connection, document: Document) -> int:
-    """The number of a new listing."""
-    row = document.id, document.chain, document.registration
-    return db.execute("INSERT INTO listings (id, chain, registration) VALUES (?, ?, ?)", row).lastrowid or 0
-
-
 def _dequeue(db: sqlite3.Connection, registrations: Iterable[str]) -> None:
     db.executemany("DELETE FROM waiting WHERE registration = ?", [(id_,) for id_ in registrations])
 
@@ -224,27 +233,26 @@ def _makes_claims(document: Document) -> bool:
     return document.fingerprint is not None and document.until_height is None and document.status in LISTED
 
 
-def _claims(document: Document, number: int) -> Iterator[_ClaimRow]:
-    """The claims of a listing other than to cluster keys; one to a text is one for each view."""
+def _claims(number: int, document: Document) -> Iterator[_ClaimRow]:
+    """The claims of a listing; one to a text is one for each view."""
     claims, rank, owner, _ = document.fingerprint or NOTHING
     chains = (document.chain, *document.also_on)
+    views = {_VIEW + HERE: (document.domain, str(rank < UNVERIFIED), *sorted(chains))}
+    views |= {_VIEW + chain: () for chain in chains}
     for kind, value, since in claims:
-        if kind == TEXT:
-            place = since.ordering(rank, document.id)
-            here = digest(HERE, str(value), document.domain, str(rank < UNVERIFIED), *sorted(chains))
-            yield _ClaimRow(here, place, number, _VIEW + HERE, owner)
-            for chain in chains:
-                yield _ClaimRow(digest(_VIEW, chain, str(value)), place, number, _VIEW + chain, owner)
-        elif kind != CLUSTER:
-            yield _ClaimRow(digest(kind, str(value)), since.ordering(0, document.id), number, kind, owner)
+        place = b"" if kind == CLUSTER else since.ordering(rank if kind == TEXT else 0, document.id)
+        for view, like in (views if kind == TEXT else {kind: ()}).items():
+            yield _ClaimRow(digest(view, str(value), *like), place, number, view, owner)
 
 
 def _exchange(db: sqlite3.Connection, removed: Set[_ClaimRow], added: Set[_ClaimRow]) -> None:
     """Replace claims, and queue the listings whose status changes where the first claim to a key is another one."""
 
+    added_to = Counter(claim.key for claim in added)  # the former first one comes after them at most
+
     def firsts(claims: Set[_ClaimRow]) -> set[tuple[int, int]]:
-        first = {claim for claim in claims if db.execute(_FIRST, claim[:1]).fetchone() == claim[1:3]}
-        return {(claim.key, 2 if claim.kind.startswith(_VIEW) else NAMING) for claim in first}
+        first = {claim for claim in claims if claim.place and db.execute(_FIRST, claim[:1]).fetchone() == claim[1:3]}
+        return {(claim.key, NAMING if claim.kind in WARNED else 1 + added_to[claim.key]) for claim in first}
 
     holders = firsts(removed)
     db.executemany("DELETE FROM claims WHERE key = ? AND place = ? AND number = ?", [claim[:3] for claim in removed])
@@ -252,59 +260,39 @@ def _exchange(db: sqlite3.Connection, removed: Set[_ClaimRow], added: Set[_Claim
     db.executemany(_WAIT_FOR_HOLDERS, holders | firsts(added))
 
 
-def _store(db: sqlite3.Connection, number: int, document: Document) -> set[int]:
-    """Store a listing and its cluster keys; the numbers of the listings to examine."""
-    claims, rank, owner, _ = document.fingerprint or NOTHING
-    db.execute("UPDATE listings SET owner = ?, rank = ? WHERE number = ?", (owner, rank, number))
-    place = next((since.ordering(rank, document.id) for kind, _, since in claims if kind == CLUSTER), b"")
-    return _move(db, number, place, {value for kind, value, _ in claims if kind == CLUSTER})
-
-
-def _move(db: sqlite3.Connection, number: int, place: bytes, keys: Set[int]) -> set[int]:
-    """Give a listing its place in the order of seniority and its cluster keys; the listings to examine for it."""
-    before = {key for (key,) in db.execute("SELECT key FROM clusters WHERE number = ?", (number,))}
-    former, head = db.execute("SELECT place, head FROM listings WHERE number = ?", (number,)).fetchone()
-    if (former, before) == (place, keys):
-        return set()
-    followers = _unlist(db, number) if head == number else []
-    db.execute("UPDATE listings SET place = ?, head = NULLIF(head, number) WHERE number = ?", (place, number))
-    db.executemany("DELETE FROM clusters WHERE key = ? AND number = ?", [(key, number) for key in before])
-    db.executemany("INSERT INTO clusters VALUES (?, ?)", [(key, number) for key in sorted(keys)])
-    return {number, *(follower for _, follower in followers)}
-
-
 def _regroup(db: sqlite3.Connection, numbers: Iterable[int]) -> set[int | None]:
-    """Examine those of these listings that are stored, and those affected by them, all of lower seniority, so that each
-    is examined once; the numbers of those whose status has changed."""
-    by_number = "SELECT place, number FROM listings WHERE number = ?"
-    heap = [row for number in numbers for row in db.execute(by_number, (number,))]
+    """Examine those of these listings that are stored, and those affected by them, which are of lower seniority; the
+    numbers of those whose status has changed."""
+    heap = _seniority(db, numbers)
     heapify(heap)
     changed: set[int | None] = set()
     while heap:
-        item = place, number = heappop(heap)
-        while heap and heap[0] == item:
-            heappop(heap)
+        place, number = heappop(heap)
         (former,) = db.execute("SELECT head FROM listings WHERE number = ?", (number,)).fetchone()
         (head,) = db.execute(_OLDEST_HEAD, (number, place, number)).fetchone() or (number,)
         if head == former:
             continue
         changed |= {number, head, former}
         db.execute("UPDATE listings SET head = ? WHERE number = ?", (head, number))
-        affected: Iterable[tuple[bytes, int]] = ()
         if head == number:
-            db.execute("INSERT OR REPLACE INTO heads SELECT key, number FROM clusters WHERE number = ?", (number,))
+            db.execute(_LIST, (number,))
             affected = db.execute(_YOUNGER, (number, place, number)).fetchall()
-        elif former == number:
-            affected = _unlist(db, number)
+        else:
+            affected = _seniority(db, _unlist(db, number)) if former == number else []
         for other in affected:
             heappush(heap, other)
     return changed
 
 
-def _unlist(db: sqlite3.Connection, number: int) -> list[tuple[bytes, int]]:
-    """Stop showing a listing; the others that it is the head of."""
+def _seniority(db: sqlite3.Connection, numbers: Iterable[int]) -> list[tuple[bytes, int]]:
+    query = "SELECT place, number FROM listings WHERE number = ?"
+    return [row for number in numbers for row in db.execute(query, (number,))]
+
+
+def _unlist(db: sqlite3.Connection, number: int) -> set[int]:
+    """Stop showing a listing; the numbers of those that it is the head of."""
     db.execute(_UNLIST, (number,))
-    return db.execute("SELECT place, number FROM listings WHERE head = ?1 AND number <> ?1", (number,)).fetchall()
+    return {other for (other,) in db.execute("SELECT number FROM listings WHERE head = ?", (number,))}
 
 
 def _status(db: sqlite3.Connection, mine: _ListingRow) -> DuplicateStatus:

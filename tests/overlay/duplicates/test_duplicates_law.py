@@ -144,3 +144,17 @@ def test_groups_do_not_depend_on_the_order_of_reading(data: st.DataObject) -> No
                 index.update([id_], results[id_], None)
             statuses.append(index.statuses(results))
     assert statuses[0] == statuses[1]
+
+
+def test_the_former_first_is_queued_when_several_older_ones_come_at_once() -> None:
+    def copy(id_: str, time: int) -> Document:
+        since = Since(time, "bsv", 1, 1)
+        claims = ListingClaim(TEXT, digest("x"), since), ListingClaim(CLUSTER, digest(id_), since)
+        return replace(listing(id_), fingerprint=Fingerprint(claims))
+
+    with closing(DuplicateIndex()) as index:
+        index.update(["c"], [copy("c", 9)], None)
+        index.update(list("abd"), [copy("a", 1), copy("b", 2), copy("d", 3)], None)
+        assert index.queued() == ["c"]
+        hidden = {id_: status.hidden_in for (id_, _), status in index.statuses("abcd").items()}
+        assert hidden == {"a": (), "b": (HERE, "bsv"), "c": (HERE, "bsv"), "d": (HERE, "bsv")}
