@@ -52,6 +52,7 @@ EXIT_CODES = {
     "indexer.store.database.DatabaseUrlError": 2,
     "overlay.api.problems.BadRequestError": 2,
     "overlay.client.errors.RefusedError": 2,
+    "overlay.client.errors.UrlError": 2,
     "overlay.api.problems.ProblemError": 3,
     "overlay.client.errors.ClientError": 3,
     "overlay.app.storage.MissingError": 3,

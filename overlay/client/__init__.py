@@ -14,6 +14,7 @@ from overlay.client.errors import (
     RefusedError,
     RemoteError,
     RemoteProblemError,
+    UrlError,
 )
 from overlay.client.event_stream import Position
 from overlay.client.exchange import ClientLimits
@@ -21,5 +22,5 @@ from overlay.client.sync_client import OverlayClient
 
 __all__ = [
     "AsyncOverlayClient", "ClientError", "ClientLimits", "NotThereError", "NotVerifiedError", "OverlayClient",
-    "Position", "RefusedError", "RemoteError", "RemoteProblemError", "SearchFilters",
+    "Position", "RefusedError", "RemoteError", "RemoteProblemError", "SearchFilters", "UrlError",
 ]  # fmt: skip

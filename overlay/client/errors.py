@@ -22,6 +22,10 @@ class RemoteError(ClientError):
     """The overlay could not be reached, or did not answer as one: the message says which."""
 
 
+class UrlError(RemoteError):
+    """The URL is that of no overlay."""
+
+
 class RemoteProblemError(ClientError):
     """The overlay answers with an RFC 9457 problem, whose members these are: `status`, `title`, `detail`, `errors`
     (each with `code`, `detail` and `parameter` or `pointer`) and `request_id`. `retry_after` is in seconds, None where

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from overlay.client.calls import Call
-from overlay.client.errors import RemoteError, problem_error
+from overlay.client.errors import RemoteError, UrlError, problem_error
 from parsers.cards import strict_json
 from parsers.errors import ParseError
 
@@ -43,7 +43,7 @@ class ClientLimits:
 
 def base_url(url: str) -> str:
     """The base below which the routes are, from what a user gives: with a trailing `/` or `/v1`, too. Raises
-    RemoteError for what is no HTTP URL."""
+    UrlError for what is no HTTP URL."""
     base = url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
     try:
         parts = urlsplit(base)
@@ -52,7 +52,7 @@ def base_url(url: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise RemoteError(f"{url[:200]!a} is not the URL of an overlay, such as https://overlay.example")
+        raise UrlError(f"{url[:200]!a} is not the URL of an overlay, such as https://overlay.example")
     return base
 
 

@@ -564,8 +564,8 @@ def test_an_overlay_that_does_not_answer_is_named(arguments: list[str], run: Run
 
 
 def test_a_url_that_is_none_is_refused(run: Run) -> None:
-    assert run("status", "--url", "nonsense").code == 3
-    assert run("status", "--url", "http://\x1b:99999999").code == 3
+    assert run("status", "--url", "nonsense").code == 2
+    assert run("status", "--url", "http://\x1b:99999999").code == 2
 
 
 # -- wrong usage
