@@ -30,6 +30,15 @@ SHARED = Path(os.environ.get("A2B_TEST_SHARED", ROOT.parent / "shared")) / "data
 OUTPUTS, PER_BLOCK = 500, 2_000
 """Registrations in a transaction, and in a block."""
 
+OWNERS = 400
+"""Owners of all listings; the largest has a twentieth of them."""
+
+
+def owner_of(document: Document) -> str:
+    """The owner of a listing; its domain is the host of those that have no other."""
+    share = int(document.id[:8], 16) / 2**32  # uniform, as an id begins with a digest
+    return f"owner-{int(OWNERS * share**2)}"
+
 
 def card(document: Document) -> dict[str, Any]:
     """The agent card or MCP config that says what `document` does."""
@@ -45,7 +54,7 @@ def card(document: Document) -> dict[str, Any]:
         for o in document.offers
     ]  # fmt: skip
     messages = {"description": document.description, "version": "1.0.0"}
-    host = document.domain or "agents.example"
+    host = document.domain or f"{owner_of(document)}.example"
     if document.kind == "tool":
         tools = [item | {"name": item["id"]} for item in says]
         server = {"url": f"https://{host}/mcp", "keywords": list(document.tags), "tools": tools}
@@ -65,7 +74,7 @@ def _inscribe(kit: ChainKit, batch: list[Document]) -> Any:
     fund = kit.fund()
     types = {"agent": "a2b-agent", "tool": "a2b-mcp"}
     outputs = [
-        (1, inscription(json.dumps(card(item)).encode(), {"app": "bench", "type": types[item.kind]}, "alice"))
+        (1, inscription(json.dumps(card(item)).encode(), {"app": "bench", "type": types[item.kind]}, owner_of(item)))
         for item in batch
     ]
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
