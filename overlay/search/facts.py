@@ -39,10 +39,10 @@ def is_listed(document: Document) -> bool:
 def is_plain(query: Query) -> bool:
     """True for a plain search: over the current documents of live and pending listings, with none of the filters that
     turn off the hiding of duplicates."""
-    return query.as_of is None and frozenset(query.statuses) == LISTED and collapsed(query) == (_FIRST,)
+    return query.as_of is None and frozenset(query.statuses) == LISTED and collapsed(query) == (FIRST,)
 
 
-_FIRST, _FIRST_HERE = "first", "first=here"
+FIRST, _FIRST_HERE = "first", "first=here"
 
 
 def collapsed(query: Query) -> tuple[str, ...]:
@@ -64,18 +64,18 @@ def collapsed(query: Query) -> tuple[str, ...]:
         return ()
     if query.domains:
         return (_FIRST_HERE,)
-    return tuple(f"{_FIRST}:{chain}" for chain in query.chains) or (_FIRST,)
+    return tuple(f"{FIRST}:{chain}" for chain in query.chains) or (FIRST,)
 
 
 def _first(document: Document) -> Iterator[str]:
     """The facts of the views in which a document is shown."""
     if "" not in document.hidden_in:
-        yield _FIRST
+        yield FIRST
     for chain in (document.chain, *document.also_on):
         if chain not in document.hidden_in:
-            yield f"{_FIRST}:{chain}"
+            yield f"{FIRST}:{chain}"
     if document.chain not in document.hidden_in and document.caip2 != document.chain:
-        yield f"{_FIRST}:{document.caip2}"
+        yield f"{FIRST}:{document.caip2}"
     if HERE not in document.hidden_in:
         yield _FIRST_HERE
 

@@ -8,14 +8,14 @@ from itertools import islice
 import tantivy
 
 from overlay.engines.tantivy.by_price import by_price
-from overlay.engines.tantivy.translation import Part, every, unscored, without
+from overlay.engines.tantivy.translation import Part, either, every, unscored, without
 from overlay.engines.tantivy.view import TantivyView, counted
-from overlay.search.facts import FACET_FIELDS, MAX_TRIED, is_plain
+from overlay.search.facts import FACET_FIELDS, MAX_TRIED
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.sorting import is_descending, order, order_field
 
-_MORE = 16  # extra results, in case of ties
+_MORE = 100  # extra results, in case of ties; they cost less than a second search
 _SEGMENT_VALUES = 65_000
 
 
@@ -23,15 +23,12 @@ def search(view: TantivyView, query: Query, plan: QueryPlan, start: int, stop: i
     """Run a query; the results from position `start` to `stop` are read."""
     if view.state is None or plan.finds_nothing:
         return NO_MATCHES
-    filters = view.translate.admitted(query)
     if not plan.groups:
-        required = [view.translate.listed(query), *filters] if is_plain(query) else filters
-        return _sorted(view, query, [every(required)], start, stop)
-    with_all = every([view.translate.all_words(plan, query), *unscored(filters)])
-    if plan.all_words or len(plan.groups) == 1:
-        parts = [with_all]
-    else:
-        parts = [with_all, every([view.translate.any_word(plan, query), *unscored(filters)])]
+        return _sorted(view, query, [every(view.translate.required(query))], start, stop)
+    words, filters = view.translate.words(plan, query), unscored(view.translate.admitted(query))
+    parts = [every([every(words), *filters])]
+    if len(words) > 1 and not plan.all_words:
+        parts.append(every([either(words), *filters]))
     if order(query) == "relevance":
         return _by_score(view, query, parts, start, stop)
     return _sorted(view, query, parts, start, stop)
@@ -55,9 +52,12 @@ def _by_score(view: TantivyView, query: Query, parts: Sequence[Part], start: int
 def _sorted(view: TantivyView, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
     """Results in another order: those that contain all words, then the others."""
     part = parts[-1]
+    if len(parts) == 1 and stop > start and query.sort not in PRICE_SORTS:
+        rows, total = _by_field(view, query, part, 0, start, stop)
+        return Matches(rows, total, total, facets(view, query, part))
     total = view.count(part)
     matched = view.count(parts[0]) if len(parts) > 1 else total
-    rows: list[EngineHit] = []
+    rows = []
     if start < matched:
         rows += _ordered(view, query, parts[0], matched, 0, start, min(stop, matched))
     if stop > matched and matched < total:
@@ -75,11 +75,19 @@ def _ordered(
     if query.sort in PRICE_SORTS:
         keyed = by_price(view, query, part, total)
         return [EngineHit((tier, *key), 0.0, record) for key, record in islice(keyed, start, stop)]
+    return _by_field(view, query, part, tier, start, stop)[0]
+
+
+def _by_field(
+    view: TantivyView, query: Query, part: Part, tier: int, start: int, stop: int
+) -> tuple[list[EngineHit], int]:
+    """The same in an order other than by price, where `stop` is above `start`; and the number of all results."""
     field, descending = order_field(query), is_descending(query)
     direction = tantivy.Order.Desc if descending else tantivy.Order.Asc
     wanted = stop + _MORE
     while True:
-        hits = view.searcher.search(part, wanted, count=False, order_by_field=field, order=direction).hits
+        result = view.searcher.search(part, wanted, order_by_field=field, order=direction)
+        hits = result.hits
         if len(hits) < wanted or hits[-1][0] != hits[stop - 1][0]:
             break
         wanted *= 4
@@ -92,7 +100,8 @@ def _ordered(
     records = view.read([address for _, address in tail])
     keyed_rows = [(_key(value, record.id), record) for (value, _), record in zip(tail, records, strict=True)]
     keyed_rows.sort(key=lambda row: row[0], reverse=descending != (field != "name_order"))
-    return [EngineHit((tier, *key), 0.0, record) for key, record in keyed_rows[start - low : stop - low]]
+    rows = [EngineHit((tier, *key), 0.0, record) for key, record in keyed_rows[start - low : stop - low]]
+    return rows, counted(result)
 
 
 def _key(value: int | str, id_: str) -> tuple[int | str, ...]:

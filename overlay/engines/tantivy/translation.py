@@ -10,7 +10,7 @@ from tantivy import FieldType, Occur
 
 from overlay.engines.tantivy.offers import COMPLEX, OWN_SKILL, OfferTerms
 from overlay.engines.tantivy.schema import NEVER, UNLISTED
-from overlay.search.facts import is_plain, selection, unwanted, wanted
+from overlay.search.facts import FIRST, is_plain, selection, unwanted, wanted
 from overlay.search.forward import FIELDS
 from overlay.search.planner import Alternative, QueryPlan, TermGroup
 from overlay.search.prices import asks_price, meets
@@ -46,12 +46,17 @@ class Translator:
             parts += map(self._phrase, query.operators.phrases)
             excluded += map(self._phrase, query.operators.excluded)
         if excluded:
-            parts = [without(every(parts or [self.listed(query)]), either(excluded))]
+            parts = [without(every(parts or [self._listed()]), either(excluded))]
         return parts
 
-    def listed(self, query: Query) -> Part:
-        """All documents with one of the statuses of a query."""
-        return either([self.fact(f"status:{status}", plain=is_plain(query)) for status in query.statuses])
+    def required(self, query: Query) -> list[Part]:
+        """The filters of a query without words, which select among the documents that a plain search finds."""
+        parts = self.admitted(query)
+        return [self._listed(), *parts] if is_plain(query) and not any(self._facts(query)) else parts
+
+    def _listed(self) -> Part:
+        """All documents that a plain search finds."""
+        return self.fact(FIRST, plain=True)
 
     def _facts(self, query: Query) -> Iterator[tuple[str, ...]]:
         """The facts that a query requires, without those of offers where one offer must meet two or more."""
@@ -103,13 +108,9 @@ class Translator:
             return tantivy.Query.term_query(self.schema, "text", sequence, "position")
         return tantivy.Query.phrase_query(self.schema, "text", list(terms))
 
-    def any_word(self, plan: QueryPlan, query: Query) -> Part:
-        """Documents that contain any word, scored."""
-        return either([self._group(group, _fields(query)) for group in plan.groups])
-
-    def all_words(self, plan: QueryPlan, query: Query) -> Part:
-        """Documents that contain every word, scored."""
-        return every([self._group(group, _fields(query)) for group in plan.groups])
+    def words(self, plan: QueryPlan, query: Query) -> list[Part]:
+        """Documents that contain a word, for each word of the plan, scored."""
+        return [self._group(group, _fields(query)) for group in plan.groups]
 
     def _group(self, group: TermGroup, fields: list[str]) -> Part:
         """The best alternative of a word."""
