@@ -8,8 +8,9 @@ and by cursor agree.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import chain
 
 PAGE = 20
 MOST = 3
@@ -23,7 +24,8 @@ Sources = Sequence[Sequence[int]]
 
 def flooding(sources: Sources) -> list[int]:
     """The owners and domains with more than `SHARE` of the candidates, where one of them has more than half."""
-    counts = Counter(source for row in sources for source in row if source)
+    counts = Counter(chain.from_iterable(sources))
+    del counts[0]
     if max(counts.values(), default=0) <= len(sources) // 2:
         return []
     return [source for source, count in counts.items() if count > SHARE]
@@ -38,7 +40,7 @@ def spread(sources: Sources, count: int) -> list[int]:
 
 def diversified(sources: Sources, stop: int) -> list[int]:
     """The order of results up to place `stop`."""
-    remaining: Iterable[int] = range(len(sources))
+    remaining: Sequence[int] = range(len(sources))
     order: list[int] = []
     while remaining and len(order) < stop:
         page, remaining = _limited(sources, remaining, PAGE, MOST)
@@ -46,15 +48,17 @@ def diversified(sources: Sources, stop: int) -> list[int]:
     return order[:stop]
 
 
-def _limited(sources: Sources, results: Iterable[int], count: int, most: int) -> tuple[list[int], list[int]]:
+def _limited(sources: Sources, results: Sequence[int], count: int, most: int) -> tuple[list[int], list[int]]:
     """The first `count` results with at most `most` of one owner or domain, others after them where these are too few;
     and the rest."""
-    owners, domains = Counter[int](), Counter[int]()
+    owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
     first: list[int] = []
     rest: list[int] = []
-    for index in results:
+    for place, index in enumerate(results):
+        if len(first) == count:
+            return first, [*rest, *results[place:]]
         owner, domain = sources[index]
-        if len(first) < count and owners[owner] < most and domains[domain] < most:
+        if owners[owner] < most and domains[domain] < most:
             first.append(index)
             owners[owner] += owner != 0
             domains[domain] += domain != 0

@@ -128,13 +128,16 @@ def _is_compound(name: Sequence[Tokens]) -> bool:
 
 
 class Occurrences(NamedTuple):
-    """The occurrences of query terms in candidates, as columns: the index of the term in the query, the listing, the
-    field, and the position there (-1 without one)."""
+    """The occurrences of query terms in candidates, in their order, as columns: the index of the term in the query, the
+    listing, the field, whether it has a position there, and the section and place in `Candidates.terms`: these of two
+    terms of one section are as far apart as their positions."""
 
     term: Ints
     listing: Ints
     field: Ints
-    position: Ints
+    placed: npt.NDArray[np.bool_]
+    section: Ints
+    place: Ints
 
 
 class Candidates(NamedTuple):
@@ -161,7 +164,7 @@ class Candidates(NamedTuple):
         flags = heads["flags"]
         return cls(
             terms,
-            np.cumsum(sizes),
+            sizes.cumsum(),
             sizes[:, : len(FIELDS)],
             flags[:, 0],
             flags[:, 1],
@@ -172,14 +175,12 @@ class Candidates(NamedTuple):
 
     def find(self, numbers: npt.NDArray[np.uint32]) -> Occurrences:
         """The occurrences of terms, which are passed as numbers in ascending order."""
-        held = np.zeros(len(self.terms), np.bool_)
-        for wanted in numbers:  # a dozen comparisons cost less than one binary search in all terms
+        held = self.terms == numbers[0]
+        for wanted in numbers[1:]:  # a dozen comparisons cost less than one binary search in all terms
             held |= self.terms == wanted
-        offsets = np.flatnonzero(held)
-        section = np.searchsorted(self.ends, offsets, "right")
-        starts = np.concatenate(([0], self.ends[:-1]))
-        kind = section % _SECTIONS
-        position = np.where(kind < len(FIELDS), offsets - starts[section], -1)
+        place = held.nonzero()[0]
+        section = self.ends.searchsorted(place, "right")
+        listing, kind = np.divmod(section, _SECTIONS)
         return Occurrences(
-            np.searchsorted(numbers, self.terms[offsets]), section // _SECTIONS, kind % len(FIELDS), position
+            numbers.searchsorted(self.terms[place]), listing, kind % len(FIELDS), kind < len(FIELDS), section, place
         )

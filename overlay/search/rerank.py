@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.forward import Candidates, Floats, number
+from overlay.search.forward import Candidates, Floats, Ints, number
 from overlay.search.planner import QueryPlan, TermGroup
 
 WEIGHTS = np.array((3.0, 1.0, 1.0))
 NORMALISATION = np.array((0.6, 0.3, 0.5))
+_CONSTANT_PART = 1 - NORMALISATION
 MEAN_LENGTHS = np.array((3.0, 4.0, 22.0))
 """Of name, keywords and description, in terms. Constants, so that no listing changes the score of another."""
 SATURATION = 0.9
@@ -69,81 +71,87 @@ def factors(plan: QueryPlan, blobs: Sequence[bytes]) -> Factors:
 
 
 class _Scorer:
-    """Computes the factors of one query. Columns of matrices are terms of the query, or its groups."""
+    """Computes the factors of one query. Columns of matrices are terms of the query and one without occurrences, or its
+    groups. Alternatives are matrices with a row for each group; short rows end with that last column, of no value."""
 
     def __init__(self, groups: Sequence[TermGroup], candidates: Candidates) -> None:
         self._groups, self._candidates, self._listings = groups, candidates, len(candidates.since)
-        order = {number(alternative.term): None for group in groups for alternative in group.alternatives}
-        numbers = np.sort(np.array(list(order), np.uint32))
-        column = {int(value): index for index, value in enumerate(numbers)}
-        self._columns = [
-            np.array([column[number(alternative.term)] for alternative in group.alternatives]) for group in groups
-        ]
-        self._count = len(numbers)
-        self._term, self._listing, self._field, self._position = candidates.find(numbers)
+        numbers = [[number(alternative.term) for alternative in group.alternatives] for group in groups]
+        order = sorted(set(chain.from_iterable(numbers)))
+        column = {value: index for index, value in enumerate(order)}
+        self._columns = [[column[value] for value in row] for row in numbers]
+        self._width, self._most = len(order) + 1, max(map(len, numbers))
+        self._padded = np.array([row + [len(order)] * (self._most - len(row)) for row in self._columns])
+        self._occurrences = candidates.find(np.array(order, np.uint32))
+        self._cells = self._occurrences.listing * self._width + self._occurrences.term
 
     def factors(self) -> Factors:
         frequencies = self._frequencies()
         saturated = frequencies / (frequencies + SATURATION)
-        shape = self._listings, len(self._groups)
-        words, terms = np.zeros(shape), np.full(shape, -1)
-        for column, (group, columns) in enumerate(zip(self._groups, self._columns, strict=True)):
-            values = saturated[:, columns] * np.array([alternative.value for alternative in group.alternatives])
-            best = values.argmax(1)
-            words[:, column] = group.boost * values[np.arange(self._listings), best]
-            terms[:, column] = np.where(words[:, column] > 0, best, -1)
-        rarities = np.array([group.rarity for group in self._groups])
+        weights = self._matrix([[one.value for one in group.alternatives] for group in self._groups])
+        values = saturated.take(self._padded, 1) * weights
+        words = np.array([group.boost for group in self._groups]) * values.max(2)
+        terms = np.where(words > 0, values.argmax(2), -1)
         return Factors(
-            words, terms, self._proximity(rarities), 1 + EXACT_NAME * self._exact_name(),
-            self._static_rank(), self._candidates.sources.tolist(),
-        )  # fmt: skip
+            words, terms, self._proximity(), self._exact_name(), self._static_rank(), self._candidates.sources.tolist()
+        )
+
+    def _matrix(self, rows: Sequence[Sequence[float]]) -> Floats:
+        return np.array([[*row, *[0.0] * (self._most - len(row))] for row in rows])
 
     def _frequencies(self) -> Floats:
         """The weighted and normalised frequency of each term in each listing."""
         lengths = self._candidates.lengths / MEAN_LENGTHS
-        norms = WEIGHTS / (1 - NORMALISATION + NORMALISATION * lengths)
-        return self._sum(norms[self._listing, self._field])
+        norms = WEIGHTS / (_CONSTANT_PART + NORMALISATION * lengths)
+        return self._sum(self._cells, norms[self._occurrences.listing, self._occurrences.field])
 
-    def _sum(self, values: npt.NDArray[np.generic], mask: npt.NDArray[np.bool_] | slice = slice(None)) -> Floats:
-        cells = self._listing[mask] * self._count + self._term[mask]
-        summed = np.bincount(cells, weights=values[mask], minlength=self._listings * self._count)
-        return np.asarray(summed, np.float64).reshape(self._listings, self._count)
+    def _sum(self, cells: Ints, weights: Floats | None = None) -> npt.NDArray[Any]:
+        summed = np.bincount(cells, weights, self._listings * self._width)
+        return summed.reshape(self._listings, self._width)
 
-    def _proximity(self, rarities: Floats) -> Floats:
+    def _proximity(self) -> Floats:
         """The share of each pair of neighbouring words of the query that occur in order and close together in a
         field."""
-        pairs = np.full((self._count, self._count), -1)
-        for index, (one, other) in enumerate(zip(self._columns, self._columns[1:], strict=False)):
-            pairs[np.ix_(one, other)] = index
-        np.fill_diagonal(pairs, -1)
-        placed = self._position >= 0
-        listing, field, term = self._listing[placed], self._field[placed], self._term[placed]
-        position = self._position[placed]
-        held = np.zeros((self._listings, max(1, len(self._groups) - 1)), np.bool_)
-        for apart in range(1, NEAR + 1):  # occurrences are in order: close ones are adjacent, or one apart
-            gap = position[apart:] - position[:-apart]
-            near = (gap > 0) & (gap <= NEAR)
-            near &= (listing[apart:] == listing[:-apart]) & (field[apart:] == field[:-apart])
-            pair = pairs[term[:-apart][near], term[apart:][near]]
-            held[listing[apart:][near][pair >= 0], pair[pair >= 0]] = True
-        rarer = np.maximum(rarities[1:], rarities[:-1]) if len(rarities) > 1 else np.zeros(1)
-        return np.asarray(PROXIMITY * (held @ rarer))
+        if len(self._groups) == 1:
+            return np.zeros(self._listings)
+        numbers = {  # of the pairs of neighbours, by their two columns
+            one * self._width + other: index
+            for index, (row, following) in enumerate(pairwise(self._columns))
+            for one in row
+            for other in following
+            if one != other
+        }
+        pairs = np.full(self._width * self._width, -1)
+        pairs[list(numbers)] = list(numbers.values())
+        placed = self._occurrences.placed.nonzero()[0]
+        term, place, section = (
+            self._occurrences.term[placed],
+            self._occurrences.place[placed],
+            self._occurrences.section[placed],
+        )
+        listing = self._occurrences.listing[placed]
+        held = np.zeros((self._listings, len(self._groups)), np.bool_)  # the last column is for other pairs
+        for apart in range(1, NEAR + 1):  # close ones are adjacent, or one apart
+            first = ((place[apart:] - place[:-apart] <= NEAR) & (section[apart:] == section[:-apart])).nonzero()[0]
+            held[listing[first], pairs[term[first] * self._width + term[first + apart]]] = True
+        rarer = [max(one.rarity, other.rarity) for one, other in pairwise(self._groups)]
+        return np.asarray(PROXIMITY * (np.ascontiguousarray(held[:, :-1]) @ np.array(rarer)))
 
     def _exact_name(self) -> Floats:
-        """The least weight of the alternatives that make up a name, 0 for other names."""
-        in_name = self._field == 0
-        counts = self._sum(np.ones(len(self._term)), in_name)
-        placed = self._sum(np.ones(len(self._term)), in_name & (self._position >= 0)).sum(1)
-        is_whole = self._candidates.name_is_compound & (counts.sum(1) > placed)
-        exact = np.where((placed == self._candidates.lengths[:, 0]) | is_whole, 1.0, 0.0)
-        for group, columns in zip(self._groups, self._columns, strict=True):
-            weights = np.array([alternative.weight for alternative in group.alternatives])
-            exact = np.minimum(exact, ((counts[:, columns] > 0) * weights).max(1))
-        return exact
+        """1.5 times the least weight of the alternatives that make up a name, 1 for other names."""
+        in_name, has_place = self._occurrences.field == 0, self._occurrences.placed
+        placed = np.bincount(self._occurrences.listing[in_name & has_place], minlength=self._listings)
+        whole = np.bincount(self._occurrences.listing[in_name & ~has_place], minlength=self._listings) > 0
+        exact = (placed == self._candidates.lengths[:, 0]) | (self._candidates.name_is_compound & whole)
+        if not exact.any():
+            return np.ones(self._listings)
+        counts = self._sum(self._cells[in_name])
+        weights = self._matrix([[one.weight for one in group.alternatives] for group in self._groups])
+        return np.asarray(1 + EXACT_NAME * (exact * ((counts.take(self._padded, 1) > 0) * weights).max(2).min(1)))
 
     def _static_rank(self) -> Floats:
         since = self._candidates.since
-        age = np.where(since < 0, -1.0, np.clip((since.max(initial=0.0) - since) / OLD, 0, 1))
+        age = np.where(since < 0, -1.0, np.minimum((since.max(initial=0.0) - since) / OLD, 1.0))
         return np.asarray(
             (1 + VERIFIED * self._candidates.verified) * (1 + SIGNED * self._candidates.signed) * (1 + AGE * age)
         )
