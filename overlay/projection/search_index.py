@@ -18,7 +18,7 @@ from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT, source_fact
 from overlay.search.forward import sources
 from overlay.search.planner import CANDIDATES, QueryPlan, plan
-from overlay.search.prices import cheapest
+from overlay.search.prices import cheapest_for
 from overlay.search.query import (
     MARK_BYTES,
     EngineHit,
@@ -109,7 +109,7 @@ class SearchIndex:
             else None
         )
         return Hits(
-            tuple([_hit(row, query) for row in matches.rows]),
+            _hits(matches.rows, query),
             min(matches.total, EXACT),
             min(matches.matched, EXACT),
             at_least=matches.total > EXACT,
@@ -294,7 +294,8 @@ def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int) -> list[Eng
     """The first `stop` candidates, re-ranked and diversified. Results that diversity moves get keys that keep the keys
     ascending."""
     scores = scored.scores.tolist()
-    best = sorted(range(len(rows)), key=lambda index: (-scores[index], rows[index].record.id))
+    keys = [(-score, row.record.id) for score, row in zip(scores, rows, strict=True)]
+    best = sorted(range(len(rows)), key=keys.__getitem__)
     head: list[EngineHit] = []
     for position in diversified([scored.sources[index] for index in best], stop):
         index = best[position]
@@ -305,6 +306,12 @@ def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int) -> list[Eng
     return head
 
 
-def _hit(row: EngineHit, query: Query) -> Hit:
-    record = row.record
-    return Hit(record.id, record.item, row.score, cheapest(record.offers, query), row.key, row.scored)
+def _hits(rows: Sequence[EngineHit], query: Query) -> tuple[Hit, ...]:
+    cheapest = cheapest_for(query)
+    records = [(row, row.record) for row in rows]
+    return tuple(
+        [
+            Hit(record.id, record.item, row.score, cheapest(record.offers), row.key, row.scored)
+            for row, record in records
+        ]
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.search.query import Cheapest, Query
@@ -84,16 +85,24 @@ def offer_filter_of(query: Query) -> OfferFilter:
     )
 
 
-def cheapest(packed: bytes, query: Query) -> Cheapest | None:
-    """The cheapest offer of a packed listing that meets a query, by the price rule of `parsers.cards.offer_filter`."""
-    if not (asks_offer(query) or query.skills or query.price_currency or query.sort == "price_per_day"):
-        shown = decode(packed)[0]
-        return Cheapest(*shown) if shown else None
-    wanted = offer_filter_of(query)
-    offer = offer_filter.cheapest(_unpack(packed), wanted)
+def cheapest_for(query: Query) -> Callable[[bytes], Cheapest | None]:
+    """What returns the cheapest offer of a packed listing that meets a query, by the price rule of
+    `parsers.cards.offer_filter`."""
+    if asks_offer(query) or query.skills or query.price_currency or query.sort == "price_per_day":
+        return partial(_cheapest, query.price_currency, offer_filter_of(query))
+    return _cheapest_of_all
+
+
+def _cheapest_of_all(packed: bytes) -> Cheapest | None:
+    shown = decode(packed)[0]
+    return Cheapest(*shown) if shown else None
+
+
+def _cheapest(into: str | None, wanted: OfferFilter, packed: bytes) -> Cheapest | None:
+    offer = offer_filter.cheapest(_unpack(packed, wanted), wanted)
     if offer is None:
         return None
-    into, price = query.price_currency, offer_filter.worth(offer, wanted)
+    price = offer_filter.worth(offer, wanted)
     is_converted = price is not None and into not in (None, offer.currency)
     converted = (plain(price), into) if price is not None and into is not None and is_converted else None
     return Cheapest(offer.id, plain(offer.amount), offer.currency, offer.interval_key, converted)
@@ -102,14 +111,14 @@ def cheapest(packed: bytes, query: Query) -> Cheapest | None:
 def meets(packed: bytes, query: Query) -> bool:
     """Whether one offer of a packed listing meets all filters of a query, which has a filter that only offers meet."""
     wanted = offer_filter_of(query)
-    return any(offer_filter.matches(entry, wanted) for entry in _unpack(packed))
+    return any(offer_filter.matches(entry, wanted) for entry in _unpack(packed, wanted))
 
 
-def _unpack(packed: bytes) -> Iterator[PriceEntry[PackedOffer]]:
-    """The price entries of a packed listing, in card order."""
+def _unpack(packed: bytes, wanted: OfferFilter) -> Iterator[PriceEntry[PackedOffer]]:
+    """The price entries of a packed listing, in card order; their skills are left out where the filter names none."""
     _, rows, own, names, skills = decode(packed)
     for (id_, currency, amount, interval, accepted), numbers in zip(rows, skills, strict=True):
-        of_offer = names[:own] if numbers is None else map(names.__getitem__, numbers)
+        of_offer = () if not wanted.skills else names[:own] if numbers is None else map(names.__getitem__, numbers)
         yield PriceEntry(frozenset(of_offer), PackedOffer(id_, currency, Decimal(amount), interval, accepted))
 
 

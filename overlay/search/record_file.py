@@ -52,22 +52,25 @@ def pack_document(document: Document, analysed: Analysed, changes: TermCounts) -
 
 
 class IndexRecord:
-    """One stored document, in `data` from `start` to `end`. `id` and `forward` are decoded at once, the rest when it is
-    read: most candidates of a search are not shown."""
+    """One stored document, in `data` from `start` to `end`. Its `id` is decoded at once, the rest when it is read: most
+    candidates of a search are not shown."""
 
-    __slots__ = ("_data", "_end", "_head", "_start", "forward", "id")
+    __slots__ = ("_data", "_end", "_head", "_start", "id")
 
     def __init__(self, data: _Bytes, start: int = 0, end: int | None = None) -> None:
         self._data, self._start, self._end = data, start, len(data) if end is None else end
         self._head: tuple[int, int, int, int, bool] = _HEAD.unpack_from(data, start)
-        id_end, forward_end = start + self._head[0], start + self._head[1]
-        self.id: str = data[start + _HEAD.size : id_end].decode()
-        self.forward: bytes = data[id_end:forward_end]
+        self.id: str = data[start + _HEAD.size : start + self._head[0]].decode()
 
     @property
     def is_listed(self) -> bool:
         """Whether its words are counted in the term dictionary."""
         return self._head[4]
+
+    @property
+    def forward(self) -> bytes:
+        """The encoded forward index."""
+        return self._data[self._start + self._head[0] : self._start + self._head[1]]
 
     @property
     def offers(self) -> bytes:
@@ -83,6 +86,11 @@ class IndexRecord:
     def words(self) -> list[str]:
         """The words of a listed document, each once."""
         return self._data[self._start + self._head[3] : self._end].decode().split()
+
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Whether a listed document has one of these words."""
+        own = b" %b " % self._data[self._start + self._head[3] : self._end]
+        return any(b" %b " % word.encode() in own for word in words)
 
     @property
     def packed(self) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from overlay.search.analysis import query_words, stem, words
@@ -38,8 +38,9 @@ def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Su
     groups = [_group(word, [word]) for word in before] + [_group(prefix, completions)]
     rows = find(QueryPlan(tuple(groups), all_words=True), MAX_LISTINGS)
     items = [(row.record.id, decode(row.record.item)) for row in rows]
-    names = [Suggestion(item["name"], "listing", id_) for id_, item in items if _completes(item["name"], typed)]
-    labels = _commonest(items, typed)
+    completes = cache(partial(_completes, [f" {part}" for part in typed]))  # texts repeat across listings
+    names = [Suggestion(item["name"], "listing", id_) for id_, item in items if completes(item["name"])]
+    labels = _commonest(items, completes)
     room = max(limit - len(names), (limit + 1) // 2)
     begun = " ".join(typed)
     suggestions = sorted(
@@ -54,15 +55,12 @@ def _group(word: str, surfaces: Sequence[str]) -> TermGroup:
     return TermGroup(word, alternatives, 1.0, 1.0)
 
 
-def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], typed: Sequence[str]) -> list[Suggestion]:
+def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], completes: Callable[[str], bool]) -> list[Suggestion]:
     """Skills and tags that complete the text, the most frequent first."""
     counts: Counter[tuple[str, str]] = Counter()
     shown: dict[tuple[str, str], str] = {}
     for _, item in items:
-        labels = dict.fromkeys(
-            (kind, text[:LONGEST]) for kind, text in _labels(item) if _completes(text[:LONGEST], typed)
-        )
-        for kind, text in labels:
+        for kind, text in dict.fromkeys([label for label in _labels(item) if completes(label[1])]):
             key = kind, text.casefold()
             counts[key] += 1
             shown.setdefault(key, text)
@@ -72,17 +70,17 @@ def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], typed: Sequence[s
 
 def _labels(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for tag in item.get("tags", ()):
-        yield "tag", tag
+        yield "tag", tag[:LONGEST]
     for skill in item.get("skills", ()):
-        yield "skill", skill.get("name") or skill["id"]
+        yield "skill", (skill.get("name") or skill["id"])[:LONGEST]
         for tag in skill.get("tags", ()):
-            yield "tag", tag
+            yield "tag", tag[:LONGEST]
 
 
-def _completes(text: str, typed: Sequence[str]) -> bool:
-    """Whether for each typed word a text contains a word with that prefix."""
+def _completes(beginnings: Sequence[str], text: str) -> bool:
+    """Whether a text contains a word with each of these beginnings, which are preceded by a space."""
     joined = _joined_words(text)
-    return all(f" {part}" in joined for part in typed)
+    return all(beginning in joined for beginning in beginnings)
 
 
 @lru_cache(maxsize=8_192)  # tags and names of skills repeat across listings
@@ -101,7 +99,7 @@ def _words(
     """The text with its last word completed by each word that a name or description of these listings contains."""
     missing, contained = set(completions[1:]), set[str]()
     for row, (_, item) in zip(rows, items, strict=True):
-        if missing and not missing.isdisjoint(row.record.words):
+        if missing and row.record.has_any(missing):
             contained |= missing.intersection(words(f"{item['name']} {item.get('description', '')}"))
             missing -= contained
     texts = [" ".join((*before, word)) for word in completions if word in contained]

@@ -16,7 +16,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import nlargest
 from typing import NamedTuple
 
 import numpy as np
@@ -158,7 +157,7 @@ class TermDictionary:
                 order = self._order = sorted(self.counts.surfaces)
         low, high = bisect_left(order, prefix), bisect_left(order, prefix + _END)
         surfaces = self.counts.surfaces
-        best = nlargest(limit + 1, order[low:high], key=surfaces.__getitem__)  # equal ones stay in order
+        best = sorted(order[low:high], key=surfaces.__getitem__, reverse=True)[: limit + 1]  # equal ones stay in order
         completions = [word for word in best if word != prefix and surfaces[word]][:limit]
         if completions and len(prefix) <= _SHORT_PREFIX:  # so that the words in use bound the cache
             cache[prefix, limit] = completions

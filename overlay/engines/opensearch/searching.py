@@ -13,7 +13,7 @@ from overlay.engines.opensearch.mapping import record_of
 from overlay.engines.opensearch.translation import Json, anchored, nested
 from overlay.search.facts import FACET_FIELDS, MAX_TRIED
 from overlay.search.planner import QueryPlan
-from overlay.search.prices import asks_price, cheapest, price_key
+from overlay.search.prices import asks_price, cheapest_for, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.sorting import compares_per_day, is_reversed, order, order_field
 
@@ -105,9 +105,10 @@ class Searcher:
         field = "offers.day" if compares_per_day(query) else "offers.key"
         chosen = {"path": "offers", "filter": {"bool": {"filter": conditions}}}
         sort: list[Json] = [{field: {"order": direction, "mode": "min", "nested": chosen}}, {"id": direction}]
+        cheapest = cheapest_for(query)
         for hit in self._walk(_every(part, nested(conditions)), sort):
             record = record_of(hit)
-            offer = cheapest(record.offers, query)
+            offer = cheapest(record.offers)
             if offer is not None and offer.currency == currency:
                 yield price_key(offer, record.id, query), record
 

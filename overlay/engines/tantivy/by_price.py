@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from overlay.engines.tantivy.offers import PER_DAY, OfferTerms, under
 from overlay.engines.tantivy.translation import Part, every
 from overlay.engines.tantivy.view import TantivyView
-from overlay.search.prices import cheapest, price_key
+from overlay.search.prices import cheapest_for, price_key
 from overlay.search.query import Query
 from overlay.search.record_file import IndexRecord
 from overlay.search.sorting import compares_per_day, is_reversed
@@ -48,6 +48,7 @@ def by_price(view: TantivyView, query: Query, part: Part, total: int) -> Iterato
 
 
 def _priced(view: TantivyView, query: Query, part: Part, total: int, *, reverse: bool) -> Iterator[Keyed]:
+    cheapest = cheapest_for(query)
     waiting: list[_Queued] = []
     read: set[int] = set()
     for step in _steps(_amounts(view.offers, query), reverse=reverse):
@@ -55,8 +56,7 @@ def _priced(view: TantivyView, query: Query, part: Part, total: int, *, reverse:
         unread = [record_address for record_address in view.record_addresses(addresses) if record_address not in read]
         read.update(unread)
         for record in view.records.read(unread) if view.records else ():
-            offer = cheapest(record.offers, query)
-            key = price_key(offer, record.id, query)
+            key = price_key(cheapest(record.offers), record.id, query)
             if key[0] == 0:
                 heappush(waiting, _Queued(key, record, reverse))
         last = step[-1].place

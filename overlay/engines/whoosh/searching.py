@@ -11,7 +11,7 @@ from typing import Any
 from overlay.engines.whoosh.view import WhooshRow, WhooshView
 from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
 from overlay.search.planner import QueryPlan, TermGroup
-from overlay.search.prices import asks_offer, cheapest, meets, price_key
+from overlay.search.prices import asks_offer, cheapest_for, meets, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.rerank import SATURATION
 from overlay.search.sorting import is_reversed, order, order_field
@@ -97,6 +97,6 @@ def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: 
 
 def _key(row: WhooshRow, query: Query) -> Key:
     if query.sort in PRICE_SORTS:
-        return price_key(cheapest(row.record.offers, query), row.record.id, query)
+        return price_key(cheapest_for(query)(row.record.offers), row.record.id, query)
     value = row.order[order_field(query)]
     return (value,) if isinstance(value, str) else (-value, row.record.id)

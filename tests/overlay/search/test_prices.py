@@ -13,7 +13,7 @@ from overlay.search.document import Document
 from overlay.search.prices import (
     asks_offer,
     by_currency,
-    cheapest,
+    cheapest_for,
     meets,
     pack,
 )
@@ -95,7 +95,7 @@ def law(query: Query) -> offer_filter.OfferFilter:
 def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: Document, query: Query) -> None:
     packed = pack(document)
     best = offer_filter.cheapest(offer_filter.entries(document), law(query))
-    result = cheapest(packed, query)
+    result = cheapest_for(query)(packed)
     assert (result is None) == (best is None)
     if result and best:
         assert (result.offer_id, result.currency, result.interval) == (best.id, best.currency, best.interval_key)
@@ -138,14 +138,14 @@ TWO = priced(("a", "2", "USD", None), ("b", "3", "USD", ("pay",)), ("c", "1", "B
     ],
 )
 def test_the_cheapest_that_meets_a_query_is_shown(query: Query, id_: str) -> None:
-    result = cheapest(pack(TWO), query)
+    result = cheapest_for(query)(pack(TWO))
     assert result is not None
     assert result.offer_id == id_
 
 
 def test_the_cheapest_of_all_may_be_for_other_skills() -> None:
     packed = pack(priced(("a", "2", "USD", ("pay",)), ("b", "3", "USD", ("search",))))
-    result = cheapest(packed, Query(price_currency="USD", skills=("search",)))
+    result = cheapest_for(Query(price_currency="USD", skills=("search",)))(packed)
     assert result
     assert result.offer_id == "b"
 
