@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     Boolean,
     Connection,
     Index,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    bindparam,
     select,
     tuple_,
     update,
@@ -235,12 +238,8 @@ class EvidenceQueries(Queries):
 
     def ratings(self, listings: Iterable[str]) -> dict[str, StoredRating]:
         """The ratings of these listings; those never rated are left out."""
-        columns = [ratings.c[name] for name in StoredRating._fields]
-        rated = select(ratings.c.listing, *columns).where(ratings.c.as_of > 0)
-        return {
-            row["listing"]: StoredRating(*(row[name] for name in StoredRating._fields))
-            for row in self._rows_in(rated, ratings.c.listing, sorted(set(listings)))
-        }
+        matches = (row for batch in batches(set(listings)) for row in self._rows(_ratings_of(), listings=batch))
+        return {row["listing"]: StoredRating(*(row[name] for name in StoredRating._fields)) for row in matches}
 
     def due(self, older_than: int, limit: int) -> list[tuple[str, int]]:
         """At most `limit` listings to rate, as (listing, what was submitted until now): those with new evidence, and
@@ -262,6 +261,14 @@ class EvidenceQueries(Queries):
 
     def _evidence(self, statement: Select[Any]) -> list[StoredEvidence]:
         return [StoredEvidence(**row) for row in self._rows(statement)]
+
+
+@cache
+def _ratings_of() -> Select[Any]:
+    """The ratings of the bound `listings`. Cached: composing the statement takes as long as the answer."""
+    columns = [ratings.c[name] for name in StoredRating._fields]
+    listings: BindParameter[Any] = bindparam("listings", expanding=True)
+    return select(ratings.c.listing, *columns).where(ratings.c.as_of > 0, ratings.c.listing.in_(listings))
 
 
 MAX_KEYS = 64

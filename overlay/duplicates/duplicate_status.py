@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlay.duplicates.claims import ADDRESS, NAME, URL
 from overlay.listings import lookup
-from overlay.text.compact_json import encode
+from overlay.text.compact_json import decode, encode
 from parsers.reasons import Reason
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def listing_with_duplicates(
     item = lookup.listing(repository, text)
     indexed = None if "servers" in item else stored_item(item["id"])
     if indexed is not None:
-        stored = json.loads(indexed)
+        stored = decode(indexed)
         item["warnings"] = item["warnings"] + [one for one in stored["warnings"] if one["code"] in _WARNINGS]
         item |= {"duplicates": stored["duplicates"]} if "duplicates" in stored else {}
     return item

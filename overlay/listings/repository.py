@@ -105,7 +105,8 @@ class ListingRepository:
         checked = self.checked(history for _, history, _ in revisions.values())
         badges, chains = self._store.badges.get(revisions), self._store.chains()
         hosts = {badge.host for badge in badges.values() if badge.host}
-        identities, endpoints = self._store.motebit_hosts.get(hosts), self._store.motebit_endpoints.of_hosts(hosts)
+        identities = self._store.motebit_hosts.get(hosts) if hosts else {}
+        endpoints = self._store.motebit_endpoints.of_hosts(hosts) if hosts else {}
         ratings = self._store.evidence.ratings(revisions)
         registrations = {}
         for id_, (chain, history, waiting) in revisions.items():
