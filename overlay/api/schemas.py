@@ -280,7 +280,14 @@ SCHEMAS: dict[str, Schema] = {
         additionalProperties=False,
     ),
     "PaymentCheck": record(
-        {"ok": BOOL, "reasons": array_of(ref("Reason")), "unchecked": array_of(ref("Reason"))},
+        {
+            "ok": BOOL,
+            "reasons": array_of(ref("Reason")),
+            "unchecked": array_of(ref("Reason")),
+            "neededSatoshis": maybe(COUNT) | {"description": "Null where no payment could be read."},
+            "paidSatoshis": maybe(COUNT)
+            | {"description": "What the outputs to the address hold together; null likewise."},
+        },
         {
             "code": {"type": "integer", "description": "Where ok is false: the JSON-RPC code of A2B §5.3."},
             "error": TEXT,
@@ -292,9 +299,7 @@ SCHEMAS: dict[str, Schema] = {
             "txid": TXID,
             "rate": DECIMAL | {"description": "Units of `currency` for one of the offer's."},
             "slippagePct": DECIMAL,
-            "neededSatoshis": COUNT,
             "leastSatoshis": COUNT | {"description": "The least that is enough, `slippagePct` below."},
-            "paidSatoshis": COUNT | {"description": "What the outputs to the address hold together."},
         },
     ),
     "Revocation": record(

@@ -124,9 +124,11 @@ async def check_claim(
     run: Run = to_thread,
 ) -> dict[str, Any]:
     """The answer of `POST /v1/pay/check`: `ok`, and where it is false `code`, `error` and `reasons`; `unchecked` says
-    what nothing here can know. `run` runs in a thread what takes time for a large transaction."""
+    what nothing here can know. The amounts are None where no payment could be read. `run` runs in a thread what takes
+    time for a large transaction."""
     value = bare_claim(value)
-    answer: dict[str, Any] = {"ok": False, "reasons": [], "unchecked": []}
+    unread = {"neededSatoshis": None, "paidSatoshis": None}
+    answer: dict[str, Any] = {"ok": False, "reasons": [], "unchecked": []} | unread
     terms = sources.terms(offers, skill, state)
     node = sources.nodes.get(currency_of(value))
     height = await next_height(node)

@@ -125,6 +125,7 @@ async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services:
     assert (taken["ok"], taken["configId"], taken["stage"]) == (True, "p", "full")
     missing = await post(client, {"claim": None, "config": [price()]})
     assert (missing["ok"], missing["code"], missing["error"]) == (False, -32030, "PaymentMissing")
+    assert (missing["neededSatoshis"], missing["paidSatoshis"]) == (None, None)
     final = await post(client, {"claim": paid(node, stage="final"), "config": price(), "state": "pending"})
     assert (final["code"], final["error"]) == (-32032, "StageMismatch")
     unpayable = await post(client, {"claim": paid(node), "config": price(acceptedCurrencies=[], currency="EUR")})
