@@ -120,7 +120,7 @@ class EvmServer:
                 **log,
                 "blockNumber": hex(height),
                 "blockHash": hash_,
-                "transactionHash": "0x" + sha256(seed + bytes([index])).hexdigest(),
+                "transactionHash": log.get("transactionHash", "0x" + sha256(seed + bytes([index])).hexdigest()),
                 "transactionIndex": hex(index),
                 "logIndex": hex(index),
                 "removed": False,

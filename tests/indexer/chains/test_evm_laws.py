@@ -159,6 +159,7 @@ def test_every_network_is_known_by_its_name_and_its_number(chain: str) -> None:
 STEPS = st.one_of(
     st.tuples(st.just("mine"), st.integers(0, 3), st.integers(0, 40)),
     st.tuples(st.just("fork"), st.integers(1, 20), st.integers(0, 2)),
+    st.tuples(st.just("remine"), st.integers(1, 20), st.just(0)),
     st.tuples(st.just("lag"), st.integers(0, 5), st.just(0)),
     st.tuples(st.just("limit"), st.sampled_from([1, 7, 10**9]), st.just(0)),
     st.tuples(st.just("look"), st.just(0), st.just(0)),
@@ -188,6 +189,11 @@ class History:
             self.server.mine_empty(second)
         elif what == "fork":
             self.server.fork(max(0, len(self.server.blocks) - 1 - first), *self.logs(second))
+        elif what == "remine":
+            parent = max(0, len(self.server.blocks) - 1 - first)
+            logs = [log for block in self.server.blocks[parent + 1 :] for log in block.logs]
+            members = ("address", "topics", "data", "transactionHash")
+            self.server.fork(parent, *({name: log[name] for name in members} for log in logs))
         elif what == "lag":
             self.server.lag = min(first, len(self.server.blocks) - 1)
         elif what == "limit":
