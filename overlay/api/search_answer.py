@@ -94,10 +94,7 @@ def page(
         tail["priceComparison"] = comparison
     if rates:
         tail["rates"] = rates
-    if search_request.notes:
-        if search_request.unapplied:
-            tail["unappliedFilters"] = search_request.unapplied
-        tail["notes"] = [note.as_json() for note in search_request.notes]
+    tail |= search_request.note_members
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}

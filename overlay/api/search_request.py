@@ -60,6 +60,12 @@ class SearchRequest(NamedTuple):
         """The parameters that could not be applied."""
         return [note.parameter for note in self.notes if note.parameter]
 
+    @property
+    def note_members(self) -> dict[str, Any]:
+        """`unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
+        members = {"unappliedFilters": self.unapplied, "notes": [note.as_json() for note in self.notes]}
+        return {name: value for name, value in members.items() if value}
+
 
 NO_EXCHANGE = ExchangeRates()
 NO_HEIGHTS: Mapping[str, int] = {}

@@ -147,7 +147,7 @@ def _line(item: dict[str, Any]) -> str:
 
 
 def _data(page: FoundPage, base: str) -> dict[str, Any]:
-    data: dict[str, Any] = {
+    return {
         "items": [_shown(item, base) for item in page.items],
         "total": page.total,
         "totalRelation": "gte" if page.at_least else "eq",
@@ -156,11 +156,8 @@ def _data(page: FoundPage, base: str) -> dict[str, Any]:
         "nextCursor": page.next_cursor,
         "query": page.search.text,
         **page.comparison,
+        **page.search.note_members,
     }
-    if page.search.notes:
-        data["notes"] = [note.as_json() for note in page.search.notes]
-        data["unappliedFilters"] = page.search.unapplied
-    return data
 
 
 def _shown(item: dict[str, Any], base: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class HttpSource:
         relation = "gte" if page.at_least else "eq"
         return {
             "items": page.items, "total": page.total, "totalRelation": relation, "nextCursor": page.next_cursor,
-            **page.comparison,
+            **page.comparison, **page.search.note_members,
         }  # fmt: skip
 
     async def get(self, id_: str) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ ITEM_MEMBERS = (
 )  # fmt: skip
 """The members of CONTRACT's items that `search` answers with; `get` has all."""
 
-PAGE_MEMBERS = ("total", "totalRelation", "nextCursor", "priceComparison")
+PAGE_MEMBERS = ("total", "totalRelation", "nextCursor", "priceComparison", "unappliedFilters", "notes")
 """The members of CONTRACT's Page, besides the items, that `search` answers with."""
 
 SEARCH_ARGUMENTS = {
@@ -120,8 +120,10 @@ TOOLS = (
             "totalRelation": _TEXT,
             "nextCursor": _NULLABLE,
             "priceComparison": {"enum": [AMOUNT, PER_DAY]},
+            "unappliedFilters": {"type": "array", "items": _TEXT},
+            "notes": _OBJECTS,
         },
-        optional=("priceComparison",),
+        optional=("priceComparison", "unappliedFilters", "notes"),
     ),
     RegistryTool(
         "get",

@@ -127,6 +127,17 @@ def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
     assert sorted(ask(work)) == sorted(item["id"] for item in house(overlay_url, limit=100)["items"])
 
 
+def test_what_could_not_be_applied_is_named(ask: Ask, overlay_url: str) -> None:
+    arguments = {"maxPrice": "5", "priceCurrency": "XYZ"}
+
+    async def work(client: Client) -> Any:
+        return (await client.call_tool("search", arguments)).structured_content
+
+    page, wanted = ask(work), house(overlay_url, **arguments)
+    assert page["unappliedFilters"] == wanted["unappliedFilters"] == ["priceCurrency"]
+    assert page["notes"] == wanted["notes"]
+
+
 def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
     raw = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof").json()["rawTx"]
     answer = ask(lambda client: client.call_tool("diagnose", {"what": raw})).structured_content
