@@ -185,7 +185,8 @@ class DuplicateIndex:
             added = dict(enumerate(new.values(), free))
             listed |= added
             after = {claim for number, document in listed.items() if document for claim in _claims(number, document)}
-            moved = added.keys() | {claim.number for claim in before ^ after if claim.kind not in WARNED}
+            differing = {claim[:4] for claim in before} ^ {claim[:4] for claim in after}  # not in the owner alone
+            moved = added.keys() | {number for _, _, number, kind in differing if kind not in WARNED}
             heads = {row.number: row.head for row in old if row.number not in moved or row.head != row.number}
             queue = moved.union(*(_unlist(db, row.number) for row in old if row.number not in heads))
             _exchange(db, before - after, after - before)
