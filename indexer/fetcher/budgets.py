@@ -148,7 +148,7 @@ def _suffixes() -> PublicSuffixList:
     return PublicSuffixList()
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def registrable(host: str) -> str:
     """The registrable domain of an A-label host: its public suffix and one label more, or the host itself where it is
     a public suffix. Names below it cost their owner nothing, so they share one budget."""

@@ -193,7 +193,7 @@ def is_spelt(word: str) -> bool:
     return word.isalpha() and (word.isascii() or not _RUN.search(word))
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
     """The stem of an English word (`integrate`, `integrations`: `integr`). Other words, and those of up to three
     letters, are returned unchanged."""

@@ -42,7 +42,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def number(term: str) -> int:
     """A term as a 32-bit number (CRC-32, never 0)."""
     return crc32(term.encode()) or 1
