@@ -1,6 +1,7 @@
 """The `a2b` command: its subcommands, and what every trouble means for the exit code.
 
-0 yes, 1 a negative answer (not found, invalid, not verified), 2 wrong usage, 3 a source or server that cannot be used.
+0 yes, 1 a negative answer (not found, invalid, not verified), 2 wrong usage, 3 a source, server or
+database that cannot be used.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def parser() -> ArgumentParser:
     root = ArgumentParser(
         "a2b",
         description="Registry of AI agents and MCP tools on Bitcoin SV: follow the chain, search, serve.",
-        epilog="Exit codes: 0 yes, 1 a negative answer, 2 wrong usage, 3 a source or server that cannot be used.",
+        epilog="Exit codes: 0 yes, 1 a negative answer, 2 wrong usage, "
+        "3 a source, server or database that cannot be used.",
         allow_abbrev=False,
     )
     root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.commands.options import add_json, add_url, ask, command, print_answer
 from overlay.commands.search import card_lines
-from overlay.commands.show import offer_line
-from overlay.text.safe_text import on_one_line
+from overlay.commands.show import located, offer_line
 from overlay.text.terminal import say
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def show_review(answer: Mapping[str, Any]) -> None:
     """Print the errors and warnings of a card, and the result cards that it would be listed with."""
     for word, reasons in (("error", answer["errors"]), ("warning", answer["warnings"])):
         for reason in reasons:
-            say(f"{word}: {on_one_line(reason['pointer'] or '/')}: {on_one_line(reason['detail'])}")
+            say(f"{word}: {located(reason)}")
     preview = answer["preview"] or {}
     for shown in preview.get("servers", [preview]):
         if "name" in shown:

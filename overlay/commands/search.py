@@ -102,7 +102,11 @@ def help_lines(page: Mapping[str, Any]) -> Iterator[str]:
     for suggestion in page.get("didYouMean", ()):
         yield f"did you mean: {suggestion['q']} ({suggestion['total']:,})"
     for relaxation in page.get("emptiedBy", ()):
-        yield f"without {' and '.join(relaxation['parameters'])}: {relaxation['total']:,}"
+        yield f"leave out {' and '.join(relaxation['parameters'])}: {_count(relaxation['total'])}"
+
+
+def _count(total: int) -> str:
+    return f"{total:,} listing{'' if total == 1 else 's'}"
 
 
 _FILTERS = (
@@ -248,7 +252,7 @@ def _show(page: Mapping[str, Any]) -> None:
         say(f"prices are compared {'per day' if comparison == 'per-day' else 'as amounts, whatever their interval'}")
     more = "more than " if page["totalRelation"] == "gte" else ""
     shown = f", {len(page['items'])} shown" if len(page["items"]) < page["total"] else ""
-    say(f"{more}{page['total']:,} listing{'' if page['total'] == 1 else 's'}{shown}")
+    say(f"{more}{_count(page['total'])}{shown}")
 
 
 def card_lines(item: Mapping[str, Any]) -> list[str]:

@@ -117,7 +117,7 @@ def _show(item: Mapping[str, Any]) -> None:
     for offer in item.get("offers", ()):
         say(f"  {'offer':<10}{offer_line(offer)}")
     for warning in item.get("warnings", ()):
-        say(f"  {'warning':<10}{on_one_line(warning['pointer'] or '/')}: {on_one_line(warning['detail'])}")
+        say(f"  {'warning':<10}{located(warning)}")
 
 
 def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -137,10 +137,15 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "anchor", f"and {more:,} more"
 
 
+def located(reason: Mapping[str, Any]) -> str:
+    """What an error or a warning says, after the JSON pointer to what it is about; none is the whole card."""
+    place = f"{on_one_line(reason['pointer'])}: " if reason["pointer"] else ""
+    return f"{place}{on_one_line(reason['detail'])}"
+
+
 def offer_line(offer: Mapping[str, Any]) -> str:
-    accepted = (
-        f", also takes {on_one_line(', '.join(offer['acceptedCurrencies']))}" if offer["acceptedCurrencies"] else ""
-    )
+    others = [currency for currency in offer["acceptedCurrencies"] if currency != offer["currency"]]
+    accepted = f", also takes {on_one_line(', '.join(others))}" if others else ""
     skills = f", for {on_one_line(', '.join(offer['skillIds']))}" if offer["skillIds"] else ""
     per = on_one_line(offer["interval"]) if offer["interval"] else "call"
     return f"{on_one_line(offer['id'])}: {offer['amount']} {on_one_line(offer['currency'])} per {per}{accepted}{skills}"

@@ -80,6 +80,13 @@ _COMPARED = {
 }
 
 
+def _compared(query: Query) -> str | None:
+    comparison = price_comparison(query)
+    if comparison is None:
+        return None
+    return _COMPARED[comparison] + ("" if query.price_currency else " No currency is chosen: 1 BSV counts like 1 USD.")
+
+
 EXAMPLES = (
     ("security audit", "/?q=security+audit"),
     ("MCP tools for charts", "/?q=charts&type=tool"),
@@ -211,7 +218,7 @@ def _render_page(
         "best": _BEST,
         "latest": _LATEST,
         "count_text": _count_text(search_request, hits),
-        "compared": _COMPARED.get(price_comparison(search_request.query) or "") if search_request else None,
+        "compared": _compared(search_request.query) if search_request else None,
         "chips": used,
         "cleared": cleared(parameters),
         "faults": outcome.faults[:_FAULTS],

@@ -32,6 +32,7 @@ from overlay import cli
 from overlay.app import logs
 from overlay.app.composition import build
 from overlay.app.storage import open_store
+from overlay.commands.show import offer_line
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.text.safe_text import visible_in_json
@@ -157,7 +158,7 @@ def test_search_says_what_may_have_been_meant_and_what_emptied_the_answer(run: R
     assert (result.code, result.out.splitlines()[0].startswith("did you mean: chart dex (")) == (1, True)
     result = run("search", "dex -tag:x", "--data", data, "--tag", "no such tag")
     assert result.code == 1
-    assert re.match(r"without tag: \d+\n", result.out)
+    assert re.match(r"leave out tag: \d+ listings?\n", result.out)
 
 
 def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> None:
@@ -328,6 +329,14 @@ def test_a_file_that_is_not_there_is_wrong_usage(command: list[str], run: Run, d
         assert (result.code, result.out, result.err) == (2, "", f"a2b: {name}: {why}\n")
 
 
+def test_an_offer_names_the_other_currencies_that_it_takes() -> None:
+    offer = {"id": "basic", "currency": "BSV", "amount": "1", "interval": "", "skillIds": ["a", "b"]}
+    assert (
+        offer_line(offer | {"acceptedCurrencies": ["BSV", "USD"]}) == "basic: 1 BSV per call, also takes USD, for a, b"
+    )
+    assert offer_line(offer | {"acceptedCurrencies": ["BSV"]}) == "basic: 1 BSV per call, for a, b"
+
+
 def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good, bad, prices = (tmp_path / f"{name}.json" for name in ("good", "bad", "prices"))
     good.write_text(json.dumps(agent("Echo")))
@@ -340,6 +349,8 @@ def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: p
     refused = run("check", bad)
     assert refused.code == 1
     assert "error: /skills: the card has no skills" in refused.out
+    bad.write_text("{")
+    assert run("check", bad).out.startswith("error: the card is not JSON")
     assert run("check", good, "--type", "tool", "--json").json["ok"] is False
     assert "offer" in run("check", prices).out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(good.read_bytes())))

@@ -209,7 +209,7 @@
 
     if (claim.holds === "card") {
       const inside = holds(raw, card) || holds(raw, pushes(card));
-      results.push(say(inside, "The place of the card", inside ? "all its bytes stand in the transaction." : "its bytes do not stand in the transaction."));
+      results.push(say(inside, "The place of the card", inside ? "all its bytes are in the transaction." : "its bytes are not in the transaction."));
     } else if (claim.holds === "hash") {
       const inside = holds(raw, digest) || holds(raw, new TextEncoder().encode(claim.card));
       results.push(say(inside, "The hash on chain", inside ? "the transaction names the SHA-256 of the card." : "the transaction does not name the SHA-256 of the card."));

@@ -426,6 +426,7 @@ async def test_the_status_is_what_the_indexer_says(client: ClientSession, servic
         ("sort=price&interval=month", "per-day"),
         ("sort=price&interval=none", "amount"),
         ("maxPrice=5&interval=month", "amount"),
+        ("maxPrice=5&priceCurrency=USD", "amount"),
         ("interval=month", None),
         ("", None),
     ],
@@ -437,6 +438,7 @@ async def test_a_page_says_how_prices_are_compared(client: ClientSession, query:
         body = await response.text()
     assert ("Prices are compared per day" in body) == (comparison == "per-day")
     assert ("Prices are compared as amounts" in body) == (comparison == "amount")
+    assert ("No currency is chosen" in body) == (comparison is not None and "priceCurrency" not in query)
 
 
 async def test_a_search_cluster_that_does_not_respond_is_a_503_that_says_when_to_retry(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import ClientSession
 
+from overlay.web import guide
 from overlay.web.guide import PAGES, pages, rendered, served_address
 from tests.conftest import ROOT
 
@@ -35,6 +37,14 @@ async def test_every_link_of_the_guide_leads_to_a_page_and_an_anchor(client: Cli
             target = urlsplit(link)
             text = await _text(client, target.path or f"/docs/{name}")
             assert not target.fragment or f'id="{target.fragment}"' in text, (name, link)
+
+
+async def test_every_link_of_the_other_pages_into_the_guide_leads_to_a_page(client: ClientSession) -> None:
+    templates = Path(guide.__file__).parent.glob("*.html")
+    links = {link for path in templates for link in re.findall(r'href="(/docs[^"{#?]*)"', path.read_text("utf-8"))}
+    assert {"/docs", "/docs/rating"} <= links
+    for link in links:
+        await _text(client, link)
 
 
 async def test_an_unknown_page_is_a_404_that_says_where_the_others_are(client: ClientSession) -> None:
