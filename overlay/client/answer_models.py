@@ -355,7 +355,8 @@ class PriceQuote(_Record):
 
 
 class PaymentReview(_Record):
-    """Whether a payment claim would be taken; where not `ok`, `code` (A2B §5.3) and `reasons` say why."""
+    """Whether a payment claim would be taken; where not `ok`, `code` (A2B §5.3) and `reasons` say why. What it pays and
+    what is needed are None where no payment could be read."""
 
     ok: bool
     reasons: tuple[FaultNote, ...]
@@ -366,8 +367,8 @@ class PaymentReview(_Record):
     config_id: str = ""
     txid: str = ""
     address: str = ""
-    paid_satoshis: Count = 0
-    needed_satoshis: Count = 0
+    paid_satoshis: Count | None = None
+    needed_satoshis: Count | None = None
     least_satoshis: Count = 0
 
 
