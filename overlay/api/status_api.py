@@ -7,6 +7,7 @@ from asyncio import to_thread
 from aiohttp import web
 
 from overlay.api.answers import PROCESS, conditional, json_answer
+from overlay.api.executors import report
 from overlay.api.problems import ProblemError
 from overlay.api.request_context import CONTEXT
 from overlay.text.compact_json import encode
@@ -14,7 +15,7 @@ from overlay.text.compact_json import encode
 
 async def status(request: web.Request) -> web.Response:
     """The state of every chain, counts, versions."""
-    return conditional(encode(await to_thread(request.app[PROCESS].status)))
+    return conditional(encode(await report(request.app[PROCESS].status)))
 
 
 async def healthz(request: web.Request) -> web.Response:

@@ -22,6 +22,7 @@ from overlay.api import status_api
 from overlay.api.answers import PROCESS, ROUTE_PATHS, Answer
 from overlay.api.change_broadcaster import STREAMS
 from overlay.api.counters import BUCKETS, Counters
+from overlay.api.executors import report
 from overlay.api.middleware import handle_request
 from overlay.api.request_context import CONTEXT, REFUSED, RequestContext
 from overlay.api.routes import TEXT, Route
@@ -35,7 +36,7 @@ from overlay.engines import UnavailableError
 async def metrics(request: web.Request) -> web.Response:
     """Heights, lag, listings, requests and times to answer, for Prometheus."""
     accept, paths = request.headers.get("Accept", ""), request.app[ROUTE_PATHS]
-    text, content_type = await asyncio.to_thread(exposition, request.app[PROCESS], paths, accept)
+    text, content_type = await report(exposition, request.app[PROCESS], paths, accept)
     return Answer(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
 

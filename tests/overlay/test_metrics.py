@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -45,6 +47,23 @@ async def scrape(client: ClientSession) -> Samples:
 
 def value(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((name, tuple(sorted(labels.items()))))
+
+
+async def test_scrapes_at_the_same_time_are_answered_one_after_the_other(serve: Serve, services: AppServices) -> None:
+    under_way, most = 0, 0
+
+    def answer() -> dict[str, Any]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        time.sleep(0.02)
+        under_way -= 1
+        return status()
+
+    client = await serve(replace(services, status=answer))
+    results = await asyncio.gather(*(scrape(client) for _ in range(5)))
+    assert len(results) == 5
+    assert most == 1
 
 
 async def test_chains_listings_and_the_index_are_told(serve: Serve, services: AppServices) -> None:
@@ -223,6 +242,14 @@ def test_counts_of_several_processes_are_told_by_each() -> None:
     [latency] = counters.latencies()
     assert (latency.route, latency.status, sum(latency.counts), counters.gauge(0)) == (5, 200, 31, 3)
     assert latency.seconds == pytest.approx(0.062)
+
+
+def test_routes_are_counted_whichever_process_served_them() -> None:
+    counters = Counters(2)
+    counters.observe(0, 200, 0.0)
+    counters.take(1)
+    counters.observe(MOST_ROUTES - 1, 404, 0.0)
+    assert [(latency.route, latency.status) for latency in counters.latencies()] == [(0, 200), (MOST_ROUTES - 1, 404)]
 
 
 def test_times_fall_into_the_buckets_that_prometheus_means() -> None:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from overlay.api.executors import ReadExecutor
+from overlay.api.executors import ReadExecutor, report
 from tests.waiting import PATIENCE, until
 
 NAMED: ContextVar[str] = ContextVar("NAMED", default="")
@@ -40,3 +40,20 @@ async def test_a_read_knows_what_it_is_for_and_fails_as_itself() -> None:
     with pytest.raises(KeyError, match="gone"):
         await readers.read({}.__getitem__, "gone")
     readers.close()
+
+
+async def test_reports_are_made_one_at_a_time_and_know_what_they_are_for() -> None:
+    started, go = [], threading.Event()
+
+    def work(number: int) -> str:
+        started.append(number)
+        assert go.wait(PATIENCE)
+        return f"{NAMED.get()}: {number}"
+
+    NAMED.set("request 8")
+    reports = [asyncio.create_task(report(work, number)) for number in range(3)]
+    await until(lambda: started)
+    await asyncio.sleep(0.05)
+    assert started == [0]
+    go.set()
+    assert await asyncio.gather(*reports) == [f"request 8: {number}" for number in range(3)]
