@@ -112,7 +112,8 @@ class Cluster:
         finally:
             self._server.kill()
             self._server.wait()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            # hundreds of thousands of files: shutil.rmtree takes three times as long
+            subprocess.run(["rm", "-rf", str(self.folder)], check=False)
 
 
 @pytest.fixture(scope="session")
