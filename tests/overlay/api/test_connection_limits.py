@@ -47,13 +47,16 @@ async def head(reader: asyncio.StreamReader) -> bytes:
 async def test_who_says_nothing_more_is_left(
     monkeypatch: pytest.MonkeyPatch, services: AppServices, begun: bytes
 ) -> None:
-    monkeypatch.setattr(server, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 0.5)
     runner = server.create_runner(create_app(services))
     await server.listen(runner, "127.0.0.1", 0)
     try:
         reader, writer = await asyncio.open_connection(*runner.addresses[0][:2])
         writer.write(begun)
-        message = await asyncio.wait_for(reader.read(), 30)
+        try:
+            message = await asyncio.wait_for(reader.read(), 30)
+        except ConnectionResetError:  # closed before the server has read what was sent
+            message = b""
         assert message.startswith(b"HTTP/1.1 200 ") == (begun == HELLO)
         writer.close()
     finally:
