@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, tuple_
 
-from indexer.store.queries import Queries, batches
+from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.registrations import is_newest
 from indexer.store.schema import checks, events, extra_transactions, unproved_transactions
 from parsers.bitcoin.tx import Outpoint
@@ -75,11 +75,10 @@ def delete_transaction(connection: Connection, chain: str, txid: bytes) -> None:
 
 def update_unproved(connection: Connection, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
     """Add and remove txids (internal byte order) of unproved transactions."""
-    for batch in batches({*added, *removed}):
+    for batch in batches(set(removed)):
         same = (unproved_transactions.c.chain == chain) & unproved_transactions.c.txid.in_(batch)
         connection.execute(delete(unproved_transactions).where(same))
-    if added:
-        connection.execute(insert(unproved_transactions), [{"chain": chain, "txid": txid} for txid in added])
+    insert_new(connection, unproved_transactions, [{"chain": chain, "txid": txid} for txid in added])
 
 
 def record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:
