@@ -12,7 +12,7 @@ from overlay.engines.whoosh.view import WhooshRow, WhooshView
 from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
 from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest_for, meets, price_key
-from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
+from overlay.search.query import NO_MATCHES, PRICE_SORTS, Cheapest, EngineHit, Matches, Query
 from overlay.search.rerank import SATURATION
 from overlay.search.sorting import is_reversed, order, order_field
 
@@ -87,7 +87,8 @@ def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: 
     sort = order(query)
     if sort == "relevance":
         return sorted(((1, -scores[document], row.record.id), document) for document, row in rows.items())
-    keys = [((int(document not in matched), *_key(row, query)), document) for document, row in rows.items()]
+    cheapest = cheapest_for(query)
+    keys = [((int(document not in matched), *_key(row, query, cheapest)), document) for document, row in rows.items()]
     keys.sort(key=lambda pair: pair[0][1:], reverse=is_reversed(query))
     if sort in PRICE_SORTS:
         keys.sort(key=lambda pair: pair[0][1])  # without a price: last, in either direction
@@ -95,8 +96,8 @@ def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: 
     return keys
 
 
-def _key(row: WhooshRow, query: Query) -> Key:
+def _key(row: WhooshRow, query: Query, cheapest: Callable[[bytes], Cheapest | None]) -> Key:
     if query.sort in PRICE_SORTS:
-        return price_key(cheapest_for(query)(row.record.offers), row.record.id, query)
+        return price_key(cheapest(row.record.offers), row.record.id, query)
     value = row.order[order_field(query)]
     return (value,) if isinstance(value, str) else (-value, row.record.id)
