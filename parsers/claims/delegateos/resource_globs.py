@@ -1,7 +1,7 @@
-"""Resource patterns of DelegateOS (§10.2): `*` is one segment of a path, `**` any number; `*` alone is anything.
+"""Resource patterns of DelegateOS (§10.2): `*` is one segment of a path, `**` zero or more; `*` alone is anything.
 
-A trailing `**` takes at least one segment: `/project/**` is not `/project`. Paths with segments `.` and `..` are
-matched as they are written, and are no part of another pattern.
+`/project/**` covers `/project`, too. Paths with segments `.` and `..` are matched as they are written, and are no part
+of another pattern.
 """
 
 from __future__ import annotations
@@ -31,41 +31,44 @@ class GlobBudget:
             raise ClaimRefusedError("patterns-too-costly", detail)
 
 
-_OTHER = "\0"
-"""A segment that no pattern names."""
+_OTHER = "/"
+"""A segment that no pattern names, as no segment has a slash."""
 
 
 def _segments(pattern: str) -> tuple[str, ...]:
     return ("**",) if pattern == "*" else tuple(pattern.split("/"))
 
 
+def _start(pattern: tuple[str, ...]) -> frozenset[int]:
+    """Where in a pattern one may be before any segment."""
+    return _closed(pattern, (0,))
+
+
 def _step(pattern: tuple[str, ...], positions: frozenset[int], segment: str, budget: GlobBudget) -> frozenset[int]:
     """Where in a pattern one may be after a segment, from where one may be before it."""
+    budget.take(2 + len(positions))
     after = set()
-    closed = _closed(pattern, positions)
-    budget.take(2 + len(closed))
-    for position in closed:
+    for position in positions:
         if position == len(pattern):
             continue
         if pattern[position] == "**":
-            after |= {position, position + 1}
+            after.add(position)
         elif pattern[position] in ("*", segment):
             after.add(position + 1)
-    return frozenset(after)
+    return _closed(pattern, after)
 
 
-def _closed(pattern: tuple[str, ...], positions: Iterable[int]) -> set[int]:
-    """The positions, and those after a `**` that takes no segment, which the last one does not."""
+def _closed(pattern: tuple[str, ...], positions: Iterable[int]) -> frozenset[int]:
+    """The positions, and those after a `**` that takes no segment."""
     reached: set[int] = set()
     for start in positions:
         position = start
         while position not in reached:
             reached.add(position)
-            position += position < len(pattern) - 1 and pattern[position] == "**"
-    return reached
+            position += position < len(pattern) and pattern[position] == "**"
+    return frozenset(reached)
 
 
-_START = frozenset((0,))
 _CHARACTERS_A_STEP = 64
 
 
@@ -78,7 +81,7 @@ def matches(pattern: str, resource: str, budget: GlobBudget | None = None) -> bo
         return True
     if len(parts) > MAX_SEGMENTS or len(segments) > MAX_SEGMENTS:
         return False
-    positions = _START
+    positions = _start(parts)
     for segment in segments:
         positions = _step(parts, positions, segment, budget)
     return len(parts) in positions
@@ -95,14 +98,14 @@ def is_part(child: str, parent: str, budget: GlobBudget | None = None) -> bool:
     if max(len(inner), len(outer)) > MAX_SEGMENTS or {".", ".."} & set(inner) or _differ(inner, outer):
         return False
     alphabet = {segment for segment in (*inner, *outer) if segment not in ("*", "**")} | {_OTHER}
-    todo = [(_START, _START)]
+    todo = [(_start(inner), _start(outer))]
     seen = set(todo)
     while todo:
         inside, outside = todo.pop()
-        if len(inner) in inside and len(outer) not in outside:
-            return False
         for segment in alphabet:
             following = _step(inner, inside, segment, budget), _step(outer, outside, segment, budget)
+            if len(inner) in following[0] and len(outer) not in following[1]:
+                return False
             if following[0] and following not in seen:
                 seen.add(following)
                 todo.append(following)

@@ -70,6 +70,7 @@ def resigned(dct: dict[str, str], change: dict[str, Any], seed: bytes = AGENT) -
         ({"namespace": "web"}, "capability_not_granted"),
         ({"resource": "/project/../etc"}, "capability_not_granted"),
         ({"resource": "/projectile"}, "capability_not_granted"),
+        ({"resource": "/project"}, ""),
         ({"contract_id": "ct_2"}, "capability_not_granted"),
         ({"seen": frozenset({"del_1"})}, "replayed"),
         ({"max_depth": -1}, "chain_depth_exceeded"),
@@ -97,6 +98,7 @@ WIDER: list[dict[str, Any]] = [
     {"allowedCapabilities": [{"namespace": "docs", "action": "read", "resource": "/projectX/a"}]},
     {"allowedCapabilities": [{"namespace": "docs", "action": "read", "resource": "/project/../a"}]},
     {"allowedCapabilities": [{"namespace": "docs", "action": "read", "resource": "/**"}]},
+    {"allowedCapabilities": [{"namespace": "docs", "action": "read", "resource": "/project*"}]},
 ]
 
 
@@ -152,17 +154,6 @@ def test_no_change_of_a_token_verifies(data: st.DataObject) -> None:
 def test_a_token_in_another_spelling_is_malformed() -> None:
     for text in (ROOT["token"] + "=", base64url_text(b" " + jcs(tokens.read_dct(ROOT)))):
         assert code({"token": text, "format": tokens.FORMAT}) == "malformed_token"
-
-
-SEGMENTS = st.lists(st.sampled_from(["a", "b", "*", "**"]), min_size=1, max_size=4).map("/".join)
-PATHS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=5).map("/".join)
-
-
-@settings(max_examples=500, deadline=None)
-@given(SEGMENTS, SEGMENTS, PATHS)
-def test_what_a_part_matches_its_parent_matches(child: str, parent: str, path: str) -> None:
-    if is_part(child, parent) and matches(child, path):
-        assert matches(parent, path)
 
 
 def test_patterns_end_in_time() -> None:
