@@ -19,7 +19,11 @@ from parsers.cards.offers import read_offers
 PROTOCOL = "ERC-8004"
 TYPE = "https://eips.ethereum.org/EIPS/eip-8004#registration-v1"
 
-_SPELLINGS = {"a2a": "A2A", "mcp": "MCP", "oasf": "OASF", "web": "web", "ens": "ENS", "did": "DID", "email": "email"}
+_TAXONOMY = "OASF"
+"""The name of services that classify the agent: their endpoint is that of the taxonomy (Agent0 SDK), and may be
+missing."""
+
+_SPELLINGS = {"a2a": "A2A", "mcp": "MCP", "oasf": _TAXONOMY, "web": "web", "ens": "ENS", "did": "DID", "email": "email"}
 _SKILLS = ("a2aSkills", "mcpTools", "tools", "skills")  # in the order in which they are listed as skills
 _NAMES = ("id", "name")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s/?#]++\S*+\Z")
@@ -66,7 +70,7 @@ def note_broken_rules(file: Json, fields: Fields) -> None:
 
 
 def _services(file: Json, fields: Fields) -> Iterator[Service]:
-    """The services with an endpoint, in order; older files call the list `endpoints`."""
+    """The services with an endpoint, and those of the taxonomy, in order; older files call the list `endpoints`."""
     key = "services" if file.get("services") or file.get("endpoints") is None else "endpoints"
     if key == "endpoints":
         fields.warn("tolerated", "endpoints instead of services", "/endpoints")
@@ -75,12 +79,13 @@ def _services(file: Json, fields: Fields) -> Iterator[Service]:
             fields.not_indexed(f"only the first {MAX_INTERFACES} services", f"/{key}")
             return
         endpoint = fields.text(value, "endpoint", pointer) or fields.text(value, "url", pointer)
-        if not endpoint or endpoint.isspace():
+        name = (fields.text(value, "name", pointer) or fields.text(value, "type", pointer))[:_LONGEST_NAME]
+        name = _SPELLINGS.get(name.lower(), name)
+        if (not endpoint or endpoint.isspace()) and name != _TAXONOMY:
             fields.warn("missing", "endpoint of a service", f"{pointer}/endpoint")
             continue
-        name = (fields.text(value, "name", pointer) or fields.text(value, "type", pointer))[:_LONGEST_NAME]
         version = fields.text(value, "version", pointer)
-        yield Service(pointer, _SPELLINGS.get(name.lower(), name), endpoint.strip(), version, value)
+        yield Service(pointer, name, endpoint.strip(), version, value)
 
 
 def _note_missing(file: Json, fields: Fields, entry: str) -> None:
@@ -115,7 +120,7 @@ def _agent(name: str, description: str, file: Json, services: list[Service], fie
         url=_url(file, services, fields),
         protocol=PROTOCOL,
         logo=_logo(file, fields),
-        interfaces=tuple(_interface(service) for service in services if _ADDRESS.match(service.endpoint)),
+        interfaces=tuple(map(_interface, _callable(services))),
         skills=skills,
         tags=_tags(file, services, fields),
         offers=read_offers(file, fields, frozenset(skill.id for skill in skills)),
@@ -148,6 +153,11 @@ def _tool(name: str, description: str, file: Json, services: list[Service], fiel
     return ToolConfig(servers=(server,))
 
 
+def _callable(services: list[Service]) -> list[Service]:
+    """The services that answer at their endpoint."""
+    return [service for service in services if service.name != _TAXONOMY and _ADDRESS.match(service.endpoint)]
+
+
 def _interface(service: Service) -> dict[str, Any]:
     members = {"url": service.endpoint, "protocolBinding": service.name, "protocolVersion": service.version}
     return {key: text for key, text in members.items() if text}
@@ -155,7 +165,7 @@ def _interface(service: Service) -> dict[str, Any]:
 
 def _url(file: Json, services: list[Service], fields: Fields) -> str:
     """The URL at which the agent is called: that of its A2A service, else of its web service, else of any other."""
-    callable_services = [service for service in services if _ADDRESS.match(service.endpoint)]
+    callable_services = _callable(services)
     preferred = next((service for service in callable_services if service.name == "A2A"), None)
     preferred = preferred or next((service for service in callable_services if service.name == "web"), None)
     preferred = preferred or next(iter(callable_services), None)

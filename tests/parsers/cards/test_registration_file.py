@@ -71,6 +71,34 @@ def test_a_file_whose_only_protocol_is_mcp_is_a_tool() -> None:
     assert cards.server_id(ENTRY, result.key, 1) == ENTRY
 
 
+@pytest.mark.parametrize("endpoint", ["https://github.com/agntcy/oasf/", "https://schema.oasf.example", "", None])
+@pytest.mark.parametrize("name", ["OASF", "oasf"])
+def test_an_entry_of_a_taxonomy_names_skills_and_domains_and_no_endpoint(name: str, endpoint: str | None) -> None:
+    taxonomy = {"name": name, "endpoint": endpoint, "version": "v0.8.0", "skills": ["a/b"], "domains": ["c/d"]}
+    email = {"name": "email", "endpoint": "me@a.example"}
+    alone = agent(file(services=[taxonomy, email]))
+    assert (alone.url, alone.interfaces, codes(alone)) == ("", (), [])
+    assert ([skill.id for skill in alone.skills], alone.tags) == (["a/b"], ("c/d",))
+    other = agent(file(services=[taxonomy, {"name": "x402 API", "endpoint": "https://pay.example/api"}]))
+    assert [other.url] == [interface["url"] for interface in other.interfaces] == ["https://pay.example/api"]
+    assert agent(file(services=[taxonomy], external_url="https://own.example")).url == "https://own.example"
+
+
+def test_no_real_agent_is_called_at_the_taxonomy_of_its_skills(shared: Path) -> None:
+    logs = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
+    classified = 0
+    for log in logs["registeredLogs"] + logs["uriUpdatedLogs"]:
+        record = read_log([bytes.fromhex(topic[2:]) for topic in log["topics"]], bytes.fromhex(log["data"][2:]))
+        assert isinstance(record, Registered | UriUpdated)
+        carried = read_uri(record.uri)
+        card = cards.examine(carried.body, entry=ENTRY).card if isinstance(carried, InlineFile) else None
+        if isinstance(card, AgentCard) and b"github.com/agntcy/oasf" in carried.body:
+            classified += 1
+            addresses = [card.url, *(interface["url"] for interface in card.interfaces)]
+            assert not [address for address in addresses if "agntcy/oasf" in address]
+    assert classified > 20
+
+
 def test_older_files_call_services_endpoints() -> None:
     content = file()
     content["endpoints"] = content.pop("services")
