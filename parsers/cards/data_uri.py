@@ -22,21 +22,26 @@ def is_data_uri(uri: bytes) -> bool:
     return uri[:5].lower() == b"data:"
 
 
+def media_type(uri: bytes) -> str:
+    """The media type of a `data:` URI in lower case, without its parameters; "" without one."""
+    return uri[5 : 5 + MAX_HEAD].partition(b",")[0].partition(b";")[0].decode("ascii", "replace").strip().lower()
+
+
 def read(uri: bytes) -> bytes | Reason:
     """The content of a `data:` URI, at most 1 MiB, or the reason why it cannot be decoded.
 
     The media type is ignored. A parameter with the value `gzip` (publishers write `enc=gzip`) means that the content is
-    compressed; the padding of base64 may be missing.
+    compressed. Base64 is read as browsers do (WHATWG Infra, forgiving-base64 decode), and in the letters of base64url.
     """
     head, comma, encoded = uri[5:].partition(b",")
     if not comma or len(head) > MAX_HEAD or len(uri) > MAX_URI:
         return Reason("data-uri", "it has no comma within 200 bytes" if len(uri) <= MAX_URI else "it is too long")
-    parameters = head.decode("ascii", "replace").lower().split(";")[1:]
+    parameters = [part.strip() for part in head.decode("ascii", "replace").lower().split(";")[1:]]
     raw = unquote_to_bytes(encoded) if b"%" in encoded else encoded
     if "base64" in parameters:
         try:
-            raw = base64.b64decode(raw + b"=" * (-len(raw) % 4), validate=True)
-        except (binascii.Error, ValueError):
+            raw = _from_base64(raw)
+        except binascii.Error:
             return Reason("data-uri", "its base64 is broken")
     codings = [
         value for _, mark, value in (parameter.partition("=") for parameter in parameters) if mark and value in _CODINGS
@@ -45,6 +50,14 @@ def read(uri: bytes) -> bytes | Reason:
         return Reason("data-uri", f"it is compressed with {', '.join(codings)[:50]}; only gzip is read")
     return _unzip(raw) if codings else _sized(raw)
 
+
+def _from_base64(text: bytes) -> bytes:
+    """Decode base64 or base64url: white space is ignored, and padding may be missing. Raises binascii.Error."""
+    bare = text.translate(_STANDARD_LETTERS, b" \t\n\f\r")
+    return base64.b64decode(bare + b"=" * (-len(bare) % 4), validate=True)
+
+
+_STANDARD_LETTERS = bytes.maketrans(b"-_", b"+/")
 
 _CODINGS = frozenset({"gzip", "br", "brotli", "deflate", "lz4", "zlib", "zstd"})
 

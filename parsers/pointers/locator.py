@@ -31,13 +31,14 @@ def locate(uri: str) -> Locator | Reason:
     """The locator of an https or ipfs URI, or the reason why it is invalid.
 
     The id of a URI with exactly a well-known path of cards is its domain. Invalid are ports, user names, and dot
-    segments in an ipfs path, which a gateway would resolve to a path outside the CID.
+    segments in an ipfs path, which a gateway would resolve to a path outside the CID. `ipfs://ipfs/<CID>`, which many
+    tools write, is `ipfs://<CID>`.
     """
     scheme, rest = _split(uri)
     if len(uri) > MAX_URI or scheme not in ("https", "ipfs"):
         return Reason("pointer-uri")
-    host, slash, path = rest.partition("/")
     if scheme == "ipfs":
+        host, slash, path = rest.removeprefix("ipfs/").partition("/")
         if not (_CID.match(host) and _PATH.match(path)):
             return Reason("pointer-uri")
         return Reason("pointer-path") if has_dot_segments(path) else Locator(f"ipfs://{host}{slash}{path}", "")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from parsers.bitcoin.script import OP_FALSE, OP_RETURN, ops, pushes
-from parsers.cards import Kind
+from parsers.cards import Kind, data_uri
 from parsers.errors import ParseError
 from parsers.pointers import abi
 from parsers.pointers.locator import MAX_URI, a_label, host_of, locate
@@ -19,7 +17,6 @@ from parsers.reasons import Reason
 
 MARK = b"a2b"
 MAX_PARTS = 8
-MAX_DATA_URI = 1_500_000  # base64 of a card of 1 MiB, with its head
 TOPIC = bytes.fromhex("3be52a8baa7114adc7788f19c3d981d38e1f2fc3efb567608ff61d5b35eff7ce")
 """keccak256("A2BPointer(string,bytes32)"): topic 0 of the event."""
 SOLANA_MARK = b"a2b\0"
@@ -28,7 +25,6 @@ _ZERO = bytes(32)
 _HEX = re.compile(r"[0-9a-fA-F]*\Z", re.ASCII)
 _PART = re.compile(rb"([0-9]{1,3})/([0-9]{1,3})\Z")
 _TYPES = {"a2b": Kind.AGENT, "a2b-agent": Kind.AGENT, "a2b-mcp": Kind.TOOL}
-_DATA_HEAD = "data:application/json;base64,"
 
 _NO_DOMAIN = Reason("pointer-domain")
 _NO_HASH = Reason("pointer-hash")
@@ -165,17 +161,18 @@ def _joined(parts: list[tuple[int, int, bytes]]) -> Pointer:
 def read_evm_log(data: bytes) -> Pointer:
     """Parse the ABI-encoded data of the log `A2BPointer(string uri, bytes32 hash)`; a zero hash means no hash.
 
-    A `data:application/json;base64,…` uri contains the card itself: `body` holds it, and `id` is None.
+    A `data:application/json` uri contains the card itself: `body` holds it, and `id` is None.
     """
     try:
         uri, digest = _abi(data)
     except ParseError as error:
         return Pointer(None, "", None, None, "evm", (Reason("pointer-encoding", str(error)),))
-    if not uri.lower().startswith("data:"):
+    raw = uri.encode()
+    if not data_uri.is_data_uri(raw):
         return _of_uri(uri, digest, "evm")
-    body = data_uri(uri)
-    if body is None:
-        return Pointer(None, "", digest, None, "evm", (_NO_URI,))
+    body = data_uri.read(raw) if data_uri.media_type(raw) == "application/json" else _NO_URI
+    if isinstance(body, Reason):
+        return Pointer(None, "", digest, None, "evm", (body,))
     return _with_card(body, digest, "evm")
 
 
@@ -184,20 +181,10 @@ def _abi(data: bytes) -> tuple[str, bytes | None]:
     abi.word(data, 2)  # the length of the string, at the least
     digest = abi.word(data, 1)
     try:
-        uri = abi.dynamic(data, 0, MAX_DATA_URI).decode("utf-8")
+        uri = abi.dynamic(data, 0, data_uri.MAX_URI).decode("utf-8")
     except UnicodeDecodeError:
         raise ParseError("the string is not UTF-8") from None
     return uri, None if digest == _ZERO else digest
-
-
-def data_uri(uri: str) -> bytes | None:
-    """The bytes of a `data:application/json;base64,…` URI; None for any other URI, and for broken base64."""
-    if uri[: len(_DATA_HEAD)].lower() != _DATA_HEAD or len(uri) > MAX_DATA_URI:
-        return None
-    try:
-        return base64.b64decode(uri[len(_DATA_HEAD) :], validate=True)
-    except (binascii.Error, ValueError):
-        return None
 
 
 def read_solana_account(data: bytes) -> Pointer | None:

@@ -19,7 +19,6 @@ from parsers.pointers.locator import Locator, a_label, host_of, locate
 from parsers.pointers.pointer import (
     Pointer,
     build,
-    data_uri,
     read,
     read_evm_log,
     read_map,
@@ -281,7 +280,8 @@ def test_a_data_uri_carries_the_card_itself() -> None:
         (abi(b"http://a.example", DIGEST), "pointer-uri"),
         (abi(b"https://a.example:443/", DIGEST), "pointer-domain"),
         (abi(b"data:text/plain,hello", DIGEST), "pointer-uri"),
-        (abi(b"data:application/json;base64,%%%", DIGEST), "pointer-uri"),
+        (abi(b"data:application/json;base64,%%%", DIGEST), "data-uri"),
+        (abi(b"data:application/json;base64," + b"A" * 1_400_000, DIGEST), "card-size"),
     ],
 )
 def test_logs_that_hold_no_pointer_say_why(data: bytes, code: str) -> None:
@@ -290,11 +290,17 @@ def test_logs_that_hold_no_pointer_say_why(data: bytes, code: str) -> None:
     assert result.reasons[0].sentence
 
 
-def test_only_base64_json_is_read_from_data_uris() -> None:
-    assert data_uri("DATA:application/JSON;base64,e30=") == b"{}"
-    assert data_uri("data:application/json,{}") is None
-    assert data_uri("data:application/json;base64,e3 0=") is None
-    assert data_uri("data:application/json;base64," + "A" * 1_500_000) is None
+@pytest.mark.parametrize(
+    "uri",
+    [
+        b"DATA:application/JSON; base64,e30=",
+        b"data:application/json;charset=utf-8;base64,e3\n0",
+        b"data:application/json,{}",
+        b"data:application/json,%7b%7D",
+    ],
+)
+def test_a_log_carries_a_card_in_every_form_of_a_data_uri(uri: bytes) -> None:
+    assert read_evm_log(abi(uri, sha256(b"{}").digest())).body == b"{}"
 
 
 # Solana accounts
