@@ -39,6 +39,51 @@ def signed_form(card: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+FRAGMENT: dict[str, Any] = {
+    "name": "Example Agent", "description": "", "skills": [],
+    "capabilities": {"streaming": False, "pushNotifications": False, "extensions": []},
+}  # fmt: skip
+"""The worked example of A2A 1.0 §8.4.1, and the bytes that the section prints for it."""
+
+FRAGMENT_FORM = (
+    b'{"capabilities":{"pushNotifications":false,"streaming":false},"description":"",'
+    b'"name":"Example Agent","skills":[]}'
+)
+
+
+@pytest.mark.parametrize("more", [{}, {"signatures": [{}]}, {"securityRequirements": [], "iconUrl": None, "x-own": ""}])
+def test_the_example_of_the_specification_has_the_form_that_it_prints(more: dict[str, Any]) -> None:
+    payloads = {form.payload: form.name for form in canonical_forms(FRAGMENT | more)}
+    assert payloads[FRAGMENT_FORM] == "a2a-required-jcs"
+
+
+def test_a_card_signed_as_the_specification_says_is_verified() -> None:
+    """REQUIRED members stay though they are empty, and so do `optional` ones and messages that the card states."""
+    flows = {"implicit": {"scopes": {}}, "deviceCode": {"tokenUrl": "", "refreshUrl": "", "scopes": {}, "x": 1}}
+    params = {"empty": "", "none": None, "list": []}
+    card = CARD | {
+        "iconUrl": "", "provider": {"organization": "", "url": ""},
+        "supportedInterfaces": [CARD["supportedInterfaces"][0] | {"tenant": ""}],
+        "capabilities": {"pushNotifications": False, "extensions": [{"uri": "", "required": False, "params": params}]},
+        "securitySchemes": {"m": {"mtlsSecurityScheme": {}}, "o": {"oauth2SecurityScheme": {"flows": flows}}},
+        "securityRequirements": [{"schemes": {"m": {"list": []}}}, {"schemes": {}}],
+    }  # fmt: skip
+    form = {
+        "name": "Écho", "description": "", "version": "1", "iconUrl": "", "provider": {"organization": "", "url": ""},
+        "supportedInterfaces": CARD["supportedInterfaces"],
+        "capabilities": {"pushNotifications": False, "extensions": [{"params": params}]},
+        "securitySchemes": {
+            "m": {"mtlsSecurityScheme": {}},
+            "o": {"oauth2SecurityScheme": {"flows": {"implicit": {}, "deviceCode": {"tokenUrl": "", "scopes": {}}}}},
+        },
+        "securityRequirements": [{"schemes": {"m": {}}}, {}],
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "echo", "name": "Echo", "description": "says it again", "tags": []}],
+    }  # fmt: skip
+    check = verify(signed(card, payload=rfc8785.dumps(form)), [jwk("ES256")])
+    assert (check.verified, check.form, check.covers_pricing) == (True, "a2a-required-jcs", False)
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_signature_is_verified_by_its_key(algorithm: str) -> None:
     check = verify(signed(PRICED, algorithm), [jwk("ES256", kid="other"), jwk(algorithm)])
