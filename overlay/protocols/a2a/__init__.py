@@ -1,4 +1,4 @@
-"""A2A, the Agent2Agent protocol: the overlay's own card, and JSON-RPC at `/a2a` with one skill, search. Both versions
+"""A2A, the Agent2Agent protocol: the overlay's own card, and JSON-RPC at `/a2a` with one skill, search. All versions
 are at the same URL: the name of a method says which it is of, and `A2A-Version` must agree (A2A 1.0 §3.6, §9)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from overlay.protocols import Door
 from overlay.protocols.a2a import a2a_errors as errors
 from overlay.protocols.a2a.a2a_errors import RPC_ID, A2aError, error_response
 from overlay.protocols.a2a.own_card import KEYS_PATH, own_card, public_jwk, signed
-from overlay.protocols.a2a.search_messages import read_message, reply
+from overlay.protocols.a2a.search_messages import read_message, read_task, reply
 from overlay.text.compact_json import encode
 from parsers.cards import strict_json
 from parsers.errors import ParseError
@@ -36,22 +36,31 @@ _PUSH_METHODS = (
     " ".join(f"{name}TaskPushNotificationConfig" for name in ("Create", "Get", "Delete"))
     + " ListTaskPushNotificationConfigs",
     " ".join(f"tasks/pushNotificationConfig/{name}" for name in ("set", "get", "list", "delete")),
+    "tasks/pushNotification/set tasks/pushNotification/get",
 )
 _NOT_SERVED = {
     errors.TASK_NOT_FOUND: ("GetTask CancelTask", "tasks/get tasks/cancel"),
     errors.UNSUPPORTED: (
         "SendStreamingMessage SubscribeToTask GetExtendedAgentCard",
         "message/stream tasks/resubscribe",
+        "tasks/sendSubscribe",
     ),
     errors.NO_PUSH: _PUSH_METHODS,
     errors.NO_EXTENDED_CARD: ("", "agent/getAuthenticatedExtendedCard"),
 }
-"""The methods of 1.0 and of 0.3 that an error answers. Searches end at once and become no tasks, so no task exists."""
+"""The methods of 1.0, of 0.3 and of 0.1 alone that an error answers. Searches end at once and are not stored: there is
+no task."""
 
-METHODS = {"SendMessage": Method("1.0"), "ListTasks": Method("1.0"), "message/send": Method("0.3")} | {
+VERSIONS = ("1.0", "0.3", "0.1")
+METHODS = {
+    "SendMessage": Method("1.0"),
+    "ListTasks": Method("1.0"),
+    "message/send": Method("0.3"),
+    "tasks/send": Method("0.1"),
+} | {
     name: Method(version, error)
     for error, names in _NOT_SERVED.items()
-    for version, words in zip(("1.0", "0.3"), names, strict=True)
+    for version, words in zip(VERSIONS, names, strict=False)
     for name in words.split()
 }
 
@@ -71,7 +80,8 @@ async def own_keys(request: web.Request) -> web.Response:
 
 
 async def json_rpc(request: web.Request) -> web.Response:
-    """A2A by JSON-RPC 2.0: `SendMessage` (A2A 1.0) and `message/send` (0.3) with a question or parameters of a search.
+    """A2A by JSON-RPC 2.0: `SendMessage` (A2A 1.0), `message/send` (0.3) and `tasks/send` (0.1) with a question or
+    parameters of a search.
 
     Errors of JSON-RPC and A2A are answered with HTTP status 200, as clients read no others.
     """
@@ -87,7 +97,8 @@ async def json_rpc(request: web.Request) -> web.Response:
     if name == "ListTasks":
         result: dict[str, Any] = {"tasks": [], "nextPageToken": "", "pageSize": _TASKS_A_PAGE, "totalSize": 0}
     else:
-        result = await reply(request, read_message(params), method.version)
+        read = read_task if method.version == "0.1" else read_message
+        result = await reply(request, read(params), method.version)
     return json_answer({"jsonrpc": "2.0", "id": request.get(RPC_ID), "result": result})
 
 
@@ -115,11 +126,11 @@ def _method(request: web.Request, name: str) -> Method:
     numbers do not count), without one that of the method. Raises A2aError."""
     spoken = request.headers.get("A2A-Version") or request.query.get("A2A-Version", "")
     version = ".".join(spoken.strip().split(".")[:2])
-    if version not in ("", "0.3", "1.0"):
-        raise A2aError(errors.VERSION, f"A2A-Version {spoken[:40]!a} is not served here, only 1.0 and 0.3")
+    if version not in ("", *VERSIONS):
+        raise A2aError(errors.VERSION, f"A2A-Version {spoken[:40]!a} is not served here, only {', '.join(VERSIONS)}")
     method = METHODS.get(name)
     if method is None:
-        raise A2aError(errors.METHOD_NOT_FOUND, f"{name[:100]!a} is no method of A2A 1.0 or 0.3")
+        raise A2aError(errors.METHOD_NOT_FOUND, f"{name[:100]!a} is no method of A2A {', '.join(VERSIONS)}")
     if version not in ("", method.version):
         raise A2aError(errors.VERSION, f"{name} is a method of A2A {method.version}, and A2A-Version is {version}")
     return method
@@ -143,7 +154,7 @@ DOOR = Door(
         Route(KEYS_PATH, own_keys, "JwkSet", tag="a2a", conditional=True),
         Route(
             "/a2a", json_rpc, "A2aResponse", tag="a2a", method="POST", body="A2aRequest",
-            headers=(parameter("A2A-Version", "The client's version, 1.0 or 0.3."),),
+            headers=(parameter("A2A-Version", "The client's version, 1.0, 0.3 or 0.1."),),
             error_response=error_response,
         ),
     ),

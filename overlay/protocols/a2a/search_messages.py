@@ -1,9 +1,11 @@
-"""Messages that search: the parts of one, in the form of A2A 1.0 (`text`, `data`) or 0.3 (with `kind`), as parameters,
-and the message that answers it, a text part for people and models, a data part with the listings."""
+"""Messages that search: the parts of one, in the form of A2A 1.0 (`text`, `data`), 0.3 (with `kind`) or 0.1 (with
+`type`), as parameters, and the message or task that answers it, a text part for people and models, a data part with
+the listings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
@@ -21,19 +23,23 @@ from overlay.text.safe_text import on_one_line, visible
 
 TEXT, DATA = "text/plain", "application/json"
 MAX_PARTS = 16
-_MAX_CONTEXT_ID = 256
+_MAX_ID = 256
 _FILES = ("file", "raw", "url")
 _ONLY_OVER_HTTP = ("facets", "explain", "highlight")
-_PUSH = ("pushNotificationConfig", "taskPushNotificationConfig")
+_PUSH = ("pushNotificationConfig", "taskPushNotificationConfig", "pushNotification")
+_MODES = {TEXT: (TEXT, "text/*", "*/*", "text"), DATA: (DATA, "application/*", "*/*", "data")}
+"""The names by which clients accept a media type; `text` and `data` are types of parts, which clients of 0.1 to 0.3
+send."""
 
 
 class SearchMessage(NamedTuple):
     """The parameters of `GET /v1/search` that a message contains, the question among them; the media types of parts
-    that the client accepts; and the client's context id, if any."""
+    that the client accepts; the client's context id (A2A 0.1: `sessionId`), if any; and the id of its task (0.1)."""
 
     pairs: tuple[tuple[str, str], ...]
     modes: tuple[str, ...]
     context_id: str | None
+    task_id: str = ""
 
 
 def read_message(params: dict[str, Any]) -> SearchMessage:
@@ -44,10 +50,23 @@ def read_message(params: dict[str, Any]) -> SearchMessage:
     if task := message.get("taskId"):
         detail = f"there is no task {str(task)[:100]!a}: {errors.TASK_NOT_FOUND.sentence}"
         raise A2aError(errors.TASK_NOT_FOUND, detail)
-    context_id = message.get("contextId") or None
-    if context_id is not None and (not isinstance(context_id, str) or len(context_id) > _MAX_CONTEXT_ID):
-        raise A2aError(errors.INVALID_PARAMS, f"contextId is no string of at most {_MAX_CONTEXT_ID} characters")
-    return SearchMessage(tuple(_pairs(message)), _modes(configuration), context_id)
+    return SearchMessage(tuple(_pairs(message)), _modes(configuration), _id(message, "contextId"))
+
+
+def read_task(params: dict[str, Any]) -> SearchMessage:
+    """Read the parameters of `tasks/send` (A2A 0.1), which has no configuration. Raises A2aError, BadRequestError."""
+    task_id = _id(params, "id")
+    if task_id is None:
+        raise A2aError(errors.INVALID_PARAMS, "id is missing: the id of the task that the client makes")
+    read = read_message({"message": params.get("message"), "configuration": params})
+    return read._replace(context_id=_id(params, "sessionId") or str(uuid4()), task_id=task_id)
+
+
+def _id(holder: dict[str, Any], name: str) -> str | None:
+    id_ = holder.get(name) or None
+    if id_ is not None and (not isinstance(id_, str) or len(id_) > _MAX_ID):
+        raise A2aError(errors.INVALID_PARAMS, f"{name} is no string of at most {_MAX_ID} characters")
+    return id_
 
 
 def _modes(configuration: dict[str, Any]) -> tuple[str, ...]:
@@ -55,7 +74,8 @@ def _modes(configuration: dict[str, Any]) -> tuple[str, ...]:
     accepted = configuration.get("acceptedOutputModes") or ["*/*"]
     if not isinstance(accepted, list):
         raise A2aError(errors.INVALID_PARAMS, "acceptedOutputModes is no list")
-    modes = tuple(mode for mode in (TEXT, DATA) if mode in accepted or "*/*" in accepted)
+    named = {mode.partition(";")[0].strip().lower() for mode in accepted if isinstance(mode, str)}
+    modes = tuple(mode for mode, names in _MODES.items() if not named.isdisjoint(names))
     if not modes:
         raise A2aError(
             errors.CONTENT_TYPE, f"acceptedOutputModes has neither {TEXT} nor {DATA}, which is what there is"
@@ -118,17 +138,27 @@ _NAMED, _LONGEST_NAME, _LONGEST_ID = 10, 80, 200
 
 
 async def reply(request: web.Request, message: SearchMessage, version: str) -> dict[str, Any]:
-    """The result of `SendMessage` (version 1.0) or `message/send` (0.3). Raises ProblemError as a search does."""
+    """The result of `SendMessage` (version 1.0), `message/send` (0.3) or `tasks/send` (0.1). Raises ProblemError as a
+    search does."""
     page = await find(request, message.pairs)
-    texts, data = {"text": _text(page)}, {"data": _data(page, base_url(request))}
+    parts: dict[str, dict[str, Any]] = {TEXT: {"text": _text(page)}, DATA: {"data": _data(page, base_url(request))}}
+    shown = [_part(mode, parts[mode], version) for mode in message.modes]
+    if version == "0.1":
+        status = {"state": "completed", "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
+        artifacts = [{"name": "search", "parts": shown, "index": 0}]
+        return {"id": message.task_id, "sessionId": message.context_id, "status": status, "artifacts": artifacts}
     answer: dict[str, Any] = {"messageId": str(uuid4())}
     if message.context_id is not None:
         answer["contextId"] = message.context_id
     if version == "0.3":
-        parts = {TEXT: {"kind": "text", **texts}, DATA: {"kind": "data", **data}}
-        return {"kind": "message", "role": "agent", **answer, "parts": [parts[mode] for mode in message.modes]}
-    parts = {TEXT: texts, DATA: {**data, "mediaType": DATA}}
-    return {"message": {"role": "ROLE_AGENT", **answer, "parts": [parts[mode] for mode in message.modes]}}
+        return {"kind": "message", "role": "agent", **answer, "parts": shown}
+    return {"message": {"role": "ROLE_AGENT", **answer, "parts": shown}}
+
+
+def _part(mode: str, part: dict[str, Any], version: str) -> dict[str, Any]:
+    if version == "1.0":
+        return part | ({"mediaType": DATA} if mode == DATA else {})
+    return {"kind" if version == "0.3" else "type": "text" if mode == TEXT else "data", **part}
 
 
 def _text(page: FoundPage) -> str:

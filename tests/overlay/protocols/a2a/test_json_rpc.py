@@ -18,7 +18,7 @@ from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
 from overlay.protocols.a2a import METHODS, own_card
-from overlay.protocols.a2a.search_messages import read_message
+from overlay.protocols.a2a.search_messages import read_message, read_task
 from parsers.claims.card_signature import signatures, verify
 from parsers.claims.json_web_key import key_set
 from tests.overlay.conftest import Serve
@@ -119,7 +119,7 @@ async def test_what_is_no_call_gets_the_error_of_json_rpc(body: Any, code: int, 
     assert (await post(client, body))["error"]["code"] == code
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - {"SendMessage", "message/send", "ListTasks"}))
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - {"SendMessage", "message/send", "tasks/send", "ListTasks"}))
 async def test_methods_that_are_not_served_say_why(name: str, client: ClientSession) -> None:
     answer = await call(client, name, {"id": "t1"}, METHODS[name].version)
     assert METHODS[name].error is not None
@@ -184,10 +184,70 @@ async def test_every_bad_parameter_is_named(client: ClientSession) -> None:
 
 
 async def test_clients_get_the_kinds_of_parts_that_they_accept(client: ClientSession) -> None:
-    for modes, members in ((["text/plain"], ["text"]), (["application/json"], ["data"]), (["*/*"], ["text", "data"])):
+    for modes, members in (
+        (["text/plain"], ["text"]), (["application/json"], ["data"]), (["*/*"], ["text", "data"]), (["text"], ["text"]),
+        (["image/png", "text", 5, {}], ["text"]), (["Text/Plain; charset=utf-8"], ["text"]), (["text/*"], ["text"]),
+        (["data"], ["data"]), (["text", "data"], ["text", "data"]), (["application/*"], ["data"]),
+    ):  # fmt: skip
         params = {**message({"text": "tower"}), "configuration": {"acceptedOutputModes": modes}}
         parts = (await call(client, "SendMessage", params))["result"]["message"]["parts"]
         assert [next(iter(part)) for part in parts] == members
+
+
+def task(*parts: Any, **more: Any) -> dict[str, Any]:
+    """The parameters of A2A 0.1's `tasks/send`, as the sample clients of its time sent them."""
+    sent = {"role": "user", "parts": list(parts)}
+    return {"id": "t1", "sessionId": "s1", "acceptedOutputModes": ["text"], "message": sent, **more}
+
+
+async def test_a_client_of_0_1_gets_a_completed_task(client: ClientSession, shared: Path) -> None:
+    answer = await call(client, "tasks/send", task({"type": "text", "text": "tower"}, historyLength=1))
+    schema = json.loads((shared / "data" / "specs" / "a2a-v0.1.0.schema.json").read_text())
+    Draft7Validator({"$ref": "#/$defs/SendTaskResponse", "$defs": schema["$defs"]}).validate(answer)
+    result = answer["result"]
+    assert (result["id"], result["sessionId"], result["status"]["state"]) == ("t1", "s1", "completed")
+    [artifact] = result["artifacts"]
+    [part] = artifact["parts"]
+    assert part["type"] == "text"
+    params = {**message({"kind": "text", "text": "tower"}), "configuration": {"acceptedOutputModes": ["text"]}}
+    [newer] = (await call(client, "message/send", params))["result"]["parts"]
+    assert part["text"] == newer["text"]
+
+
+async def test_a_task_of_0_1_takes_parameters_and_needs_no_session(client: ClientSession) -> None:
+    params = task({"type": "data", "data": {"q": "tower", "limit": 1}})
+    del params["sessionId"], params["acceptedOutputModes"]
+    result = (await call(client, "tasks/send", params, "0.1"))["result"]
+    assert result["sessionId"]
+    assert [part["type"] for part in result["artifacts"][0]["parts"]] == ["text", "data"]
+    assert len(result["artifacts"][0]["parts"][1]["data"]["items"]) == 1
+    again = await call(client, "tasks/get", {"id": "t1"})
+    assert again["error"]["code"] == -32001
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "named"),
+    [
+        ({**task({"type": "text", "text": "x"}), "id": 7}, -32602, "id"),
+        ({**task({"type": "text", "text": "x"}), "id": ""}, -32602, "id"),
+        (task({"type": "text", "text": "x"}, sessionId="s" * 257), -32602, "sessionId"),
+        ({"id": "t1"}, -32602, "message"),
+        (task({"type": "text", "text": "x"}, acceptedOutputModes=["image/png"]), -32005, "text/plain"),
+        (task({"type": "text", "text": "x"}, pushNotification={"url": "https://a.example"}), -32003, "push"),
+        (task({"type": "file", "file": {"bytes": "eA=="}}), -32005, "part 0 is a file"),
+    ],
+)  # fmt: skip
+async def test_bad_tasks_of_0_1_are_refused_by_name(
+    params: dict[str, Any], code: int, named: str, client: ClientSession
+) -> None:
+    error = (await call(client, "tasks/send", params))["error"]
+    assert error["code"] == code
+    assert named in error["message"]
+
+
+async def test_a_method_of_0_1_is_none_of_0_3(client: ClientSession) -> None:
+    answer = await call(client, "tasks/send", task({"type": "text", "text": "x"}), "0.3")
+    assert answer["error"]["code"] == -32009
 
 
 async def test_a_body_that_is_too_large_is_refused_in_the_shape_of_json_rpc(client: ClientSession) -> None:
@@ -211,6 +271,10 @@ members = st.sampled_from(["text", "data", "kind", "file", "raw", "taskId", "con
 )
 @settings(max_examples=200)
 def test_any_message_is_parameters_or_an_error(parts: list[Any], more: dict[str, Any], configuration: Any) -> None:
+    sent = {**more, "parts": parts}
     with suppress(ProblemError):
-        read = read_message({"message": {**more, "parts": parts}, "configuration": configuration})
+        read = read_message({"message": sent, "configuration": configuration})
         assert all(isinstance(text, str) for pair in read.pairs for text in pair)
+    with suppress(ProblemError):
+        read = read_task({**more, "id": "t1", "message": sent, "acceptedOutputModes": configuration})
+        assert (read.task_id, bool(read.context_id)) == ("t1", True)
