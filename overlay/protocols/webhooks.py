@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from asyncio import to_thread
@@ -39,6 +40,11 @@ MAX_BODY = 16 << 10
 MAX_URL, MAX_SEARCH = 1_024, 2_048
 """Characters of a target, and of a search as a query string."""
 
+MIN_KEY, MAX_KEY = 16, 256
+"""Characters of the key by which a target answers the challenge: short ones can be guessed."""
+
+_KEY = re.compile(rf"[!-~]{{{MIN_KEY},{MAX_KEY}}}")
+
 _NAMES = ("q", "type", "skillId", "acceptedCurrency", "interval", "maxPrice", "minPrice", "priceCurrency", "tag",
           "chain", "domain", "owner", "verified", "status")  # fmt: skip
 _SAVED = Table(
@@ -51,14 +57,15 @@ _narrowing = attrgetter(
 
 class NewSubscription(Body):
     """What a client asks for: the parameters of a search as an object of texts, numbers, booleans and lists of these,
-    and the URL to report to."""
+    the URL to report to, and the key by which that answers the challenge, which is not stored."""
 
     url: str
+    key: str
     search: dict[str, Any]
 
 
 async def subscribe(request: web.Request) -> web.Response:
-    """Report the listings that meet a search, and their changes, to a URL, which has to return a challenge first."""
+    """Report the listings that meet a search, and their changes, to a URL, which has to answer a challenge first."""
     webhooks = _webhooks(request)
     wanted = read(NewSubscription, await body(request, MAX_BODY))
     services, client = request.app[SERVICES], request.app[CONTEXT].clients.of(request)
@@ -66,7 +73,7 @@ async def subscribe(request: web.Request) -> web.Response:
     secret = secrets.token_urlsafe(32)
     try:
         await to_thread(webhooks.subscriptions.check_room, client)
-        url = await _challenged(webhooks, wanted.url)
+        url = await _challenged(webhooks, wanted.url, wanted.key)
         subscription = WebhookSubscription(
             id=secrets.token_hex(12), client=client, url=url, search=search, base=base_url(request),
             secret_sha256=sha256(secret.encode()).digest(), created_at=int(time.time()),
@@ -157,13 +164,16 @@ def _located(fault: Fault) -> Fault:
     return fault._replace(parameter=None, pointer=f"/search/{fault.parameter}" if fault.parameter else "/search")
 
 
-async def _challenged(webhooks: Webhooks, url: str) -> str:
-    """The URL in canonical form, after its host has returned a challenge. Raises ProblemError."""
+async def _challenged(webhooks: Webhooks, url: str, key: str) -> str:
+    """The URL in canonical form, after its host has answered a challenge. Raises ProblemError."""
     if len(url) > MAX_URL:
         raise bad_request("too-long", f"the URL has {len(url):,} characters; at most {MAX_URL:,}", pointer="/url")
+    if not _KEY.fullmatch(key):
+        detail = f"the key is {MIN_KEY} to {MAX_KEY} visible ASCII characters, random ones"
+        raise bad_request("not-a-key", detail, pointer="/key")
     try:
         checked = await webhooks.targets.check(url)
-        await webhooks.targets.challenge(checked)
+        await webhooks.targets.challenge(checked, key)
     except ChallengeError as error:
         raise bad_request("challenge-failed", str(error), pointer="/url") from None
     except FetchError as error:
@@ -224,7 +234,10 @@ DOOR = Door(
         _route(_ONE, unsubscribe, None, method="DELETE", media=(), status=204, errors=(403, 404), limit="ingest"),
     ),
     schemas={
-        "NewSubscription": record({"url": TEXT, "search": {"type": "object"}}, additionalProperties=False),
+        "NewSubscription": record(
+            {"url": TEXT, "key": {"type": "string", "pattern": f"^{_KEY.pattern}$"}, "search": {"type": "object"}},
+            additionalProperties=False,
+        ),
         "CreatedSubscription": record(_MEMBERS | {"secret": TEXT, "publicKey": TEXT}),
         "SigningKey": record({"publicKey": TEXT}),
         "Subscription": record(_MEMBERS | {"deliveries": array_of(_DELIVERY)}),

@@ -7,7 +7,8 @@ import json
 import secrets
 from base64 import b64encode
 from collections.abc import Callable
-from hmac import compare_digest
+from hashlib import sha256
+from hmac import compare_digest, digest
 
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import PostAnswer, open_admit
@@ -22,7 +23,7 @@ _HEADERS = {"User-Agent": f"{PRODUCT}/1 (webhooks)"}
 
 
 class ChallengeError(Exception):
-    """A target did not return the challenge; the message says what it did."""
+    """A target did not answer the challenge; the message says what it did."""
 
 
 class Targets:
@@ -43,21 +44,29 @@ class Targets:
         async with (await self._visits.ready()).visit(admit) as visit:
             return await visit.post(url, body, headers, most)
 
-    async def challenge(self, url: str) -> None:
-        """Have a target return a random text, so that nobody subscribes a host that does not expect it. Raises
-        ChallengeError, and FetchError, also where the host was challenged often lately (`fetch-budget`)."""
+    async def challenge(self, url: str, key: str) -> None:
+        """Have a target answer a random text with `challenge_answer`, so that nobody subscribes a host that does not
+        expect it, not even one that echoes what it gets. Raises ChallengeError, and FetchError, also where the host was
+        challenged often lately (`fetch-budget`)."""
         text = secrets.token_urlsafe(32)
         body = encode({"type": "subscription.challenge", "challenge": text})
         async with self._visits.visit((await self._visits.target(url)).host) as admit:
             answer = await self.post(url, f"challenge-{text[:16]}", body, most=MAX_REPLY, admit=admit)
         if not 200 <= answer.status < 300:
             raise ChallengeError(f"the target answers the challenge with status {answer.status}")
-        if not compare_digest(_echo(answer.body), text.encode()):
-            raise ChallengeError("the target answers, and not with the challenge")
+        if not compare_digest(_answered(answer.body), challenge_answer(text, key)):
+            raise ChallengeError(
+                "the target does not answer with the Base64 of the HMAC-SHA256 of the challenge under the key"
+            )
 
 
-def _echo(body: bytes) -> bytes:
-    """The challenge in an answer: as it is, or as the member `challenge` of a JSON object."""
+def challenge_answer(text: str, key: str) -> bytes:
+    """What a target answers to a challenge: the HMAC-SHA256 of its text under the key (both as UTF-8), in Base64."""
+    return b64encode(digest(key.encode(), text.encode(), sha256))
+
+
+def _answered(body: bytes) -> bytes:
+    """The answer to a challenge: the body as it is, or the member `challenge` of a JSON object."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

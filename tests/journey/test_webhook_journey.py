@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.chainkit import ChainKit, agent
-from tests.overlay.webhooks.office import Target, target
+from tests.overlay.webhooks.office import KEY, Target, target
 from tests.running import Running
 from tests.waiting import until
 
@@ -36,7 +36,7 @@ async def test_a_kill_loses_no_delivery_and_repeats_only_the_one_under_way(tmp_p
 
         with program(tmp_path, blocks, target) as first:
             await asyncio.to_thread(first.until_ready)
-            wanted = {"url": "https://slow.example/in", "search": {"q": "lantern"}}
+            wanted = {"url": "https://slow.example/in", "key": KEY, "search": {"q": "lantern"}}
             answer = await client.post(f"{first.url}/v1/subscriptions", json=wanted)
             assert answer.status_code == 201, answer.text
             created = answer.json()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import secrets
 import ssl
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.clocks import Clock
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
+KEY = "the key of the target".replace(" ", "-")
 HOSTS = ("hook.example", "slow.example")
 IDENTITY = IdentityKey(ed25519=bytes(range(32)), secp256k1=bytes(range(1, 33)))
 
@@ -69,8 +71,7 @@ def verify(message: Message, key: bytes) -> None:
 
 
 class Target:
-    """An HTTPS server that returns challenges, and answers deliveries with `status`; the slow host once `gate` is
-    open."""
+    """An HTTPS server that answers challenges by KEY, and deliveries with `status`; the slow host once `gate` opens."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -80,7 +81,7 @@ class Target:
         authority.issue_cert(*HOSTS).configure_cert(self._tls)
         self.messages: list[Message] = []
         self.challenges: list[Message] = []
-        self.status, self.headers, self.reply = 200, dict[str, str](), "{challenge}"
+        self.status, self.headers, self.reply = 200, dict[str, str](), "{answer}"
         self.gate = asyncio.Event()
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -89,7 +90,9 @@ class Target:
         message = Message(request.host, id_, int(timestamp), signature, await request.read())
         if message.body["type"] == "subscription.challenge":
             self.challenges.append(message)
-            text = self.reply.replace("{challenge}", message.body["challenge"])
+            text = message.body["challenge"]
+            answer = b64encode(hmac.new(KEY.encode(), text.encode(), "sha256").digest()).decode()
+            text = self.reply.replace("{answer}", answer).replace("{challenge}", text)
             return web.Response(text=text, status=self.status)
         self.messages.append(message)
         if request.host.startswith("slow"):

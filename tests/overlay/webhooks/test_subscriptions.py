@@ -21,7 +21,7 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
-from tests.overlay.webhooks.office import Target, target, verify
+from tests.overlay.webhooks.office import KEY, Target, target, verify
 from tests.serving import house, serving
 from tests.waiting import until
 
@@ -41,7 +41,7 @@ class Town(NamedTuple):
 
     async def post(self, search: Any, url: str = HOOK) -> Any:
         """The response to a request for a subscription."""
-        return await self.client.post(PATH, json={"url": url, "search": search})
+        return await self.client.post(PATH, json={"url": url, "key": KEY, "search": search})
 
     async def subscribe(self, search: Any, url: str = HOOK) -> dict[str, Any]:
         async with await self.post(search, url) as response:
@@ -127,17 +127,19 @@ async def test_the_secret_is_shown_once_and_stored_as_a_hash(town: Town) -> None
 @pytest.mark.parametrize(
     ("reply", "status", "ok"),
     [
-        ("{challenge}", 200, True),
-        (" {challenge}\n", 201, True),
-        ('{"challenge": "{challenge}"}', 200, True),
+        ("{answer}", 200, True),
+        (" {answer}\n", 201, True),
+        ('{"challenge": "{answer}"}', 200, True),
+        ("{challenge}", 200, False),
+        ('{"type": "subscription.challenge", "challenge": "{challenge}"}', 200, False),
         ('{"challenge": 5}', 200, False),
         ("[" * 4_000, 200, False),
         ("ok", 200, False),
-        ("{challenge}", 403, False),
+        ("{answer}", 403, False),
         ("x" * 5_000, 200, False),
     ],
 )
-async def test_a_target_has_to_return_the_challenge(
+async def test_a_target_has_to_answer_the_challenge_by_the_key_and_not_by_an_echo(
     town: Town, target: Target, reply: str, status: int, ok: bool
 ) -> None:
     target.reply, target.status = reply, status
@@ -148,6 +150,21 @@ async def test_a_target_has_to_return_the_challenge(
         problem_body = await problem(response, 400)
     assert problem_body["errors"][0]["pointer"] == "/url"
     assert problem_body["errors"][0]["code"] in ("challenge-failed", "fetch-size")
+
+
+@pytest.mark.parametrize("key", ["", "short", "x" * 257, "a key with spaces in it", "schlüssel" * 4])
+async def test_a_key_that_can_be_guessed_or_mistaken_is_refused(town: Town, target: Target, key: str) -> None:
+    async with await town.client.post(PATH, json={"url": HOOK, "key": key, "search": {"q": "lantern"}}) as response:
+        problem_body = await problem(response, 400)
+    assert [(fault["pointer"], fault["code"]) for fault in problem_body["errors"]] == [("/key", "not-a-key")]
+    assert target.challenges == []
+
+
+async def test_the_key_is_neither_stored_nor_sent(town: Town, target: Target) -> None:
+    await town.subscribe({"q": "lantern"})
+    [challenge] = target.challenges
+    assert KEY.encode() not in challenge.raw
+    assert KEY.encode() not in b"".join(file.read_bytes() for file in town.folder.glob("a2b.db*"))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +229,12 @@ async def test_a_client_has_at_most_five_subscriptions(town: Town, target: Targe
 
 
 async def test_bodies_that_are_none_are_refused(town: Town) -> None:
-    for body, pointer in ((b"", ""), (b"{", ""), (b'{"url": "https://a.example"}', "/search"), (b'{"x": 1}', "/url")):
+    for body, pointer in (
+        (b"", ""),
+        (b"{", ""),
+        (b'{"url": "https://a.example", "search": {}}', "/key"),
+        (b'{"x": 1}', "/url"),
+    ):
         async with town.client.post(PATH, data=body) as response:
             problem_body = await problem(response, 400)
             assert problem_body["errors"][0]["pointer"] == pointer
@@ -223,7 +245,7 @@ async def test_without_a_key_or_a_chain_of_its_own_a_server_says_that_it_deliver
 ) -> None:
     client = await serve(replace(services, doors=("webhooks",)))
     for method, path in (("POST", PATH), ("GET", PATH), ("GET", f"{PATH}/x"), ("DELETE", f"{PATH}/x")):
-        async with client.request(method, path, data=json.dumps({"url": "", "search": {}})) as response:
+        async with client.request(method, path, data=json.dumps({"url": "", "key": KEY, "search": {}})) as response:
             assert "identity key" in (await problem(response, 404))["detail"]
     async with client.options(f"{PATH}/x", headers={"Access-Control-Request-Method": "DELETE"}) as response:
         assert "DELETE" in response.headers["Access-Control-Allow-Methods"]
