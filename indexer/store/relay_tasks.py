@@ -42,6 +42,14 @@ relay_tasks = Table(
     Index("relay_tasks_by_state", "state", "expires_at"),
 )
 
+relay_task_requests = Table(
+    "relay_task_requests",
+    metadata,
+    *keys(task=String),
+    *required(request_sha256=String),
+)
+"""What each task was submitted with; tasks of earlier versions have no row."""
+
 relay_settlements = Table(
     "relay_settlements",
     metadata,
@@ -84,9 +92,9 @@ class RelayTasks(Queries):
         with booking(engine) as connection:
             metadata.create_all(connection)
 
-    def submit(self, submitted: SubmittedTask) -> SubmittedTask:
-        """Store a task and lock its funds; the stored one where its submitter has used the key before. Raises
-        InsufficientFundsError, TooManyTasksError."""
+    def submit(self, submitted: SubmittedTask, request_sha256: str = "") -> SubmittedTask:
+        """Store a task with the digest of its request, and lock its funds; the stored one where its submitter has used
+        the key before. Raises InsufficientFundsError, TooManyTasksError."""
         task = submitted.task
         with booking(self._engine) as connection:
             same = (relay_tasks.c.submitted_by == task.submitted_by,
@@ -98,6 +106,7 @@ class RelayTasks(Queries):
             if count(connection, relay_tasks, *pending) >= MAX_PENDING:
                 raise TooManyTasksError(f"{MAX_PENDING:,} tasks of this submitter are pending")
             connection.execute(insert(relay_tasks).values(**_row(submitted)))
+            connection.execute(insert(relay_task_requests).values(task=task.id, request_sha256=request_sha256))
             amounts = {agent_account(task.submitted_by): -task.locked, _lock(task): task.locked}
             post(connection, "lock", task.id, submitted.created_at, amounts)
         return submitted
@@ -107,6 +116,11 @@ class RelayTasks(Queries):
         same = (relay_tasks.c.submitted_by == submitted_by, relay_tasks.c.idempotency_key == idempotency_key)
         row = self._first(select(relay_tasks).where(*same))
         return _submitted(row) if row else None
+
+    def is_request_of(self, id_: str, request_sha256: str) -> bool:
+        """Whether a task was submitted with this request, as far as that is stored."""
+        row = self._first(select(relay_task_requests).where(relay_task_requests.c.task == id_))
+        return row is None or row["request_sha256"] == request_sha256
 
     def submitted(self, id_: str) -> SubmittedTask | None:
         """A task with its times."""

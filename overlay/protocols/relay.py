@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
 from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -146,10 +148,12 @@ async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
 @_answered
 async def submit(request: web.Request, relay: Relay) -> web.Response:
     """Submit a task for an agent: its price and a buffer are locked."""
-    wanted = request_bodies.read(NewTask, await body(request, MAX_SUBMITTED))
+    raw = await body(request, MAX_SUBMITTED)
+    wanted = request_bodies.read(NewTask, raw)
     task_request = TaskRequest(
         worker=request.match_info["agent"], submitted_by=wanted.submitted_by, max_budget=wanted.max_budget,
         required_capabilities=_names(wanted.required_capabilities), idempotency_key=_idempotency_key(request),
+        sha256=_digest(raw),
     )  # fmt: skip
     submitted = await to_thread(tasks.submit, relay, _authorization(request), task_request)
     headers = {
@@ -223,6 +227,13 @@ def _idempotency_key(request: web.Request) -> str | None:
     return key or None
 
 
+def _digest(raw: bytes) -> str:
+    """The SHA-256 of a JSON body, the same in every order of members and spacing. Numbers count as they are written:
+    Python reads no integer of more than 4,300 digits."""
+    value = json.loads(raw, parse_int="int {}".format, parse_float="float {}".format)
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def _names(names: list[str]) -> tuple[str, ...]:
     for name in names:
         if not 0 < len(name) <= MAX_NAME:
@@ -239,7 +250,9 @@ def error_response(_request: web.Request, problem: ProblemError, _request_id: st
 
 
 _TOKEN = parameter("Authorization", "`Bearer motebit:TOKEN`, signed by the registered key.")
-_KEY = parameter("Idempotency-Key", "A repeated request with the same key is done once.")
+_KEY = parameter(
+    "Idempotency-Key", "A repeated request with the same key is done once; with another body it is refused (409)."
+)
 
 
 _read = partial(Route, tag="Motebit relay", error_response=error_response, headers=(_TOKEN,), errors=(401, 403, 404))
@@ -258,7 +271,7 @@ DOOR = Door(
         _read(f"{_ACCOUNT}/balance", balance, "RelayBalance"),
         _write(f"{_ACCOUNT}/deposit", deposit, "RelayDeposit", errors=(401, 404, 403, 422), body="RawTransaction",
                status=202),
-        _write(f"{_ACCOUNT}/withdraw", withdraw, "RelayWithdrawal", errors=(401, 404, 402, 403, 422),
+        _write(f"{_ACCOUNT}/withdraw", withdraw, "RelayWithdrawal", errors=(401, 404, 402, 403, 409, 422),
                body="RelayNewWithdrawal", status=202, headers=(_TOKEN, _KEY)),
     ),
     schemas={

@@ -10,7 +10,7 @@ from indexer.store.ledger import InsufficientFundsError, agent_account
 from indexer.store.relay_cash import CashRefusedError, Deposit, Withdrawal
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.bank import DEPTH, Bank
-from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, request_key
+from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.motebit.settlement import MAX_PRICE
 
 BALANCE_AUDIENCES = ("account:balance",)
@@ -89,7 +89,7 @@ async def withdraw(
     except CashRefusedError as error:
         raise RelayRefusedError(503, "no-coins", str(error)) from None
     if (stored.amount, stored.destination) != (amount, destination):
-        raise RelayRefusedError(422, "bad-request", "the Idempotency-Key was used for another withdrawal")
+        raise key_conflict("a withdrawal of another amount or to another address")
     answer = {"motebit_id": motebit_id, "withdrawal": withdrawal_json(relay, stored)}
     return answer | ({"idempotent": True} if stored.id != wanted.id else {})
 

@@ -125,6 +125,12 @@ def request_key(idempotency_key: str | None, payload: dict[str, Any]) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
+def key_conflict(used_for: str) -> RelayRefusedError:
+    """The refusal of a key that its client has used for another request: to answer it with that one's result would hide
+    that this one is not done."""
+    return RelayRefusedError(409, "bad-request", f"the Idempotency-Key was used for {used_for}: use a new one")
+
+
 class _RegisteredKeys(dict[str, bytes]):
     """The keys of registered agents, read when one is asked for."""
 

@@ -12,7 +12,7 @@ from indexer.store.ledger import InsufficientFundsError
 from indexer.store.relay_agents import RelayAgent
 from indexer.store.relay_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.relay.agent_registration import UNIT
-from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, request_key
+from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.motebit.settlement import (
@@ -33,13 +33,15 @@ ALREADY_SETTLED = "already-settled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRequest:
-    """What a submitter asks for; a repeated request with the same `idempotency_key` gives the same task."""
+    """What a submitter asks for, and the digest of the whole request; a repeated request with the same
+    `idempotency_key` gives the same task."""
 
     worker: str
     submitted_by: str | None
     required_capabilities: Sequence[str]
     max_budget: int | None
     idempotency_key: str | None
+    sha256: str = ""
 
 
 def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTask:
@@ -52,7 +54,9 @@ def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTa
     # a repeated request is answered whatever has become of the worker and its prices: its funds are locked
     stored = relay.tasks.repeated(mid, key) or _locked(relay, mid, key, wanted)
     if stored.task.worker != wanted.worker:
-        raise RelayRefusedError(409, "bad-request", "the Idempotency-Key was used for a task of another worker")
+        raise key_conflict("a task of another worker")
+    if not relay.tasks.is_request_of(stored.task.id, wanted.sha256):
+        raise key_conflict("a task with another body")
     return stored
 
 
@@ -73,7 +77,7 @@ def _locked(relay: Relay, mid: str, key: str, wanted: TaskRequest) -> SubmittedT
         expires_at=now + LOCK_SECONDS,
     )
     try:
-        return relay.tasks.submit(submitted)
+        return relay.tasks.submit(submitted, wanted.sha256)
     except InsufficientFundsError as error:
         raise insufficient_funds(error, "locked for this task") from None
     except TooManyTasksError as error:

@@ -3,6 +3,7 @@ responses validate against the strict schemas of version 0.1."""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -139,16 +140,17 @@ def read(value: Any, now: datetime) -> Envelope:
 
 def reply(request: Any, sender: str, msg_type: str, payload: dict[str, Any], now: datetime) -> dict[str, Any]:
     """The envelope that answers `request`, a JSON value of any shape. A repeated `idempotency_key` of one sender is
-    answered with the same `msg_id`."""
+    answered with the same `msg_id`, unless its payload is another one."""
     members: dict[str, Any] = request if isinstance(request, dict) else {}
     asker = members.get("sender")
     receiver, key = _text(asker.get("id") if isinstance(asker, dict) else None, 3), members.get("idempotency_key")
     version = _VERSION.fullmatch(_text(members.get("mrp_version"), 1))
     minor = min(int(version[2]), MINOR) if version and int(version[1]) == MAJOR else MINOR
     is_keyed = isinstance(key, str) and bool(key)
+    asked = json.dumps(members.get("payload"), sort_keys=True) if is_keyed else ""
     answer = {
         "mrp_version": f"{MAJOR}.{minor}",
-        "msg_id": str(uuid5(_REPLIES, f"{msg_type} {receiver} {key!a}") if is_keyed else uuid4()),
+        "msg_id": str(uuid5(_REPLIES, f"{msg_type} {receiver} {key!a} {asked}") if is_keyed else uuid4()),
         "msg_type": msg_type,
         "timestamp": _rfc3339(now),
         "sender": {"id": sender},

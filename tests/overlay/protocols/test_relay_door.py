@@ -146,6 +146,25 @@ def test_a_key_makes_a_submission_repeatable(client: Client) -> None:
     assert client.submit(BOB, ALICE, headers={"Idempotency-Key": "x" * 201}).status_code == 400
 
 
+def test_a_key_with_another_body_is_a_conflict(client: Client) -> None:
+    body = {"submitted_by": BOB.id, "prompt": "?", "more": {"b": 1, "a": [1, 2]}}
+    path, headers = f"/agent/{ALICE.id}/task", {"Idempotency-Key": "twice"}
+
+    def send(text: str) -> tuple[int, dict[str, Any]]:
+        more = headers | {"Content-Type": "application/json"}
+        answer = client.send(BOB, "task:submit", "POST", path, content=text.encode(), headers=more)
+        return answer.status_code, answer.json()
+
+    status, task = send(json.dumps(body))
+    assert status == 201
+    reordered = json.dumps(dict(reversed(body.items())), indent=1)
+    assert send(reordered) == (201, task), "the same JSON, written in another way"
+    for other in ({"prompt": "another"}, {"max_budget": 5_000}, {"more": None}, {"required_capabilities": ["x"]}):
+        status, refusal = send(json.dumps(body | other))
+        assert (status, refusal["code"]) == (409, "bad-request")
+        assert "with another body" in refusal["error"]
+
+
 def test_heartbeats_and_metadata(client: Client) -> None:
     beat = client.send(ALICE, "agent:heartbeat", "POST", "/api/v1/agents/heartbeat")
     assert beat.json() == {"ok": True}

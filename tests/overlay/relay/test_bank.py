@@ -164,7 +164,7 @@ def test_a_withdrawal_locks_and_is_booked_when_its_transaction_is_mined(world: W
     funded(world, ALICE, 50_000)
     answer = withdraw(world, ALICE, 20_000, "key")
     assert withdraw(world, ALICE, 20_000, "key")["withdrawal"] == answer["withdrawal"]
-    assert refusal(withdraw, world, ALICE, 20_001, "key") == (422, "bad-request")
+    assert refusal(withdraw, world, ALICE, 20_001, "key") == (409, "bad-request")
     assert world.balance(ALICE) == 30_000
     tx = signed(world, answer)
     assert 19_000 < tx.outputs[0].satoshis < 20_000

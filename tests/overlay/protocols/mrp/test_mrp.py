@@ -221,13 +221,14 @@ def test_executing_is_refused_with_the_address_of_the_agent(overlay_url: str) ->
 
 
 def test_a_repeated_key_is_answered_with_the_same_id(overlay_url: str) -> None:
-    def sent(key: str) -> str:
-        body = message("DISCOVER", {"intent": "watchtower"}, idempotency_key=key)
+    def sent(key: str, intent: str = "watchtower") -> str:
+        body = message("DISCOVER", {"intent": intent}, idempotency_key=key)
         answer = local_http.post(f"{overlay_url}/mrp/discover", json=body).json()
         assert answer["idempotency_key"] == key
         return str(answer["msg_id"])
 
     assert sent("a") == sent("a") != sent("b")
+    assert sent("a", "lantern") != sent("a"), "another request is not answered under the id of the first"
 
 
 def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
