@@ -120,7 +120,7 @@ def verify(
         _check_id(id_, item)
         read = server_claim.read(item["id"], item, proof, card)
     except NotProvedError as error:
-        named = item_members.not_proved(item, proof, (), set())
+        named = item_members.not_proved(item, proof, item_members.UNPROVABLE, set())
         return VerificationReport(
             id_, str(proof.get("chain")), (StepResult("answer", NOT_PROVED, str(error)),), tuple(named)
         )
@@ -176,13 +176,13 @@ def _run(context: VerificationContext) -> Iterable[StepResult]:
 
 
 def _not_proved(context: VerificationContext) -> list[str]:
-    item, pointer = context.claim.item, context.claim.origin is None
+    item = context.claim.item
     expected = context.expected_members()
     proved = {name for name, value in expected.items() if not isinstance(value, item_members.Partly)}
     proved -= set(item_members.differing(expected, item))
     if not context.findings.keys() >= _BASE:
         proved = set()
-    needed = steps.MEMBERS | expected.keys() | (item_members.UNPROVABLE_OF_POINTERS if pointer else frozenset())
+    needed = steps.MEMBERS | expected.keys() | item_members.unprovable(context.claim)
     if "domain" in proved and item.get("domain") is not None:
         needed |= {"domain.checkedAt"}
     return item_members.not_proved(item, context.claim.proof, needed, proved)

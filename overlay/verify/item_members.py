@@ -9,17 +9,22 @@ from typing import Any
 from overlay.listings import from_pointer, item_json
 from overlay.verify.server_claim import HOP_MEMBERS, LOCATED_MEMBERS, PROOF_MEMBERS, NotProvedError, ServerClaim
 from parsers import cards
-from parsers.cards import AgentCard, Card, McpServer, ToolConfig
+from parsers.cards import AgentCard, Card, Kind, McpServer, ToolConfig
 from parsers.errors import CardError
 from parsers.pointers.locator import url_host
 
 ABSENT = object()
 """The value of a member that must not be there."""
 
-UNPROVABLE = frozenset(("age", "chain", "duplicates", "ownerCheckedAt", "pending", "rating", "warnings"))
+UNPROVABLE = frozenset(
+    ("chain", "changedHeight", "duplicates", "ownerCheckedAt", "pending", "rating", "recentChanges", "warnings")
+)
 """Members of every listing without a proof. A server can omit them unnoticed, so they are always reported."""
 
-UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom", "changedHeight"))
+UNPROVABLE_OF_AGENTS = frozenset(("motebit", "signed"))
+"""The same of agents: what their hosts publish."""
+
+UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom"))
 """The same of listings with fetched cards: other pointers, and the results of fetches."""
 
 MOST_NAMES, LONGEST_NAME = 200, 100
@@ -111,10 +116,16 @@ def _one(claim: ServerClaim, card: Card) -> AgentCard | McpServer:
     return shown[claim.id]
 
 
+def unprovable(claim: ServerClaim) -> frozenset[str]:
+    """The members of a listing of this kind that no bytes prove, whether it has them or not."""
+    of_kind = UNPROVABLE_OF_AGENTS if claim.kind is Kind.AGENT else frozenset()
+    return UNPROVABLE | of_kind | (UNPROVABLE_OF_POINTERS if claim.origin is None else frozenset())
+
+
 def not_proved(item: Mapping[str, Any], proof: Mapping[str, Any], needed: Iterable[str], proved: set[str]) -> list[str]:
-    """The members that are not proved, sorted: all of the item, those `needed` and the unprovable ones,
-    without the `proved`; and unknown members of the proof, as `proof.NAME`."""
-    names = {str(name) for name in item} | set(needed) | UNPROVABLE
+    """The members that are not proved, sorted: all of the item and those `needed`, without the `proved`; and unknown
+    members of the proof, as `proof.NAME`."""
+    names = {str(name) for name in item} | set(needed)
     return _bounded([*(names - proved), *_unknown_of_proof(proof)])
 
 

@@ -24,6 +24,7 @@ REGTEST = "bsv:regtest"
 UPDATED = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
 """A registration of the sample chain that was inscribed anew, and stays there."""
 
+MemberPath = tuple[str | int, ...]
 Look = Callable[[ChainKit, str], LocalSource]
 
 
@@ -92,6 +93,21 @@ def words(report: VerificationReport, step: str, outcome: str = verify.NOT_PROVE
     (result,) = [item for item in report.steps if item.step == step]
     assert result.outcome == outcome
     return result.detail
+
+
+def paths(value: Any, path: MemberPath = ()) -> Iterator[MemberPath]:
+    """The path of every member and element, nested ones too."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in inside:
+        yield (*path, step)
+        yield from paths(inner, (*path, step))
+
+
+def remove(answer: Any, path: MemberPath) -> None:
+    """Remove the member or element at a path."""
+    for step in path[:-1]:
+        answer = answer[step]
+    del answer[path[-1]]
 
 
 @pytest.fixture

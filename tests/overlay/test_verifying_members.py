@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from indexer.fetcher.domain_badges import HostClaims
+from overlay.api.schemas import SCHEMAS
+from overlay.listings.recent_changes import aged
 from overlay.listings.repository import ListingRepository
 from overlay.verify import VerificationReport
-from overlay.verify.item_members import UNPROVABLE, same
+from overlay.verify.item_members import UNPROVABLE, UNPROVABLE_OF_AGENTS, UNPROVABLE_OF_POINTERS, same
 from overlay.verify.local_source import LocalSource
 from parsers.bitcoin import bump
 from tests.chain_records import due_locators
@@ -23,13 +25,16 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
-from tests.overlay.lying_server import REGTEST, Server, check
+from tests.overlay.lying_server import REGTEST, Server, check, paths, remove
 from tests.pointer_facts import card, digest, serves
 
 HOST = "echo.example"
 POINTED = "a.example"
 POINTED_CARD = card("Alpha")
-OF_POINTERS = {"anchorCount", "anchors", "changedHeight", "createdHeight", "drift", "fetchedFrom"}
+ON_DEMAND = {"explain", "highlights", "score"}
+"""Members that only a search has, which asks for them."""
+
+PRICE = {"id": "p", "amount": "1", "currency": "USD", "skillIds": ["s"], "address": "alice", "interval": "month"}
 OTHERS = {"ownerCheckedAt"}
 """Members of the proof that are named as the item's are."""
 
@@ -48,9 +53,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     tx = kit.inscribe(
         {"mcpServers": {name: {"command": "bunx", "args": [name]} for name in ("one", "two")}}, type="a2b-mcp"
     )
-    kit.mine(still, moved, burned, tx, kit.point(POINTED, digest(POINTED_CARD)))
+    priced = kit.inscribe(agent("Priced", **{"x-payment-config": [PRICE]}))
+    kit.mine(still, moved, burned, tx, priced, kit.point(POINTED, digest(POINTED_CARD)))
     updated = kit.update(moved, agent("Moved again", url=url))
-    kit.mine(updated, kit.burn(burned))
+    dearer = kit.update(priced, agent("Priced", **{"x-payment-config": [PRICE | {"amount": "2"}]}))
+    kit.mine(updated, dearer, kit.burn(burned))
     kit.mine(kit.move(updated))
     chain = MemoryChain(*kit.blocks, name="demo")
     with Indexing(f"sqlite:///{tmp_path_factory.mktemp('members')}/a2b.db", chain) as indexing:
@@ -60,12 +67,15 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
         local = LocalSource(ListingRepository(indexing.store))
         ids = {
             "still": str(still), "moved": str(moved), "burned": str(burned), "several": str(tx),
-            "one of several": f"{tx}#one", "pointed": POINTED,
+            "one of several": f"{tx}#one", "pointed": POINTED, "changed": str(priced),
         }  # fmt: skip
-        yield Answers({name: Server(local, id_) for name, id_ in ids.items()})
+        servers = {name: Server(local, id_) for name, id_ in ids.items()}
+        served = servers["served"] = deepcopy(servers["changed"])  # as the API answers: the changes are warnings
+        served.items = {id_: aged(item, {}, 1) for id_, item in served.items.items()}
+        yield Answers(servers)
 
 
-NAMES = ("still", "moved", "burned", "several", "one of several", "pointed")
+NAMES = ("still", "moved", "burned", "several", "one of several", "pointed", "changed", "served")
 
 
 def hosts(*, by_name: str = "") -> AskedHosts:
@@ -78,11 +88,12 @@ def test_a_true_answer_is_verified_and_names_only_what_a_server_alone_says(answe
     report = check(answers[name], id_, hosts=hosts())
     assert report.missing == [], report.steps
     more = {"domain.checkedAt"} if answers[name].items[id_]["domain"] else set()
-    more |= OF_POINTERS if name == "pointed" else set()
-    assert set(report.not_proved_members) == UNPROVABLE | more
+    more |= UNPROVABLE_OF_POINTERS if name == "pointed" else set()
+    more |= UNPROVABLE | (UNPROVABLE_OF_AGENTS if answers[name].items[id_]["type"] == "agent" else set())
+    assert set(report.not_proved_members) == more
     offline = check(answers[name], id_)
     assert offline.missing == []
-    assert set(offline.not_proved_members) - UNPROVABLE <= {"domain", "integrity", *more}
+    assert set(offline.not_proved_members) <= {"domain", "integrity", *more}
     assert offline.as_json()["notProvedMembers"] == list(offline.not_proved_members)
 
 
@@ -179,11 +190,38 @@ def test_every_single_member_can_be_missing_only_if_it_is_found_out_or_named(
     answers: Answers, name: str, part: str
 ) -> None:
     ((id_, item),) = answers[name].items.items()
-    for member in item if part == "item" else answers[name].proofs[id_]:
+    for path in paths(item if part == "item" else answers[name].proofs[id_]):
         server = deepcopy(answers[name])
-        del (server.items if part == "item" else server.proofs)[id_][member]
+        remove((server.items if part == "item" else server.proofs)[id_], path)
         report = check(server, id_)
-        assert report.missing or named(report, part, member), member
+        assert report.missing or named(report, part, str(path[0])), path
+
+
+def test_the_changes_of_a_card_are_members_of_its_answers(answers: Answers) -> None:
+    (stored,), (served,) = answers["changed"].items.values(), answers["served"].items.values()
+    assert stored["recentChanges"]
+    assert served["changedHeight"]
+
+
+def impossible(answers: Answers, name: str) -> set[str]:
+    """The members that no listing of this kind has."""
+    (item,) = answers[name].items.values()
+    (of_agent,), (of_tool,) = answers["still"].items.values(), answers["one of several"].items.values()
+    never = set() if name == "pointed" else {"anchorCount", "drift", "fetchedFrom"}
+    if item["type"] == "tool":
+        never |= UNPROVABLE_OF_AGENTS | (of_agent.keys() - of_tool.keys())
+    return never | (of_tool.keys() - item.keys() if name == "several" else set())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_member_of_the_schema_that_a_server_leaves_out_is_found_out_or_named(answers: Answers, name: str) -> None:
+    ((id_, item),) = answers[name].items.items()
+    listed = check(answers[name], id_, hosts=hosts()).not_proved_members
+    absent = SCHEMAS["Item"]["properties"].keys() - item.keys() - ON_DEMAND - impossible(answers, name) - set(listed)
+    for member in absent:  # proved to be absent
+        server = deepcopy(answers[name])
+        server.items[id_][member] = "added"
+        assert check(server, id_, hosts=hosts()).missing, member
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60)

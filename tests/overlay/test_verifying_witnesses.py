@@ -4,6 +4,7 @@ its block commits to (BIP 141)."""
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from hashlib import sha256
 from typing import Any
 
@@ -19,7 +20,7 @@ from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import body_of, p2pkh
 from tests.overlay import lying_server
-from tests.overlay.lying_server import Look, Server, look, words
+from tests.overlay.lying_server import Look, Server, look, paths, remove, words
 
 __all__ = ["look"]
 
@@ -167,3 +168,13 @@ def test_a_witness_on_a_chain_that_has_none_is_refused(look: Look, where: str) -
     assert check(answer, first).missing == []
     (proof if where == "winner" else proof["after"][0])["witness"] = {}
     assert check(answer, first).missing == ["answer"]
+
+
+def test_every_member_of_a_proof_that_a_server_leaves_out_is_found_out(server: Server, listed: Outpoint) -> None:
+    whole = server.proofs[str(listed)]
+    assert check(server, listed).missing == []
+    for path in paths(whole):
+        server.proofs[str(listed)] = deepcopy(whole)
+        remove(server.proofs[str(listed)], path)
+        report = lying_server.check(server, str(listed), expected=whole["chain"])
+        assert report.missing or path == ("ownerCheckedAt",), path
