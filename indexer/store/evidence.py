@@ -7,7 +7,7 @@ them again. Serving processes write evidence, the indexer ratings. Several threa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,14 +17,19 @@ from sqlalchemy import (
     BindParameter,
     Boolean,
     Connection,
+    FromClause,
     Index,
     Integer,
     LargeBinary,
     Select,
     String,
     Table,
+    and_,
     bindparam,
+    func,
+    or_,
     select,
+    text,
     tuple_,
     update,
 )
@@ -33,10 +38,10 @@ from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
 from indexer.store.schema import BYTEWISE, keys, metadata, optional, required
 from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
+from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
 
-MAX_PAID, MAX_COUNTER_SIGNED = 10_000, 1_000
-"""Of the records of a listing those that count: the newest that a payment proves, and the newest of the others that
-somebody counter-signed, whose whole weight is limited anyway."""
+MAX_FORMS = 8
+"""Records of one receipt that are as strong as another, by keys that work for no listing: keys cost nothing."""
 
 CURSOR = "ratings"
 """The cursor of the outbox up to which changed listings were marked to be rated again."""
@@ -62,7 +67,8 @@ evidence = Table(
     *optional(pay_height=Integer, pay_root=LargeBinary),
     *required(is_proved=Boolean),
     Index("evidence_by_listing", "listing", "digest", "counter_signer"),
-    Index("evidence_by_age", "listing", "is_proved", "received_at", "digest", "counter_signer"),
+    Index("evidence_by_paid", "listing", "is_proved", text("paid DESC"), "received_at", "digest"),
+    Index("evidence_by_time", "listing", "received_at", "digest"),
     Index("evidence_by_worker", "worker"),
     Index("evidence_by_counter_signer", "counter_signer"),
     Index("evidence_by_payment", "chain", "pay_height"),
@@ -220,13 +226,13 @@ class EvidenceQueries(Queries):
         return ClaimDocument(**row) if row else None
 
     def counted(self, listing: str) -> list[StoredEvidence]:
-        """The records of a listing that may count: those within MAX_PAID and MAX_COUNTER_SIGNED, newest first."""
-        own = evidence.c.listing == listing
-        newest = (evidence.c.received_at.desc(), evidence.c.digest.desc(), evidence.c.counter_signer.desc())
-        paid = select(*_COLUMNS).where(own, evidence.c.is_proved).order_by(*newest).limit(MAX_PAID)
-        signed = (own, ~evidence.c.is_proved, evidence.c.counter_signer != "")
-        others = select(*_COLUMNS).where(*signed).order_by(*newest).limit(MAX_COUNTER_SIGNED)
-        return [*self._evidence(paid), *self._evidence(others)]
+        """The records of the receipts of a listing that can count by `rating_windows`, by digest."""
+        with self._engine.connect() as connection:
+            paid = paid_window(row[:3] for row in _streamed(connection, paid_receipts(listing)))
+            signed = signed_window(row[:2] for row in _streamed(connection, signed_receipts(listing)))
+        own = select(*_COLUMNS).where(evidence.c.listing == listing)
+        matches = self._rows_in(own, evidence.c.digest, [*paid, *signed])
+        return sorted((StoredEvidence(**row) for row in matches), key=lambda one: (one.digest, one.counter_signer))
 
     def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredEvidence]:
         """At most `limit` records of a listing by digest and counter-signer, after such a pair."""
@@ -261,6 +267,44 @@ class EvidenceQueries(Queries):
 
     def _evidence(self, statement: Select[Any]) -> list[StoredEvidence]:
         return [StoredEvidence(**row) for row in self._rows(statement)]
+
+
+def paid_receipts(listing: str) -> Select[Any]:
+    """The receipts (digest, payment, outcome) of a listing that are paid for, the largest payment first, of equal ones
+    the first accepted: by their index, however many records they have."""
+    columns = (evidence.c.digest, evidence.c.payment, evidence.c.outcome)
+    order = (evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest)
+    paid = select(*columns).where(evidence.c.listing == listing, *_is_paid(evidence))
+    return paid.order_by(*order).limit(MAX_READ * MAX_FORMS)
+
+
+def signed_receipts(listing: str) -> Select[Any]:
+    """The receipts (digest, first counter-signer) of a listing that another key signed and nobody paid for, the newest
+    first: by their index."""
+    rival = evidence.alias()
+    earlier = tuple_(rival.c.received_at, rival.c.counter_signer) < tuple_(
+        evidence.c.received_at, evidence.c.counter_signer
+    )
+    stronger = or_(and_(*_is_paid(rival)), and_(*_is_signed(rival), earlier))
+    better = select(rival.c.digest).where(rival.c.digest == evidence.c.digest, stronger)
+    order = (evidence.c.received_at.desc(), evidence.c.digest.desc())
+    signed = select(evidence.c.digest, evidence.c.counter_signer).where(evidence.c.listing == listing)
+    return signed.where(*_is_signed(evidence), ~better.exists()).order_by(*order).limit(MAX_READ)
+
+
+def _is_paid(table: FromClause) -> tuple[Any, ...]:
+    """`EvidenceRecord.is_paid`."""
+    return table.c.is_proved, table.c.payer != "", table.c.paid >= table.c.price, table.c.paid > 0
+
+
+def _is_signed(table: FromClause) -> tuple[Any, ...]:
+    """`EvidenceRecord.is_counter_signed`."""
+    return table.c.counter_signer != "", table.c.counter_signer != table.c.worker
+
+
+def _streamed(connection: Connection, statement: Select[Any]) -> Iterator[tuple[Any, ...]]:
+    """Rows as they are needed: a window may need few."""
+    return (tuple(row) for row in connection.execution_options(yield_per=1_000).execute(statement))
 
 
 @cache
@@ -327,7 +371,8 @@ def edge_pairs(rows: Iterable[StoredEvidence]) -> list[EdgePair]:
 
 
 def _add(connection: Connection, row: StoredEvidence) -> bool:
-    """Insert a record, or give a stored one its payment; whether anything changed."""
+    """Insert a record, or give a stored one its payment; whether anything changed. Of a receipt that as strong ones are
+    stored of, only some more."""
     values = row_of(row)
     statement = upsert(connection, evidence).values(**values)
     if row.payment:
@@ -337,7 +382,20 @@ def _add(connection: Connection, row: StoredEvidence) -> bool:
         statement = statement.on_conflict_do_update(index_elements=keys, set_=paid, where=is_open)
     else:
         statement = statement.on_conflict_do_nothing()
+    if _is_superfluous(connection, row):
+        return False
     return connection.execute(statement.returning(evidence.c.digest)).first() is not None
+
+
+def _is_superfluous(connection: Connection, row: StoredEvidence) -> bool:
+    """Whether a record is new, and enough are stored of its receipt that are at least as strong."""
+    same, signer = evidence.c.digest == row.digest, evidence.c.counter_signer == row.counter_signer
+    is_paid = row.is_proved and row.payer and row.paid >= max(row.price, 1)
+    as_strong = _is_paid(evidence) if is_paid else _is_signed(evidence) if row.counter_signer else ()
+    stored = connection.execute(select(func.count()).where(same, ~signer, *as_strong)).scalar_one()
+    if stored < MAX_FORMS or _bound(connection, [row.counter_signer]):
+        return False
+    return connection.execute(select(evidence.c.digest).where(same, signer)).first() is None
 
 
 def _bound(connection: Connection, keys: Collection[str]) -> dict[str, KeyBind]:

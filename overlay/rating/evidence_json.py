@@ -32,7 +32,7 @@ class EvidenceReader:
             raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
         counted = self._store.evidence.counted(id_)
         rows = self._store.evidence.page(id_, after, PAGE + 1)
-        facts = self._facts.facts(listing, [*counted, *rows[:PAGE]])
+        facts = self._facts.facts(listing, counted)
         rating = self._store.evidence.ratings([id_]).get(id_)
         as_of = rating.as_of if rating else 0
         basis = rate([facts.record(row) for row in counted if row.received_at <= as_of], facts.rated, as_of).basis
@@ -68,7 +68,8 @@ class EvidenceReader:
 
 
 def record_json(row: StoredEvidence, entry: BasisEntry | None, *, is_before: bool) -> dict[str, Any]:
-    """A record, with what it counts for; `entry` is None for one that is not among those that count."""
+    """A record, with what its receipt counts for; `entry` is None for one that is not among those that count."""
+    unsigned = "own-key" if row.counter_signer == row.worker else "" if row.counter_signer else "claimed"
     payment = {
         "txid": row.payment, "payer": row.payer or None, "paid": row.paid, "price": row.price, "chain": row.chain,
         "height": row.pay_height, "proved": row.is_proved, "funding": row.funding,
@@ -87,6 +88,6 @@ def record_json(row: StoredEvidence, entry: BasisEntry | None, *, is_before: boo
         "payment": payment if row.payment else None,
         "rung": f"E{entry.rung}" if entry else "E0",
         "weight": entry.weight if entry else 0,
-        "reason": (entry.reason if entry else "" if row.counter_signer else "claimed") or None,
+        "reason": (entry.reason if entry else unsigned) or None,
         "counterparty": (entry.counterparty if entry else "") or None,
     }

@@ -49,6 +49,7 @@ class ListingFacts(NamedTuple):
             completed_at=row.completed_at,
             before_transfer=self._is_before_transfer(row),
             task=row.task,
+            received_at=row.received_at,
         )
 
     def without_rated(self) -> RatedListing:

@@ -23,7 +23,7 @@ from parsers.claims.payment import UtxoChain
 from parsers.claims.payment_evidence import ProvedPayment, read_payment
 from parsers.claims.rating import EvidenceRecord, RatedListing, rate
 
-MAX_PAGES, MAX_BLOCKS = 16, 500
+MAX_PAGES, MAX_BLOCKS = 128, 500
 """Pages of evidence that are read, and blocks of payments that are linked."""
 
 
@@ -127,7 +127,7 @@ class RatingCheck:
         return EvidenceRecord(
             record["digest"], record["worker"], counter_signer, paid.get("payer") or "", paid.get("txid", ""),
             paid.get("paid", 0), paid.get("price", 0), record["outcome"], record["completedAt"],
-            record["beforeTransfer"], record["task"],
+            record["beforeTransfer"], record["task"], record["receivedAt"],
         )  # fmt: skip
 
     def _works_of(self, card: AgentCard, name: str, received_at: int) -> dict[tuple[Any, ...], int]:

@@ -19,7 +19,7 @@ from overlay.web.rendering import html_answer, problem_page, render, render_with
 from parsers.claims.canonical_json import jcs
 
 MAX_DOCUMENTS, MAX_NODES = 25, 64
-"""Documents that are shown, the newest, and receipts of a document."""
+"""Documents that are shown, those that weigh most, and receipts of a document."""
 
 REASONS = {
     "claimed": "only the agent itself signed it",
@@ -73,16 +73,26 @@ def _page(intake: EvidenceIntake, text: str) -> bytes:
 
 
 def _documents(intake: EvidenceIntake, records: list[dict[str, Any]]) -> Iterator[ShownDocument]:
-    """The newest documents of these records."""
+    """The documents by which the receipts of these records count, those that weigh most first, else the first accepted:
+    anybody can repeat a receipt in a newer document."""
     by_document: dict[str, list[dict[str, Any]]] = {}
-    for record in sorted(records, key=lambda one: -one["receivedAt"]):
-        by_document.setdefault(record["document"], []).append(record)
+    shown = set[str]()
+    for record in sorted(records, key=_strongest_first):
+        if record["digest"] not in shown:
+            shown.add(record["digest"])
+            by_document.setdefault(record["document"], []).append(record)
     for name, own in list(by_document.items())[:MAX_DOCUMENTS]:
         body = intake.reader.document(bytes.fromhex(name))
         document = json.loads(body) if body else {}
         kind = next((kind for kind in ("attestation", "envelope") if kind in document), "receipt")
         statement = document.get(kind, document)
         yield ShownDocument(name, kind, own[0]["receivedAt"], _line(statement, _by_digest(own), [MAX_NODES]))
+
+
+def _strongest_first(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    payment = record["payment"]
+    is_paid = payment is not None and payment["proved"] and payment["payer"] is not None
+    return -record["weight"], not is_paid, record["counterSigner"] is None, record["receivedAt"]
 
 
 def _by_digest(records: list[dict[str, Any]]) -> dict[str, tuple[dict[str, Any], ...]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from parsers.claims.rating_windows import paid_window, signed_window
 
 OUTCOMES = ("completed", "failed", "denied")
 
@@ -49,6 +51,7 @@ class EvidenceRecord(NamedTuple):
     (empty: none), `payer` who paid. `payment` is the outpoint that paid `paid` satoshis of the `price` due, proved to
     be in a block (empty: not proved). `completed_at` is in milliseconds since 1970. `before_transfer`: the listing had
     another owner then. `task` names worker and task, which count once however often they were signed (empty: unknown).
+    `received_at` is when it was first accepted, in milliseconds since 1970.
     """
 
     digest: str
@@ -62,6 +65,17 @@ class EvidenceRecord(NamedTuple):
     completed_at: int = 0
     before_transfer: bool = False
     task: str = ""
+    received_at: int = 0
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether somebody is proved to have paid the price, whoever that is."""
+        return bool(self.payment and self.payer) and self.paid >= max(self.price, 1)
+
+    @property
+    def is_counter_signed(self) -> bool:
+        """Whether another key than the worker's signed it."""
+        return self.counter_signer not in ("", self.worker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +134,8 @@ class Rating(NamedTuple):
 
 def rate(records: Iterable[EvidenceRecord], listing: RatedListing, now: int) -> Rating:
     """The rating of a listing at a time. The order of the records does not matter; a digest counts
-    once, and so does a task."""
-    unique = _unique(records, listing)
+    once, and so does a task. Of more receipts than can count, the windows of `rating_windows` do."""
+    unique = _unique(_within_windows(records), listing)
     paid = (record for record in unique if not _fault(record, listing) and _rung(record, listing) > 1)
     payments = Counter(record.payment for record in paid)
     reused = {payment for payment, uses in payments.items() if uses > 1}
@@ -156,13 +170,41 @@ def decayed(weight: int, age: int) -> int:
     return (weight * (2 * HALF_LIFE_MS - rest) // (2 * HALF_LIFE_MS)) >> min(halvings, 64)
 
 
+def _within_windows(records: Iterable[EvidenceRecord]) -> Iterator[EvidenceRecord]:
+    """The records of the receipts that can count, and of those that nobody else signed, which never do."""
+    forms: dict[str, list[EvidenceRecord]] = defaultdict(list)
+    for record in records:
+        forms[record.digest].append(record)
+    paid = sorted(
+        (-one.paid, one.received_at, one.digest, one.payment, one.outcome)
+        for own in forms.values()
+        for one in own
+        if one.is_paid
+    )
+    counted = set(paid_window(row[2:] for row in paid))
+    unpaid = [
+        min((one.received_at, one.counter_signer, digest) for one in own if one.is_counter_signed)
+        for digest, own in forms.items()
+        if any(one.is_counter_signed for one in own) and not any(one.is_paid for one in own)
+    ]
+    newest = sorted(unpaid, key=lambda row: (row[0], row[2]), reverse=True)
+    counted.update(signed_window((digest, signer) for _, signer, digest in newest))
+    for digest, own in forms.items():
+        if digest in counted or not any(one.is_paid or one.is_counter_signed for one in own):
+            yield from own
+
+
 def _unique(records: Iterable[EvidenceRecord], listing: RatedListing) -> list[EvidenceRecord]:
-    """One record for each digest, then for each task, by digest: the strongest, and of equal ones a failed one."""
+    """One record for each digest, the strongest and of equal ones the first that was accepted; then one for each task,
+    the strongest and of equal ones a failed one; sorted by digest."""
 
     def strength(record: EvidenceRecord) -> tuple[Any, ...]:
         return not _fault(record, listing), _rung(record, listing), record.outcome == "failed", record
 
-    by_digest = {record.digest: record for record in sorted(records, key=strength)}
+    def form(record: EvidenceRecord) -> tuple[Any, ...]:
+        return *strength(record)[:2], -record.received_at, record
+
+    by_digest = {record.digest: record for record in sorted(records, key=form)}
     by_task = {record.task or record.digest: record for record in sorted(by_digest.values(), key=strength)}
     return sorted(by_task.values())
 
@@ -184,8 +226,7 @@ def _rung(record: EvidenceRecord, listing: RatedListing) -> int:
     """The rung of a record by itself."""
     if _fault(record, listing) not in ("", "denied"):
         return 0
-    is_paid = record.payment and record.paid >= max(record.price, 1) and listing.is_independent(record.payer)
-    if not is_paid:
+    if not record.is_paid or not listing.is_independent(record.payer):
         return 1
     return 3 if record.payer in listing.rated else 2
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
+from random import Random
 from typing import Any
 
 import pytest
 
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, connect
 from indexer.store import evidence as tables
 from indexer.store.evidence import BlockPayment, ClaimDocument, KeyBind, StoredEvidence, StoredRating
+from parsers.claims import rating_windows
+from tests.oracles import rating_windows as windows_by_words
+from tests.oracles.rating_windows import Limits
 
 NOW = 1_790_000_000_000
 DOCUMENT = ClaimDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
@@ -37,7 +41,7 @@ def test_evidence_is_stored_once_and_gets_its_payment_later(store: Store) -> Non
     assert store.evidence.submit([DOCUMENT], [unpaid, row("a")]) == 1
     assert store.evidence.submit([DOCUMENT], [replace(paid("a"), received_at=NOW + 9)]) == 1
     assert store.evidence.submit([DOCUMENT], [replace(paid("a"), payment="other"), unpaid]) == 0
-    assert store.evidence.counted("one") == [paid("a")]
+    assert store.evidence.counted("one") == [row("a"), paid("a")]
     assert store.evidence.document(DOCUMENT.sha256) == DOCUMENT
     assert store.evidence.document(bytes(32)) is None
 
@@ -51,15 +55,62 @@ def test_records_are_read_in_pages(store: Store) -> None:
     assert store.evidence.page("one", (first[-1].digest, first[-1].counter_signer), 100) == ordered[4:]
 
 
-def test_the_records_that_count_are_bounded_and_those_with_payments_come_first(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "MAX_PAID", 2)
-    monkeypatch.setattr(tables, "MAX_COUNTER_SIGNED", 1)
-    signed = [row(f"s{number}", counter_signer="cc", received_at=NOW + number) for number in range(3)]
-    payments = [paid(f"p{number}", received_at=NOW + number) for number in range(3)]
-    store.evidence.submit([DOCUMENT], [*signed, *payments, row("alone")])
-    assert store.evidence.counted("one") == [payments[2], payments[1], signed[2]]
+LIMITS = Limits(paid=6, a_payment=2, signed=5, a_signer=2)
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in zip(("MAX_PAID", "MAX_A_PAYMENT", "MAX_COUNTER_SIGNED", "MAX_A_SIGNER"), LIMITS, strict=True):
+        monkeypatch.setattr(rating_windows, name, limit)
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_the_receipts_that_count_are_those_of_the_rule_in_words(store: Store) -> None:
+    random = Random(21)
+    for number in range(25):
+        listing, rows = f"listing {number}", []
+        for digest in range(20):
+            task = {"listing": listing, "payment": f"payment {random.randrange(6)}", "task": f"{digest}"}
+            task |= {"outcome": random.choice(("completed", "failed", "denied"))}
+            for signer in random.sample(["", "aa", *(f"k{key}" for key in range(6))], random.randrange(1, 4)):
+                paid_members = {"payer": random.choice(("p", "")), "paid": random.randrange(4), "price": 1}
+                paid_members |= {"is_proved": random.choice((True, False))}
+                is_paid = signer and random.randrange(2)
+                members = {**task, **paid_members} if is_paid else {**task, "payment": ""}
+                received = NOW + random.randrange(8)
+                rows.append(row(f"{listing} {digest}", counter_signer=signer, **members | {"received_at": received}))
+        store.evidence.submit([DOCUMENT], rows)
+        proved = [one if one.is_proved else replace(one, payment="") for one in rows]
+        counted_rows = store.evidence.counted(listing)
+        assert {one.digest for one in counted_rows} == windows_by_words.counted(proved, LIMITS)
+        assert counted_rows == [
+            one for one in store.evidence.page(listing, None, 1_000) if one.digest in {c.digest for c in counted_rows}
+        ]
+
+
+def test_a_receipt_has_few_records_however_many_keys_sign_it_and_those_that_work_here_are_stored(store: Store) -> None:
+    store.evidence.bind(KeyBind("known", "two", None, NOW), None)
+    keys = [f"k{number}" for number in range(2 * tables.MAX_FORMS)]
+    assert store.evidence.submit([DOCUMENT], [row("a", counter_signer=key) for key in keys]) == tables.MAX_FORMS
+    assert store.evidence.submit([DOCUMENT], [row("a", counter_signer="known")]) == 1
+    payments = [replace(paid("a"), counter_signer=key) for key in keys]
+    assert store.evidence.submit([DOCUMENT], payments) >= tables.MAX_FORMS, "stronger than those that are stored"
+    assert len(store.evidence.page("one", None, 100)) <= 2 * tables.MAX_FORMS + 1
+    assert store.evidence.submit([DOCUMENT], [replace(paid("a"), counter_signer="another")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"), [(tables.paid_receipts, "evidence_by_paid"), (tables.signed_receipts, "evidence_by_time")]
+)
+def test_receipts_that_count_are_read_by_an_index_in_its_order(statement: Any, index: str, tmp_path: Any) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    with engine.connect() as connection:
+        text = str(statement("one").compile(engine, compile_kwargs={"literal_binds": True}))
+        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
+    engine.dispose()
+    assert index in plan[0]
+    assert plan[0].startswith("SEARCH evidence USING")
+    assert not [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN")], plan
 
 
 def test_a_key_is_bound_to_one_listing_and_a_token_replaces_what_its_host_says(store: Store) -> None:

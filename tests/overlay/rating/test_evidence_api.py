@@ -18,7 +18,7 @@ from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
 from tests.overlay.conftest import Serve
 from tests.overlay.rating.registry import Payer, Registry
-from tests.parsers.claims.motebit.signers import ALICE, BOB
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL
 
 
 @pytest.fixture
@@ -109,9 +109,13 @@ async def test_a_page_shows_the_receipts_behind_a_rating_as_a_tree(registry: Reg
     async with client.get(f"/listings/{alice}/evidence", headers=html) as response:
         assert (response.status, "Nothing was handed in yet" in await response.text()) == (200, True)
     task, proof = await registry.paid(Payer(1))
-    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    paid = registry.work(ALICE, BOB, task)
+    registry.intake.submit("receipt", paid, payment=proof)
     registry.intake.submit("receipt", registry.work(ALICE, BOB, "<b>bold</b>", status="failed"))
     registry.intake.submit("receipt", registry.receipt(ALICE))
+    registry.later += 60
+    repeated = registry.receipt(CAROL, "repeated", nested=paid["delegation_receipts"])
+    registry.intake.submit("receipt", repeated, payment=proof)
     registry.rate()
     async with client.get(f"/listings/{alice}/evidence", headers=html) as response:
         text = await response.text()
@@ -119,6 +123,7 @@ async def test_a_page_shows_the_receipts_behind_a_rating_as_a_tree(registry: Reg
     assert "only the agent itself signed it; does not count" in text
     assert "5,000 of 5,000 satoshis" in text
     assert "&lt;b&gt;bold&lt;/b&gt;" in text
+    assert "repeated" not in text, "a receipt is shown in the document by which it counts"
     assert re.search(r"0\.\d\d of 5 stars</strong> from 1 completed and 1 failed tasks", text)
     async with client.get(f"/listings/{alice}/evidence", headers={"Accept": "application/json"}) as response:
         validate(await response.json(), "Evidence")

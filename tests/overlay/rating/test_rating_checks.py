@@ -12,8 +12,9 @@ import pytest
 from overlay.listings.repository import ListingRepository
 from overlay.verify import verify
 from overlay.verify.local_source import LocalSource
-from tests.overlay.rating.registry import Payer, Registry
-from tests.parsers.claims.motebit.signers import ALICE, BOB
+from parsers.claims import rating_windows
+from tests.overlay.rating.registry import PRICE, Payer, Registry
+from tests.parsers.claims.motebit.signers import ALICE, BOB, Agent
 
 
 class Server(LocalSource):
@@ -77,3 +78,26 @@ async def test_the_rating_is_computed_again(
         assert steps["rating"].outcome == outcome, steps["rating"].detail
         assert ("rating" in report.missing) == (outcome != "proved")
         assert "rating" in report.not_proved_members, "what was left out cannot be known"
+
+
+async def test_a_rating_of_more_receipts_than_count_is_computed_again_with_what_strangers_added(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in (("MAX_PAID", 2), ("MAX_COUNTER_SIGNED", 2), ("MAX_A_SIGNER", 1)):
+        monkeypatch.setattr(rating_windows, name, limit)
+    registry = Registry(f"sqlite:///{tmp_path}/a2b.db")
+    with registry.indexing:
+        alice = await registry.inscribe(ALICE)
+        registry.bind(ALICE, alice)
+        for number in range(1, 5):
+            task, payment = await registry.paid(Payer(number), satoshis=PRICE + number)
+            receipt = registry.receipt(ALICE, task, status="failed" if number == 3 else "completed")
+            for signer in (BOB, Agent(100 + number), Agent(110 + number)):
+                registry.intake.submit("receipt", registry.receipt(signer, nested=[receipt]), payment=payment)
+            registry.intake.submit("receipt", registry.work(ALICE, BOB))
+        rating = registry.rating(alice)
+        assert (rating.rung, rating.completed, rating.failed) == (2, 2, 1), "two payments, and one receipt by Bob"
+        server = Server(registry, dict)
+        report = verify(server, alice, expected="bsv:regtest", evidence=server)
+        (step,) = [step for step in report.steps if step.step == "rating"]
+        assert step.outcome == "proved", step.detail

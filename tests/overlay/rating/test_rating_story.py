@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from indexer.store import evidence as tables
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
+from parsers.claims import rating_windows
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.motebit.identifiers import did_key
 from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing, rate
@@ -130,6 +133,47 @@ async def test_a_payment_counts_once_in_full_and_by_who_is_proved_to_have_paid(r
     assert code(registry, "receipt", registry.work(ALICE, BOB, elsewhere), payment=proof) == "payment-mismatch"
     assert code(registry, "receipt", registry.work(ALICE, BOB), payment=proof) == "payment-mismatch"
     assert code(registry, "receipt", registry.work(ALICE, BOB), payment=type(proof)(beef=b"x")) == "bad-payment"
+
+
+async def test_a_receipt_under_any_number_of_foreign_keys_pushes_no_other_out(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything the stranger sends is public: the receipt, and the proof of its payment."""
+    monkeypatch.setattr(rating_windows, "MAX_PAID", 4)
+    monkeypatch.setattr(rating_windows, "MAX_COUNTER_SIGNED", 2)
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    paid = []
+    for number in range(1, 5):
+        task, proof = await registry.paid(Payer(number), satoshis=PRICE + number)
+        tree = registry.work(ALICE, BOB, task)
+        registry.intake.submit("receipt", tree, payment=proof)
+        paid.append((tree["delegation_receipts"][0], proof))
+    unpaid = registry.work(ALICE, BOB)
+    registry.intake.submit("receipt", unpaid)
+    before = registry.rating(alice)
+    assert (before.rung, before.completed) == (2, 5)
+    cheapest, proof = paid[0]
+    registry.later += 60
+    for number in range(12):
+        stranger = Agent(100 + number)
+        registry.intake.submit("receipt", registry.receipt(stranger, nested=[cheapest]), payment=proof)
+        registry.intake.submit("receipt", registry.receipt(stranger, nested=unpaid["delegation_receipts"]))
+    after = registry.rating(alice)
+    assert (after.score, after.rung, after.completed) == (before.score, before.rung, before.completed)
+    stored = [row.digest for row in registry.store.evidence.page(alice, None, 1_000)]
+    assert max(Counter(stored).values()) == tables.MAX_FORMS, "what a stranger can store beside a receipt is bounded"
+
+
+async def test_a_receipt_gets_its_payment_however_many_keys_have_signed_it_before(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(Payer(1))
+    receipt = registry.receipt(ALICE, task)
+    for number in range(tables.MAX_FORMS + 2):
+        registry.intake.submit("receipt", registry.receipt(Agent(100 + number), nested=[receipt]))
+    registry.intake.submit("receipt", registry.receipt(BOB, nested=[receipt]), payment=proof)
+    assert registry.rating(alice).rung == 2
 
 
 async def test_payers_that_one_transaction_funded_are_one_counterparty(registry: Registry) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsers.claims import rating_windows
 from parsers.claims.rating import (
     CONFIDENCE,
     HALF_LIFE_MS,
@@ -20,6 +21,8 @@ from parsers.claims.rating import (
     lower_bound,
     rate,
 )
+from tests.oracles import rating_windows as windows_by_words
+from tests.oracles.rating_windows import Limits
 
 NOW = 1_790_000_000_000
 LISTING = RatedListing(
@@ -133,6 +136,61 @@ def test_a_completed_task_with_its_own_payment_never_lowers_a_rating(
     history: list[EvidenceRecord], completed: EvidenceRecord
 ) -> None:
     assert score([*history, completed._replace(payment="own:0", task="")]) >= score(history)
+
+
+def repetitions(history: list[EvidenceRecord]) -> st.SearchStrategy[list[EvidenceRecord]]:
+    """What strangers who pay nothing can add: receipts of the history under other keys, later, with a public payment
+    of the same receipt or without; and their signatures below receipts that nobody else signed."""
+    keys, later = st.integers(0, 50).map("k{}".format), st.integers(NOW + 1, NOW + 50)
+
+    def under(record: EvidenceRecord, key: str, received_at: int, is_paid: bool) -> EvidenceRecord:
+        again = record._replace(counter_signer=key, received_at=received_at)
+        return again if is_paid else again._replace(payment="", payer="", paid=0)
+
+    return st.lists(st.builds(under, st.sampled_from(history), keys, later, st.booleans()), max_size=60)
+
+
+SIGNED = records(counter_signer=st.sampled_from(STRANGERS), received_at=st.integers(NOW, NOW + 1))
+CLAIMED = records(counter_signer=st.just(""), payment=st.just(""), received_at=st.integers(NOW, NOW + 1))
+
+
+@given(st.data(), st.lists(SIGNED | CLAIMED, min_size=1, max_size=25, unique_by=lambda one: one.digest))
+def test_what_strangers_add_without_paying_never_changes_what_paid_evidence_contributes(
+    data: Any, history: list[EvidenceRecord]
+) -> None:
+    everything = [*history, *data.draw(repetitions(history))]
+
+    def contributed(evidence: list[EvidenceRecord]) -> list[Any]:
+        return [entry for entry in rate(evidence, LISTING, NOW).basis if entry.rung > 1 and entry.weight]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, limit in zip(("MAX_PAID", "MAX_COUNTER_SIGNED", "MAX_A_SIGNER"), (5, 4, 2), strict=True):
+            patch.setattr(rating_windows, name, limit)
+        assert contributed(everything) == contributed(history)
+        chosen = windows_by_words.counted(everything, Limits(5, rating_windows.MAX_A_PAYMENT, 4, 2))
+        assert {entry.digest for entry in rate(everything, LISTING, NOW).basis if entry.rung} <= chosen
+
+
+def test_receipts_that_pay_less_or_are_of_one_signer_make_room() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rating_windows, "MAX_PAID", 2)
+        patch.setattr(rating_windows, "MAX_A_SIGNER", 2)
+        sums = [record(f"{paid}", paid=paid, received_at=paid) for paid in (500, 700, 600)]
+        assert {entry.digest for entry in rate(sums, LISTING, NOW).basis} == {"700", "600"}
+        same = [record(name, received_at=at) for name, at in (("c", 1), ("b", 2), ("a", 2))]
+        assert {entry.digest for entry in rate(same, LISTING, NOW).basis} == {"c", "a"}, "the first accepted"
+        by_one = [record(f"{number}", payment="", received_at=number) for number in range(4)]
+        by_another = [record("x", payment="", counter_signer="p4")]
+        assert {entry.digest for entry in rate(by_one + by_another, LISTING, NOW).basis} == {"2", "3", "x"}
+
+
+def test_receipts_that_share_a_payment_do_not_fill_the_window() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rating_windows, "MAX_PAID", 4)
+        shared = [record(f"s{number}", payment="t:0", paid=900, outcome="completed") for number in range(9)]
+        failed = [record("f", outcome="failed"), record("g", payment="t:0", outcome="failed")]
+        basis = {entry.digest: entry.reason for entry in rate(shared + failed, LISTING, NOW).basis}
+        assert basis == {"s0": "payment-reused", "s1": "payment-reused", "f": "", "g": ""}
 
 
 @given(st.lists(records(payer=st.just("p3"), counter_signer=st.just("p3")), max_size=60))
