@@ -1,5 +1,5 @@
 """Numbers in memory that all processes of `a2b serve --workers N` share: HTTP counters, the token buckets of rate
-limits, and the calls of clients that are under way.
+limits, the calls of clients that are under way, and the ids of messages that are taken once.
 
 An observed request adds to three numbers of an anonymous memory map, without a lock: each process writes to its own
 part. Buckets are one table for all: two processes that serve one client at the same moment may count one request
@@ -63,10 +63,10 @@ class SharedBuckets:
     """For each kind of limit and client the time, in seconds of the monotonic clock, at which its bucket is full again,
     in a hash table of sets of WAYS slots. To be made before processes are forked."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: int = KINDS) -> None:
         self._salt = secrets.token_bytes(16)  # so that nobody can choose addresses that share a set
-        self._keys = memoryview(mmap.mmap(-1, 8 * KINDS * _TABLE)).cast("Q")
-        self._times = memoryview(mmap.mmap(-1, 8 * KINDS * _TABLE)).cast("d")
+        self._keys = memoryview(mmap.mmap(-1, 8 * kinds * _TABLE)).cast("Q")
+        self._times = memoryview(mmap.mmap(-1, 8 * kinds * _TABLE)).cast("d")
 
     def slot(self, kind: int, client: str, now: float) -> int:
         """The slot of a client. A new client gets a free one, or that whose bucket is full again the soonest."""
@@ -119,13 +119,14 @@ class Latency(NamedTuple):
 
 class Counters:
     """Counts of `processes`, of which this is number `own` after `take`, the `buckets` of the rate limits, which are
-    one for all processes, and the `load` of clients. To be made before processes are forked."""
+    one for all processes, the `load` of clients, and `messages`: the ids of the latest 65,536 messages that are taken
+    once, as buckets that are full again when an id is forgotten. To be made before processes are forked."""
 
     def __init__(self, processes: int = 1) -> None:
         self._processes = processes
         self._cells = memoryview(mmap.mmap(-1, 8 * _SLOT * processes)).cast("d")
         self._base = 0
-        self.buckets = SharedBuckets()
+        self.buckets, self.messages = SharedBuckets(), SharedBuckets(kinds=1)
         self.load = SharedLoad(processes)
 
     def take(self, own: int) -> None:

@@ -152,7 +152,7 @@ async def _answer(request: web.Request, message: Any, msg_type: str, exchange: E
     now = datetime.now(UTC)
     try:
         envelope = read(message, now)
-        await authenticate(request, message)
+        await authenticate(request, message, envelope)
         if envelope.msg_type != msg_type:
             raise MrpError("MRP_INVALID_REQUEST", f"msg_type is {envelope.msg_type}: here it is {msg_type}")
         answered, payload = await exchange(request, envelope)

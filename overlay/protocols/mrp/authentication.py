@@ -1,4 +1,9 @@
-"""Signed messages: verified by the keys of their issuer, and taken once. Every fault is MRP_AUTH_REQUIRED."""
+"""Who sent a message, what its scopes allow, and that it is taken once.
+
+Signed messages are verified by the keys of their issuer; every fault is MRP_AUTH_REQUIRED, a missing scope
+MRP_SCOPE_DENIED. Their nonces and ids are stored. Of unsigned messages, which anyone can send again under another id,
+the latest ids are held in memory that all processes share; a repeated one is MRP_INVALID_REQUEST.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,26 @@ from indexer.fetcher.mrp_manifests import MrpRegistry
 from indexer.fetcher.reasons import FetchError
 from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
-from overlay.protocols.mrp.envelopes import MrpError, keys, service_id
+from overlay.api.request_context import CONTEXT
+from overlay.protocols.mrp.envelopes import Envelope, MrpError, keys, service_id
 from parsers.claims.canonical_json import ClaimRefusedError
-from parsers.claims.mrp.signed_envelope import AUTH, WINDOW_MS, EnvelopeRules, mrp_keys, verify_envelope
+from parsers.claims.mrp.signed_envelope import (
+    AUTH,
+    INVALID,
+    SCOPE_DENIED,
+    WINDOW_MS,
+    EnvelopeRules,
+    check_scope,
+    mrp_keys,
+    scope_of,
+    verify_envelope,
+)
 from parsers.claims.rfc3339 import instant
+from parsers.claims.verdict import SKEW_MS
 
 _SECOND = 1_000_000_000
+_WINDOW_SECONDS = (WINDOW_MS + SKEW_MS) / 1_000
+"""How long a message's timestamp may be good."""
 
 
 class MessageSigner(NamedTuple):
@@ -33,20 +52,38 @@ class MessageSigner(NamedTuple):
 VERIFIED: web.RequestKey[MessageSigner | None] = web.RequestKey("signer of the MRP message")
 
 
-async def authenticate(request: web.Request, message: dict[str, Any]) -> None:
+async def authenticate(request: web.Request, message: dict[str, Any], envelope: Envelope) -> None:
     """Set `VERIFIED` to who signed a message, None where `auth.type` is not `signed`. Raises MrpError."""
     request[VERIFIED] = None
-    auth = message.get("auth")
-    if not isinstance(auth, dict) or auth.get("type") != "signed":
-        return
+    try:
+        if envelope.is_signed:
+            request[VERIFIED] = await _signer(request, message)
+        else:
+            check_scope(envelope.msg_type, envelope.auth.scopes if envelope.auth else None)
+            _take_unsigned(request, envelope)
+    except ClaimRefusedError as error:
+        details = {"required_scopes": [scope_of(envelope.msg_type)]} if error.code == SCOPE_DENIED else {}
+        raise MrpError(error.code, error.detail, **details) from None
+
+
+def _take_unsigned(request: web.Request, envelope: Envelope) -> None:
+    ids, now = request.app[CONTEXT].counters.messages, time.monotonic()
+    slot = ids.slot(0, f"{envelope.sender.id!a} {envelope.msg_id!a}", now)
+    if ids.full_at(slot) > now:
+        raise ClaimRefusedError(INVALID, f"the msg_id {envelope.msg_id!a} was used before")
+    ids.set_full_at(slot, now + _WINDOW_SECONDS)
+
+
+async def _signer(request: web.Request, message: dict[str, Any]) -> MessageSigner:
+    """Who signed a message that is verified and new. Raises MrpError, ClaimRefusedError."""
     signer, now = await key_of(request, message), time.time_ns()
     rules = EnvelopeRules(keys={signer.key_id: signer.key}, now=now)
     verdict = await to_thread(verify_envelope, message, rules)
     if verdict.error:
-        raise MrpError(verdict.error, verdict.detail)
+        raise ClaimRefusedError(verdict.error, verdict.detail)
     if not await to_thread(_is_new, _registry(request), signer.host, message, now // _SECOND):
         raise MrpError(AUTH, "the nonce or the msg_id was used before: sign the message again")
-    request[VERIFIED] = signer
+    return signer
 
 
 async def key_of(request: web.Request, message: dict[str, Any]) -> MessageSigner:

@@ -20,7 +20,8 @@ from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import OpenBody, checked
 from overlay.api.values import shown
 from parsers.claims.canonical_json import base64url_text
-from parsers.claims.mrp.signed_envelope import AUTH, signing_input
+from parsers.claims.mrp.signed_envelope import AUTH, WINDOW_MS, signing_input
+from parsers.claims.verdict import SKEW_MS
 
 MAJOR, MINOR = 0, 1
 VERSION = f"{MAJOR}.{MINOR}"
@@ -36,6 +37,7 @@ _UNKNOWN_ID = "00000000-0000-0000-0000-000000000000"
 """What an error refers to whose request had no id."""
 
 _Texts = list[str]
+_WINDOW, _SKEW = timedelta(milliseconds=WINDOW_MS), timedelta(milliseconds=SKEW_MS)
 
 
 class MrpError(ProblemError):
@@ -52,6 +54,13 @@ class Party(OpenBody):
     id: str = Field(min_length=3, max_length=1_000)
 
 
+class Auth(OpenBody):
+    """By what a message is authorized: its scopes count whatever the type is, its signature where that is `signed`."""
+
+    type: str | None = None
+    scopes: _Texts | None = None
+
+
 class Envelope(OpenBody):
     """A request."""
 
@@ -65,7 +74,7 @@ class Envelope(OpenBody):
     sender: Party
     receiver: Party | None = None
     trace: dict[str, Any] = Field(default={})
-    auth: dict[str, Any] | None = None
+    auth: Auth | None = None
     expires_at: str | None = None
     idempotency_key: str | None = Field(default=None, max_length=200)
     payload: dict[str, Any]
@@ -76,6 +85,11 @@ class Envelope(OpenBody):
         if text is not None:
             moment(text)
         return text
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the message says that it is signed; the signature is not verified."""
+        return self.auth is not None and self.auth.type == "signed"
 
 
 class Hello(OpenBody):
@@ -132,9 +146,12 @@ def read(value: Any, now: datetime) -> Envelope:
         if not match:
             raise MrpError("MRP_INVALID_REQUEST", f"mrp_version {shown(version)} is not of the form 0.1")
     envelope = checked(Envelope, value)
+    code = AUTH if envelope.is_signed else "MRP_INVALID_REQUEST"
     if envelope.expires_at is not None and moment(envelope.expires_at) <= now:
-        code = AUTH if (envelope.auth or {}).get("type") == "signed" else "MRP_INVALID_REQUEST"
         raise MrpError(code, f"the message has expired: expires_at is {envelope.expires_at}")
+    if not now - _WINDOW <= moment(envelope.timestamp) <= now + _SKEW:
+        detail = f"timestamp is {envelope.timestamp}: messages are taken within a day, by a clock that is right"
+        raise MrpError(code, detail)
     return envelope
 
 

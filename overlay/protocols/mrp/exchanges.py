@@ -36,7 +36,7 @@ from overlay.protocols.mrp.envelopes import (
 from overlay.protocols.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
-from parsers.claims.mrp.signed_envelope import AUTH
+from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED
 
 _NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
 """Requirements that no listing states, so that none is offered under them."""
@@ -234,7 +234,8 @@ async def _route(request: web.Request, text: str, *, is_current: bool = True) ->
     return now, item
 
 
-_CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATION", AUTH: AUTH}
+_CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATION", AUTH: AUTH,
+          SCOPE_DENIED: SCOPE_DENIED}  # fmt: skip
 
 
 async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:

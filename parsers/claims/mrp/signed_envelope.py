@@ -1,13 +1,13 @@
 """Envelopes of MRP 0.1: their form, their version and time, and their signature (`auth.type` signed).
 
 What is signed is the RFC 8785 form of the envelope without `auth.signature`; the rest of `auth` is signed. Replays are
-refused by nonce and `msg_id`. The errors are codes of MRP's taxonomy: MRP_INVALID_REQUEST, MRP_VERSION_UNSUPPORTED,
-MRP_AUTH_REQUIRED.
+refused by nonce and `msg_id`, and a request whose `auth.scopes` lack its own scope, such as `mrp:discover`. The errors
+are codes of MRP's taxonomy: MRP_INVALID_REQUEST, MRP_VERSION_UNSUPPORTED, MRP_AUTH_REQUIRED, MRP_SCOPE_DENIED.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,9 +20,13 @@ from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import SKEW_MS, ClaimVerdict
 
 INVALID, UNSUPPORTED, AUTH = "MRP_INVALID_REQUEST", "MRP_VERSION_UNSUPPORTED", "MRP_AUTH_REQUIRED"
+SCOPE_DENIED = "MRP_SCOPE_DENIED"
 MAJOR = "0"
 WINDOW_MS = 24 * 3_600_000
-"""How old a signed envelope may be: older ones may have been seen before nonces were forgotten."""
+"""How old an envelope may be: older ones may have been seen before nonces and message ids were forgotten."""
+
+_SCOPED = ("DISCOVER", "NEGOTIATE", "EXECUTE", "EVIDENCE")
+"""Messages that ask for something: the scopes of `auth`, where it has any, have to name them."""
 
 _SKEW, _WINDOW = SKEW_MS * 1_000_000, WINDOW_MS * 1_000_000
 
@@ -67,9 +71,10 @@ def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
         if isinstance(auth, dict) and auth.get("type") == "signed":
             _check_signature(envelope, auth.get("signature"), rules)
             is_signed = True
-            _check_replay(envelope, rules)
         elif rules.must_be_signed:
             raise ClaimRefusedError(AUTH, "the envelope is not signed")
+        check_scope(envelope["msg_type"], auth.get("scopes") if isinstance(auth, dict) else None)
+        _check_replay(envelope, rules, is_signed=is_signed)
     except ClaimRefusedError as error:
         fault = error
     return ClaimVerdict.of(
@@ -111,15 +116,28 @@ def _check_signature(envelope: Mapping[str, Any], signature: Any, rules: Envelop
         raise ClaimRefusedError(AUTH, "the signature does not verify")
 
 
-def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules) -> None:
-    if "nonce" not in envelope or "expires_at" not in envelope:
-        raise ClaimRefusedError(AUTH, "a signed envelope needs nonce and expires_at")
-    if (instant(envelope["expires_at"]) or 0) < rules.now:
-        raise ClaimRefusedError(AUTH, "the envelope has expired")
+def scope_of(msg_type: str) -> str:
+    """The scope that a request needs where it has scopes."""
+    return f"mrp:{msg_type.lower()}"
+
+
+def check_scope(msg_type: str, scopes: Sequence[str] | None) -> None:
+    """Check that the scopes of a message, where it has any, allow what it asks for. Raises ClaimRefusedError
+    (MRP_SCOPE_DENIED)."""
+    if scopes is not None and msg_type in _SCOPED and scope_of(msg_type) not in scopes:
+        raise ClaimRefusedError(SCOPE_DENIED, f"auth.scopes lacks {scope_of(msg_type)}")
+
+
+def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules, *, is_signed: bool) -> None:
+    code = AUTH if is_signed else INVALID
+    if is_signed and not {"nonce", "expires_at"} <= set(envelope):
+        raise ClaimRefusedError(code, "a signed envelope needs nonce and expires_at")
+    if "expires_at" in envelope and (instant(envelope["expires_at"]) or 0) < rules.now:
+        raise ClaimRefusedError(code, "the envelope has expired")
     if (instant(envelope["timestamp"]) or 0) < rules.now - _WINDOW:
-        raise ClaimRefusedError(AUTH, "the envelope is older than a day")
-    if {envelope["nonce"], envelope["msg_id"]} & rules.seen:
-        raise ClaimRefusedError(AUTH, "the nonce or the msg_id was used before")
+        raise ClaimRefusedError(code, "the envelope is older than a day")
+    if {envelope.get("nonce"), envelope["msg_id"]} & rules.seen:
+        raise ClaimRefusedError(code, "the nonce or the msg_id was used before")
 
 
 def mrp_keys(value: Any) -> dict[str, bytes]:

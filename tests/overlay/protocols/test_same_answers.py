@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
+from uuid import uuid4
 
 import pytest
 
@@ -71,7 +73,8 @@ def mcp(url: str, words: str) -> Answer:
 
 def mrp(url: str, words: str) -> Answer:
     message = {
-        "mrp_version": "0.1", "msg_id": "12345678", "msg_type": "DISCOVER", "timestamp": "2026-11-24T00:00:00Z",
+        "mrp_version": "0.1", "msg_id": str(uuid4()), "msg_type": "DISCOVER",
+        "timestamp": datetime.now(UTC).isoformat(),
         "sender": {"id": "agent:test/one"}, "payload": {"intent": words},
     }  # fmt: skip
     payload = post(url, "/mrp/discover", message)["payload"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ RULES = EnvelopeRules(keys={"key-1": ed25519.public_key_of(SEED)}, now=NOW)
 BASE = "https://www.moltrouter.dev/schemas/mrp/0.1"
 
 
-def envelope(**members: Any) -> dict[str, Any]:
+def envelope(scopes: Sequence[str] = ("mrp:discover",), **members: Any) -> dict[str, Any]:
     unsigned = {
         "mrp_version": "0.1", "msg_id": "message-1", "msg_type": "DISCOVER", "timestamp": "2026-03-01T00:00:00Z",
         "sender": {"id": "agent:one"}, "nonce": "n-1", "expires_at": "2026-03-01T00:05:00Z",
         "payload": {"intent": "summarise"}, **members,
     }  # fmt: skip
-    auth = {"type": "signed", "scopes": ["mrp:discover"]}
+    auth = {"type": "signed", "scopes": list(scopes)}
     value = base64url_text(ed25519.sign(SEED, signing_input({**unsigned, "auth": auth})))
     return {**unsigned, "auth": {**auth, "signature": {"alg": "EdDSA", "key_id": "key-1", "value": value}}}
 
@@ -61,6 +62,25 @@ def code(document: Any, **members: Any) -> str:
 )
 def test_an_envelope_that_breaks_a_rule_says_which(members: dict[str, Any], expected: str) -> None:
     assert code(envelope(**members), seen=frozenset({"used", "used-message"})) == expected
+
+
+def test_an_unsigned_envelope_has_the_same_times_and_ids() -> None:
+    unsigned = {name: member for name, member in envelope().items() if name != "auth"}
+    for change in (
+        {"timestamp": "2026-02-01T00:00:00Z"},
+        {"expires_at": "2026-03-01T00:00:59Z"},
+        {"msg_id": "used-id"},
+    ):
+        seen = frozenset({"used-id"})
+        assert code(unsigned | change, must_be_signed=False, seen=seen) == "MRP_INVALID_REQUEST"
+
+
+def test_scopes_allow_what_they_name() -> None:
+    assert code(envelope(scopes=["mrp:execute"])) == code(envelope(scopes=[])) == "MRP_SCOPE_DENIED"
+    assert code(envelope(scopes=["mrp:execute", "mrp:discover"])) == ""
+    assert code(envelope(scopes=[], msg_type="HELLO", payload={})) == ""
+    bearer = envelope() | {"auth": {"type": "bearer", "scopes": ["mrp:negotiate"]}}
+    assert code(bearer, must_be_signed=False) == "MRP_SCOPE_DENIED"
 
 
 def test_only_a_signature_by_a_sound_key_counts() -> None:

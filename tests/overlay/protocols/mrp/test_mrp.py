@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,9 +29,14 @@ WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0
 TRIALS = "d5b4f3d641dd7478e1d38861246f9fd1c20a6652728e96c3ea1c41175b3f75fb_0"
 
 
+def moment(**away: float) -> str:
+    """A time before or after now, as clients write it."""
+    return (datetime.now(UTC) + timedelta(**away)).isoformat().replace("+00:00", "Z")
+
+
 def message(msg_type: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
-        "mrp_version": "0.1", "msg_id": str(uuid4()), "msg_type": msg_type, "timestamp": "2026-11-24T00:00:00Z",
+        "mrp_version": "0.1", "msg_id": str(uuid4()), "msg_type": msg_type, "timestamp": moment(),
         "sender": {"id": "agent:test/one"}, "payload": payload, **more,
     }  # fmt: skip
 
@@ -106,8 +112,13 @@ def test_recorded_requests_are_answered(overlay_url: str, shared: Path) -> None:
     for request in recorded(shared, "mrpd_client"):
         if "/mrp/registry/" in request.target and request.method == "POST":
             continue
+        if request.body:  # as the client would send it today
+            document = json.loads(request.body) | {"timestamp": moment(), "msg_id": str(uuid4())}
+            request = request._replace(body=json.dumps(document))
         response = send(overlay_url, request)
         assert response.status_code == 200, response.text
+        if request.target == "/mrp/discover":
+            assert response.json()["msg_type"] == "OFFER"
         if "/mrp/manifest/" in request.target:  # the recording's registry names manifests by skill
             assert response.json()["capability"] == request.target.rpartition("/")[2]
 
@@ -256,6 +267,14 @@ def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
         ({"timestamp": "yesterday"}, "MRP_INVALID_REQUEST"),
         ({"timestamp": "2026-01-01T00:00:00+02:00"}, "MRP_INVALID_REQUEST"),
         ({"expires_at": "2020-01-01T00:00:00Z"}, "MRP_INVALID_REQUEST"),
+        ({"timestamp": moment(days=-1, minutes=-5)}, "MRP_INVALID_REQUEST"),
+        ({"timestamp": moment(hours=2)}, "MRP_INVALID_REQUEST"),
+        ({"auth": "Bearer x"}, "MRP_INVALID_REQUEST"),
+        ({"auth": {"type": "bearer", "scopes": "mrp:discover"}}, "MRP_INVALID_REQUEST"),
+        ({"auth": {"type": "bearer", "scopes": [1]}}, "MRP_INVALID_REQUEST"),
+        ({"auth": {"type": "bearer", "token": "x", "scopes": []}}, "MRP_SCOPE_DENIED"),
+        ({"auth": {"type": "mTLS", "scopes": ["mrp:execute", "discover"]}}, "MRP_SCOPE_DENIED"),
+        ({"auth": {"scopes": ["mrp:negotiate"]}}, "MRP_SCOPE_DENIED"),
         ({"sender": {}}, "MRP_INVALID_REQUEST"),
         ({"sender": "agent:x"}, "MRP_INVALID_REQUEST"),
         ({"payload": []}, "MRP_INVALID_REQUEST"),
@@ -271,6 +290,42 @@ def test_bad_messages_are_answered_with_errors(overlay_url: str, change: dict[st
     response = local_http.post(f"{overlay_url}/mrp/discover", json=message("DISCOVER", {"intent": "x"}) | change)
     assert (response.status_code, response.json()["msg_type"]) == (200, "ERROR")
     assert response.json()["payload"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("msg_type", "payload", "code"),
+    [
+        ("HELLO", {}, None),
+        ("DISCOVER", {"intent": "x"}, "MRP_SCOPE_DENIED"),
+        ("NEGOTIATE", {"route_id": "x"}, "MRP_SCOPE_DENIED"),
+        ("EXECUTE", {"route_id": "x"}, "MRP_SCOPE_DENIED"),
+        ("EVIDENCE", {"route_id": "x"}, "MRP_SCOPE_DENIED"),
+    ],
+)
+def test_what_is_asked_for_is_among_the_scopes(
+    overlay_url: str, msg_type: str, payload: dict[str, Any], code: str | None
+) -> None:
+    scope = f"mrp:{msg_type.lower()}"
+    denied = ask(overlay_url, msg_type, payload, auth={"type": "bearer", "scopes": ["mrp:other", scope.upper()]})
+    assert denied.get("code") == code
+    if code:
+        assert (denied["details"]["required_scopes"], denied["retryable"]) == ([scope], False)
+    granted = ask(overlay_url, msg_type, payload, auth={"type": "bearer", "scopes": ["mrp:other", scope]})
+    assert granted.get("code") != "MRP_SCOPE_DENIED"
+
+
+def test_a_message_is_taken_once(overlay_url: str) -> None:
+    sent = message("DISCOVER", {"intent": "watchtower"})
+
+    def codes(*messages: dict[str, Any]) -> list[str]:
+        answers = local_http.post(f"{overlay_url}/mrp/discover", json=list(messages)).json()
+        return [answer["payload"].get("code", answer["msg_type"]) for answer in answers]
+
+    assert codes(sent, sent) == ["OFFER", "MRP_INVALID_REQUEST"]
+    assert codes(sent | {"payload": {"intent": "other"}, "timestamp": moment()}) == ["MRP_INVALID_REQUEST"]
+    assert codes(sent | {"msg_id": str(uuid4())}, sent | {"sender": {"id": "agent:test/two"}}) == ["OFFER", "OFFER"]
+    hours = [moment(hours=-23), moment(minutes=4)]
+    assert codes(*(message("DISCOVER", {"intent": "x"}, timestamp=one) for one in hours)) == ["OFFER", "OFFER"]
 
 
 @pytest.mark.parametrize("route_id", ["", "route:mrpd/x@1", f"route:a2b/{WATCHTOWER}", f"route:a2b/{WATCHTOWER}/x@1"])

@@ -17,7 +17,7 @@ from parsers.claims.canonical_json import base64url_text
 from parsers.claims.mrp.signed_envelope import signing_input
 from tests.https import Https
 from tests.local_http import local_http
-from tests.overlay.protocols.mrp.test_mrp import message, mrpd, mrpd_command
+from tests.overlay.protocols.mrp.test_mrp import message, moment, mrpd, mrpd_command
 from tests.running import Running
 
 HOST, OTHER, ISSUER = "provider.example", "other.example", "issuer.example"
@@ -161,11 +161,13 @@ def test_bad_cursors_are_refused(registry: str) -> None:
 # -- signed messages
 
 
-def signed(envelope: dict[str, Any], *, issuer: str = f"https://{ISSUER}", key_id: str = "k1") -> dict[str, Any]:
-    auth: dict[str, Any] = {"type": "signed", "issuer": issuer}
-    now = datetime.now(UTC)
-    whole = {"nonce": str(uuid4()), "expires_at": (now + timedelta(minutes=5)).isoformat(), **envelope, "auth": auth}
-    whole["timestamp"] = now.isoformat()
+def signed(
+    envelope: dict[str, Any], *, issuer: str = f"https://{ISSUER}", key_id: str = "k1", **more: Any
+) -> dict[str, Any]:
+    """The envelope, signed; with more members of `auth`."""
+    auth: dict[str, Any] = {"type": "signed", "issuer": issuer, **more}
+    expires_at = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
+    whole = {"nonce": str(uuid4()), "expires_at": expires_at, **envelope, "auth": auth}
     value = base64url_text(ed25519.sign(SEED, signing_input(whole)))
     return whole | {"auth": auth | {"signature": {"alg": "EdDSA", "key_id": key_id, "value": value}}}
 
@@ -199,6 +201,21 @@ def test_a_signed_message_is_taken_once(registry: str) -> None:
 )
 def test_every_fault_of_a_signature_is_refused(registry: str, change: dict[str, Any], options: dict[str, str]) -> None:
     assert outcome(registry, signed(message("HELLO", {}), **options) | change) == "MRP_AUTH_REQUIRED"
+
+
+def test_a_signed_message_out_of_the_window_or_beyond_its_scopes_is_refused(registry: str) -> None:
+    for away in ({"days": -1, "minutes": -5}, {"hours": 2}):
+        assert outcome(registry, signed(message("HELLO", {}, timestamp=moment(**away)))) == "MRP_AUTH_REQUIRED"
+    assert outcome(registry, signed(message("HELLO", {}), scopes=[])) == "HELLO"
+    discover = message("DISCOVER", {"intent": "x"})
+    for scopes, expected in ((["mrp:execute"], "MRP_SCOPE_DENIED"), (["mrp:discover"], "OFFER")):
+        envelope = signed(discover | {"msg_id": str(uuid4())}, scopes=scopes)
+        answer = local_http.post(f"{registry}/mrp/discover", json=envelope).json()
+        assert answer["payload"].get("code", answer["msg_type"]) == expected
+    changed = signed(discover, scopes=["mrp:execute"])
+    changed["auth"]["scopes"] = ["mrp:discover"]
+    answer = local_http.post(f"{registry}/mrp/discover", json=changed).json()
+    assert answer["payload"]["code"] == "MRP_AUTH_REQUIRED"
 
 
 def test_keys_are_fetched_once(hosts: Https, registry: str) -> None:
