@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from indexer.diagnosis import pointer_steps
+from indexer.diagnosis.ignored_records import ignored_records
 from indexer.diagnosis.source_lookup import SourceTransaction
 from indexer.headers.networks import CoinRules, mined
 from indexer.model import Event, EventKind, RegistrationState, Status
@@ -61,6 +62,9 @@ MOST_PARTS = 2_000
 
 MOST_SPENT = 64
 """Spent registrations that a diagnosis of raw bytes explains, at most."""
+
+MOST_BYTES = 4 << 20
+"""Bytes of a stored transaction that is read again, at most."""
 
 _PLACE_STEPS = ("json", "card")
 _CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
@@ -128,13 +132,14 @@ class Diagnoser:
         if len(name) > 64:
             stored = self._of_stored(outpoint.txid, (outpoint, None)) or self._of_other_output(outpoint)
         else:
-            stored = self._of_stored(outpoint.txid)
+            stored = self._with_ignored(self._of_stored(outpoint.txid))
         return stored or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
 
     def by_raw(self, raw: bytes) -> dict[str, Any]:
         """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError when it is none."""
         chain, network, transaction = self._parse(raw)
-        return self._of_stored(transaction.txid) or self._alone(transaction, chain, network, _RAW)
+        stored = self._with_ignored(self._of_stored(transaction.txid), transaction)
+        return stored or self._alone(transaction, chain, network, _RAW)
 
     def _parse(self, raw: bytes) -> tuple[str, ChainRules, Transaction]:
         refused: ParseError = TransactionError("no chain is followed that it could be a transaction of")
@@ -167,9 +172,46 @@ class Diagnoser:
             return None
         others = ", ".join(record["outpoint"] for record in stored["records"] if record["outpoint"]) or "none"
         detail = f"nothing in output {outpoint.vout} is meant for the registry; outputs of the transaction that are: "
+        own = [event for event in self._ignored(stored) if event.outpoint == outpoint]
         return stored | {
-            "steps": [*stored["steps"][:2], _step("output", detail + others, ok=False)], "records": [], "listed": [],
+            "steps": [
+                *stored["steps"][:2], *(step for event in own for step in _steps(event)),
+                _step("output", detail + others, ok=False),
+            ],
+            "records": [self._ignored_record(event) for event in own], "listed": [],
         }  # fmt: skip
+
+    def _with_ignored(
+        self, stored: dict[str, Any] | None, transaction: Transaction | None = None
+    ) -> dict[str, Any] | None:
+        """A diagnosis by events, with what else the transaction holds, where that is passed or stored."""
+        if stored is None:
+            return None
+        others = [self._ignored_record(event) for event in self._ignored(stored, transaction)]
+        return {**stored, "records": [*stored["records"], *others]}
+
+    def _ignored(self, stored: dict[str, Any], transaction: Transaction | None = None) -> list[Event]:
+        """What law 7 leaves out of a transaction that has stored events, as far as its bytes are known."""
+        network = self._networks().get(stored["source"])
+        limit = MOST_RECORDS - len(stored["records"])
+        transaction = transaction or (self._stored_transaction(stored, network) if network else None)
+        if network is None or transaction is None:
+            return []
+        judged = {Outpoint.parse(record["outpoint"]) for record in stored["records"] if record["outpoint"]}
+        return ignored_records(transaction, network.rules, judged, limit)
+
+    def _stored_transaction(self, stored: dict[str, Any], network: ChainRules) -> Transaction | None:
+        """A transaction with events from its stored proof; None without one, and for one that is too large."""
+        chain, txid = stored["source"], bytes.fromhex(stored["txid"])[::-1]
+        if not 0 < self._store.proofs.sizes(chain, [txid]).get(txid, 0) <= MOST_BYTES:
+            return None
+        proved = self._store.proofs.get(chain, txid)
+        if proved is None:
+            return None
+        try:
+            return tx.read_exactly(proved.proof.raw, segwit=network.rules.segwit, max_items=MOST_PARTS)
+        except ParseError:
+            return None  # of more parts than are read
 
     def _of_source(self, txid: bytes) -> dict[str, Any] | None:
         """The diagnosis of a transaction without stored events that a source has."""
@@ -268,19 +310,27 @@ class Diagnoser:
         ordered = sorted(read.reading.events, key=_importance)
         events = ordered[:MOST_RECORDS]
         records = [self._record(event, registrations_now.conflict(event)) for event in events]
+        judged = {event.outpoint for event in ordered if event.outpoint}
+        ignored = ignored_records(part, network.rules, judged, MOST_RECORDS - len(events))
+        records += map(self._ignored_record, ignored)
         steps = [
             _step("seen", seen.seen.format(chain=chain)),
             _step("mined", seen.mined, ok=seen is _MINED),
         ]
-        if not events:
-            steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
-        else:
+        if events:
             steps += _steps(events[0], registrations_now.conflict(events[0]))
+        elif ignored:
+            steps += _steps(ignored[0])
+        else:
+            steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
         diagnosis = {
             "txid": transaction.hex_id, "found": True, "where": seen.where, "source": chain, "steps": steps,
             "records": records, "listed": [],
         }  # fmt: skip
-        return _counted(diagnosis, len(ordered) + left_out)
+        return _counted(diagnosis, len(ordered) + len(ignored) + left_out)
+
+    def _ignored_record(self, event: Event) -> dict[str, Any]:
+        return self._record(event) | {"outcome": "ignored"}
 
     def _record(self, event: Event, conflict: Reason | None = None) -> dict[str, Any]:
         reasons = [*([conflict] if conflict else []), *event.reasons]

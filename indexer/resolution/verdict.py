@@ -89,7 +89,7 @@ def judge_registration(record: OutputRecord, *, elsewhere: bool, one_sat_rule: b
         return _judge_without_envelope(record)
     verdict = _judge_inscription(record, record.inscription, elsewhere=elsewhere)
     if verdict is not None and one_sat_rule and record.satoshis != 1:
-        reasons = (Reason("satoshis", _count(record.satoshis)), *verdict.reasons)
+        reasons = (Reason("satoshis", count_of_satoshis(record.satoshis)), *verdict.reasons)
         return replace(verdict, event=EventKind.REJECTED, reasons=reasons)
     return verdict
 
@@ -144,5 +144,5 @@ def _rejected(*reasons: Reason, inscription: Inscription | None = None) -> Judge
     return Judgement(EventKind.REJECTED, reasons, sha256(body).digest() if body is not None else None)
 
 
-def _count(satoshis: int) -> str:
+def count_of_satoshis(satoshis: int) -> str:
     return _NUMBERS[satoshis] if 0 <= satoshis < len(_NUMBERS) else f"{satoshis:,} satoshis"

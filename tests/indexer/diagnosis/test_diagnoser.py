@@ -18,7 +18,7 @@ from parsers.errors import ParseError
 from parsers.pointers.pointer import build
 from parsers.reasons import SENTENCES
 from tests.chainkit import ChainKit, agent
-from tests.chainkit_scripts import body_of, inscription, p2pkh
+from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh
 from tests.fakes import RULES, MemoryChain
 from tests.indexing import Indexing
 
@@ -199,6 +199,73 @@ async def test_a_near_miss_fails_at_the_step_of_its_reason_mined_or_raw(
     assert diagnosis["records"] == raw["records"]
     assert diagnosis["records"][0]["kind"] == "near-miss"
     assert (await diagnoser(indexing, kit)).by_raw(kit.raw(near))["where"] == "block"
+
+
+CAPITALS = {"app": "test", "type": "A2B-Agent"}
+
+
+def envelope_of(fields: dict[str, str], **form: Any) -> bytes:
+    return inscription(body_of(agent("Echo")), fields, "alice", **form)
+
+
+@pytest.mark.parametrize(
+    ("script", "satoshis", "expected", "codes"),
+    [
+        (envelope_of(CAPITALS), 1, ("map", "map-type"), ["map-type"]),
+        (envelope_of(CAPITALS, close=False), 1, ("envelope", "envelope-open"), ["envelope-open"]),
+        (envelope_of(CAPITALS), 2, ("envelope", "satoshis"), ["satoshis", "map-type"]),
+        (envelope_of({"app": "test", "type": "post"}), 1, ("map", "map-type"), ["map-type"]),
+        (envelope_of({"app": "test"}, content_type="image/png"), 1, ("map", "map-type"), ["map-type", "content-type"]),
+        (envelope_of({}, content_type="image/png"), 1, ("map", "no-map"), ["no-map", "content-type"]),
+        (inscription(b"{}", {"app": "x", "type": "agent"}, "alice"), 1, ("map", "map-app"), ["map-app"]),
+        (inscription(b"{}", AGENT, "alice", command="ADD"), 1, ("map", "map-command"), ["map-command"]),
+        (p2pkh("alice") + map_tape(CAPITALS), 1, ("envelope", "no-envelope"), ["no-envelope", "map-type"]),
+    ],
+)
+async def test_what_the_registry_ignores_is_named_raw_by_its_output_and_beside_a_card(
+    indexing: Indexing, kit: ChainKit, script: bytes, satoshis: int, expected: tuple[str, str], codes: list[str]
+) -> None:
+    alone = kit.spend([kit.fund()], [(satoshis, script)])
+    both = kit.spend([kit.fund()], [(1, inscription(body_of(agent()), AGENT, "bob")), (satoshis, script)])
+    raw = (await diagnoser(indexing, kit)).by_raw(kit.raw(alone.outpoint(0)))
+    assert failed(raw) == [("mined", None), expected]
+    beside = (await diagnoser(indexing, kit)).by_raw(kit.raw(both.outpoint(0)))
+    kit.mine(alone, both)
+    ask = await diagnoser(indexing, kit)
+    assert not list(indexing.store.history.of_transaction(alone.txid))
+    assert len(list(indexing.store.history.of_transaction(both.txid))) == 1
+    other = ask.by_name(str(both.outpoint(1)))
+    assert failed(other) == [expected, ("output", None)]
+    for records in (raw["records"], beside["records"][1:], ask.by_name(both.hex_id)["records"][1:], other["records"]):
+        (record,) = records
+        assert [reason["code"] for reason in record["reasons"]] == codes
+        assert (record["kind"], record["outcome"], record["valid"]) == ("near-miss", "ignored", False)
+    assert failed(ask.by_name(both.hex_id)) == []
+
+
+async def test_a_type_in_other_letters_says_how_it_is_written(indexing: Indexing, kit: ChainKit) -> None:
+    answer = (await diagnoser(indexing, kit)).by_raw(kit.raw(kit.inscribe(agent(), type="A2B-Agent")))
+    assert answer["steps"][-1]["detail"] == ("MAP type is not an A2B type: A2B-Agent (letter case counts: a2b-agent)")
+
+
+async def test_an_ignored_envelope_in_a_tapscript_is_named(indexing: Indexing, kit: ChainKit) -> None:
+    litecoin, networks = ChainKit("ltc", funds=3), {"ltc": ChainRules(RULES["ltc"], "regtest")}
+    await diagnoser(indexing, kit)
+    ask = Diagnoser(indexing.store, lambda: networks)
+    for reveal in (litecoin.reveal(agent(), "A2B"), litecoin.reveal(agent(), "A2B", map_in="envelope")):
+        assert failed(ask.by_raw(litecoin.raw(reveal))) == [("mined", None), ("map", "map-type")]
+    picture = litecoin.reveal(b"\x89PNG", None, content_type="image/png")
+    answer = ask.by_raw(litecoin.raw(picture))
+    assert [reason["code"] for reason in answer["records"][0]["reasons"]] == ["no-map", "content-type"]
+
+
+async def test_ignored_envelopes_are_named_up_to_a_bound(indexing: Indexing, kit: ChainKit) -> None:
+    kit.mine_empty(1)
+    script = envelope_of(CAPITALS)
+    many = kit.spend([kit.fund()], [(1, inscription(body_of(agent()), AGENT, "bob")), *[(1, script)] * 300])
+    assert len((await diagnoser(indexing, kit)).by_raw(kit.raw(many.outpoint(0)))["records"]) == MOST_RECORDS
+    kit.mine(many)
+    assert len((await diagnoser(indexing, kit)).by_name(many.hex_id)["records"]) == MOST_RECORDS
 
 
 async def test_a_raw_transaction_tells_what_it_would_do(indexing: Indexing, kit: ChainKit) -> None:
