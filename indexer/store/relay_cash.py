@@ -6,130 +6,38 @@ Times are seconds since 1970, amounts satoshis, txids in internal byte order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Connection,
-    Engine,
-    Index,
-    LargeBinary,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    delete,
-    func,
-    insert,
-    select,
-    update,
+from sqlalchemy import Connection, Engine, insert, select, update
+
+from indexer.store.ledger import CHAIN, agent_account, booking, ledger_entries, metadata, post
+from indexer.store.queries import Queries, count, is_storable, row_of
+from indexer.store.relay_coins import (
+    MAX_WAITING,
+    OPEN,
+    WATCHED,
+    Build,
+    CashRefusedError,
+    Deposit,
+    DepositState,
+    OperatorCoin,
+    Withdrawal,
+    WithdrawalState,
+    add_coins,
+    cancel_unsigned,
+    check_excess,
+    choose,
+    drop_coins,
+    lock_account,
+    relay_coins,
+    relay_deposits,
+    relay_withdrawals,
+    same_coin,
+    step,
+    transaction_of,
 )
-
-from indexer.store.ledger import CHAIN, agent_account, booking, metadata, post
-from indexer.store.queries import Queries, count, insert_new, row_of, texts_of
-from indexer.store.schema import keys, optional, required
-from parsers.bitcoin.tx import Outpoint
-
-MAX_WAITING = 20
-"""Unconfirmed deposits, and open withdrawals, of one agent."""
-
-MAX_COINS = 100
-"""Coins that one withdrawal spends."""
-
-
-class DepositState(StrEnum):
-    """`waiting`: too few confirmations. `credited`: counted, and watched for reorganisations. `final`: too deep for
-    these. `lapsed`: not mined for so long that it is no longer watched."""
-
-    WAITING = "waiting"
-    CREDITED = "credited"
-    FINAL = "final"
-    LAPSED = "lapsed"
-
-
-class WithdrawalState(StrEnum):
-    """`pending`: its transaction is unsigned. `processing`: it is signed. `completed`: it is mined."""
-
-    PENDING = "pending"
-    PROCESSING = "processing"
-    COMPLETED = "completed"
-
-
-relay_deposits = Table(
-    "relay_deposits",
-    metadata,
-    *keys(txid=LargeBinary),
-    *required(motebit_id=String, amount=BigInteger, raw=LargeBinary, state=texts_of(DepositState), credits=BigInteger),
-    *required(created_at=BigInteger, seen_at=BigInteger),
-    Index("relay_deposits_by_state", "state", "seen_at"),
-)
-
-relay_coins = Table(
-    "relay_coins",
-    metadata,
-    *keys(txid=LargeBinary, vout=BigInteger),
-    *required(amount=BigInteger),
-    *optional(withdrawal=String),
-)
-
-relay_withdrawals = Table(
-    "relay_withdrawals",
-    metadata,
-    *keys(id=String),
-    *required(motebit_id=String, idempotency_key=String, destination=Text, amount=BigInteger, unsigned=LargeBinary),
-    *optional(signed=LargeBinary),
-    *required(state=texts_of(WithdrawalState), requested_at=BigInteger),
-    *optional(completed_at=BigInteger),
-    UniqueConstraint("motebit_id", "idempotency_key"),
-    Index("relay_withdrawals_by_state", "state"),
-)
-
-
-class OperatorCoin(NamedTuple):
-    """An output that pays the operator."""
-
-    outpoint: Outpoint
-    amount: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deposit:
-    """A transaction that pays the operator for an agent's account. `credits` counts how often it was credited."""
-
-    txid: bytes
-    motebit_id: str
-    amount: int
-    raw: bytes
-    state: DepositState = DepositState.WAITING
-    credits: int = 0
-    created_at: int
-    seen_at: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withdrawal:
-    """An amount that leaves an agent's account, with the unsigned and the signed transaction that pays it out."""
-
-    id: str
-    motebit_id: str
-    idempotency_key: str
-    destination: str
-    amount: int
-    unsigned: bytes = b""
-    signed: bytes | None = None
-    state: WithdrawalState = WithdrawalState.PENDING
-    requested_at: int
-    completed_at: int | None = None
-
-
-_Build = Callable[[Sequence[OperatorCoin]], bytes | None]
-
-
-class CashRefusedError(Exception):
-    """The deposit or withdrawal is not taken now: the message says why."""
 
 
 class RelayCash(Queries):
@@ -171,21 +79,20 @@ class RelayCash(Queries):
         with booking(self._engine) as connection:
             if not _move(connection, deposit, DepositState.CREDITED, now, credits=deposit.credits + 1):
                 return False
-            _add_coins(connection, coins)
+            add_coins(connection, coins)
             account = agent_account(deposit.motebit_id)
             amounts = {CHAIN: -deposit.amount, account: deposit.amount}
             post(connection, "deposit", _ref(deposit.txid, deposit.credits + 1), now, amounts)
         return True
 
     def reverse(self, deposit: Deposit, now: int) -> bool:
-        """Take a credited deposit back, as no block has it any more: its account may owe from then on. False where
-        another process was faster."""
+        """Take a credited deposit back, as no block has it any more: its account may owe from then on, and unsigned
+        withdrawals of its coins are cancelled. False where another process was faster."""
         account = agent_account(deposit.motebit_id)
         with booking(self._engine) as connection:
             if not _move(connection, deposit, DepositState.WAITING, now, created_at=now):
                 return False
-            free = (relay_coins.c.txid == deposit.txid, relay_coins.c.withdrawal.is_(None))
-            connection.execute(delete(relay_coins).where(*free))
+            drop_coins(connection, deposit.txid, now)
             amounts = {account: -deposit.amount, CHAIN: deposit.amount}
             post(connection, "reversal", _ref(deposit.txid, deposit.credits), now, amounts, may_owe=account)
         return True
@@ -197,93 +104,113 @@ class RelayCash(Queries):
 
     # -- withdrawals
 
-    def withdraw(self, withdrawal: Withdrawal, build: _Build) -> Withdrawal:
-        """Lock an amount and reserve the coins that `build` makes an unsigned transaction of: it is called with ever
-        more of them, the largest first, until it gives one. The stored withdrawal where its agent has used the key
-        before. Raises InsufficientFundsError, CashRefusedError."""
+    def withdraw(self, withdrawal: Withdrawal, build: Build) -> Withdrawal:
+        """Lock an amount and reserve the coins that `build` makes an unsigned transaction of: the smallest one that
+        suffices, else the largest together. The stored withdrawal where its agent has used the key before. Raises
+        InsufficientFundsError, CashRefusedError."""
         with booking(self._engine) as connection:
             same = (relay_withdrawals.c.motebit_id == withdrawal.motebit_id,
                     relay_withdrawals.c.idempotency_key == withdrawal.idempotency_key)  # fmt: skip
             stored = connection.execute(select(relay_withdrawals).where(*same)).mappings().first()
             if stored is not None:
                 return Withdrawal(**stored)
-            is_open = (relay_withdrawals.c.motebit_id == withdrawal.motebit_id,
-                       relay_withdrawals.c.state != WithdrawalState.COMPLETED)  # fmt: skip
+            is_open = (relay_withdrawals.c.motebit_id == withdrawal.motebit_id, relay_withdrawals.c.state.in_(OPEN))
             if count(connection, relay_withdrawals, *is_open) >= MAX_WAITING:
                 raise CashRefusedError(f"{MAX_WAITING} withdrawals of this agent are open")
-            amounts = {agent_account(withdrawal.motebit_id): -withdrawal.amount, _lock(withdrawal): withdrawal.amount}
+            amounts = {
+                agent_account(withdrawal.motebit_id): -withdrawal.amount,
+                lock_account(withdrawal): withdrawal.amount,
+            }
             post(connection, "withdrawal-lock", withdrawal.id, withdrawal.requested_at, amounts)
-            coins, unsigned = _chosen(_free_coins(connection), build)
+            coins, unsigned = choose(connection, withdrawal.amount, build)
+            check_excess(connection, withdrawal.amount, coins)
             for coin in coins:
-                connection.execute(update(relay_coins).where(*_same(coin)).values(withdrawal=withdrawal.id))
+                connection.execute(update(relay_coins).where(*same_coin(coin)).values(withdrawal=withdrawal.id))
             opened = replace(withdrawal, unsigned=unsigned)
             connection.execute(insert(relay_withdrawals).values(**row_of(opened)))
             return opened
 
+    def withdrawal(self, id_: str) -> Withdrawal | None:
+        """A withdrawal."""
+        row = self._first(select(relay_withdrawals).where(relay_withdrawals.c.id == id_)) if is_storable(id_) else None
+        return Withdrawal(**row) if row else None
+
     def open_withdrawals(self, motebit_id: str | None = None) -> list[Withdrawal]:
         """Withdrawals that are not mined, of one agent or of all, the oldest first."""
-        rows = select(relay_withdrawals).where(relay_withdrawals.c.state != WithdrawalState.COMPLETED)
+        rows = select(relay_withdrawals).where(relay_withdrawals.c.state.in_(OPEN))
         if motebit_id is not None:
             rows = rows.where(relay_withdrawals.c.motebit_id == motebit_id)
         return [Withdrawal(**row) for row in self._rows(rows.order_by(relay_withdrawals.c.requested_at))]
 
-    def sign(self, withdrawal: Withdrawal, signed: bytes) -> bool:
-        """Store the signed transaction of an open withdrawal; False where it is completed."""
-        is_open = (relay_withdrawals.c.id == withdrawal.id, relay_withdrawals.c.state != WithdrawalState.COMPLETED)
-        values = {"signed": signed, "state": WithdrawalState.PROCESSING}
+    def watched_withdrawals(self) -> list[Withdrawal]:
+        """Signed withdrawals that confirmations and reorganisations may change, the oldest first."""
+        rows = select(relay_withdrawals).where(relay_withdrawals.c.state.in_(WATCHED))
+        return [Withdrawal(**row) for row in self._rows(rows.order_by(relay_withdrawals.c.requested_at))]
+
+    def cancel(self, withdrawal: Withdrawal, now: int) -> bool:
+        """Give an unsigned withdrawal's amount and coins back; False where it is signed or cancelled already."""
         with booking(self._engine) as connection:
-            return connection.execute(update(relay_withdrawals).where(*is_open).values(**values)).rowcount == 1
+            return cancel_unsigned(connection, withdrawal, now)
+
+    def sign(self, withdrawal: Withdrawal, signed: bytes, change: Sequence[OperatorCoin], now: int) -> bool:
+        """Store the signed transaction of an open withdrawal, whose change can be spent at once; False where it is not
+        open any more. One that was stored before is replaced. Raises CashRefusedError where its change is spent."""
+        is_same = (relay_withdrawals.c.id == withdrawal.id, relay_withdrawals.c.state.in_(OPEN))
+        with booking(self._engine) as connection:
+            stored = connection.execute(select(relay_withdrawals).where(*is_same)).mappings().first()
+            if stored is None:
+                return False
+            if stored["signed"] not in (None, signed):
+                replaced = transaction_of(stored["signed"]).txid
+                drop_coins(connection, replaced, now)
+                if count(connection, relay_coins, relay_coins.c.txid == replaced):
+                    raise CashRefusedError("another withdrawal spends the change of its transaction signed before")
+            values = {"signed": signed, "state": WithdrawalState.PROCESSING}
+            connection.execute(update(relay_withdrawals).where(*is_same).values(**values))
+            add_coins(connection, change)
+            return True
 
     def complete(self, withdrawal: Withdrawal, change: Sequence[OperatorCoin], now: int) -> bool:
         """Book a mined withdrawal, and the coins that its transaction paid back; False where another process was
         faster."""
-        same = (relay_withdrawals.c.id == withdrawal.id, relay_withdrawals.c.state == WithdrawalState.PROCESSING,
-                relay_withdrawals.c.signed == withdrawal.signed)  # fmt: skip
-        values = {"state": WithdrawalState.COMPLETED, "completed_at": now}
         with booking(self._engine) as connection:
-            if connection.execute(update(relay_withdrawals).where(*same).values(**values)).rowcount != 1:
+            if not step(connection, withdrawal, WithdrawalState.COMPLETED, completed_at=now):
                 return False
-            _add_coins(connection, change)
-            amounts = {_lock(withdrawal): -withdrawal.amount, CHAIN: withdrawal.amount}
-            post(connection, "withdrawal", withdrawal.id, now, amounts)
+            add_coins(connection, change)
+            amounts = {lock_account(withdrawal): -withdrawal.amount, CHAIN: withdrawal.amount}
+            times = _reversals(connection, withdrawal)
+            post(connection, "withdrawal", f"{withdrawal.id}:{times}" if times else withdrawal.id, now, amounts)
         return True
 
-    def held(self) -> int:
-        """Satoshis of all coins that are not spent: those of open withdrawals included."""
-        done = select(relay_withdrawals.c.id).where(relay_withdrawals.c.state == WithdrawalState.COMPLETED)
-        unspent = relay_coins.c.withdrawal.is_(None) | relay_coins.c.withdrawal.not_in(done)
-        return int(self._scalar(select(func.sum(relay_coins.c.amount)).where(unspent)) or 0)
+    def reopen(self, withdrawal: Withdrawal, now: int) -> bool:
+        """Take a completed withdrawal back, as no block has its transaction any more: its amount is locked again. False
+        where another process was faster."""
+        with booking(self._engine) as connection:
+            if not step(connection, withdrawal, WithdrawalState.PROCESSING, completed_at=None):
+                return False
+            amounts = {CHAIN: -withdrawal.amount, lock_account(withdrawal): withdrawal.amount}
+            ref = f"{withdrawal.id}:{_reversals(connection, withdrawal) + 1}"
+            post(connection, "withdrawal-reversal", ref, now, amounts)
+        return True
+
+    def finish(self, withdrawal: Withdrawal) -> bool:
+        """Watch a completed withdrawal no longer."""
+        with booking(self._engine) as connection:
+            return step(connection, withdrawal, WithdrawalState.FINAL)
+
+    def drop_change(self, txid: bytes, now: int) -> bool:
+        """Drop the change of a signed transaction that the node refuses, and cancel unsigned withdrawals of it; False
+        where there is none."""
+        if not self._rows(select(relay_coins.c.vout).where(relay_coins.c.txid == txid)):
+            return False
+        with booking(self._engine) as connection:
+            return drop_coins(connection, txid, now) > 0
 
 
-def _chosen(free: Sequence[OperatorCoin], build: _Build) -> tuple[Sequence[OperatorCoin], bytes]:
-    for number in range(1, len(free) + 1):
-        unsigned = build(free[:number])
-        if unsigned is not None:
-            return free[:number], unsigned
-    raise CashRefusedError(
-        "no coins of the operator add up to this amount now: they wait for other withdrawals to be mined, or would "
-        "leave too little change"
-    )
-
-
-def _free_coins(connection: Connection) -> list[OperatorCoin]:
-    free = select(relay_coins).where(relay_coins.c.withdrawal.is_(None))
-    largest = free.order_by(relay_coins.c.amount.desc(), relay_coins.c.txid, relay_coins.c.vout).limit(MAX_COINS)
-    rows = connection.execute(largest).mappings()
-    return [OperatorCoin(Outpoint(row["txid"], row["vout"]), row["amount"]) for row in rows]
-
-
-def _add_coins(connection: Connection, coins: Sequence[OperatorCoin]) -> None:
-    """Add coins; one that a withdrawal reserves, or has spent, is there already and stays its own."""
-    rows = [
-        {"txid": coin.outpoint.txid, "vout": coin.outpoint.vout, "amount": coin.amount, "withdrawal": None}
-        for coin in coins
-    ]
-    insert_new(connection, relay_coins, rows)
-
-
-def _same(coin: OperatorCoin) -> tuple[Any, ...]:
-    return relay_coins.c.txid == coin.outpoint.txid, relay_coins.c.vout == coin.outpoint.vout
+def _reversals(connection: Connection, withdrawal: Withdrawal) -> int:
+    """How often a reorganisation took a withdrawal back."""
+    of_it = ledger_entries.c.ref.startswith(f"{withdrawal.id}:")
+    return count(connection, ledger_entries, ledger_entries.c.kind == "withdrawal-reversal", of_it)
 
 
 def _move(connection: Connection, deposit: Deposit, state: DepositState, now: int, **values: Any) -> bool:
@@ -299,7 +226,3 @@ def _move(connection: Connection, deposit: Deposit, state: DepositState, now: in
 
 def _ref(txid: bytes, credits_: int) -> str:
     return f"{txid[::-1].hex()}:{credits_}"
-
-
-def _lock(withdrawal: Withdrawal) -> str:
-    return f"withdrawal:{withdrawal.id}"

@@ -17,6 +17,7 @@ from overlay.api.schemas import SCHEMAS, ref
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",
     "agent": "The `motebit_id` of an agent.",
+    "withdrawal": "The id of a withdrawal.",
     "task": "The id of a relay task.",
     "name": "The name of a file.",
     "subscription": "The id of a subscription.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -18,16 +19,18 @@ def add(commands: Commands) -> None:
     """Add `a2b relay`."""
     parser = command(
         commands, "relay", relay,
-        "List withdrawals that are not mined, with their unsigned transactions, or take a signed one.",
+        "List withdrawals that are not mined, with their unsigned transactions, take a signed one, or cancel one.",
         "data", "database",
-        more="Sign and send a transaction with your own wallet, unchanged; it is booked once it has six confirmations.",
+        more="Sign a transaction with your own wallet, unchanged, and hand it in: the relay sends it, and books it "
+        "once it has six confirmations. Do not send it yourself: the withdrawal may be cancelled by then.",
     )  # fmt: skip
     parser.add_argument("--signed", metavar="RAWTX", help="the signed transaction of a withdrawal, as hex")
+    parser.add_argument("--cancel", metavar="ID", help="a withdrawal whose signed transaction was not handed in")
     add_json(parser)
 
 
 def relay(args: Namespace) -> int:
-    """Print the open withdrawals, or store a signed transaction."""
+    """Print the open withdrawals, store a signed transaction, or cancel a withdrawal."""
     from indexer.store.relay import RelayStore
     from overlay.app.storage import open_store
 
@@ -35,6 +38,8 @@ def relay(args: Namespace) -> int:
         cash = RelayStore(store.primary).cash
         if args.signed is not None:
             return _store_signed(cash, args.signed)
+        if args.cancel is not None:
+            return _cancel(cash, args.cancel)
         rows = [
             {
                 "withdrawal_id": one.id, "motebit_id": one.motebit_id, "amount": one.amount, "status": one.state.value,
@@ -55,18 +60,32 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def _store_signed(cash: RelayCash, text: str) -> int:
     """Store the transaction with the withdrawal whose inputs and outputs it has."""
-    from overlay.relay.bank import is_signed_form
-    from parsers.bitcoin.tx import read_exactly
+    from indexer.store.relay_coins import CashRefusedError, transaction_of
+    from overlay.relay.bank import change_of, is_signed_form
     from parsers.errors import ParseError
 
     try:
         raw = bytes.fromhex(text)
-        tx = read_exactly(raw, segwit=raw[4:6] == b"\0\1")
+        tx = transaction_of(raw)
     except (ValueError, ParseError) as error:
         raise UsageError(f"--signed is no transaction: {error}") from None
     matching = [one for one in cash.open_withdrawals() if is_signed_form(one, tx)]
-    if not matching or not cash.sign(matching[0], raw):
-        say("no open withdrawal has these inputs and outputs")
+    try:
+        if not matching or not cash.sign(matching[0], raw, change_of(tx), int(time.time())):
+            say("no open withdrawal has these inputs and outputs: do not send the transaction")
+            return 1
+    except CashRefusedError as error:
+        say(f"not taken: {error}")
         return 1
     say(f"the withdrawal {matching[0].id} is paid by {tx.hex_id}")
+    return 0
+
+
+def _cancel(cash: RelayCash, id_: str) -> int:
+    """Give the amount of an unsigned withdrawal back to its agent."""
+    withdrawal = cash.withdrawal(id_)
+    if withdrawal is None or not cash.cancel(withdrawal, int(time.time())):
+        say("no unsigned withdrawal has this id")
+        return 1
+    say(f"the withdrawal {id_} is cancelled: {withdrawal.amount:,} satoshis go back to {withdrawal.motebit_id!a}")
     return 0

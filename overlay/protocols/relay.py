@@ -216,6 +216,13 @@ async def withdraw(request: web.Request, relay: Relay) -> web.Response:
     return json_answer(answer, status=202)
 
 
+@_answered
+async def cancel_withdrawal(request: web.Request, relay: Relay) -> web.Response:
+    """Cancel a withdrawal that is not signed yet."""
+    mid, id_ = request.match_info["agent"], request.match_info["withdrawal"]
+    return json_answer(await to_thread(accounts.cancel, relay, _authorization(request), mid, id_))
+
+
 def _authorization(request: web.Request) -> str:
     return request.headers.get(hdrs.AUTHORIZATION, "")
 
@@ -273,6 +280,8 @@ DOOR = Door(
                status=202),
         _write(f"{_ACCOUNT}/withdraw", withdraw, "RelayWithdrawal", errors=(401, 404, 402, 403, 409, 422),
                body="RelayNewWithdrawal", status=202, headers=(_TOKEN, _KEY)),
+        _write(f"{_ACCOUNT}/withdraw/{{withdrawal}}/cancel", cancel_withdrawal, "RelayWithdrawal",
+               errors=(401, 404, 403, 409)),
     ),
     schemas={
         "RelayRegistration": record({"registered": BOOL, "motebit_id": TEXT, "expires_at": COUNT}),

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from indexer.store.ledger import InsufficientFundsError, agent_account
-from indexer.store.relay_cash import CashRefusedError, Deposit, Withdrawal
+from indexer.store.relay_coins import CashRefusedError, Deposit, Withdrawal, WithdrawalState
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.bank import DEPTH, Bank
 from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
@@ -16,6 +16,9 @@ from parsers.claims.motebit.settlement import MAX_PRICE
 BALANCE_AUDIENCES = ("account:balance",)
 DEPOSIT_AUDIENCES = ("account:deposit",)
 WITHDRAW_AUDIENCES = ("account:withdraw",)
+_STATUS = {WithdrawalState.FINAL: "completed", WithdrawalState.CANCELLED: "failed"}
+"""States that Motebit's AccountWithdrawalRecord does not have."""
+
 MAX_SHOWN = 50
 """The newest movements that a balance comes with."""
 
@@ -94,6 +97,20 @@ async def withdraw(
     return answer | ({"idempotent": True} if stored.id != wanted.id else {})
 
 
+def cancel(relay: Relay, authorization: str, motebit_id: str, id_: str) -> dict[str, Any]:
+    """Give the amount of an unsigned withdrawal back; a repeated request gives the same answer. Raises
+    RelayRefusedError."""
+    _check_own(relay.caller(authorization, WITHDRAW_AUDIENCES, once=True), motebit_id)
+    stored = relay.cash.withdrawal(id_)
+    if stored is None or stored.motebit_id != motebit_id:
+        raise RelayRefusedError(404, "unknown-withdrawal", f"the account has no withdrawal {id_[:100]!a}")
+    relay.cash.cancel(stored, relay.now())
+    now_stored = relay.cash.withdrawal(id_) or stored
+    if now_stored.state is not WithdrawalState.CANCELLED:
+        raise RelayRefusedError(409, "signed", f"the withdrawal {id_} is signed: it may be mined at any time")
+    return {"motebit_id": motebit_id, "withdrawal": withdrawal_json(relay, now_stored)}
+
+
 def withdrawal_json(relay: Relay, withdrawal: Withdrawal) -> dict[str, Any]:
     """A withdrawal as AccountWithdrawalRecord, with its unsigned transaction."""
     return {
@@ -102,11 +119,11 @@ def withdrawal_json(relay: Relay, withdrawal: Withdrawal) -> dict[str, Any]:
         "amount": withdrawal.amount,
         "currency": UNIT,
         "destination": withdrawal.destination,
-        "status": withdrawal.state.value,
+        "status": _STATUS.get(withdrawal.state, withdrawal.state.value),
         "payout_reference": None,
         "requested_at": withdrawal.requested_at * 1_000,
         "completed_at": None if withdrawal.completed_at is None else withdrawal.completed_at * 1_000,
-        "failure_reason": None,
+        "failure_reason": "cancelled" if withdrawal.state is WithdrawalState.CANCELLED else None,
         "relay_id": relay.id,
         "relay_signature": None,
         "relay_public_key": None,

@@ -1,5 +1,5 @@
 """Money in and out: deposits count once the chain has them deep enough, and go back where a reorganisation takes them;
-a withdrawal is a transaction that the operator signs, and that is booked once it is mined.
+a withdrawal is a transaction that the operator signs, and that is sent, booked once it is mined, and watched as deeply.
 
 The node needs an index of all transactions (`txindex`): without it a spent deposit looks like one that never was.
 """
@@ -11,7 +11,15 @@ from asyncio import to_thread
 from collections.abc import Callable, Sequence
 
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.relay_cash import Deposit, DepositState, OperatorCoin, RelayCash, Withdrawal
+from indexer.store.relay_cash import RelayCash
+from indexer.store.relay_coins import (
+    Deposit,
+    DepositState,
+    OperatorCoin,
+    Withdrawal,
+    WithdrawalState,
+    transaction_of,
+)
 from overlay.payments.node import Broadcaster
 from overlay.payments.refunds import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from parsers.bitcoin import address
@@ -26,7 +34,7 @@ DEPTH = 6
 """Blocks that have a deposit or withdrawal before it counts."""
 
 FINAL_DEPTH = 100
-"""Blocks from which on a deposit is no longer watched."""
+"""Blocks from which on a deposit or withdrawal is no longer watched."""
 
 WORTH = 4
 """How many times its own fee a deposited coin is worth at least."""
@@ -106,16 +114,10 @@ class Bank:
         return build
 
     async def watch(self) -> None:
-        """Look at deposits and signed withdrawals: credit, reverse and book them. Raises SourceError."""
+        """Look at deposits and signed withdrawals: credit, reverse, send and book them. Raises SourceError."""
         chain = await self._node.chain()
-        for withdrawal in await to_thread(self.cash.open_withdrawals):
-            if withdrawal.signed is None:
-                continue
-            tx = read_exactly(withdrawal.signed, segwit=has_segwit(chain))
-            if (await self._node.confirmations(tx) or 0) < DEPTH:
-                continue
-            if await to_thread(self.cash.complete, withdrawal, self._coins(tx, chain), self.now()):
-                log.info("the withdrawal %s is mined: %d satoshis", withdrawal.id, withdrawal.amount)
+        for withdrawal in await to_thread(self.cash.watched_withdrawals):
+            await self._look_at_withdrawal(withdrawal)
         for deposit in await to_thread(self.cash.watched):
             tx = read_exactly(deposit.raw, segwit=has_segwit(chain))
             try:
@@ -125,6 +127,27 @@ class Bank:
                 await to_thread(self.cash.note, deposit, deposit.state, self.now())
                 raise
             await self._look(deposit, tx, depth, chain)
+
+    async def _look_at_withdrawal(self, withdrawal: Withdrawal) -> None:
+        raw, now = withdrawal.signed or b"", self.now()
+        tx = transaction_of(raw)
+        depth = await self._node.confirmations(tx)
+        is_completed, blocks = withdrawal.state is WithdrawalState.COMPLETED, depth or 0
+        if is_completed and not blocks:
+            if await to_thread(self.cash.reopen, withdrawal, now):
+                log.warning("the withdrawal %s is in no block any more: %d satoshis", withdrawal.id, withdrawal.amount)
+        elif not is_completed and blocks >= DEPTH:
+            if await to_thread(self.cash.complete, withdrawal, change_of(tx), now):
+                log.info("the withdrawal %s is mined: %d satoshis", withdrawal.id, withdrawal.amount)
+        elif blocks >= FINAL_DEPTH:
+            await to_thread(self.cash.finish, withdrawal)
+        if depth is not None:
+            return
+        try:
+            await self._node.send(raw)
+        except RefusedTransactionError as error:
+            if await to_thread(self.cash.drop_change, tx.txid, now):
+                log.warning("the node refuses the transaction of the withdrawal %s: %s", withdrawal.id, error)
 
     async def _look(self, deposit: Deposit, tx: Transaction, depth: int | None, chain: UtxoChain) -> None:
         now, blocks = self.now(), depth or 0
@@ -165,6 +188,11 @@ def named_account(tx: Transaction) -> str | None:
                 return None
         is_after = op.opcode == OP_RETURN
     return None
+
+
+def change_of(tx: Transaction) -> list[OperatorCoin]:
+    """What the transaction of a withdrawal pays back: all but its first output."""
+    return [OperatorCoin(tx.outpoint(vout), output.satoshis) for vout, output in enumerate(tx.outputs)][1:]
 
 
 def is_signed_form(withdrawal: Withdrawal, tx: Transaction) -> bool:

@@ -27,7 +27,7 @@ class RelayRefusedError(Exception):
 
     Codes: those of bearer tokens, receipts and successions, and bad-request, unauthorized, forbidden, not-registered,
     expired, capability-missing, insufficient-funds, too-many, too-dear, key-mismatch, not-bound, not-a-deposit,
-    bad-destination, no-coins, no-deposits.
+    bad-destination, no-coins, no-deposits, unknown-withdrawal, signed.
     """
 
     def __init__(self, status: int, code: str, detail: str, **members: Any) -> None:

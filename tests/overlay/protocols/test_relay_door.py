@@ -15,7 +15,10 @@ from jsonschema import Draft7Validator
 from indexer.store import unchecked
 from indexer.store.evidence import EvidenceQueries, KeyBind, StoredEvidence
 from indexer.store.ledger import CHAIN, agent_account, booking, post
+from indexer.store.relay import RelayStore
+from indexer.store.relay_coins import OperatorCoin, Withdrawal, add_coins
 from overlay import cli
+from parsers.bitcoin.tx import Outpoint
 from tests.local_http import local_http
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 from tests.running import Running
@@ -137,6 +140,26 @@ def test_refusals_have_the_relays_form(client: Client) -> None:
     forged = client.register(ALICE, public_key=BOB.key.hex())
     assert (forged.status_code, forged.json()["code"]) == (401, "bad-signature")
     assert client.register(ALICE, endpoint_url="ftp://x").status_code == 400
+
+
+def test_an_unsigned_withdrawal_is_cancelled_over_http(client: Client) -> None:
+    before, id_ = client.balance(ALICE)["balance"], "11111111-2222-4333-8444-555555555555"
+    engine = unchecked(client.database)
+    withdrawal = Withdrawal(
+        id=id_, motebit_id=ALICE.id, idempotency_key="x", destination="x", amount=1_000, requested_at=1
+    )
+    with booking(engine) as connection:
+        add_coins(connection, [OperatorCoin(Outpoint(b"\1" * 32, 0), 5_000)])
+    RelayStore(engine).cash.withdraw(withdrawal, lambda _: b"unsigned")
+    engine.dispose()
+    assert client.balance(ALICE)["pending_withdrawals"] == 1_000
+    path = f"/api/v1/agents/{ALICE.id}/withdraw/{id_}/cancel"
+    answer = client.send(ALICE, "account:withdraw", "POST", path)
+    assert (answer.status_code, answer.json()["withdrawal"]["status"]) == (200, "failed"), answer.text
+    assert (client.balance(ALICE)["balance"], client.balance(ALICE)["pending_withdrawals"]) == (before, 0)
+    assert client.send(BOB, "account:withdraw", "POST", path).status_code == 403
+    foreign = client.send(BOB, "account:withdraw", "POST", path.replace(ALICE.id, BOB.id))
+    assert (foreign.status_code, foreign.json()["code"]) == (404, "unknown-withdrawal")
 
 
 def test_a_key_makes_a_submission_repeatable(client: Client) -> None:

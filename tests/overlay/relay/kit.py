@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from indexer.store.ledger import CHAIN, agent_account, booking, post
 from indexer.store.relay import RelayStore
+from indexer.store.relay_coins import relay_coins, relay_withdrawals
 from indexer.store.relay_tasks import SubmittedTask
 from overlay.relay import agent_registration, tasks
 from overlay.relay.agent_registration import AgentRegistration
@@ -115,6 +116,17 @@ def wanted_registration(agent: Agent, price: int = PRICE) -> dict[str, Any]:
         "capabilities": ("web_search",), "succession": (), "name": "", "description": "",
         "pricing": [{"capability": "web_search", "unit_cost": price, "currency": "SAT", "per": "task"}],
     }  # fmt: skip
+
+
+def coins_of(engine: Engine) -> int:
+    """Satoshis that the operator has, what open withdrawals pay out included: every coin whose withdrawal is not
+    signed, and the whole amount of those that are signed and not mined."""
+    with engine.connect() as connection:
+        states = {row.id: row for row in connection.execute(select(relay_withdrawals))}
+        coins = connection.execute(select(relay_coins)).all()
+    unspent = [coin for coin in coins if coin.withdrawal is None or states[coin.withdrawal].state == "pending"]
+    leaving = [one.amount for one in states.values() if one.state == "processing"]
+    return sum(coin.amount for coin in unspent) + sum(leaving)
 
 
 def data_output(text: str) -> bytes:

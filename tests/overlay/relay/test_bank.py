@@ -16,19 +16,20 @@ from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, connect, unchecked
 from indexer.store.ledger import CHAIN
+from indexer.store.relay_coins import CashRefusedError
 from overlay import cli
 from overlay.api.identity_key import IdentityKey
 from overlay.app.own_payments import OwnPayments, OwnRelay
 from overlay.payments.node import PaymentNode
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.relay import accounts
-from overlay.relay.bank import DEPTH, LAPSE_SECONDS, is_signed_form
+from overlay.relay.bank import DEPTH, FINAL_DEPTH, LAPSE_SECONDS, change_of, is_signed_form
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.sighash import sign_p2pkh
-from parsers.bitcoin.tx import Transaction, TxInput, read_exactly, serialise
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, read_exactly, serialise
 from tests.overlay.payments.crashing import Crash, Steps
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, payment, price, script_of
-from tests.overlay.relay.kit import AGENTS, World, data_output, raw_of
+from tests.overlay.relay.kit import AGENTS, World, coins_of, data_output, raw_of
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 
@@ -70,12 +71,13 @@ def funded(world: World, agent: Agent, amount: int) -> Transaction:
     return tx
 
 
-def signed(world: World, answer: dict[str, Any]) -> Transaction:
-    """The transaction of a withdrawal as the operator's wallet signs it."""
+def signed(world: World, answer: dict[str, Any], more: dict[Outpoint, int] | None = None) -> Transaction:
+    """The transaction of a withdrawal as the operator's wallet signs it. `more` are coins that the node does not have
+    yet."""
     unsigned = read_exactly(bytes.fromhex(answer["withdrawal"]["unsigned_tx"]))
-    values = world.node.unspent()
+    values = {outpoint: output.satoshis for outpoint, output in world.node.unspent().items()} | (more or {})
     inputs = tuple(
-        TxInput(one.prevout, sign_p2pkh(unsigned, vin, SERVER, values[one.prevout].satoshis), one.sequence)
+        TxInput(one.prevout, sign_p2pkh(unsigned, vin, SERVER, values[one.prevout]), one.sequence)
         for vin, one in enumerate(unsigned.inputs)
     )
     return read_exactly(serialise(inputs, unsigned.outputs))
@@ -83,12 +85,12 @@ def signed(world: World, answer: dict[str, Any]) -> Transaction:
 
 def sign(world: World, tx: Transaction) -> None:
     (withdrawal,) = [one for one in world.store.cash.open_withdrawals() if is_signed_form(one, tx)]
-    assert world.store.cash.sign(withdrawal, raw_of(tx))
+    assert world.store.cash.sign(withdrawal, raw_of(tx), change_of(tx), int(world.time))
 
 
 def books_match_the_chain(world: World) -> None:
     world.check()
-    assert world.store.cash.held() == -world.store.ledger.balance(CHAIN)
+    assert coins_of(world.engine) == -world.store.ledger.balance(CHAIN)
 
 
 def test_a_deposit_counts_after_six_confirmations(world: World) -> None:
@@ -237,6 +239,11 @@ def test_the_operator_lists_withdrawals_and_hands_in_what_was_signed(
     watch(world)
     assert command() == (0, "no withdrawal is open\n")
     assert command("--signed", raw_of(tx).hex())[0] == 1
+    answer = withdraw(world, ALICE, 10_000)["withdrawal"]
+    assert command("--cancel", answer["withdrawal_id"])[0] == 0
+    assert command("--cancel", answer["withdrawal_id"])[0] == command("--cancel", "x")[0] == 1
+    code, text = command("--signed", raw_of(signed(world, {"withdrawal": answer})).hex())
+    assert (code, "do not send" in text, world.balance(ALICE)) == (1, True, 30_000)
     engine.dispose()
 
 
@@ -395,3 +402,130 @@ def test_the_address_of_a_price_is_no_address_of_deposits(tmp_path: Path, form: 
             OwnRelay(settings, store, IdentityKey(b"\1" * 32, b"\2" * 32), payments)
     finally:
         store.close()
+
+
+def cancel(world: World, agent: Agent, answer: dict[str, Any]) -> dict[str, Any]:
+    token = world.token(agent, "account:withdraw")
+    cancelled = accounts.cancel(world.relay, token, agent.id, answer["withdrawal"]["withdrawal_id"])
+    shown: dict[str, Any] = cancelled["withdrawal"]
+    return shown
+
+
+def test_an_unsigned_withdrawal_is_cancelled_by_its_agent_only_and_a_signed_one_by_nobody(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    answer = withdraw(world, ALICE, 20_000, "key")
+    foreign = {"withdrawal": {"withdrawal_id": "00000000-0000-4000-8000-000000000000"}}
+    assert refusal(cancel, world, BOB, answer) == refusal(cancel, world, ALICE, foreign) == (404, "unknown-withdrawal")
+    shown = cancel(world, ALICE, answer)
+    assert (shown["status"], shown["failure_reason"]) == ("failed", "cancelled")
+    assert cancel(world, ALICE, answer) == shown, "once"
+    assert withdraw(world, ALICE, 20_000, "key")["withdrawal"]["status"] == "failed"
+    assert world.balance(ALICE) == 50_000
+    books_match_the_chain(world)
+    answer = withdraw(world, ALICE, 30_000)
+    sign(world, signed(world, answer))
+    assert refusal(cancel, world, ALICE, answer) == (409, "signed")
+    assert world.balance(ALICE) == 20_000
+    books_match_the_chain(world)
+
+
+def test_a_withdrawal_is_cancelled_when_a_reorganisation_takes_its_coin(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    withdraw(world, ALICE, 20_000)
+    world.node.reorganise(DEPTH)
+    watch(world)
+    assert (world.balance(ALICE), world.store.cash.open_withdrawals()) == (0, [])
+    books_match_the_chain(world)
+    world.mine()
+    watch(world)
+    assert withdraw(world, ALICE, 50_000)["withdrawal"]["status"] == "pending"
+    books_match_the_chain(world)
+
+
+def paid_out(world: World, agent: Agent, amount: int) -> Transaction:
+    """A withdrawal that is signed, and that the relay sends."""
+    tx = signed(world, withdraw(world, agent, amount))
+    sign(world, tx)
+    watch(world)
+    return tx
+
+
+def test_a_withdrawal_is_sent_and_watched_as_deeply_as_a_deposit(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    tx = paid_out(world, ALICE, 20_000)
+    assert world.node.mempool.keys() == {tx.hex_id}
+    world.mine()
+    watch(world)
+    assert world.store.ledger.balance(CHAIN) == -30_000
+    world.node.reorganise(DEPTH)
+    world.node.evict()
+    watch(world)
+    assert world.store.ledger.balance(CHAIN) == -50_000
+    assert [one.state for one in world.store.cash.open_withdrawals()] == ["processing"]
+    assert world.node.mempool.keys() == {tx.hex_id}, "it is sent again"
+    books_match_the_chain(world)
+    world.mine(FINAL_DEPTH)
+    watch(world)
+    watch(world)
+    assert (world.balance(ALICE), world.store.ledger.balance(CHAIN)) == (30_000, -30_000)
+    assert world.store.cash.watched_withdrawals() == []
+    books_match_the_chain(world)
+
+
+def test_a_withdrawal_of_change_is_cancelled_when_the_change_is_gone(world: World) -> None:
+    coin = funded(world, ALICE, 50_000).outpoint(0)
+    paid_out(world, ALICE, 20_000)
+    withdraw(world, ALICE, 10_000)
+    world.node.evict()
+    world.node.double_spend(coin)
+    watch(world)
+    assert (world.balance(ALICE), len(world.store.cash.open_withdrawals())) == (30_000, 1)
+    assert refusal(withdraw, world, ALICE, 10_000) == (503, "no-coins")
+    world.check()
+
+
+def test_a_transaction_that_is_signed_again_replaces_the_first(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    first = signed(world, withdraw(world, ALICE, 20_000))
+    sign(world, first)
+    other = first.inputs[0]._replace(script=b"\x00" + first.inputs[0].script)
+    again = read_exactly(serialise((other,), first.outputs))
+    (withdrawal,) = world.store.cash.open_withdrawals()
+    withdraw(world, ALICE, 10_000)
+    assert world.store.cash.sign(withdrawal, raw_of(again), change_of(again), 0)
+    assert (world.balance(ALICE), len(world.store.cash.open_withdrawals())) == (30_000, 1), "its change is another coin"
+    books_match_the_chain(world)
+    second = signed(world, withdraw(world, ALICE, 10_000), {again.outpoint(1): 30_000})
+    sign(world, second)
+    with pytest.raises(CashRefusedError, match="another withdrawal spends the change"):
+        world.store.cash.sign(withdrawal, raw_of(first), change_of(first), 0)
+
+
+def test_small_withdrawals_lock_few_of_the_operators_coins(world: World) -> None:
+    for amount in (90_000, 20_000, 50_000):
+        funded(world, ALICE, amount)
+    for agent in (BOB, CAROL):
+        world.fund(agent, 1_000)
+    answer = withdraw(world, BOB, 500)
+    assert spent(answer) == [20_000], "the smallest coin that suffices"
+    assert spent(withdraw(world, CAROL, 500)) == [50_000]
+    assert refusal(withdraw, world, CAROL, 500) == (503, "no-coins"), "they would lock all coins"
+    assert spent(withdraw(world, ALICE, 80_000)) == [90_000]
+    tx = signed(world, answer)
+    sign(world, tx)
+    assert spent(withdraw(world, ALICE, 19_000)) == [19_500], "change is a coin as soon as it is signed"
+
+
+def spent(answer: dict[str, Any]) -> list[int]:
+    """What the coins of a withdrawal add up to."""
+    tx = read_exactly(bytes.fromhex(answer["withdrawal"]["unsigned_tx"]))
+    change = sum(output.satoshis for output in tx.outputs[1:])
+    return [answer["withdrawal"]["amount"] + change]
+
+
+def test_a_large_withdrawal_spends_several_coins(world: World) -> None:
+    for amount in (20_000, 50_000, 30_000):
+        funded(world, ALICE, amount)
+    answer = withdraw(world, ALICE, 75_000)
+    assert (spent(answer), len(signed(world, answer).inputs)) == ([80_000], 2)
+    books_match_the_chain(world)
