@@ -17,6 +17,10 @@ from parsers.reasons import Reason
 UNCONFIRMED = 2**31 - 1
 """The height of unconfirmed events: above every other."""
 
+RULES = 2
+"""The number of the rules by which this program reads blocks, stored with a chain when its reading begins: raised with
+every change of what registers. Chains that were read before there was a number have 1."""
+
 LOGO_BYTES = 1_300
 """What a stored thumbnail of a logo has at most: 20 of them fit with a page of results and all it loads into 100 kB.
 See `overlay.web.rendering`."""
@@ -31,6 +35,12 @@ LATE = (
     "inscribed on it again, so there is no state hash; a new database without `from` reads all"
 )
 """The note on a chain whose first blocks were not read."""
+
+OUTDATED = (
+    "the blocks were read by rules {rules} of the registry, and this program has rules {current}: what changed since "
+    "is missing, so there is no state hash; `a2b index --again {chain}` reads them again"
+)
+"""The note on a chain that was read by other rules than those of this program."""
 
 
 @dataclass(frozen=True, slots=True)

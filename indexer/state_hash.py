@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from indexer.headers.networks import is_complete_from
-from indexer.model import RegistrationState
+from indexer.model import OUTDATED, RULES, RegistrationState
 from indexer.store import Store, Writer
 from indexer.store.state_hashes import StateHash, line
 from indexer.store.state_hashes import digest as digest_of_lines
@@ -23,12 +23,23 @@ def starts_late(store: Store, chain: str) -> bool:
     return caip2 is not None and start is not None and not is_complete_from(caip2, start)
 
 
+def outdated(store: Store, chain: str) -> str:
+    """The note on a chain whose stored blocks were read by other rules than this program's, "" for any other."""
+    rules = store.rules(chain)
+    if rules == RULES or store.blocks.lowest_height(chain) is None:
+        return ""
+    return OUTDATED.format(rules=rules, current=RULES, chain=chain)
+
+
+def is_whole(store: Store, chain: str) -> bool:
+    """Whether all transactions of a chain were read, from the beginning, by the rules of this program."""
+    return not (store.is_partial(chain) or starts_late(store, chain) or outdated(store, chain))
+
+
 def is_defined(store: Store, chain: str, height: int) -> bool:
-    """Whether the state hash of a chain at a height can be known: no update up to it is undecided (law 3), and all
-    transactions were read, from the beginning."""
-    if store.is_partial(chain) or starts_late(store, chain):
-        return False
-    return not store.history.undecided(chain, up_to=height, limit=1)
+    """Whether the state hash of a chain at a height can be known: no update up to it is undecided (law 3), and the
+    chain is whole."""
+    return is_whole(store, chain) and not store.history.undecided(chain, up_to=height, limit=1)
 
 
 def state_hash(store: Store, chain: str, height: int) -> str | None:

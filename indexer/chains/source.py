@@ -124,6 +124,7 @@ class Chain(ABC):
     can be computed. `sparse`: only blocks with events are delivered, and the last one of each range that was searched;
     they do not link, so the follower sets `prev` itself and checks with `ref` that the source still has the stored one.
     `filtered`: only matching transactions are delivered, some of them late (see `recheck` and `is_spent`).
+    `has_history`: what was read before can be read again.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Chain(ABC):
     complete: bool = True
     sparse: bool = False
     filtered: bool = False
+    has_history: bool = True
 
     @property
     def checked(self) -> str:

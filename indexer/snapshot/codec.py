@@ -1,6 +1,7 @@
 """The lines of a snapshot: one JSON object each, in one canonical form, so that the same facts give the same bytes.
 
-{"format": "a2b-snapshot/3", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"?, "partial"?}]}
+{"format": "a2b-snapshot/3", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"?, "partial"?,
+                                         "rules"?}]}   1 without
 {"card": body}                                     sorted by SHA-256
 {"parent": raw}                                    of looked-up values, sorted by txid in internal byte order
 {"headers": {"chain", "first", "raw"}}             80 bytes each, of the blocks before the chain's first
@@ -52,7 +53,8 @@ class _LineObject(
 
 class ChainHead(_LineObject, frozen=True, kw_only=True):
     """What a snapshot claims of one chain: the heights it spans, the newest block, the state hash there; `partial` when
-    only selected transactions of its blocks were read, so that there is no state hash."""
+    only selected transactions of its blocks were read, so that there is no state hash; `rules` is the number of those
+    by which they were read."""
 
     name: Name
     caip2: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{3,8}:[A-Za-z0-9_-]{1,64}\Z")]
@@ -61,6 +63,7 @@ class ChainHead(_LineObject, frozen=True, kw_only=True):
     hash: Hash
     state_hash: str | None = None
     partial: bool = False
+    rules: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Headers(_LineObject, frozen=True, kw_only=True):

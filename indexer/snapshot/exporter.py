@@ -89,6 +89,7 @@ def _heads(store: Store) -> list[ChainHead]:
                 ChainHead(
                     name=name, caip2=caip2, first=first, height=newest.height, hash=newest.hash[::-1].hex(),
                     state_hash=digest, partial=store.is_partial(name),
+                    rules=store.rules(name),
                 )
             )  # fmt: skip
     return heads

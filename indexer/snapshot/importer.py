@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar, Protocol
 
 from indexer.headers.networks import by_caip2, mined
-from indexer.model import BlockFacts, BlockRef, Event, Proof
+from indexer.model import RULES, BlockFacts, BlockRef, Event, Proof
 from indexer.snapshot.codec import ChainHead, Counts, Headers, SnapshotError, parse
 from indexer.snapshot.replay import VerifiedChain
 from indexer.snapshot.trusted import TrustedChain
@@ -170,11 +170,23 @@ class _Import:
             if head.height < head.first or head.name in self._heads:
                 raise SnapshotError(f"{head.name} is listed twice, or ends before it begins")
             self._heads[head.name] = head
+            self._check_rules(head)
             network = by_caip2(head.caip2)
             if self._trust:
                 self._chains[head.name] = TrustedChain(head)
             else:
                 self._chains[head.name] = VerifiedChain(head, network, self._store, self._writer) if network else None
+
+    def _check_rules(self, head: ChainHead) -> None:
+        """Refuse blocks that were read by other rules, but older ones on trust."""
+        named = f"{head.name} was read by rules {head.rules} of the registry, and this program has rules {RULES}"
+        if head.rules > RULES:
+            raise SnapshotError(f"{named}: import it with a newer version")
+        if head.rules < RULES and not self._trust:
+            raise SnapshotError(
+                f"{named}: export it again after `a2b index --again {head.name}`, or import it with --trust, which "
+                "leaves it without a state hash"
+            )
 
     def _card(self, body: bytes) -> None:
         digest = sha256(body).digest()
@@ -301,7 +313,7 @@ class _Import:
         if head.partial:
             self._writer.mark_partial(head.name)
         try:
-            self._writer.append(head.name, block_facts, sparse=not mined(head.caip2))
+            self._writer.append(head.name, block_facts, sparse=not mined(head.caip2), rules=head.rules)
         except ValueError as error:
             raise SnapshotError(str(error)) from None
         if (chain := self._chains[head.name]) is not None:
@@ -330,7 +342,7 @@ class _Import:
     def _compare(head: ChainHead, newest: BlockRef | None, digest: str | None) -> None:
         if newest is None or (newest.height, newest.hash[::-1].hex()) != (head.height, head.hash):
             raise SnapshotError(f"{head.name} does not end in the block that the first line names: {head.hash}")
-        if digest != head.state_hash:
+        if head.rules == RULES and digest != head.state_hash:
             raise SnapshotError(
                 f"{head.name}: the state hash at block {head.height:,} is {digest}, and the file says {head.state_hash}"
             )

@@ -13,16 +13,20 @@ from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
 from indexer.store import outbox, pending, proofs, schema, sightings, topic_anchors
 from indexer.store.queries import insert_new
 from indexer.store.rows import event_row
-from indexer.store.schema import blocks, cards, events
+from indexer.store.schema import READ_BY, blocks, cards, events, meta
 
 
-def append(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int, *, sparse: bool) -> None:
+def append(
+    connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int, *, sparse: bool, rules: int
+) -> None:
     """Append blocks to a chain, with all that they hold; pointers count as seen at `now_ms` (milliseconds since 1970).
+    `rules` is stored with the first block of the chain.
 
     With `sparse`, heights may be left out, and `prev` is the hash of the block stored before. Raises ValueError when
     they do not continue the stored chain.
     """
-    _check_linked(connection, chain, block_facts, sparse=sparse)
+    if _check_linked(connection, chain, block_facts, sparse=sparse):
+        set_rules(connection, chain, rules)
     _insert(connection, blocks, [block_row(facts.ref) for facts in block_facts])
     raws = [{"txid": txid, "raw": raw} for facts in block_facts for txid, raw in facts.parents.items()]
     insert_new(connection, schema.parents, raws)
@@ -31,6 +35,13 @@ def append(connection: Connection, chain: str, block_facts: Sequence[BlockFacts]
     _insert(connection, schema.coinbases, list(proofs.coinbase_rows(block_facts)))
     topic_anchors.extend(connection, chain)
     outbox.append(connection, pending.remove_mined(connection, chain, block_facts))
+
+
+def set_rules(connection: Connection, chain: str, rules: int) -> None:
+    """Store the number of the rules by which a chain is read."""
+    key = f"{READ_BY}{chain}"
+    connection.execute(delete(meta).where(meta.c.key == key))
+    connection.execute(insert(meta).values(key=key, value=str(rules)))
 
 
 def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int) -> None:
@@ -61,7 +72,8 @@ def block_row(ref: BlockRef) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check_linked(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool) -> None:
+def _check_linked(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool) -> bool:
+    """Whether these are the first blocks of a chain. Raises ValueError when they do not continue it."""
     own = select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain)
     row = connection.execute(own.order_by(blocks.c.height.desc()).limit(1)).first()
     newest: tuple[int, bytes] | None = (row[0], row[1]) if row else None
@@ -70,6 +82,7 @@ def _check_linked(connection: Connection, chain: str, block_facts: Sequence[Bloc
         if ref.chain != chain or (newest and not _follows(ref, *newest, sparse=sparse)):
             raise ValueError(f"block {ref.height:,} of {ref.chain} does not continue the stored chain {chain}")
         newest = (ref.height, ref.hash)
+    return row is None
 
 
 def _follows(ref: BlockRef, height: int, hash_: bytes, *, sparse: bool) -> bool:

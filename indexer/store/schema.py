@@ -38,9 +38,9 @@ _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 BYTEWISE = _TEXT
 
-CHAIN, PARTIAL, UNPROVED = "chain:", "partial:", "unproved:"
+CHAIN, PARTIAL, UNPROVED, READ_BY = "chain:", "partial:", "unproved:", "rules:"
 """Before the name of a chain, keys in `meta`: its CAIP-2 id; only selected transactions of its blocks were read;
-headers of it were accepted without their proof of work."""
+headers of it were accepted without their proof of work; the number of the rules by which its first block was read."""
 
 
 def keys(**types: _Type) -> list[Column[Any]]:

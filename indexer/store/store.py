@@ -26,7 +26,7 @@ from indexer.store.pointer_queries import PointerQueries
 from indexer.store.proofs import ContentQueries, ProofQueries
 from indexer.store.queries import Queries
 from indexer.store.registrations import RegistrationQueries
-from indexer.store.schema import CHAIN, PARTIAL, UNPROVED, meta
+from indexer.store.schema import CHAIN, PARTIAL, READ_BY, UNPROVED, meta
 from indexer.store.spend_checks import SpendCheckQueries
 from indexer.store.state_hashes import StateHashQueries
 from indexer.store.submissions import Submissions
@@ -91,6 +91,10 @@ class Store(Queries):
     def is_unproved(self, chain: str) -> bool:
         """Whether headers of a chain were accepted without their proof of work."""
         return chain in self._cached(UNPROVED, lambda: self._meta(UNPROVED))
+
+    def rules(self, chain: str) -> int:
+        """The number of the rules by which a chain was read from its first block on, 1 where none is stored."""
+        return int(self._cached(READ_BY, lambda: self._meta(READ_BY)).get(chain, 1))
 
     def _meta(self, prefix: str) -> dict[str, str]:
         matches = self._rows(select(meta).where(meta.c.key.startswith(prefix)))

@@ -15,7 +15,7 @@ from typing import IO
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from indexer.model import BlockFacts, BlockRef, Event, EventKind
+from indexer.model import RULES, BlockFacts, BlockRef, Event, EventKind
 from indexer.store import (
     badges,
     block_writer,
@@ -159,6 +159,11 @@ class Writer:
         with self._writing() as connection:
             _mark(connection, PARTIAL + chain)
 
+    def mark_current(self, chain: str) -> None:
+        """Store that a chain is as the rules of this program read it."""
+        with self._writing() as connection:
+            block_writer.set_rules(connection, chain, RULES)
+
     def mark_unproved(self, chain: str) -> None:
         """Store for good that headers of a chain are accepted without their proof of work; the first time, announce all
         that it points at, as each of those gets a warning."""
@@ -170,8 +175,10 @@ class Writer:
 
     # -- blocks
 
-    def append(self, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool = False) -> None:
-        """Append blocks to a chain, with all that they hold; all or nothing.
+    def append(
+        self, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool = False, rules: int = RULES
+    ) -> None:
+        """Append blocks to a chain, with all that they hold; all or nothing. They were read by `rules`.
 
         With `sparse`, heights may be left out, and `prev` is the hash of the block stored before. Raises ValueError
         when they do not continue the stored chain.
@@ -179,7 +186,8 @@ class Writer:
         if not block_facts:
             return
         with self._writing() as connection:
-            block_writer.append(connection, chain, block_facts, int(self.clock() * 1000), sparse=sparse)
+            now_ms = int(self.clock() * 1000)
+            block_writer.append(connection, chain, block_facts, now_ms, sparse=sparse, rules=rules)
         self._untrimmed[chain] += sum(
             1 for facts in block_facts for event in facts.events if event.kind is EventKind.REJECTED
         )

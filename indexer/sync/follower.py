@@ -6,11 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 
 from indexer.chains import Chain
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import LATE, BlockRef
 from indexer.resolution.origins import MISSING
+from indexer.state_hash import outdated
 from indexer.store import Revision, Store, Writer
 from indexer.sync.catchup import Catchup
 from indexer.sync.mempool import Mempool
@@ -39,10 +41,12 @@ class DeepReorgError(SourceError):
 
 
 class Follower:
-    """Keeps the store in sync with one chain. `changed` is called, in the event loop, after each write."""
+    """Keeps the store in sync with one chain. `changed` is called, in the event loop, after each write. While `again`
+    is set, opening forgets what is stored of the chain's blocks."""
 
     def __init__(self, chain: Chain, store: Store, writer: Writer, changed: Callable[[], None] = lambda: None) -> None:
         self._chain, self._store, self._writer, self._changed = chain, store, writer, changed
+        self.again = False
         self._retried = 0.0
         self._retried_last: Revision | None = None
         self.progress = SyncProgress(chain.name)
@@ -55,10 +59,28 @@ class Follower:
         await asyncio.to_thread(self.mempool.begin)
         await self._chain.open()
         self.progress.caip2 = self._chain.caip2
+        await asyncio.to_thread(self._writer.name_chain, self._chain.name, self._chain.caip2)
+        if self.again:
+            await self._begin_again()
         await asyncio.to_thread(self._load_state)
 
+    async def _begin_again(self) -> None:
+        """Forget the stored blocks, unless the source cannot deliver the first one: a node may have pruned it. Raises
+        SourceError."""
+        chain = self._chain
+        if not chain.has_history:
+            raise SourceError(f"{chain.name}: this source has only the present state: nothing can be read again")
+        async with aclosing(chain.blocks(chain.first, chain.first)) as stream:
+            async for _ in stream:
+                break
+        count = await asyncio.to_thread(self._writer.forget, chain.name, -1)
+        self.again = False
+        log.warning("%s: %d blocks are forgotten, to be read again from block %d", chain.name, count, chain.first)
+        self._changed()
+
     def _load_state(self) -> None:
-        self._writer.name_chain(self._chain.name, self._chain.caip2)
+        if not self._chain.has_history:
+            self._writer.mark_current(self._chain.name)
         if not self._chain.complete:
             self._writer.mark_partial(self._chain.name)
         self._mark_unproved_headers()
@@ -66,6 +88,8 @@ class Follower:
         self._note_newest(self._store.blocks.newest(self._chain.name))
         if self._catchup.origins.is_late():
             log.warning("%s: %s", self._chain.name, LATE)
+        if note := outdated(self._store, self._chain.name):
+            log.warning("%s: %s", self._chain.name, note)
         start = self._store.blocks.lowest_height(self._chain.name)
         if start is not None and start > self._chain.first and not self._chain.sparse:
             log.warning(

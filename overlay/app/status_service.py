@@ -12,7 +12,7 @@ from indexer.headers.networks import by_caip2
 from indexer.masking import masked
 from indexer.model import LATE, PARTIAL
 from indexer.settings import Settings
-from indexer.state_hash import starts_late, state_hash, stored_state_hash, update_state_hash
+from indexer.state_hash import outdated, starts_late, state_hash, stored_state_hash, update_state_hash
 from indexer.store import Store, Writer
 from indexer.store.rates import Quotes
 from indexer.store.state_hashes import StateHash
@@ -200,6 +200,9 @@ class StatusService:
         if starts_late(self._store, progress.name):
             members["complete"] = False
             notes.append(LATE)
+        if note := outdated(self._store, progress.name):
+            members["complete"] = False
+            notes.insert(0, note)
         texts = {"error": progress.error, "checked": progress.checked, "note": "; ".join(filter(None, notes))}
         return members | {name: text for name, text in texts.items() if text}
 

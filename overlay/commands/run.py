@@ -40,10 +40,14 @@ def add(commands: Commands) -> None:
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
-    command(
+    indexing = command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
         "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
         "rates", "rates_every", "rates_max_age", "gasp_peers", "submit_broadcast",
+    )  # fmt: skip
+    indexing.add_argument(
+        "--again", metavar="NAME", action="append", default=[],
+        help="first forget what is stored of the blocks of this chain, and read all of them again (may be repeated)",
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
@@ -60,7 +64,11 @@ def up(args: Namespace) -> int:
 
 def index(args: Namespace) -> int:
     """Follow only."""
-    return _run(settings_of(args), follow=True, serve=False)
+    settings, again = settings_of(args), frozenset(args.again)
+    names = {chain.name for chain in settings.chains}
+    if unknown := sorted(again - names):
+        raise UsageError(f"--again {unknown[0]!a}: the chains that are followed are {', '.join(sorted(names))}")
+    return _run(settings, follow=True, serve=False, again=again)
 
 
 def serve(args: Namespace) -> int:
@@ -73,7 +81,9 @@ def serve(args: Namespace) -> int:
     return _run(settings, follow=False, serve=True, workers=args.workers)
 
 
-def _run(settings: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
+def _run(
+    settings: Settings, *, follow: bool, serve: bool, workers: int = 1, again: frozenset[str] = frozenset()
+) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
     for line in _summary(settings, follow=follow, serve=serve):
@@ -92,7 +102,7 @@ def _run(settings: Settings, *, follow: bool, serve: bool, workers: int = 1) -> 
     counters.take(group.number)
     count_warnings(counters)
     try:
-        _work(settings, group, counters, follow=follow, serve=serve)
+        _work(settings, group, counters, follow=follow, serve=serve, again=again)
     finally:
         group.stop()
     return 0
@@ -121,13 +131,17 @@ def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
     return lines
 
 
-def _work(settings: Settings, group: Workers, counters: Counters, *, follow: bool, serve: bool) -> None:
+def _work(
+    settings: Settings, group: Workers, counters: Counters, *, follow: bool, serve: bool, again: frozenset[str]
+) -> None:
     import asyncio
 
     from overlay.app.composition import build
     from overlay.app.runner import Runner
 
     context = build(settings, follow=follow, serve=serve, counters=counters)
+    for follower in context.followers:
+        follower.again = follower.progress.name in again
     _announce_compilation(context)
     try:
         on_serving = partial(_announce, "serving on {}") if group.is_first else _ignore

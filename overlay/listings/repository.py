@@ -10,7 +10,7 @@ from indexer.admission.topic_graph import TopicGraph
 from indexer.headers.networks import topic_genesis
 from indexer.model import Drift, Event, Proof
 from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
-from indexer.state_hash import starts_late
+from indexer.state_hash import is_whole
 from indexer.store.rows import place
 from indexer.store.topic_anchors import TopicAnchorQueries
 from overlay.listings import from_pointer
@@ -207,7 +207,7 @@ class ListingRepository:
         """The newest anchor of a chain, and what its anchors cover."""
         anchors = self._store.topic_anchors
         newest = anchors.newest(chain)
-        complete = not (self._store.is_partial(chain) or starts_late(self._store, chain))
+        complete = is_whole(self._store, chain)
         if newest is None:
             return AnchorTip(-1, basm.NO_HASH, None, caip2, complete, None)
         undecided = anchors.undecided_from(chain)

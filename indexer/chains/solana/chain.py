@@ -44,6 +44,7 @@ class SolanaChain(Chain):
     rules = CoinRules("solana", segwit=False, envelope=None)
     finality: int | None = 0
     complete = False
+    has_history = False
     sparse = True
     checked = "the genesis hash, and that slots do not go back; the endpoint is trusted for the accounts of a slot"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from indexer.model import RULES
 from indexer.snapshot import importer
 from indexer.snapshot.codec import parent_line, parse
 from indexer.store import database
@@ -306,7 +307,7 @@ def test_regtest_begins_with_its_genesis(empty: Empty) -> None:
     raws = headers_of(1)
     header = raws[0].hex()
     digest = sha256d(raws[0])[::-1].hex()
-    head = {"name": "demo", "caip2": "bsv:regtest", "first": 0, "height": 0, "hash": digest, "stateHash": "00"}
+    head = {"name": "demo", "caip2": "bsv:regtest", "first": 0, "height": 0, "hash": digest, "rules": RULES}
     block = {"chain": "demo", "height": 0, "hash": digest, "prev": "00" * 32, "time": 1_600_000_000, "header": header}
     lines = [{"format": "a2b-snapshot/3", "chains": [head]}, {"block": block}]
     assert "is not the genesis block of bsv regtest" in empty.refuses(rewritten(lines))
