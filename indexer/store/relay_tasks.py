@@ -5,6 +5,7 @@ Times are seconds since 1970, amounts in the ledger's unit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Index,
+    Integer,
     String,
     Table,
     Text,
@@ -25,12 +27,16 @@ from sqlalchemy import (
 )
 
 from indexer.store.ledger import FEES, agent_account, booking, metadata, post
-from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of
+from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of, upsert
 from indexer.store.schema import keys, required
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
+from parsers.claims.motebit.trust_graph import TrustEdge
 
 MAX_PENDING = 1_000
 """Pending tasks of one submitter."""
+
+MAX_EDGES = 10_000
+"""Edges of trust that are read at once."""
 
 relay_tasks = Table(
     "relay_tasks",
@@ -58,6 +64,15 @@ relay_settlements = Table(
 )
 
 
+relay_trust = Table(
+    "relay_trust",
+    metadata,
+    *keys(submitted_by=String, worker=String),
+    *required(level=String, successes=Integer, failures=Integer),
+)
+"""How far each submitter trusts each worker, evaluated with every task that this relay settled between them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedTask:
     """A task, the key by which its submitter may repeat the request, and when its lock ends."""
@@ -70,9 +85,11 @@ class SubmittedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettlement:
-    """A settled task: what the worker and the relay get of what is locked, its receipt and the signed record (JSON)."""
+    """A settled task: completed, failed or denied, what the worker and the relay get of what is locked, its receipt and
+    the signed record (JSON)."""
 
     task: RelayTask
+    outcome: str
     payout: int
     fee: int
     receipt_sha256: str
@@ -91,6 +108,7 @@ class RelayTasks(Queries):
         super().__init__(engine)
         with booking(engine) as connection:
             metadata.create_all(connection)
+            _trust_earlier_tasks(connection)
 
     def submit(self, submitted: SubmittedTask, request_sha256: str = "") -> SubmittedTask:
         """Store a task with the digest of its request, and lock its funds; the stored one where its submitter has used
@@ -152,6 +170,7 @@ class RelayTasks(Queries):
                     name = agent_account(account)
                     amounts[name] = amounts.get(name, 0) + amount
                 post(connection, "settlement", task.id, now, amounts)
+                _observe(connection, task.submitted_by, task.worker, one.outcome)
                 settled.append(task.id)
         return settled
 
@@ -171,10 +190,42 @@ class RelayTasks(Queries):
                 post(connection, "expiry", task.id, now, amounts)
         return len(rows)
 
+    def trust(self, agents: Collection[str]) -> dict[tuple[str, str], TrustEdge]:
+        """At most MAX_EDGES edges among these agents, by submitter and worker."""
+        among = (relay_trust.c.submitted_by.in_(agents), relay_trust.c.worker.in_(agents))
+        rows = self._rows(select(relay_trust).where(*among).order_by(*relay_trust.primary_key).limit(MAX_EDGES))
+        return {(row["submitted_by"], row["worker"]): _edge(row) for row in rows}
+
     def locked_by(self, motebit_id: str) -> int:
         """What the pending tasks of a submitter lock."""
         pending = (relay_tasks.c.submitted_by == motebit_id, relay_tasks.c.state == RelayTaskState.PENDING)
         return int(self._scalar(select(func.sum(relay_tasks.c.locked)).where(*pending)) or 0)
+
+
+def _observe(connection: Connection, submitted_by: str, worker: str, outcome: str) -> None:
+    """Evaluate how far a submitter trusts a worker after one more task. Nobody observes himself."""
+    if submitted_by == worker:
+        return
+    pair = {"submitted_by": submitted_by, "worker": worker}
+    same = (relay_trust.c.submitted_by == submitted_by, relay_trust.c.worker == worker)
+    stored = connection.execute(select(relay_trust).where(*same)).mappings().first()
+    edge = (_edge(stored) if stored else TrustEdge()).after(outcome)
+    row = upsert(connection, relay_trust).values(**pair, **edge._asdict())
+    connection.execute(row.on_conflict_do_update(index_elements=list(pair), set_=edge._asdict()))
+
+
+def _edge(row: Row) -> TrustEdge:
+    return TrustEdge(row["level"], row["successes"], row["failures"])
+
+
+def _trust_earlier_tasks(connection: Connection) -> None:
+    """Evaluate what was settled before there was the table of edges."""
+    if count(connection, relay_trust):
+        return
+    settled = select(relay_tasks.c.submitted_by, relay_tasks.c.worker, relay_settlements.c.receipt)
+    rows = settled.join(relay_settlements, relay_settlements.c.task == relay_tasks.c.id)
+    for row in connection.execute(rows.order_by(relay_settlements.c.settled_at, relay_tasks.c.id)).all():
+        _observe(connection, row.submitted_by, row.worker, json.loads(row.receipt)["status"])
 
 
 def _end(connection: Connection, id_: str, state: RelayTaskState, *still: Any) -> bool:

@@ -168,7 +168,8 @@ def _settlement(relay: Relay, hop: Hop) -> TaskSettlement:
         raise ValueError("a hop without a task is never due")
     record = relay.signed(settlement_record(hop, hop.task, str(uuid4()), relay.now_ms(), relay.id))
     return TaskSettlement(
-        task=hop.task, payout=hop.payout, fee=hop.fee, receipt_sha256=hop.node.digest,
+        task=hop.task, outcome=hop.node.receipt["status"], payout=hop.payout, fee=hop.fee,
+        receipt_sha256=hop.node.digest,
         receipt=hop.node.canonical.decode(), record=json.dumps(record),
     )  # fmt: skip
 

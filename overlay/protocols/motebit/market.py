@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from asyncio import to_thread
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
@@ -24,6 +24,9 @@ from parsers.claims.motebit.identifiers import binding
 from parsers.claims.motebit.route_ranking import LATENCY_MS, PathWeight, RankedRoute, RouteCandidate, rank
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.trust_graph import TrustEdge
+
+if TYPE_CHECKING:
+    from overlay.relay.task_relay import Relay
 
 AUDIENCE = "market:query"
 MAX_CANDIDATES = 200
@@ -47,6 +50,13 @@ PARAMETERS = table(
 )
 
 
+class _Observer(NamedTuple):
+    """Who asks: its key (hex), `ANYBODY` for this registry, and its identity, "" for none."""
+
+    key: str
+    motebit_id: str
+
+
 class _Agent(NamedTuple):
     """An agent that may take the task: its key (hex), "" where nothing binds one to its identity; its price, 0 for
     none."""
@@ -61,21 +71,41 @@ async def candidates(request: web.Request) -> dict[str, Any]:
     wanted = read_query(request, PARAMETERS)
     observer = await _observer(request)
     agents = await _agents(request, wanted["capability"])
-    graph = request.app[SERVICES].trust
-    if graph is None:
+    services = request.app[SERVICES]
+    if services.trust is None:
         raise NotFoundError("this server has no trust graph")
-    routes = await to_thread(_ranked, graph, observer, agents, wanted["capability"], wanted.get("max_budget"))
+    edges = await to_thread(_edges, services.trust, services.relay, observer, agents)
+    blocked = await to_thread(services.trust.blocked)
+    routes = _ranked(edges, blocked, observer.key, agents, wanted["capability"], wanted.get("max_budget"))
     rows = [
         _row(route, direct, number == 0) for number, (route, direct) in enumerate(routes[: wanted.get("limit", 20)])
     ]
-    return {"observer": observer or None, "candidates": rows}
+    return {"observer": observer.key or None, "candidates": rows}
+
+
+def _edges(
+    graph: TrustGraph, relay: Relay | None, observer: _Observer, agents: Mapping[str, _Agent]
+) -> dict[EdgePair, TrustEdge]:
+    """The edges from the observer and these agents to these agents: of the evidence and of the tasks that this relay
+    settled, which may be the same tasks, those that come of more tasks."""
+    keys = {agent.key for agent in agents.values() if agent.key}
+    edges = graph.edges({observer.key, *keys}, keys)
+    if relay is None:
+        return edges
+    keys_of = {id_: agent.key for id_, agent in agents.items()} | {observer.motebit_id: observer.key}
+    registered = {id_: key.hex() for id_, key in relay.agents.keys(keys_of).items()}
+    current = {id_: key for id_, key in registered.items() if key == keys_of[id_]}
+    for (submitter, worker), edge in relay.tasks.trust(current).items():
+        pair = EdgePair(current[submitter], current[worker])
+        if pair.observer != pair.worker and edge.tasks >= edges.get(pair, TrustEdge()).tasks:
+            edges[pair] = edge
+    return edges
 
 
 def _ranked(
-    graph: TrustGraph, observer: str, agents: Mapping[str, _Agent], capability: str, budget: int | None
-) -> list[tuple[RankedRoute, TrustEdge]]:
-    keys = {agent.key for agent in agents.values() if agent.key}
-    edges, blocked = graph.edges({observer, *keys}, keys), graph.blocked()
+    edges: Mapping[EdgePair, TrustEdge], blocked: Collection[str], observer: str, agents: Mapping[str, _Agent],
+    capability: str, budget: int | None,
+) -> list[tuple[RankedRoute, TrustEdge]]:  # fmt: skip
     trusted = {
         id_: TrustEdge("blocked") if agent.key in blocked else edges.get(EdgePair(observer, agent.key), TrustEdge())
         for id_, agent in agents.items()
@@ -139,11 +169,11 @@ def _bound_key(identity: Mapping[str, Any]) -> str:
     return str(identity["publicKey"]) if is_bound else ""
 
 
-async def _observer(request: web.Request) -> str:
-    """The key (hex) of the token's agent; `ANYBODY` without a token. Raises ProblemError (401)."""
+async def _observer(request: web.Request) -> _Observer:
+    """The token's agent; `ANYBODY` without a token. Raises ProblemError (401)."""
     authorization = request.headers.get("Authorization", "")
     if not authorization:
-        return ANYBODY
+        return _Observer(ANYBODY, "")
     try:
         if not authorization.startswith(_PREFIX):
             raise ClaimRefusedError("malformed", f"send {_PREFIX}TOKEN, or nothing")
@@ -157,7 +187,7 @@ async def _observer(request: web.Request) -> str:
     except ClaimRefusedError as error:
         headers = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(401, f"{error.code}: {error.detail}", headers=headers) from None
-    return keys[mid].hex()
+    return _Observer(keys[mid].hex(), mid)
 
 
 async def _keys(request: web.Request, mid: str) -> dict[str, bytes]:

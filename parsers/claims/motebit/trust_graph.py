@@ -31,20 +31,27 @@ class TrustEdge(NamedTuple):
         return SCORES[self.level]
 
     @property
+    def tasks(self) -> int:
+        """How many tasks were completed or failed."""
+        return self.successes + self.failures
+
+    @property
     def rate(self) -> float:
         """The rate of success; half where there is nothing."""
-        tasks = self.successes + self.failures
-        return self.successes / tasks if tasks else 0.5
+        return self.successes / self.tasks if self.tasks else 0.5
+
+    def after(self, outcome: str) -> TrustEdge:
+        """The edge after one more task, at most one level away; a denied one is neutral."""
+        if outcome == "denied":
+            return self
+        successes, failures = self.successes + (outcome == "completed"), self.failures + (outcome != "completed")
+        return TrustEdge(transition(self.level, successes, failures) or self.level, successes, failures)
 
 
 def fold(outcomes: Iterable[TaskOutcome]) -> TrustEdge:
     """The edge that outcomes come to, in the order of their completion and then of their digests, each digest once: in
     whatever order they arrived. Denied tasks are neutral."""
-    level, successes, failures = "unknown", 0, 0
+    edge = TrustEdge()
     for one in sorted({outcome.digest: outcome for outcome in outcomes}.values()):
-        if one.outcome == "denied":
-            continue
-        successes += one.outcome == "completed"
-        failures += one.outcome != "completed"
-        level = transition(level, successes, failures) or level
-    return TrustEdge(level, successes, failures)
+        edge = edge.after(one.outcome)
+    return edge

@@ -278,3 +278,20 @@ def test_a_blocked_worker_is_no_candidate(client: Client) -> None:
     assert [command(*arguments, "--undo") for _ in range(2)] == [0, 1]
     assert command("block", "--database", client.database, "x") == 2
     assert len(market(client, ALICE)["candidates"]) == 3
+
+
+def test_an_agent_that_only_registered_is_trusted_for_the_tasks_that_were_settled(client: Client) -> None:
+    worker, submitter = Agent(21), Agent(22)
+    free = [{"capability": "translate", "unit_cost": 0, "currency": "SAT", "per": "task"}]
+    for agent in (worker, submitter):
+        assert client.register(agent, capabilities=["translate"], pricing=free).status_code == 200
+    body = {"prompt": "?", "required_capabilities": ["translate"]}
+    for _ in range(5):
+        path = f"/agent/{worker.id}/task"
+        task = client.send(submitter, "task:submit", "POST", path, json=body).json()["task_id"]
+        signed = receipt(worker, task)
+        assert client.send(worker, "task:result", "POST", f"{path}/{task}/result", json=signed).status_code == 200
+    first = market(client, submitter, "capability=translate")["candidates"][0]
+    assert (first["motebit_id"], first["trust_level"], first["successful_tasks"]) == (worker.id, "verified", 5)
+    assert first["sub_scores"]["trust"] == 0.6
+    assert {one["trust_level"] for one in market(client, ALICE, "capability=translate")["candidates"]} == {"unknown"}
