@@ -122,6 +122,7 @@ SLOW_FILES = frozenset(
         "overlay/protocols/test_mcp_registry.py",
         "overlay/protocols/test_registry_clients.py",
         "overlay/protocols/test_relay_door.py",
+        "overlay/protocols/test_cursor_questions.py",
         "overlay/protocols/test_same_answers.py",
         "overlay/protocols/test_schemathesis.py",
         "overlay/protocols/test_server_json.py",

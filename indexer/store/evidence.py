@@ -242,6 +242,11 @@ class EvidenceQueries(Queries):
             statement = statement.where(tuple_(*key) > after)
         return self._evidence(statement)
 
+    def has(self, listing: str, position: tuple[bytes, str]) -> bool:
+        """Whether a listing has the record with this digest and counter-signer."""
+        key = (evidence.c.digest == position[0], evidence.c.counter_signer == position[1])
+        return self._first(select(evidence.c.digest).where(evidence.c.listing == listing, *key)) is not None
+
     def ratings(self, listings: Iterable[str]) -> dict[str, StoredRating]:
         """The ratings of these listings; those never rated are left out."""
         matches = (row for batch in batches(set(listings)) for row in self._rows(_ratings_of(), listings=batch))

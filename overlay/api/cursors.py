@@ -22,7 +22,8 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 class PagePosition(NamedTuple):
     """The end of a page: the last hit's sort key under `sort` (as in the URL), the index generation it was read from,
     how many listings stood before the next page, which exchange rates made the order (`exchange_rates.table_version`;
-    empty where none did), and what was shown so far (`query.shown_mark`), where the order can change with the index."""
+    empty where none did), what was shown so far (`query.shown_mark`), where the order can change with the index, and
+    the mark of the question that it belongs to (`query.question_mark`)."""
 
     sort: str
     key: tuple[Any, ...]
@@ -31,11 +32,13 @@ class PagePosition(NamedTuple):
     position: int
     rates: str = ""
     shown: bytes = b""
+    question: str = ""
 
 
 def encode(place: PagePosition) -> str:
     """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
-    return _as_text(orjson.dumps((*place[:-1], _as_text(place.shown))))
+    *scalars, shown, question = place
+    return _as_text(orjson.dumps((*scalars, _as_text(shown), question)))
 
 
 def _as_text(raw: bytes) -> str:
@@ -52,14 +55,15 @@ def decode(text: str) -> PagePosition:
         raise ValueError(f"a cursor of {len(text):,} characters was not given out here")
     try:
         fields = json.loads(_from_text(text))
-        shown = _from_text(fields.pop()) if isinstance(fields, list) and len(fields) == 7 else b""
+        *fields, shown, question = fields
+        shown = _from_text(shown)
     except (UnicodeError, Base64Error, ValueError, RecursionError, AttributeError, TypeError):
         raise ValueError("the cursor was not given out here") from None
     fits = len(shown) <= MOST_SHOWN * MARK_BYTES and len(shown) % MARK_BYTES == 0
-    if not (isinstance(fields, list) and len(fields) == 6 and _well_formed(*fields) and fits):
+    if not (len(fields) == 6 and _well_formed(*fields) and _is_text(question) and fits):
         raise ValueError("the cursor was not given out here")
     sort, key, epoch, seq, position, rates = fields
-    return PagePosition(sort, tuple(key), epoch, seq, position, rates, shown)
+    return PagePosition(sort, tuple(key), epoch, seq, position, rates, shown, question)
 
 
 def _well_formed(sort: object, key: object, epoch: object, seq: object, position: object, rates: object) -> bool:

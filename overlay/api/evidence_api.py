@@ -12,6 +12,7 @@ from overlay.api.executors import PUBLISHING, RECORDS, read_json, run_in
 from overlay.api.parameters import EVIDENCE, read_query
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
 from overlay.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
+from overlay.rating.evidence_json import ForeignPositionError
 from parsers.claims.canonical_json import ClaimRefusedError, read
 
 MAX_BODY = 2 << 20
@@ -33,7 +34,10 @@ async def evidence(request: web.Request) -> web.Response:
     """What the rating of an agent rests on: its records with rung and reason, and all that rates them again."""
     after = read_query(request, EVIDENCE).get("after")
     work = _intake(request).reader.evidence_json
-    return conditional(await read_json(request, work, request.match_info["id"], after))
+    try:
+        return conditional(await read_json(request, work, request.match_info["id"], after))
+    except ForeignPositionError as error:
+        raise bad_request("bad-cursor", str(error), "after") from None
 
 
 async def document(request: web.Request) -> web.Response:

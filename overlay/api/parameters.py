@@ -187,7 +187,8 @@ SEARCH = table(
     ),
     parameter(
         "cursor",
-        "The `nextCursor` of the page before, instead of `offset`; the rest stays the same. Empty: the first page.",
+        "The `nextCursor` of the page before, instead of `offset`; with other words, filters or order it is refused "
+        "(`bad-cursor`). Empty: the first page.",
         may_be_empty=True,
     ),
     parameter(

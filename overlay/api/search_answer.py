@@ -16,7 +16,7 @@ from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
 from overlay.search.planner import Alternative, QueryPlan
-from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, shown_mark
+from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_mark
 from overlay.search.sorting import price_comparison
 from overlay.text.compact_json import decode, encode
 
@@ -136,8 +136,9 @@ def next_cursor(search_request: SearchRequest, hits: Hits, index: Cursor | None)
         table_version(search_request.rates) if search_request.rates and search_request.query.sort in PRICE_SORTS else ""
     )
     place = cursors.PagePosition(
-        search_request.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates, _shown(search_request, hits)
-    )
+        search_request.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates, _shown(search_request, hits),
+        question_mark(search_request.query),
+    )  # fmt: skip
     return cursors.encode(place)
 
 

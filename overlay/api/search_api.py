@@ -16,7 +16,7 @@ from overlay.api.parameters import SUGGEST, pairs, read_query
 from overlay.api.problems import bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.search_answer import page
-from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.api.search_request import SearchRequest, check_cursor, from_pairs
 from overlay.api.services import AppServices
 from overlay.engines import Cursor
 from overlay.listings.recent_changes import aged_hits
@@ -68,7 +68,8 @@ async def cursor(services: AppServices) -> Cursor | None:
 
 async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:
     """What the engine finds. Raises ProblemError (429, 503) where that would take too long, BadRequestError where a
-    cursor cannot lead on."""
+    cursor cannot lead on, or belongs to another search."""
+    check_cursor(search_request)
     services, executor, query = request.app[SERVICES], request.app[SEARCH_EXECUTOR], search_request.query
     try:
         hits = (

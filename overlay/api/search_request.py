@@ -14,7 +14,7 @@ from overlay.api.values import shown
 from overlay.engines import Cursor
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
-from overlay.search.query import PRICE_SORTS, Operators, Query
+from overlay.search.query import PRICE_SORTS, Operators, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from overlay.text.safe_text import on_one_line, one_line
@@ -36,7 +36,8 @@ class SearchRequest(NamedTuple):
     """A validated search. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset above the largest one served, whose page is empty. `unapplied` names the
     parameters that could not be applied, `notes` says why. `text` is `q` unchanged. `rates` is the table that
-    converts prices, if any. `after` is the state of the index at the page before, for a cursor."""
+    converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
+    mark of the question that this page answered."""
 
     query: Query
     kind: str
@@ -49,6 +50,7 @@ class SearchRequest(NamedTuple):
     highlight: bool = False
     rates: RateTable | None = None
     after: Cursor | None = None
+    continued: str | None = None
 
     @property
     def is_converted(self) -> bool:
@@ -119,7 +121,20 @@ def from_pairs(
         highlight=values_by_name.get("highlight", False),
         rates=table,
         after=Cursor(place.epoch, place.seq) if place else None,
+        continued=place.question if place else None,
     )
+
+
+def check_cursor(search_request: SearchRequest) -> None:
+    """Raises BadRequestError for a page after one of another question: its words, its filters, those of a protocol
+    included, or its order differ."""
+    is_next = search_request.query.after is not None
+    if is_next and search_request.continued != question_mark(search_request.query):
+        detail = (
+            "the cursor belongs to another search: repeat the words, filters and order of its page, of which only "
+            "the limit may change, or ask without the cursor"
+        )
+        raise bad_request("bad-cursor", detail, "cursor")
 
 
 def _table(exchange: ExchangeRates, price_currency: str, place: cursors.PagePosition | None) -> RateTable | None:

@@ -17,6 +17,10 @@ PAGE = 1_000
 """Records of an answer."""
 
 
+class ForeignPositionError(Exception):
+    """A position is not that of a record of the listing."""
+
+
 class EvidenceReader:
     """Reads the evidence of listings; several threads may use it at once."""
 
@@ -25,11 +29,14 @@ class EvidenceReader:
 
     def evidence_json(self, text: str, after: tuple[bytes, str] | None = None) -> dict[str, Any]:
         """The evidence of the agent with an id: its rating, the facts that it is rated by, and a page of its records by
-        digest, with `next` for the page after it. Raises ListingNotFoundError."""
+        digest, with `next` for the page after it. Raises ListingNotFoundError, and ForeignPositionError unless `after`
+        is that of one of its records."""
         id_ = parse_id(text)[0]
         listing = agent_listing(self._repository, id_)
         if listing is None:
             raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
+        if after is not None and not self._store.evidence.has(id_, after):
+            raise ForeignPositionError(f"`after` is no record of {id_}, or of one that is gone: read from the start")
         counted = self._store.evidence.counted(id_)
         rows = self._store.evidence.page(id_, after, PAGE + 1)
         facts = self._facts.facts(listing, counted)

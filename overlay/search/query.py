@@ -34,6 +34,10 @@ class Operators:
 
 
 _UNHASHED = ("rates", "quotes")
+_NOT_ASKED = frozenset({*_UNHASHED, "limit", "offset", "after", "shown", "facets"})
+
+QUESTION_BYTES = 8
+"""Bytes of a question's mark in a cursor."""
 
 MARK_BYTES = 5
 """Bytes of a listing's mark in a cursor: with 500 shown of 10,000 listings, 1 in 200,000 cursors has a collision."""
@@ -42,6 +46,17 @@ MARK_BYTES = 5
 def shown_mark(id_: str) -> bytes:
     """The mark that a cursor stores for a listing that was shown: a truncated hash of its id."""
     return blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=MARK_BYTES).digest()
+
+
+def question_mark(query: Query) -> str:
+    """The mark that a cursor stores for the question that its page answers: a truncated hash of all that decides which
+    results there are and in which order. The same values in another order are the same question."""
+    members = [
+        sorted(map(repr, value)) if isinstance(value, tuple) else value
+        for name, value in zip(query._fields, query, strict=True)
+        if name not in _NOT_ASKED
+    ]
+    return blake2b(repr(members).encode("utf-8", "surrogatepass"), digest_size=QUESTION_BYTES).hexdigest()
 
 
 class StaleCursorError(Exception):

@@ -9,6 +9,7 @@ import secrets
 import time
 from asyncio import to_thread
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from aiohttp import web
@@ -146,11 +147,12 @@ _END = "-"
 
 
 async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
-    """The entries of a page, and the cursor of the next one. A cursor is the last provider of its page (base64url) and
-    the cursor of the listings, joined by a dot. Raises BadRequestError."""
+    """The entries of a page, and the cursor of the next one. A cursor is the mark of its question, the last
+    provider of its page (base64url) and the cursor of the listings, joined by dots. Raises BadRequestError."""
     limit, capability, policy = arguments.get("limit", 20), arguments.get("capability"), arguments.get("policy")
     limit = min(max(limit, 1), MAX_PAGE)
-    after, cursor = _read(arguments.get("cursor", "."))
+    mark = base64url_text(sha256(f"{capability!a} {policy!a}".encode()).digest()[:8])
+    after, cursor = _read(arguments.get("cursor", f"{mark}.."), mark)
     entries = [] if after is None else await providers(request, limit + 1, after, capability, policy)
     listed: list[dict[str, Any]] = []
     following = None
@@ -163,7 +165,7 @@ async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list
     last = base64url_text(shown[-1].manifest_url.encode()) if len(shown) < len(entries) else _END
     if last == _END and following is None:
         return results, None
-    return results, f"{last}.{_END if following is None else following}"
+    return results, f"{mark}.{last}.{_END if following is None else following}"
 
 
 async def _listings(
@@ -179,13 +181,17 @@ async def _listings(
     return newest.items, newest.next_cursor
 
 
-def _read(cursor: str) -> tuple[str | None, str | None]:
+def _read(cursor: str, mark: str) -> tuple[str | None, str | None]:
     """The provider to go on after ("" for all), and the cursor of listings; None for what has ended."""
-    last, dot, listings = cursor.partition(".")
+    question, _, position = cursor.partition(".")
+    last, dot, listings = position.partition(".")
     try:
         after = None if last == _END else from_base64url(last).data.decode("ascii")
     except (ClaimRefusedError, ValueError):
         after, dot = None, ""
     if not dot or not (after or "").isprintable():
         raise bad_request("bad-cursor", f"{cursor[:100]!a} is no cursor of this registry", "cursor")
+    if question != mark:
+        detail = "the cursor belongs to another capability or policy: repeat those of its page"
+        raise bad_request("bad-cursor", detail, "cursor")
     return after, None if listings == _END else listings

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from overlay.api.openapi import document
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
+from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.rating.registry import Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL
@@ -100,6 +101,25 @@ async def test_unknown_listings_and_documents_are_not_found(client: ClientSessio
             assert response.status == 404
     async with client.get("/v1/listings/nobody/evidence?after=x") as response:
         assert response.status == 400
+
+
+async def test_a_position_among_the_records_of_one_listing_is_none_among_those_of_another(
+    registry: Registry, client: ClientSession
+) -> None:
+    alice, bob = await registry.inscribe(ALICE), await registry.inscribe(BOB)
+    for agent, listing, other in ((ALICE, alice, BOB), (BOB, bob, ALICE)):
+        registry.bind(agent, listing)
+        for task in ("one", "two"):
+            registry.intake.submit("receipt", registry.work(agent, other, task))
+    async with client.get(f"/v1/listings/{alice}/evidence") as response:
+        first, *others = [f"{row['digest']}-{row['counterSigner'] or ''}" for row in (await response.json())["records"]]
+    async with client.get(f"/v1/listings/{alice}/evidence?after={first}") as response:
+        following = (await response.json())["records"]
+    assert [f"{row['digest']}-{row['counterSigner'] or ''}" for row in following] == others
+    for listing, after in ((bob, first), (alice, "0" * 64 + "-")):
+        async with client.get(f"/v1/listings/{listing}/evidence?after={after}") as response:
+            fault = (await problem(response, 400))["errors"][0]
+        assert (fault["code"], fault["parameter"]) == ("bad-cursor", "after")
 
 
 async def test_a_page_shows_the_receipts_behind_a_rating_as_a_tree(registry: Registry, client: ClientSession) -> None:
