@@ -23,6 +23,8 @@ SENTENCES: dict[str, str] = {
     "envelope-no-body": "the envelope has no body",
     "envelope-opcode": "an opcode is where the envelope needs a push",
     "content-type": "content type is not JSON",
+    "content-encoding": "the envelope declares the content encoding {}, which is not read: inscribe the card "
+    "uncompressed",
     "outpoint-taken": "another registration of this transaction has the same outpoint",
     # what a re-inscription got wrong (law 4)
     "kind-changed": "{}",

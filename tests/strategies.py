@@ -48,6 +48,8 @@ CONTENTS: dict[str, Writer] = {
     "MAP in envelope": lambda n, owner: inscription(_agent(n), AGENT, owner, map_in="envelope"),
     "MAP after a tape": lambda n, owner: inscription(_agent(n), AGENT, owner, before=push(f"note {n}")),
     "charset": lambda n, owner: inscription(_agent(n), AGENT, owner, content_type="Application/JSON; charset=utf-8"),
+    "compressed": lambda n, owner: inscription(_agent(n), AGENT, owner, tag=b"\x59\x02br\x51"),
+    "minus one": lambda n, owner: inscription(_agent(n), AGENT, owner, tag=b"\x4f\x01x\x51"),
     "broken": lambda n, owner: inscription(_agent(n)[:-2], AGENT, owner),
     "nameless": lambda n, owner: inscription(body_of({"skills": [{"id": f"x{n}"}]}), AGENT, owner),
     "no skills": lambda n, owner: inscription(body_of({"name": f"Agent {n}"}), AGENT, owner),

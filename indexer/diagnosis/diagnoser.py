@@ -32,8 +32,8 @@ _STEP_OF = {
     ),
     **dict.fromkeys(("no-map", "map-type", "map-app", "map-command", "map-elsewhere", "kind-changed"), "map"),
     **dict.fromkeys(
-        ("content-type", "card-size", "card-bom", "card-utf8", "card-nesting", "card-json", "card-number",
-         "card-constant", "card-surrogate"),
+        ("content-type", "content-encoding", "card-size", "card-bom", "card-utf8", "card-nesting", "card-json",
+         "card-number", "card-constant", "card-surrogate"),
         "json",
     ),
     **dict.fromkeys(

@@ -52,7 +52,7 @@ def judge_update(kind: Kind, record: OutputRecord) -> Judgement:
         return Judgement(EventKind.FOREIGN_CONTENT, (Reason("content-type", record.inscription.content_type[:100]),))
     if changed:
         return Judgement(EventKind.FOREIGN_CONTENT, (changed,))
-    return _judge_card(record.inscription.body, kind, EventKind.REINSCRIBED, EventKind.INVALID, record.fields)
+    return _judge_card(record.inscription, kind, EventKind.REINSCRIBED, EventKind.INVALID, record.fields)
 
 
 def may_update(record: OutputRecord) -> bool:
@@ -71,10 +71,14 @@ def _kind_change(kind: Kind, fields: Mapping[str, str]) -> Reason | None:
     return Reason("kind-changed", f"{_ARTICLES[kind]} does not become {_ARTICLES[stated]}")
 
 
-def _judge_card(body: bytes, kind: Kind, good: EventKind, bad: EventKind, fields: Mapping[str, str]) -> Judgement:
+def _judge_card(
+    inscription: Inscription, kind: Kind, good: EventKind, bad: EventKind, fields: Mapping[str, str]
+) -> Judgement:
+    body = inscription.body
     digest = sha256(body).digest()
     stored_body = body if len(body) <= MAX_BYTES else None
-    if broken := cards.faults(body, kind):
+    encoded = (Reason("content-encoding", inscription.encoding),) if inscription.encoding else ()
+    if broken := encoded or cards.faults(body, kind):
         return Judgement(bad, broken, digest, stored_body)
     return Judgement(good, (), digest, stored_body, fields, kind)
 
@@ -101,7 +105,7 @@ def _judge_inscription(record: OutputRecord, inscription: Inscription, *, elsewh
         return _rejected(Reason("content-type", inscription.content_type[:100])) if named else None
     if kind is None:
         return _judge_without_type(record, inscription, named=named, elsewhere=elsewhere)
-    return _judge_card(inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, record.fields)
+    return _judge_card(inscription, kind, EventKind.INSCRIBED, EventKind.REJECTED, record.fields)
 
 
 def _judge_without_envelope(record: OutputRecord) -> Judgement | None:

@@ -10,8 +10,8 @@ OP_FALSE = OP_0 = 0x00
 OP_PUSHDATA1 = 0x4C
 OP_PUSHDATA2 = 0x4D
 OP_PUSHDATA4 = 0x4E
+OP_1NEGATE = 0x4F
 OP_1 = 0x51
-OP_16 = 0x60
 OP_IF = 0x63
 OP_NOTIF = 0x64
 OP_ENDIF = 0x68
@@ -22,8 +22,8 @@ OP_CODESEPARATOR = 0xAB
 class Op(NamedTuple):
     """One opcode; `start` and `end` are byte offsets in the script.
 
-    `data` is what the opcode pushes: the bytes of a push, b"" for OP_0, the single byte n for OP_1 to OP_16 (as
-    envelope readers do). None for every other opcode, including OP_1NEGATE, and for a push that runs past the script.
+    `data` is what the opcode pushes: the bytes of a push, b"" for OP_0, the single byte n for OP_1 to OP_16, and 0x81
+    for OP_1NEGATE. None for every other opcode, and for a push that runs past the script.
     """
 
     opcode: int
@@ -37,9 +37,8 @@ class Op(NamedTuple):
         return self.data is None and self.opcode <= OP_PUSHDATA4
 
 
-_ONE_BYTE: tuple[bytes | None, ...] = tuple(
-    b"" if opcode == OP_0 else bytes((opcode - OP_1 + 1,)) if OP_1 <= opcode <= OP_16 else None for opcode in range(256)
-)
+_PUSHED = {OP_0: b"", OP_1NEGATE: b"\x81"} | {OP_1 - 1 + number: bytes((number,)) for number in range(1, 17)}
+_ONE_BYTE: tuple[bytes | None, ...] = tuple(_PUSHED.get(opcode) for opcode in range(256))
 _CACHED_SIZE = 4096
 _new = tuple.__new__  # half the time of Op(...), which goes through a Python-level __new__
 
@@ -81,7 +80,7 @@ def _walk(script: bytes) -> Iterator[Op]:
 def push(data: bytes) -> bytes:
     """The shortest push of `data`: OP_0, OP_1 to OP_16, a direct push, or OP_PUSHDATA1, 2 or 4.
 
-    The byte 0x81 is pushed directly, because envelope readers do not accept OP_1NEGATE as a push. Raises ValueError
+    The byte 0x81 is pushed directly, because not all envelope readers accept OP_1NEGATE as a push. Raises ValueError
     for 4 GiB or more.
     """
     size = len(data)
@@ -145,6 +144,6 @@ def _envelope_end(walked: list[Op], number: int) -> int | None:
         op = walked[index]
         if op.opcode == OP_ENDIF:
             return index
-        if op.opcode > OP_16 or op.truncated:
+        if op.data is None:
             return None
     return None

@@ -15,7 +15,7 @@ from parsers.bitcoin.script import OP_1, OP_ENDIF, OP_FALSE, OP_IF, Op, ops, pus
 Field = tuple[bytes, bytes]
 
 MARK = b"ord"
-CONTENT_TYPE = b"\x01"
+CONTENT_TYPE, CONTENT_ENCODING = b"\x01", b"\x09"
 _BODY_TAGS = (b"", b"\x00")
 _OPENING = bytes((OP_FALSE, OP_IF)) + push(MARK)
 _ANNEX = 0x50
@@ -41,6 +41,11 @@ class Inscription:
     def field(self, name: bytes) -> bytes | None:
         """The value of the last field with this name, None without one."""
         return next((value for key, value in reversed(self.fields) if key == name), None)
+
+    @property
+    def encoding(self) -> str:
+        """The content encoding that the envelope declares (gzip, br), "" for none."""
+        return (self.field(CONTENT_ENCODING) or b"")[:100].decode("utf-8", "replace")
 
 
 class NearMiss(NamedTuple):

@@ -45,8 +45,9 @@ class Map:
 def tapes(script: bytes) -> list[Tape]:
     """The tapes after the script's first OP_RETURN, without empty ones.
 
-    Only a push of exactly `|` separates tapes. OP_1 to OP_16 count as pushes of one byte. Any other opcode ends its
-    tape, and the rest is skipped up to the next `|`. A push that runs past the script ends the last tape.
+    Only a push of exactly `|` separates tapes. OP_1NEGATE and OP_1 to OP_16 count as pushes of one byte. Any other
+    opcode ends its tape, and the rest is skipped up to the next `|`. A push that runs past the script ends the last
+    tape.
     """
     if OP_RETURN not in script:
         return []

@@ -15,6 +15,8 @@ def tokens(script: bytes) -> list[Token]:
     first, rest = script[0], script[1:]
     if first == 0:
         return [("zero", b""), *tokens(rest)]
+    if first == 0x4F:
+        return [("push", b"\x81"), *tokens(rest)]
     if 0x51 <= first <= 0x60:
         return [("push", bytes([first - 0x50])), *tokens(rest)]
     if first > 78:

@@ -197,7 +197,7 @@ class Registry:
     def _judge(self, record: Record, outpoint: str, message: OutputContents, place: Record) -> None:
         assert message.envelope is not None
         body = message.envelope.body
-        wrong = faults(body, record["type"])
+        wrong = message.envelope.encoded or faults(body, record["type"])
         if wrong:
             self._revise(record, "invalid", outpoint, message, place, card=body, reason=wrong[0])
             return
@@ -315,12 +315,13 @@ def _what_is_wrong(satoshis: int, here: OutputContents, elsewhere: bool) -> list
     if not here.envelope.is_json:
         reasons.append("content type is not JSON")
     elif kind:
-        reasons += faults(here.envelope.body, kind)
+        reasons += here.envelope.encoded or faults(here.envelope.body, kind)
     return reasons
 
 
 def _is_card(message: OutputContents, kind: str) -> bool:
-    return message.envelope is not None and message.envelope.is_json and not faults(message.envelope.body, kind)
+    envelope = message.envelope
+    return envelope is not None and envelope.is_json and not (envelope.encoded or faults(envelope.body, kind))
 
 
 def _take(pool: Ranges, size: int) -> tuple[Ranges, Ranges]:

@@ -25,11 +25,6 @@ class Op(NamedTuple):
     data: bytes | None
     cut: bool = False
 
-    @property
-    def field(self) -> bytes | None:
-        """What it pushes when it stands for a field's name or value: also OP_1 to OP_16."""
-        return bytes((self.code - 0x50,)) if 0x51 <= self.code <= 0x60 else self.data
-
 
 def operations(script: bytes) -> list[Op]:
     """The operations of a script; the last may be a push cut short."""
@@ -38,7 +33,8 @@ def operations(script: bytes) -> list[Op]:
         code = script[position]
         position += 1
         if code > 78:
-            ops.append(Op(code, None))
+            numbers = {0x4F: b"\x81"} | {0x50 + number: bytes((number,)) for number in range(1, 17)}
+            ops.append(Op(code, numbers.get(code)))
             continue
         size = code
         if code > 75:
@@ -70,6 +66,13 @@ class Envelope:
         decoded = self.fields.get(b"\x01", b"").decode("utf-8", "replace")
         return decoded.split(";")[0].strip().lower() == "application/json"
 
+    @property
+    def encoded(self) -> list[str]:
+        """Why the body cannot be read as it is: it is said to be compressed."""
+        encoding = self.fields.get(b"\x09", b"")[:100].decode("utf-8", "replace")
+        why = f"the envelope declares the content encoding {encoding}, which is not read: "
+        return [f"{why}inscribe the card uncompressed"] if encoding else []
+
 
 def envelopes(ops: list[Op]) -> list[Envelope]:
     """All envelopes that are begun, good and bad, in order."""
@@ -86,7 +89,7 @@ def _envelope(ops: list[Op], start: int) -> Envelope:
     envelope = Envelope(start, start + 3, fault=OPEN)
     position = start + 3
     while position + 1 < len(ops):
-        name, value = ops[position].field, ops[position + 1].field
+        name, value = ops[position].data, ops[position + 1].data
         if name in (b"", b"\x00"):
             return _body(ops, position, envelope)
         if ops[position].cut or ops[position + 1].cut:
@@ -137,13 +140,13 @@ def tapscript_envelope(script: bytes) -> Envelope | None:
         envelope, position = Envelope(start, start + 3), start + 3
         while (
             position + 1 < len(ops)
-            and ops[position].field
-            and ops[position].field != b"\0"
-            and ops[position + 1].field is not None
+            and ops[position].data
+            and ops[position].data != b"\0"
+            and ops[position + 1].data is not None
         ):
-            envelope.fields[ops[position].field or b""] = ops[position + 1].field or b""
+            envelope.fields[ops[position].data or b""] = ops[position + 1].data or b""
             position += 2
-        if position < len(ops) and ops[position].field in (b"", b"\0"):
+        if position < len(ops) and ops[position].data in (b"", b"\0"):
             chunks = list(itertools.takewhile(lambda op: op.data is not None, ops[position + 1 :]))
             after = ops[position + 1 + len(chunks) :]
             envelope.body = b"".join(op.data or b"" for op in chunks)
@@ -199,8 +202,13 @@ def map_fields(ops: list[Op], envelope: Envelope | None) -> tuple[dict[str, str]
 def _pairs(words: list[bytes | None]) -> dict[str, str]:
     """Keys and values by twos, up to what is no push; an odd last key is dropped."""
     whole = itertools.takewhile(lambda word: word is not None, words)
-    texts = [word.decode("utf-8", "replace") for word in whole if word is not None]
-    return dict(zip(texts[::2], texts[1::2], strict=False))
+    items = [word for word in whole if word is not None]
+    pairs = [pair for pair in zip(items[::2], items[1::2], strict=False) if all(map(_is_text, pair))]
+    return {key.decode(): value.decode() for key, value in pairs}
+
+
+def _is_text(word: bytes) -> bool:
+    return word.decode("utf-8", "replace").encode() == word
 
 
 def _owner(ops: list[Op], good: list[Envelope], network: str) -> str | None:

@@ -68,7 +68,7 @@ class WitnessRegistry(Registry):
         elif kind is None:
             reasons = _no_kind(message)
         else:
-            reasons = faults(message.envelope.body, kind)
+            reasons = message.envelope.encoded or faults(message.envelope.body, kind)
         if kind and not reasons:
             if vout is None:
                 reasons = ["to the fee"]

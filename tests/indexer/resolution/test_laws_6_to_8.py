@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.chain_records import anchors
 from tests.chainkit import ChainKit, agent
-from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, pushes
+from tests.chainkit_scripts import MAP_PREFIX, body_of, inscription, map_tape, p2pkh, pointer_script, pushes
 from tests.fakes import MemoryChain
 from tests.indexer.conftest import Look
 from tests.indexing import Indexing
@@ -118,3 +119,32 @@ async def test_a_split_pointer_is_one_pointer_at_its_first_output(tmp_path: Path
     ]
     assert pointers[0]["hash"] == "07" * 32
     assert pointers[1]["reason"] == "the parts of the split pointer do not make one pointer: found 1/2"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity"])
+async def test_a_card_that_is_said_to_be_compressed_is_a_near_miss_that_names_the_encoding(
+    encoding: str, look: Look
+) -> None:
+    kit = ChainKit()
+    encoded = b"\x59" + pushes(encoding) + b"\x51"
+    body = gzip.compress(body_of(agent("Packed")), mtime=0)
+    packed = kit.inscribe(body, tag=encoded)
+    silent = kit.inscribe(body, type=None, tag=encoded)
+    listed = kit.inscribe(agent("One"))
+    update = kit.update(listed, agent("Two"), tag=encoded)
+    kit.mine(packed, silent, listed, update)
+    indexing = await look(kit)
+    why = f"the envelope declares the content encoding {encoding}, which is not read: inscribe the card uncompressed"
+    assert indexing.rejections() == [(str(packed), why)]
+    assert indexing.kinds(listed) == ["inscribed", "invalid"]
+    assert indexing.registration(listed)["card"]["name"] == "One"
+    assert indexing.registration(listed)["revisions"][1]["reason"] == why
+
+
+async def test_minus_one_is_a_push_wherever_pushes_are_read(look: Look) -> None:
+    kit = ChainKit()
+    rest = pushes("app", "test", "type", "a2b-agent")
+    first = kit.inscribe(agent(), tag=b"\x57\x4f\x51")
+    second = kit.inscribe(agent(), type=None, tail=b"\x6a" + pushes(MAP_PREFIX, "SET", "x") + b"\x4f" + rest)
+    kit.mine(first, second)
+    assert (await look(kit)).live() == {str(first), str(second)}

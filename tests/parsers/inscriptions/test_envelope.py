@@ -138,7 +138,7 @@ def test_nothing_after_a_complete_envelope_can_unsay_it() -> None:
         OPENING + b"\0" + push(CARD) + JSON + b"\x68",  # data before the type
         OPENING + JSON + b"\x68",  # no body
         OPENING + JSON + b"\0" + push(CARD) * 2 + b"\x68",  # a body in two pushes
-        OPENING + b"\x4f" + push(b"x") + b"\0" + push(CARD) + b"\x68",  # OP_1NEGATE is no field
+        OPENING + b"\x50" + push(b"x") + b"\0" + push(CARD) + b"\x68",  # OP_RESERVED pushes nothing
         b"\x4c\0\x63\x03ord" + JSON + b"\0" + push(CARD) + b"\x68",  # an empty push is not OP_FALSE
         b"\x00\x64\x03ord" + JSON + b"\0" + push(CARD) + b"\x68",  # OP_NOTIF
         b"\x00\x63\x03ORD" + JSON + b"\0" + push(CARD) + b"\x68",
@@ -264,3 +264,17 @@ def test_several_envelopes_of_a_tapscript_come_in_order() -> None:
 )
 def test_a_witness_without_a_tapscript_envelope_holds_none(stack: tuple[bytes, ...]) -> None:
     assert envelope.read_witness(stack) == []
+
+
+@pytest.mark.parametrize("pair", [b"\x4f" + push(b"x"), b"\x57\x4f"], ids=["name", "value"])
+def test_minus_one_is_a_push_in_fields_as_every_reader_has_it(pair: bytes) -> None:
+    parsed = read(OPENING + pair + JSON + b"\0" + push(CARD) + b"\x68")
+    assert parsed is not None
+    assert parsed.body == CARD
+    assert b"\x81" in parsed.fields[0]
+
+
+def test_minus_one_may_be_the_body() -> None:
+    parsed = read(OPENING + JSON + b"\0\x4f\x68")
+    assert parsed is not None
+    assert parsed.body == b"\x81"
