@@ -69,7 +69,8 @@ class JungleBus:
     """Serves the blocks of `best`, genesis first; `matches` decides what the subscription delivers.
 
     `asked` holds the paths of all requests, in order. `bare` are txids whose `transaction` is left out of pages,
-    `unmatched` are never delivered, `unproved` have no proof (yet), `unspent` are outpoints whose spender is hidden.
+    `broken` holds txids and outpoints for which a route answers 500, `unmatched` are never delivered, `unproved` have
+    no proof (yet), `unspent` are outpoints whose spender is hidden.
     """
 
     def __init__(self, kit: ChainKit, matches: Callable[[Transaction], bool] = speaks, page: int = 3) -> None:
@@ -78,6 +79,7 @@ class JungleBus:
         self.requests: list[str] = []
         self.tokens: set[str] = set()
         self.bare: set[bytes] = set()
+        self.broken: dict[str, set[str]] = {}
         self.unmatched: set[bytes] = set()
         self.unproved: set[bytes] = set()
         self.unspent: set[Outpoint] = set()
@@ -154,6 +156,8 @@ class JungleBus:
             self.tokens.add(request.headers.get("token", ""))
             if self._faults.get(name):
                 return await self._faults[name].popleft()(request)
+            if self.broken.get(name, set()) & set(request.match_info.values()):
+                return web.Response(status=500, text="no")
             result = handler(request)
             if name in self._forgeries:
                 result = self._forgeries[name](result)

@@ -82,9 +82,8 @@ class JungleBusChain(Chain):
 
     @property
     def warning(self) -> str:
-        """What such a source cannot know, and how many transactions are unproved."""
-        unproved = f"; {len(self.retries):,} transactions wait for a proof" if len(self.retries) else ""
-        return PARTIAL + unproved
+        """What such a source cannot know, and which transactions are unproved."""
+        return PARTIAL + (f"; {self.retries.summary()}" if len(self.retries) else "")
 
     @property
     def violation_count(self) -> int:

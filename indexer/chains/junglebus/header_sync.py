@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from indexer.chains.junglebus import responses
-from indexer.chains.junglebus.client import HEADERS_BYTES, SMALL_BYTES, JungleBusClient
+from indexer.chains.junglebus.client import HEADERS_BYTES, SMALL_BYTES, TIP, JungleBusClient
 from indexer.chains.junglebus.responses import JsonHeader, JungleBusAnswerError
 from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceUnavailableError
@@ -36,7 +36,7 @@ class JungleBusHeaderSync:
         await asyncio.to_thread(self._headers.save)
 
     async def _fetch_one(self, which: str) -> JsonHeader | None:
-        path = "/block_header/tip" if which == "tip" else f"/block_header/get/{which}"
+        path = TIP if which == "tip" else f"/block_header/get/{which}"
         answer = await self._client.json(path, SMALL_BYTES)
         try:
             return None if answer is None else responses.header(answer)

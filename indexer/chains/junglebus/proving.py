@@ -46,7 +46,7 @@ class Prover:
 
     async def raw(self, txid: bytes) -> bytes | None:
         """A transaction's bytes, None where the server does not know it. Raises ViolationError for other bytes."""
-        raw = await self._client.fetch(f"/transaction/get/{txid[::-1].hex()}/bin")
+        raw = await self._client.fetch_item(f"/transaction/get/{txid[::-1].hex()}/bin")
         if not raw:
             return None
         self.check_raw(txid, raw)
@@ -97,7 +97,7 @@ class Prover:
         if raw is None:
             return None
         self.check_raw(txid, raw)
-        path = await self._client.fetch(f"/transaction/proof/{txid[::-1].hex()}/bin", SMALL_BYTES)
+        path = await self._client.fetch_item(f"/transaction/proof/{txid[::-1].hex()}/bin", SMALL_BYTES)
         if not path:
             return None
         proven = self.verify(txid, raw, path)
@@ -148,7 +148,7 @@ class Prover:
     async def spender(self, outpoint: Outpoint) -> bytes | None:
         """The txid of the transaction that spends an output, by the server's word: empty for an unspent output, None
         for an unknown one. Raises ViolationError."""
-        answer = await self._client.fetch(f"/txo/spend/{outpoint}", SMALL_BYTES)
+        answer = await self._client.fetch_item(f"/txo/spend/{outpoint}", SMALL_BYTES)
         if not answer:
             return answer
         if len(answer) != len(outpoint.txid):

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from indexer.chains import ChainStore
@@ -19,6 +20,10 @@ CAPACITY = 10_000
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 3_600.0
 """Seconds between two tries: doubled from the first to the longest."""
+
+
+NAMED = 3
+"""Unproved transactions that status names, at most."""
 
 
 class _Retry(NamedTuple):
@@ -41,6 +46,12 @@ class RetryQueue:
 
     def __contains__(self, txid: object) -> bool:
         return txid in self._retries
+
+    def summary(self) -> str:
+        """How many transactions are unproved, and the first of them."""
+        count, named = len(self._retries), ", ".join(txid[::-1].hex() for txid in islice(self._retries, NAMED))
+        waiting = "1 transaction waits" if count == 1 else f"{count:,} transactions wait"
+        return f"{waiting} for a proof: {named}{', …' if count > NAMED else ''}"
 
     def load(self) -> None:
         """Schedule what an earlier run of the program stored."""

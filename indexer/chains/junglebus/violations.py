@@ -15,7 +15,8 @@ class ViolationError(SourceUnavailableError):
 
 
 class Violations:
-    """Counts refused responses by kind: answer, header, order, block, txid, proof, spend."""
+    """Counts refused responses by kind: answer, header, order, block, txid, proof, spend; and as `item` failures of
+    single routes while the server answers others."""
 
     def __init__(self, name: str) -> None:
         self._name = name

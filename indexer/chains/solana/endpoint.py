@@ -127,10 +127,12 @@ class SolanaEndpoint:
         return Slot(accounts.address_bytes(answer.get("blockhash")), time)
 
     async def _call_or_none(self, method: str, *params: Any) -> Any:
-        """The result of a call, None where the endpoint refuses it, as many do for old slots or always."""
+        """The result of a call, None where the endpoint refuses it or fails, as many do for old slots or always: the
+        snapshot that it is about has been read, and is read without it."""
         try:
             return await self.rpc.call(method, *params, limit=SMALL_BYTES)
-        except (RpcError, TooLargeError):
+        except SourceError as error:
+            log.debug("%s: %s", self.current.name, error)
             return None
 
     async def _ask(self, method: str, *params: Any, limit: int) -> Any:

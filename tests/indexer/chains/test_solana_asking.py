@@ -53,6 +53,20 @@ async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
     assert f"does not send hash and time of the block of slot {server.slot}" in caplog.text
 
 
+@pytest.mark.parametrize("status", [403, 404, 500, 503])
+async def test_an_endpoint_that_fails_for_the_block_of_a_slot_does_not_stop_the_chain(
+    server: SolanaServer, status: int
+) -> None:
+    for method in ("getBlock", "getBlockTime"):
+        server.fail(method, *[status] * 10)
+    chain = server.chain()
+    await chain.open()
+    tip = await chain.tip()
+    assert tip is not None
+    assert (tip.height, len(tip.hash)) == (server.slot, 32)
+    await chain.close()
+
+
 async def test_a_blocks_time_is_asked_for_alone_where_the_block_is_not_told(server: SolanaServer) -> None:
     server.refuse("getBlock", -32601, "Method not found")
     chain = server.chain()
