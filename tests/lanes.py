@@ -119,6 +119,7 @@ SLOW_FILES = frozenset(
         "overlay/protocols/test_bodies.py",
         "overlay/protocols/test_bsv_mcp.py",
         "overlay/protocols/test_feeds.py",
+        "overlay/protocols/test_hosts.py",
         "overlay/protocols/test_mcp_registry.py",
         "overlay/protocols/test_registry_clients.py",
         "overlay/protocols/test_relay_door.py",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from overlay.api.answers import SERVICES
 from overlay.api.request_context import CONTEXT
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
+
+_NAMES_HOST = web.RequestKey("the answer depends on the host", bool)
+_VARIES_BY = "Host, X-Forwarded-Host, X-Forwarded-Proto"
 
 NO_PUBLIC_URL = "no public URL is configured (A2B_PUBLIC_URL), so URLs here begin with the host that the request named"
 
@@ -19,6 +23,7 @@ def base_url(request: web.Request) -> str:
     trusted proxy sends them, else the Host header. Without a slash at its end."""
     if configured := request.app[SERVICES].public_url:
         return configured
+    request[_NAMES_HOST] = True
     scheme, host = request.scheme, request.headers.get("Host", "")
     if request.app[CONTEXT].clients.trusts(request.remote or ""):
         scheme = _last(request.headers.get("X-Forwarded-Proto", "")) or scheme
@@ -26,6 +31,19 @@ def base_url(request: web.Request) -> str:
     if scheme not in ("http", "https") or not _HOST.fullmatch(host):
         return "http://localhost"
     return f"{scheme}://{host}"
+
+
+def request_url(request: web.Request) -> str:
+    """The URL of the request with the host that it names."""
+    request[_NAMES_HOST] = True
+    return str(request.url)
+
+
+def add_vary(request: web.Request, headers: CIMultiDict[str]) -> None:
+    """Have caches keep apart the answers to different hosts, where this one holds URLs of the host that the request
+    named: else one client would get the links that another one has chosen."""
+    if request.get(_NAMES_HOST, False):
+        headers[hdrs.VARY] = f"{headers[hdrs.VARY]}, {_VARIES_BY}"
 
 
 def url_note(request: web.Request) -> dict[str, str]:

@@ -17,6 +17,7 @@ from isal import igzip
 from indexer.masking import masked
 from indexer.store import StoreUnavailableError
 from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_current
+from overlay.api.base_url import add_vary
 from overlay.api.changes_api import EventStream
 from overlay.api.delegated_access import authorize_request
 from overlay.api.paid_requests import paid_beyond_limit
@@ -74,6 +75,7 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
         else:
             response = await _answer(request, handler, request_id)
     add_common_headers(response.headers, request_id, taken.headers if taken else NO_HEADERS)
+    add_vary(request, response.headers)
     if isinstance(response, EventStream):
         await response.send(request)
     elif isinstance(response, web.Response):

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import hdrs, web
 
 from overlay.api.answers import body
+from overlay.api.base_url import request_url
 from overlay.api.request_context import RequestContext
 from overlay.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
 from overlay.payments.gate_answers import GateAnswer
@@ -38,7 +39,7 @@ async def paid_beyond_limit(
         call = await _call(request)
     except PaymentRefusedError as error:
         is_attempt = context.take_attempt(request)
-        return _response(await gate.refuse(PaidCall(url=str(request.url)), error)) if is_attempt else None
+        return _response(await gate.refuse(PaidCall(url=request_url(request)), error)) if is_attempt else None
     if call is None:
         return None
     is_subscribed = call.claim is None and await to_thread(gate.is_subscribed, call)
@@ -60,7 +61,7 @@ async def _call(request: web.Request) -> PaidCall | None:
     in_header = PAYMENT_HEADER in request.headers or SUBSCRIPTION_HEADER in request.headers
     if not in_header and MEMBER.encode() not in document:
         return None
-    call = read_call(request.headers, document, str(request.url))
+    call = read_call(request.headers, document, request_url(request))
     return call if call.claim is not None or call.subscription else None
 
 
