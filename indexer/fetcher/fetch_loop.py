@@ -25,7 +25,7 @@ from indexer.fetcher.domain_badges import BadgeChecks, BadgeQueue, DomainVerifie
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule
-from indexer.store import FetchOutcome, Store, StoreError, Writer
+from indexer.store import DATABASE_ERRORS, FetchOutcome, Store, Writer
 from parsers.claims.card_signature import SIGNATURES
 from parsers.pointers.locator import host_of
 
@@ -231,7 +231,7 @@ class FetchLoop:
             fetched = await self._cards.fetch_card(
                 job.key, wanted, outcomes.previous_responses(due), admit=self.schedule.admission(job)
             )
-        except StoreError:
+        except DATABASE_ERRORS:
             raise
         except Exception as fault:
             log.exception("fetching %s failed", shown(job.key))
@@ -267,7 +267,7 @@ class FetchLoop:
         checks, now = self._checks[f"{prefix}:"], self._now()
         try:
             changed, error = await checks.check(name, now, self.schedule.admission(job))
-        except StoreError:
+        except DATABASE_ERRORS:
             raise
         except FetchError as refused:
             if refused.refusal.code == "fetch-budget":  # nothing was requested

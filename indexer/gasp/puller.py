@@ -12,7 +12,7 @@ from indexer.admission.refusal import NotAdmittedError
 from indexer.chains.concurrency import gather
 from indexer.errors import SourceError
 from indexer.gasp.peer import GaspPeer, RefusedNodeError
-from indexer.store.database import StoreError
+from indexer.store.database import DATABASE_ERRORS
 from indexer.store.submissions import FullError
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
@@ -115,7 +115,7 @@ class GaspPuller:
                 self._give_up(outpoint, error)
         except ParseError as error:
             self._give_up(outpoint, error)
-        except (SourceError, StoreError):
+        except (SourceError, *DATABASE_ERRORS):
             raise
         except Exception as error:  # whatever a stranger's graph provokes, the other outputs are pulled
             log.exception("%s: output %s", self._peer.label, outpoint)

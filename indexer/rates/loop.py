@@ -19,7 +19,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError
 from indexer.rates.feed_urls import RateFeed
 from indexer.rates.outliers import accepted_rates, left_out
-from indexer.store import StoreUnavailableError
+from indexer.store import DATABASE_ERRORS
 from indexer.store.rates import REFUSED, Quote, Quotes
 from parsers.cards.rate_table import RateTable
 
@@ -61,23 +61,23 @@ class RatesLoop:
         self._client, self._clock, self._changed = client, clock, changed
         self._newest: dict[str, int] = {}
         self._past: dict[str, dict[str, tuple[Decimal, int]]] = {feed.name: {} for feed in feeds}
-        self._away = False
         self.statuses = [FeedStatus(feed=feed) for feed in feeds]
 
     async def run(self) -> None:
-        """Fetch until cancelled. Raises StoreError when the stored quotes cannot be read."""
+        """Fetch until cancelled. Raises DATABASE_ERRORS when quotes cannot be read or stored."""
         await asyncio.to_thread(self.begin)
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         client = self._client or FeedClient()
         # it logs a line before and after every round; a job that raises is logged as an error
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         scheduler = AsyncIOScheduler(timezone=UTC)
         scheduler.add_job(
-            self._scheduled, "interval", (client,), seconds=self._every, next_run_time=datetime.now(UTC), coalesce=True,
-            max_instances=1, misfire_grace_time=None,
+            self._scheduled, "interval", (client, failed), seconds=self._every, next_run_time=datetime.now(UTC),
+            coalesce=True, max_instances=1, misfire_grace_time=None,
         )  # fmt: skip
         scheduler.start()
         try:
-            await asyncio.Event().wait()
+            await failed
         finally:
             scheduler.shutdown(wait=False)
             await client.close()
@@ -90,16 +90,13 @@ class RatesLoop:
             for quote in reversed(self._quotes.history(feed.name, PAST_QUOTES)):
                 self._remember(quote)
 
-    async def _scheduled(self, client: FeedClient) -> None:
-        """A round, tried again at the next interval when the database is unavailable."""
+    async def _scheduled(self, client: FeedClient, failed: asyncio.Future[None]) -> None:
+        """A round; an error of the database ends `run`, as the scheduler would only log it."""
         try:
             await self.round(client)
-        except StoreUnavailableError as error:
-            if not self._away:  # logged once for each time it is gone
-                log.warning("the exchange rates wait for the database: %s", error)
-            self._away = True
-        else:
-            self._away = False
+        except DATABASE_ERRORS as error:
+            if not failed.done():
+                failed.set_exception(error)
 
     async def round(self, client: FeedClient) -> None:
         """Fetch every feed once, concurrently, judge the answers together, and store what is accepted. Raises

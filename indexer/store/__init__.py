@@ -4,7 +4,7 @@
 also written by serving processes.
 """
 
-from indexer.store.database import StoreError, StoreUnavailableError, connect, unchecked
+from indexer.store.database import DATABASE_ERRORS, StoreError, StoreUnavailableError, connect, unchecked
 from indexer.store.fetches import DueLocator, FetchOutcome, FetchState, LocatorStatus, ServedBody
 from indexer.store.history import RegistrationHistory, Revision, Unconfirmed
 from indexer.store.outbox import Change
@@ -12,6 +12,7 @@ from indexer.store.store import Store
 from indexer.store.writer import Writer
 
 __all__ = [
+    "DATABASE_ERRORS",
     "Change",
     "DueLocator",
     "FetchOutcome",

@@ -18,6 +18,7 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    MetaData,
     Table,
     create_engine,
     delete,
@@ -30,7 +31,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, ExceptionContext
-from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from indexer.masking import masked
@@ -61,6 +62,13 @@ class DatabaseUrlError(StoreError):
 class StoreUnavailableError(StoreError):
     """The database cannot be reached, or has just closed the connection: worth a retry."""
 
+
+class OtherChainError(StoreError):
+    """The database holds another chain, or another program's accounts, under the name of one that is configured."""
+
+
+DATABASE_ERRORS = (StoreError, SQLAlchemyError)
+"""What statements raise that the database does not run: those of `writing` the first, reads the second."""
 
 log = logging.getLogger(__name__)
 
@@ -189,10 +197,28 @@ def writing(engine: Engine, lock: int | None = None) -> Iterator[Connection]:
         raise StoreError(f"cannot write to {engine.url.render_as_string()}: {error.orig}") from error
 
 
+def create_tables(engine: Engine, tables: MetaData) -> None:
+    """Create the tables of a component that do not exist, in a database that other components may share. Raises
+    StoreError where one of them has other columns: it is another component's, or of another version."""
+    with writing(engine, _SCHEMA_LOCK) as connection:
+        migrations.separate_paid_intervals(connection)
+        tables.create_all(connection)
+        inspector = inspect(connection)
+        for table in tables.sorted_tables:
+            columns = {column["name"] for column in inspector.get_columns(table.name)}
+            if columns != set(table.columns.keys()):
+                raise StoreError(
+                    f"the table {table.name} of {engine.url.render_as_string()} has other columns than this program's "
+                    f"({', '.join(sorted(columns ^ set(table.columns.keys())))}): use the version that made it, or "
+                    "another database"
+                )
+
+
 def _prepare(connection: Connection, file: str | None) -> None:
     """Create or migrate the tables: all or nothing, one process at a time. `file` is SQLite's."""
     existing = set(inspect(connection).get_table_names())
-    if set(metadata.tables) <= existing and _schema(connection) not in migrations.STEPS:
+    is_whole = set(metadata.tables) <= existing and not migrations.is_misnamed(connection)
+    if is_whole and _schema(connection) not in migrations.STEPS:
         return
     if file is None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _SCHEMA_LOCK})
@@ -200,6 +226,7 @@ def _prepare(connection: Connection, file: str | None) -> None:
         # the driver itself begins no transaction for CREATE
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     version = _schema(connection) if meta.name in inspect(connection).get_table_names() else None
+    migrations.separate_paid_intervals(connection)
     if version in migrations.STEPS:
         with _without_writer(connection, file, version):
             log.warning("the database has schema %s, of an earlier version: migrating it to %s", version, SCHEMA)

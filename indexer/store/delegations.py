@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.database import writing
+from indexer.store.database import create_tables, writing
 from indexer.store.nonces import Nonces, use_nonce
 from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
 from indexer.store.schema import keys, required
@@ -44,7 +44,7 @@ MAX_DELEGATIONS = 20_000
 DELEGATION_SECONDS = 7 * 86_400
 
 _LOCK = 0x61326274
-"""PostgreSQL advisory lock under which tables are created, and rows that are counted are added ("a2bt")."""
+"""PostgreSQL advisory lock under which rows that are counted are added ("a2bt")."""
 
 _metadata = MetaData()
 
@@ -131,8 +131,7 @@ class DelegationLedger(Queries):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         Nonces(engine)  # creates its table
-        with writing(engine, _LOCK) as connection:
-            _metadata.create_all(connection)
+        create_tables(engine, _metadata)
 
     # -- budgets
 

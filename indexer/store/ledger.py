@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import BigInteger, Connection, Engine, Index, MetaData, String, Table, func, insert, select
 
-from indexer.store.database import writing
+from indexer.store.database import create_tables, writing
 from indexer.store.queries import Queries, Row, upsert
 from indexer.store.schema import keys, required
 
@@ -91,8 +91,7 @@ class Ledger(Queries):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        with booking(engine) as connection:
-            metadata.create_all(connection)
+        create_tables(engine, metadata)
 
     def balance(self, account: str) -> int:
         """The balance of an account."""

@@ -7,6 +7,7 @@ the steps. Facts stay as they are: what a step adds follows from them.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,8 @@ from indexer.store.schema import CHAIN, events, meta, metadata, pending
 from parsers.cards import Kind
 
 _BATCH = 1_000  # events in memory
+
+log = logging.getLogger(__name__)
 
 
 def migrate(connection: Connection, version: str) -> None:
@@ -37,6 +40,31 @@ def create_missing(connection: Connection) -> None:
         for index in table.indexes:
             if index.name not in existing:
                 index.create(connection)
+
+
+def is_misnamed(connection: Connection) -> bool:
+    """Whether the table `subscriptions`, which is that of webhooks, is what earlier versions of the payments created
+    under the same name."""
+    if not inspect(connection).has_table("subscriptions"):
+        return False
+    return "paid_until" in {column["name"] for column in inspect(connection).get_columns("subscriptions")}
+
+
+def separate_paid_intervals(connection: Connection) -> None:
+    """Give the paid intervals of earlier versions their own table, with their rows. Where the webhooks' table was
+    there first, the intervals have none: `create_tables` creates it."""
+    if not is_misnamed(connection):
+        return
+    log.warning("the table subscriptions holds paid intervals: it is renamed to paid_intervals")
+    if not inspect(connection).has_table("paid_intervals"):
+        connection.exec_driver_sql("ALTER TABLE subscriptions RENAME TO paid_intervals")
+        return
+    connection.exec_driver_sql(
+        "INSERT INTO paid_intervals (id, config, started_at, periods, paid_until) "
+        "SELECT id, config, started_at, periods, paid_until FROM subscriptions "
+        "WHERE id NOT IN (SELECT id FROM paid_intervals)"
+    )
+    connection.exec_driver_sql("DROP TABLE subscriptions")
 
 
 def _living_chains(_: Connection) -> None:

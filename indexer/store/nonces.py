@@ -10,12 +10,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Engine, Index, LargeBinary, MetaData, String, Table
 
-from indexer.store.database import writing
+from indexer.store.database import create_tables, writing
 from indexer.store.queries import Queries, trim_expired, upsert
 from indexer.store.schema import keys, required
-
-_LOCK = 0x6132626E
-"""PostgreSQL advisory lock under which the table is created ("a2bn")."""
 
 _metadata = MetaData()
 
@@ -34,8 +31,7 @@ class Nonces(Queries):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        with writing(engine, _LOCK) as connection:
-            _metadata.create_all(connection)
+        create_tables(engine, _metadata)
 
     def use(self, scope: str, nonce: str, now: int, expires_at: int) -> bool:
         """Use a nonce of a scope (a protocol, or a protocol and signer): False where it was used before. It is kept

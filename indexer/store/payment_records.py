@@ -90,8 +90,8 @@ paid_tasks = Table(
     Index("paid_tasks_by_state", "state", "deadline"),
 )
 
-subscriptions = Table(
-    "subscriptions",
+paid_intervals = Table(
+    "paid_intervals",
     metadata,
     *keys(id=String),
     *required(config=Text, started_at=BigInteger, periods=BigInteger, paid_until=BigInteger),
@@ -119,9 +119,9 @@ class LedgerPayment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidTask:
     """A task that was paid for. `head` (JSON) and `body` are an answer that is withheld, or kept for a client that did
-    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the one that it is to
-    renew ("" for a new one), and once it is completed the one that it paid for; `refund` an unsigned transaction that
-    pays the deposit back."""
+    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the paid interval that it
+    is to renew ("" for a new one), and once it is completed the one that it paid for; `refund` an unsigned transaction
+    that pays the deposit back."""
 
     id: str
     state: TaskState
@@ -137,7 +137,7 @@ class PaidTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaidSubscription:
+class PaidInterval:
     """What was paid per interval: since when, for how many intervals, and until when."""
 
     id: str
@@ -147,11 +147,11 @@ class PaidSubscription:
     paid_until: int
 
 
-Renew = Callable[[PaidSubscription | None], PaidSubscription | None]
-"""The subscription that a payment makes of the one that it renews; None for no subscription."""
+Renew = Callable[[PaidInterval | None], PaidInterval | None]
+"""The paid interval that a payment makes of the one that it renews; None for no interval."""
 
-Revise = Callable[[PaidTask, PaidSubscription], PaidSubscription]
-"""What is left of a subscription when the payment of a task is no longer counted, or is counted again."""
+Revise = Callable[[PaidTask, PaidInterval], PaidInterval]
+"""What is left of a paid interval when the payment of a task is no longer counted, or is counted again."""
 
 
 class DuplicatePaymentError(Exception):

@@ -26,14 +26,14 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.database import unchecked, writing
+from indexer.store.database import create_tables, unchecked, writing
 from indexer.store.payment_records import (
     COUNTED,
     GIVEN_BACK,
     TRANSITIONS,
     DuplicatePaymentError,
     LedgerPayment,
-    PaidSubscription,
+    PaidInterval,
     PaidTask,
     PaymentState,
     Renew,
@@ -41,10 +41,10 @@ from indexer.store.payment_records import (
     TaskState,
     TaskStateError,
     metadata,
+    paid_intervals,
     paid_tasks,
     payment_inputs,
     payments,
-    subscriptions,
 )
 from indexer.store.queries import Queries, row_of
 from parsers.bitcoin.tx import Outpoint
@@ -58,14 +58,18 @@ class PaymentLedger(Queries):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        with writing(engine, _LOCK) as connection:
-            metadata.create_all(connection)
+        create_tables(engine, metadata)
 
     @classmethod
     def open(cls, url: str) -> PaymentLedger:
         """The ledger at `sqlite:///PATH` or `postgresql+psycopg://…`; its tables are created where they do not
         exist."""
-        return cls(unchecked(url))
+        engine = unchecked(url)
+        try:
+            return cls(engine)
+        except BaseException:
+            engine.dispose()
+            raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -122,7 +126,7 @@ class PaymentLedger(Queries):
         self, payment: LedgerPayment, state: PaymentState, now: int, detail: str = "", *, revise: Revise | None = None
     ) -> bool:
         """Move a payment from the state and time that `payment` has; False where another process was faster. One that
-        is given back sets free what it spends. With it the subscription is revised that its task paid for, where it is
+        is given back sets free what it spends. With it the paid interval is revised that its task paid for, where it is
         the only payment of the task that is not counted."""
         with writing(self._engine, _LOCK) as connection:
             is_moved = _move_payment(connection, payment, state, now, detail)
@@ -156,15 +160,15 @@ class PaymentLedger(Queries):
         *,
         renew: Renew | None = None,
     ) -> bool:
-        """`move` with the task's time and detail, `move_task` from running, and renewing the subscription that the task
-        names: all or nothing. A task that stays running is only stored. False where another process was faster."""
+        """`move` with the task's time and detail, `move_task` from running, and renewing the paid interval that the
+        task names: all or nothing. A task that stays running is only stored. False where another process was faster."""
         try:
             with writing(self._engine, _LOCK) as connection:
                 if not _move_payment(connection, payment, state, task.updated_at, task.detail):
                     return False
-                renewed = renew(_subscription(connection, task.subscription)) if renew is not None else None
+                renewed = renew(_interval(connection, task.subscription)) if renew is not None else None
                 if renewed is not None:
-                    _store_subscription(connection, renewed)
+                    _store_interval(connection, renewed)
                     task = replace(task, subscription=renewed.id)
                 if not _move_task(connection, task, TaskState.RUNNING):
                     raise TaskStateError(f"the task {task.id} is not running")
@@ -195,12 +199,12 @@ class PaymentLedger(Queries):
             connection.execute(delete(payments).where(payments.c.state.in_(GIVEN_BACK), payments.c.updated_at < before))
             connection.execute(delete(paid_tasks).where(*failed, unpaid))
 
-    # -- subscriptions
+    # -- paid intervals
 
-    def subscription(self, id_: str) -> PaidSubscription | None:
-        """A subscription."""
-        row = self._first(select(subscriptions).where(subscriptions.c.id == id_))
-        return PaidSubscription(**row) if row else None
+    def paid_interval(self, id_: str) -> PaidInterval | None:
+        """What was paid per interval under this id."""
+        row = self._first(select(paid_intervals).where(paid_intervals.c.id == id_))
+        return PaidInterval(**row) if row else None
 
     def _payments(self, *where: Any) -> list[LedgerPayment]:
         statement = select(payments).where(*where).order_by(payments.c.created_at, payments.c.txid)
@@ -253,18 +257,18 @@ def _move_task(connection: Connection, task: PaidTask, source: TaskState) -> boo
 
 def _revise(connection: Connection, payment: LedgerPayment, revise: Revise) -> None:
     row = connection.execute(select(paid_tasks).where(paid_tasks.c.id == payment.task)).mappings().first()
-    subscription = _subscription(connection, (row["subscription"] or row["id"]) if row is not None else "")
+    interval = _interval(connection, (row["subscription"] or row["id"]) if row is not None else "")
     lacking = payments.c.state.not_in((*COUNTED, *GIVEN_BACK))
     other = select(payments.c.txid).where(payments.c.task == payment.task, payments.c.txid != payment.txid, lacking)
-    if row is not None and subscription is not None and connection.execute(other).first() is None:
-        _store_subscription(connection, revise(PaidTask(**row), subscription))
+    if row is not None and interval is not None and connection.execute(other).first() is None:
+        _store_interval(connection, revise(PaidTask(**row), interval))
 
 
-def _subscription(connection: Connection, id_: str) -> PaidSubscription | None:
-    row = connection.execute(select(subscriptions).where(subscriptions.c.id == id_)).mappings().first()
-    return PaidSubscription(**row) if row is not None else None
+def _interval(connection: Connection, id_: str) -> PaidInterval | None:
+    row = connection.execute(select(paid_intervals).where(paid_intervals.c.id == id_)).mappings().first()
+    return PaidInterval(**row) if row is not None else None
 
 
-def _store_subscription(connection: Connection, subscription: PaidSubscription) -> None:
-    connection.execute(delete(subscriptions).where(subscriptions.c.id == subscription.id))
-    connection.execute(insert(subscriptions).values(**row_of(subscription)))
+def _store_interval(connection: Connection, interval: PaidInterval) -> None:
+    connection.execute(delete(paid_intervals).where(paid_intervals.c.id == interval.id))
+    connection.execute(insert(paid_intervals).values(**row_of(interval)))

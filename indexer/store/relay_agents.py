@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Engine, Index, LargeBinary, String, Table, Text, delete, select, update
 
+from indexer.store.database import create_tables
 from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
 from indexer.store.queries import Queries, Row, count, is_storable, row_of, upsert
 from indexer.store.schema import keys, required
@@ -54,8 +55,7 @@ class RelayAgents(Queries):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        with booking(engine) as connection:
-            metadata.create_all(connection)
+        create_tables(engine, metadata)
 
     def agent(self, motebit_id: str) -> RelayAgent | None:
         """An agent, also one whose registration has expired."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
+from indexer.store.database import create_tables
 from indexer.store.ledger import CHAIN, agent_account, booking, ledger_entries, metadata, post
 from indexer.store.queries import Queries, count, is_storable, row_of
 from indexer.store.relay_coins import (
@@ -45,8 +46,7 @@ class RelayCash(Queries):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        with booking(engine) as connection:
-            metadata.create_all(connection)
+        create_tables(engine, metadata)
 
     # -- deposits
 

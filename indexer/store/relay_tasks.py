@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from indexer.store.database import create_tables
 from indexer.store.ledger import FEES, agent_account, booking, metadata, post
 from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of, upsert
 from indexer.store.schema import keys, required
@@ -106,8 +107,8 @@ class RelayTasks(Queries):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
+        create_tables(engine, metadata)
         with booking(engine) as connection:
-            metadata.create_all(connection)
             _trust_earlier_tasks(connection)
 
     def submit(self, submitted: SubmittedTask, request_sha256: str = "") -> SubmittedTask:

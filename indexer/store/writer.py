@@ -33,7 +33,7 @@ from indexer.store import (
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.blocks import BlockQueries, HeaderQueries, save_headers
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
-from indexer.store.database import WRITER_LOCK, StoreError, StoreUnavailableError
+from indexer.store.database import WRITER_LOCK, OtherChainError, StoreError, StoreUnavailableError
 from indexer.store.evidence import BlockPayment, StoredRating
 from indexer.store.fetches import FetchOutcome
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
@@ -135,11 +135,12 @@ class Writer:
     # -- chains
 
     def name_chain(self, chain: str, caip2: str) -> None:
-        """Store which network `chain` is; raises StoreError when the database holds another one by that name."""
+        """Store which network `chain` is; raises OtherChainError when the database holds another one by that name."""
         self._name_once(f"{CHAIN}{chain}", chain, caip2)
 
     def name_program(self, chain: str, program: str) -> None:
-        """Store to which program the accounts of `chain` belong; raises StoreError when it was another one before."""
+        """Store to which program the accounts of `chain` belong; raises OtherChainError when it was another one
+        before."""
         self._name_once(f"program:{chain}", chain, f"program {program}")
 
     def _name_once(self, key: str, chain: str, value: str) -> None:
@@ -148,7 +149,7 @@ class Writer:
             if stored is None:
                 connection.execute(insert(meta).values(key=key, value=value))
             elif stored != value:
-                raise StoreError(
+                raise OtherChainError(
                     f"the database holds {stored} under the name {chain!r}, and the source is {value}: "
                     "give the chain another name in A2B_CHAINS, or use another database"
                 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from indexer.store import StoreUnavailableError
+from indexer.store import DATABASE_ERRORS
 from overlay.api.counters import Counters
 from overlay.api.problems import ProblemError
 from overlay.listings.change_notifier import ChangeNotifier
@@ -114,8 +114,7 @@ class ChangeBroadcaster:
                 self._needed.clear()
 
     async def run(self) -> None:
-        """Read new changes while any stream is open, until cancelled."""
-        away = False
+        """Read new changes while any stream is open, until cancelled. Raises DATABASE_ERRORS."""
         with self._notifier.listen() as woken:
             while True:
                 if not self._needed.is_set():
@@ -124,14 +123,10 @@ class ChangeBroadcaster:
                 woken.clear()
                 try:
                     await self._read()
-                except StoreUnavailableError as error:
-                    if not away:  # logged once, and again after the next read that worked
-                        log.warning("the change feed waits for the database: %s", error)
-                    away = True
+                except DATABASE_ERRORS:
+                    raise
                 except Exception:
                     log.exception("the change feed cannot be read; trying again")
-                else:
-                    away = False
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await woken.wait()

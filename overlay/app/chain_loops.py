@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from indexer.errors import SourceError, SourceUnavailableError
+from indexer.store.database import OtherChainError
 from indexer.sync.follower import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from indexer.sync.request_loop import TransactionSource
 from overlay.app.compilation import BLOCK_LOOPS, compile_in_subprocess
@@ -79,11 +80,14 @@ def transaction_source(follower: Follower) -> TransactionSource:
 
 
 async def _open(follower: Follower) -> None:
-    """Open the source of a chain, again and again while it is unreachable. Raises SourceError."""
+    """Open the source of a chain, again and again while it is unreachable. Raises SourceError, also where the database
+    holds another chain under this name."""
     progress, pause = follower.progress, FIRST_PAUSE
     while True:
         try:
             await follower.open()
+        except OtherChainError as error:
+            raise SourceError(str(error)) from None
         except SourceUnavailableError as error:
             reason = str(error).removeprefix(f"{progress.name}: ")
             log.warning("%s is unreachable: %s; trying again in %d s", progress.name, reason, pause)

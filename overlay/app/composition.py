@@ -91,8 +91,8 @@ class AppContext:
         return follower
 
     def loops(self) -> list[Loop]:
-        """The loops of this command: each runs until it is cancelled, and is started again after the database was
-        unavailable."""
+        """The loops of this command: each runs until it is cancelled, and is started again after an error of the
+        database."""
         loops = self.chain_loops.loops() + self.background.loops()
         if self.writer is not None or self.engine is not None:
             loops.append(self.status.hash_tips)

@@ -31,6 +31,7 @@ from overlay.api.routes import STREAM, Handler
 from overlay.api.server import refuse_others
 from overlay.api.services import AppServices
 from overlay.app.metrics import ROUTES as METRICS_ROUTES
+from overlay.app.supervision import Supervisor
 from overlay.protocols import doors
 from overlay.web.page_routes import ROUTES as WEB_ROUTES
 from overlay.web.rendering import for_people
@@ -103,7 +104,8 @@ async def _end_reading(app: web.Application) -> None:
 
 
 async def _read_for_streams(app: web.Application) -> AsyncIterator[None]:
-    reading = asyncio.create_task(app[BROADCASTER].run())
+    supervisor = Supervisor(app[SERVICES].counters)
+    reading = asyncio.create_task(supervisor.keep_running(app[BROADCASTER].run))
     yield
     reading.cancel()
     await asyncio.gather(reading, return_exceptions=True)

@@ -29,6 +29,7 @@ from overlay.api.routes import TEXT, Route
 from overlay.api.server import close, create_runner, listen, refuse_others
 from overlay.api.services import ProcessInfo
 from overlay.app.logs import ERRORS, WARNINGS
+from overlay.app.supervision import DATABASE_FAULTS
 from overlay.app.workers import CLEAN_SECONDS
 from overlay.engines import UnavailableError
 
@@ -111,6 +112,7 @@ class _Everything(Collector):
         yield from _ingested(services.ingested())
         yield from _http(services.counters, self._paths)
         yield _lines(services.counters)
+        yield _database_faults(services.counters)
 
     def _stored(self) -> Iterator[Metric]:
         """The metrics that read the database."""
@@ -231,6 +233,11 @@ def _lines(counters: Counters) -> Metric:
     for level, number in (("warning", WARNINGS), ("error", ERRORS)):
         lines.add_metric([level], counters.gauge(number))
     return lines
+
+
+def _database_faults(counters: Counters) -> Metric:
+    text = "Errors of the database in background loops since the start; each loop is started again."
+    return CounterMetricFamily("a2b_database_faults", text, counters.gauge(DATABASE_FAULTS))
 
 
 def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:

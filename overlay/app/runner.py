@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from time import monotonic
 from typing import Any
 
 from aiohttp import web
 
-from indexer.store import StoreUnavailableError
 from overlay.api.server import close, create_runner, drain, listen
 from overlay.app.chain_loops import Loop
 from overlay.app.composition import AppContext
 from overlay.app.memory import limit_arenas, tune_garbage_collection
+from overlay.app.supervision import Supervisor
 from overlay.app.workers import CLEAN_SECONDS, DRAIN_SECONDS, PATIENCE_SECONDS
-from overlay.engines import UnavailableError
-
-log = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005
 """How long a thread that runs Python keeps others waiting. An answer releases the interpreter lock about six times:
 while another thread indexes, 700 searches a second are answered with this, and 100 with Python's default of 5 ms."""
-
-RETRY_SECONDS = 0.5
-"""Pause before work is started again that an unavailable database ended."""
-
-WARNING_SECONDS = 10.0
-"""Least time between two warnings about an unavailable database: about six loops wait for it."""
 
 
 class Runner:
@@ -54,12 +42,12 @@ class Runner:
         on_exit: Callable[[], None] = lambda: None,
     ) -> None:
         self.context, self.status, self.url = context, context.status, ""
+        self._supervisor = Supervisor(context.counters)
         self._on_serving, self._share_port = on_serving, share_port
         self._on_signal, self._on_exit = on_signal, on_exit
         self._signalled, self._interrupted = asyncio.Event(), asyncio.Event()
         self._extra_loops: list[Loop] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._warned_at = -WARNING_SECONDS
 
     def add_loop(self, loop: Loop) -> None:
         """Run this, too, until the end; an exception ends the process."""
@@ -75,7 +63,7 @@ class Runner:
         server = await self._serve() if self.context.engine else None
         try:
             for loop in self.context.loops():
-                self._start(self.restart_while_unavailable(loop))
+                self._start(self._supervisor.keep_running(loop))
             for loop in self._extra_loops:
                 self._start(loop())
             await self._wait()
@@ -92,21 +80,6 @@ class Runner:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.add(asyncio.create_task(work))
-
-    async def restart_while_unavailable(self, loop: Loop) -> None:
-        """Run a loop to its end; start it again after the database was unavailable."""
-        while True:
-            try:
-                await loop()
-                return
-            except (StoreUnavailableError, UnavailableError) as error:
-                if monotonic() - self._warned_at >= WARNING_SECONDS:
-                    self._warned_at = monotonic()
-                    # as text: the log record must not keep the frames of the error
-                    log.warning("waiting for the database: %s", str(error))
-            # the frames of the error are a reference cycle, which holds the lock for writing the index
-            await asyncio.to_thread(gc.collect)
-            await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait(self) -> None:
         """Return after a signal; raise what ended a task."""

@@ -140,10 +140,10 @@ class PaymentGate:
 
     def is_subscribed(self, call: PaidCall, offers: Sequence[Offer] | None = None) -> bool:
         """Whether the subscription that a call names pays for it. Raises StoreError."""
-        subscription = self._ledger.subscription(call.subscription) if call.subscription else None
-        if subscription is None or subscription.paid_until <= self._clock():
+        paid = self._ledger.paid_interval(call.subscription) if call.subscription else None
+        if paid is None or paid.paid_until <= self._clock():
             return False
-        return any(offer.id == subscription.config for offer in (self.offers if offers is None else offers))
+        return any(offer.id == paid.config for offer in (self.offers if offers is None else offers))
 
     async def refuse(self, call: PaidCall, error: PaymentRefusedError) -> GateAnswer:
         """The 402 for a call that cannot be read, or whose price is not clear."""

@@ -218,9 +218,9 @@ class PaidWork:
         headers = [*answer.headers, (TASK_HEADER, task)]
         stored = await to_thread(self._ledger.task, task)
         own = (stored.subscription if stored is not None else "") or task
-        subscription = await to_thread(self._ledger.subscription, own)
-        if subscription is not None:
-            headers += [(SUBSCRIPTION_HEADER, own), ("A2B-Paid-Until", timestamp(subscription.paid_until))]
+        interval = await to_thread(self._ledger.paid_interval, own)
+        if interval is not None:
+            headers += [(SUBSCRIPTION_HEADER, own), ("A2B-Paid-Until", timestamp(interval.paid_until))]
         return answer._replace(headers=tuple(headers))
 
     def _needs_final(self, task: PaidTask, *, streamed: bool) -> GateAnswer:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
-from indexer.store.payment_records import COUNTED, LedgerPayment, PaidSubscription, PaidTask, PaymentState, TaskState
+from indexer.store.payment_records import COUNTED, LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
 from overlay.payments.node import Broadcaster
 from overlay.payments.refunds import chain_of, refund, transaction_of
@@ -116,7 +116,7 @@ class Settlement:
 
     async def look(self, payment: LedgerPayment) -> PaymentState:
         """The state of a payment that was sent, as the node has it now. The task of one that was double-spent fails,
-        unless it is completed; the interval of a subscription that it paid for is taken back. Raises SourceError."""
+        unless it is completed; the interval that it paid for is taken back. Raises SourceError."""
         if payment.state is PaymentState.SETTLED:
             return payment.state
         node, tx = self._node(payment), transaction_of(payment)
@@ -200,16 +200,16 @@ class Settlement:
         renew = partial(self._renewed, task, now) if moved.state is TaskState.COMPLETED else None
         await to_thread(self._ledger.move_both, payment, state, moved, renew=renew)
 
-    def _renewed(self, task: PaidTask, now: int, old: PaidSubscription | None) -> PaidSubscription | None:
-        """The subscription that a completed task pays for: one of the same offer is renewed from its first day, or
-        begins again after a gap; else a new one."""
+    def _renewed(self, task: PaidTask, now: int, old: PaidInterval | None) -> PaidInterval | None:
+        """The paid interval of a completed task: one of the same offer is renewed from its first day, or begins again
+        after a gap; else a new one."""
         offer = self._offers.get(task.config)
         if offer is None or end_of(now, offer.interval_key, 1) is None:
             return None
         old = old if old is not None and old.config == task.config else None
         start, periods = (old.started_at, old.periods + 1) if old and old.paid_until >= now else (now, 1)
         until = end_of(start, offer.interval_key, periods)
-        return PaidSubscription(
+        return PaidInterval(
             id=old.id if old else task.id,
             config=task.config,
             started_at=start,
@@ -217,8 +217,8 @@ class Settlement:
             paid_until=until or now,
         )
 
-    def _revised(self, difference: int, task: PaidTask, old: PaidSubscription) -> PaidSubscription:
-        """A subscription with an interval more or less, where the task paid for one since its first day."""
+    def _revised(self, difference: int, task: PaidTask, old: PaidInterval) -> PaidInterval:
+        """A paid interval with a period more or less, where the task paid for one since its first day."""
         if old.config != task.config or task.state is not TaskState.COMPLETED or task.updated_at < old.started_at:
             return old
         offer, periods = self._offers.get(old.config), max(0, old.periods + difference)

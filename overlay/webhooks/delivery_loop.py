@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from indexer.fetcher.budgets import registrable
 from indexer.fetcher.reasons import FetchError
-from indexer.store import StoreError, StoreUnavailableError
+from indexer.store import DATABASE_ERRORS
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
 from overlay.webhooks.matcher import SubscriptionMatcher
@@ -58,13 +58,13 @@ class DeliveryLoop:
 
     async def match(self, changed: asyncio.Event) -> None:
         """Queue deliveries until cancelled; `changed` is set by others when the store may have changes. Raises
-        StoreUnavailableError."""
+        DATABASE_ERRORS."""
         while True:
             changed.clear()
             try:
                 while await asyncio.to_thread(self._lock.acquire) and await asyncio.to_thread(self._matcher.step):
                     pass
-            except StoreUnavailableError:
+            except DATABASE_ERRORS:
                 raise
             except Exception:
                 log.exception("changes cannot be compared with subscriptions; trying again")
@@ -73,7 +73,7 @@ class DeliveryLoop:
                     await changed.wait()
 
     async def run(self) -> None:
-        """Send deliveries until cancelled. Raises StoreUnavailableError."""
+        """Send deliveries until cancelled. Raises DATABASE_ERRORS."""
         try:
             while True:
                 try:
@@ -81,7 +81,7 @@ class DeliveryLoop:
                         await self.start()
                     await asyncio.sleep(POLL_SECONDS / 10 if self._sending else POLL_SECONDS)
                     self._collect()
-                except StoreUnavailableError:
+                except DATABASE_ERRORS:
                     raise
                 except Exception:
                     log.exception("deliveries cannot be sent; trying again")
@@ -138,7 +138,7 @@ class DeliveryLoop:
             status, wait, outcome = answer.status, answer.retry_after, str(answer.status)
         except FetchError as error:
             outcome = error.refusal.code
-        except StoreError:
+        except DATABASE_ERRORS:
             raise
         except Exception as fault:
             log.exception("delivery %s of subscription %s failed", delivery.sequence, id_)

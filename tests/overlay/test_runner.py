@@ -9,23 +9,28 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
+from functools import partial
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from indexer.errors import SourceError
 from indexer.settings import Settings
-from indexer.store import Store, StoreUnavailableError, connect
+from indexer.store import Store, StoreError, StoreUnavailableError, connect
 from indexer.sync.progress import SyncProgress
-from overlay.app import runner as running_loops
+from overlay.api.counters import Counters
+from overlay.app import supervision
 from overlay.app.compilation import CompiledLoops, compile_in_subprocess, is_compiled, set_cache_folder
 from overlay.app.runner import Runner
 from overlay.app.status_service import StatusService
 from overlay.app.storage import MissingError, in_configured_order, index_write_errors, open_index, open_store
+from overlay.app.supervision import DATABASE_FAULTS, Supervisor
 from overlay.app.workers import WorkerError, Workers, check_address_free
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.projection.projector import IndexProjector
@@ -330,29 +335,93 @@ async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(
         assert "renewal" not in runner.status.status()["index"]
 
 
-async def test_all_that_wait_for_a_database_say_so_once_and_go_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running_loops, "RETRY_SECONDS", 0.001)
-    tried: list[str] = []
+class Failing:
+    """Loops that raise an error a few times, and then end."""
 
-    def waits(name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+    def __init__(self, error: Exception, times: int) -> None:
+        self.error, self.times, self.tried = error, times, Counter[str]()
+
+    def loop(self, name: str) -> Callable[[], Coroutine[Any, Any, None]]:
         async def work() -> None:
-            tried.append(name)
-            if tried.count(name) < 5:
-                raise StoreUnavailableError("gone")
+            self.tried[name] += 1
+            if self.tried[name] <= self.times:
+                raise self.error
 
         return work
 
-    with closing(house(tmp_path, follow=False)) as served:
-        runner = Runner(served)
-        await asyncio.gather(*(runner.restart_while_unavailable(waits(name)) for name in "abc"))
-        assert sorted(tried) == sorted("abc" * 5)
-        assert caplog.text.count("waiting for the database: gone") == 1
-        monkeypatch.setattr(running_loops, "WARNING_SECONDS", 0.0)
-        tried.clear()
-        await runner.restart_while_unavailable(waits("a"))
-        assert caplog.text.count("waiting for the database: gone") == 5, "and again after a while"
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(supervision, "LONGEST_PAUSE", 0.004)
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_all_that_wait_for_a_database_say_so_once_and_go_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing, counters = Failing(StoreUnavailableError("gone"), 4), Counters()
+    supervisor = Supervisor(counters)
+    await asyncio.gather(*(supervisor.keep_running(failing.loop(name)) for name in "abc"))
+    assert failing.tried == Counter("abc" * 5)
+    assert caplog.text.count("waiting for the database: gone") == 1
+    assert counters.gauge(DATABASE_FAULTS) == 12
+    monkeypatch.setattr(supervision, "WARNING_SECONDS", 0.0)
+    await supervisor.keep_running(failing.loop("d"))
+    assert caplog.text.count("waiting for the database: gone") == 5, "and again after a while"
+
+
+READ_ERROR = OperationalError("SELECT", {}, Exception("no such column: subscriptions.config"))
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("error", [StoreError("cannot write: the disk is full"), READ_ERROR])
+async def test_any_error_of_the_database_is_logged_and_counted_and_the_loop_started_again(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing, counters = Failing(error, 3), Counters()
+    await Supervisor(counters).keep_running(partial(failing.loop("a")))
+    assert (failing.tried["a"], counters.gauge(DATABASE_FAULTS)) == (4, 3)
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [line.split(" in ")[1].split(" s,")[0] for line in lines] == ["0.001", "0.002", "0.004"]
+    assert all("Failing.loop.<locals>.work is started again" in line for line in lines)
+    assert all(str(error) in line for line in lines)
+
+
+async def test_what_is_no_error_of_the_database_ends_a_loop() -> None:
+    with pytest.raises(KeyError):
+        await Supervisor(Counters()).keep_running(Failing(KeyError("a defect"), 1).loop("a"))
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_process_in_which_every_loop_meets_a_broken_table_starts_and_goes_on(tmp_path: Path) -> None:
+    """The tables that webhooks, ratings, rates, requests, payments and fetching use have lost a column."""
+    broken = ("subscriptions", "deliveries", "ratings", "quotes", "requests", "locators", "badges", "logos")
+    served = house(tmp_path, MemoryChain(*mined(2).blocks, name="live"))
+    with served.store.engine.begin() as connection:
+        for table in broken:
+            connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_lost")
+    async with running(served) as (runner, task):
+        await until(lambda: served.counters.gauge(DATABASE_FAULTS) > 30)
+        await until(lambda: runner.status.progress["live"].height == 3)
+        assert not task.done()
+        with served.store.engine.begin() as connection:
+            for table in broken:
+                connection.exec_driver_sql(f"ALTER TABLE {table}_lost RENAME TO {table}")
+        await until(lambda: runner.status.ready() is None)
+        assert not task.done()
+
+
+async def test_another_chain_under_a_stored_name_stops_that_chain_alone(tmp_path: Path) -> None:
+    chain = MemoryChain(*mined().blocks, name="live")
+    served = house(tmp_path, chain, MemoryChain(name="other"))
+    assert served.writer is not None
+    served.writer.name_chain("other", "ltc:regtest")
+    async with running(served) as (runner, task):
+        await until(lambda: runner.status.progress["other"].state == "stopped")
+        await until(lambda: runner.status.progress["live"].height == 2)
+        assert "holds ltc:regtest under the name 'other'" in runner.status.progress["other"].error
+        assert not task.done()
 
 
 async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_path: Path) -> None:

@@ -257,7 +257,9 @@ class SourceGroup:
             source.record_lead(lead, ours, self.pace.lag_blocks, self.clock())
 
     def check_monitors(self) -> None:
-        """Raise the exception that ended a monitor: no error of its source, such as a full database."""
-        for monitor in self.monitors:
+        """Start a monitor again that an exception ended, and raise that: no error of its source, such as a full
+        database."""
+        for number, monitor in enumerate(self.monitors):
             if monitor.done() and not monitor.cancelled() and (error := monitor.exception()) is not None:
+                self.monitors[number] = asyncio.create_task(self._monitor(self.sources[number]))
                 raise error

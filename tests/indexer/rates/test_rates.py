@@ -335,26 +335,24 @@ class Absent(Quotes):
             await self.turns.acquire()
 
 
-async def test_a_database_that_is_away_is_told_of_once_and_the_rounds_go_on(
+async def test_a_database_that_is_away_ends_the_loop_which_goes_on_when_it_is_started_again(
     engine: Engine, quotes: Quotes, server: RateServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.tell("/a", {"USD": 50})
     absent = Absent(engine)
-    running = asyncio.create_task(RatesLoop([server.feed("BSV", "/a")], absent, every=1, max_age=3600).run())
+    loop = RatesLoop([server.feed("BSV", "/a")], absent, every=1, max_age=3600)
     async with asyncio.timeout(PATIENCE):
-        await absent.wait(3)
-        absent.gone = False
-        await absent.wait(2)
-        absent.gone = True
-        await absent.wait(2)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError, match="the server closed the connection"):
+                await loop.run()
+    absent.gone = False
+    running = asyncio.create_task(loop.run())
+    async with asyncio.timeout(PATIENCE):
+        await absent.wait(4)
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    answers = [
-        (record.levelname, record.getMessage()) for record in caplog.records if record.name == "indexer.rates.loop"
-    ]
     assert "StoreUnavailableError" not in caplog.text, "no traceback"
-    assert answers == [("WARNING", "the exchange rates wait for the database: the server closed the connection")] * 2
     assert quotes.newest()[0].table.rates["USD"] == 50
 
 

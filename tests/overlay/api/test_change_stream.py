@@ -18,6 +18,7 @@ from overlay.api import change_broadcaster, changes_api
 from overlay.api.change_broadcaster import BROADCASTER, ChangeBroadcaster
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices
+from overlay.app import supervision
 from overlay.app.http_app import create_app
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.records import FeedChange, FeedPage
@@ -330,6 +331,7 @@ async def test_a_database_that_is_away_is_told_of_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(supervision, "RETRY_SECONDS", 0.001)
     client = await serve(streaming)
     async with reading(client) as reader:
         await reader.read(3)
@@ -347,9 +349,9 @@ async def test_a_database_that_is_away_is_told_of_once(
         outbox.write(1)
         streaming.notifier.notify()
         assert seqs(await reader.read(1)) == [4]
-    answers = [record for record in caplog.records if record.name == "overlay.api.change_broadcaster"]
+    answers = [record for record in caplog.records if record.name == "overlay.app.supervision"]
     assert [(item.levelname, item.exc_info) for item in answers] == [("WARNING", None)]
-    assert "waits for the database: the server is gone" in answers[0].getMessage()
+    assert "waiting for the database: the server is gone" in answers[0].getMessage()
 
 
 async def test_a_database_that_was_restored_meanwhile_resets_its_readers(

@@ -39,12 +39,12 @@ New = Callable[[], DelegatedAccess]
 
 
 @pytest.fixture
-def access(empty_database_url: str) -> Iterator[New]:
+def access(database_url: str) -> Iterator[New]:
     """Makes what checks tokens, as each process and each start has its own."""
     engines: list[Engine] = []
 
     def another() -> DelegatedAccess:
-        engines.append(unchecked(empty_database_url))
+        engines.append(unchecked(database_url))
         return DelegatedAccess([principal_of(ISSUER)], lambda: DelegationLedger(engines[-1]), lambda: NOW)
 
     yield another

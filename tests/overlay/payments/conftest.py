@@ -1,4 +1,4 @@
-"""The desk, with a ledger in each database."""
+"""The desk, with a ledger in the database of a registry, of each kind, as an overlay has it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.overlay.payments.desk import Desk
 
 
 @pytest.fixture
-def desk(empty_database_url: str) -> Iterator[Desk]:
-    ledger = PaymentLedger.open(empty_database_url)
+def desk(database_url: str) -> Iterator[Desk]:
+    ledger = PaymentLedger.open(database_url)
     yield Desk(ledger)
     ledger.close()

@@ -114,7 +114,7 @@ class World:
 
     def check_intervals(self) -> None:
         """Every interval of a subscription was paid for by a task whose payments are all counted."""
-        subscriptions = [self.ledger.subscription(task) for task in TASKS]
+        subscriptions = [self.ledger.paid_interval(task) for task in TASKS]
         granted = sum(subscription.periods for subscription in subscriptions if subscription)
         tasks = [task for task in map(self.ledger.task, TASKS) if task and task.state is TaskState.COMPLETED]
         states = [{entry.state for entry in self.ledger.payments_of(task.id)} - set(GIVEN_BACK) for task in tasks]

@@ -49,24 +49,24 @@ def race(url: str, entries: list[tuple[LedgerPayment, PaidTask]], spends: list[O
         return list(threads.map(reserve, range(len(entries))))
 
 
-def test_one_of_many_gets_a_transaction(empty_database_url: str) -> None:
+def test_one_of_many_gets_a_transaction(database_url: str) -> None:
     entries = [entry(number, txid=b"t" * 32) for number in range(RACERS)]
-    assert sum(race(empty_database_url, entries, [COIN] * RACERS)) == 1
+    assert sum(race(database_url, entries, [COIN] * RACERS)) == 1
 
 
-def test_one_of_many_transactions_gets_a_coin(empty_database_url: str) -> None:
+def test_one_of_many_transactions_gets_a_coin(database_url: str) -> None:
     entries = [entry(number, txid=bytes([number]) * 32) for number in range(RACERS)]
-    assert sum(race(empty_database_url, entries, [COIN] * RACERS)) == 1
+    assert sum(race(database_url, entries, [COIN] * RACERS)) == 1
 
 
-def test_one_of_many_payments_gets_a_task(empty_database_url: str) -> None:
+def test_one_of_many_payments_gets_a_task(database_url: str) -> None:
     entries = [entry(number, txid=bytes([number]) * 32, task="the-task") for number in range(RACERS)]
     coins = [Outpoint(bytes([number]) * 32, 1) for number in range(RACERS)]
-    assert sum(race(empty_database_url, entries, coins)) == 1
+    assert sum(race(database_url, entries, coins)) == 1
 
 
-def test_one_of_many_processes_takes_up_a_payment(empty_database_url: str) -> None:
-    ledger = PaymentLedger.open(empty_database_url)
+def test_one_of_many_processes_takes_up_a_payment(database_url: str) -> None:
+    ledger = PaymentLedger.open(database_url)
     payment, task = entry(0, txid=b"t" * 32)
     ledger.reserve(payment, [COIN], task)
     barrier = Barrier(RACERS)

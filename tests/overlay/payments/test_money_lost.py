@@ -252,7 +252,7 @@ async def test_renewals_at_once_all_count(desk: Desk) -> None:
     subscription = header(await desk.call(claim_of(desk.pays())), "A2B-Subscription")
     claims = [claim_of(desk.pays()) for _ in range(4)]
     await asyncio.gather(*(desk.call(claim, A2B_Subscription=subscription) for claim in claims))
-    stored = desk.ledger.subscription(subscription)
+    stored = desk.ledger.paid_interval(subscription)
     assert stored is not None
     assert stored.periods == 5
 

@@ -101,13 +101,13 @@ async def test_a_double_spend_takes_back_the_interval_that_it_paid_for(desk: Des
     renewed = await desk.call(claim_of(desk.pays(coin=coin)), A2B_Subscription=subscription)
     desk.node.double_spend(coin)
     await desk.gate.maintain()
-    stored = desk.ledger.subscription(subscription)
+    stored = desk.ledger.paid_interval(subscription)
     assert stored is not None
     assert (stored.periods, timestamp(stored.paid_until)) == (1, header(first, "A2B-Paid-Until"))
     assert (await desk.call(A2B_Subscription=subscription)).status == 200
     desk.node.evict()  # the other one is gone
     await desk.gate.maintain()
-    restored = desk.ledger.subscription(subscription)
+    restored = desk.ledger.paid_interval(subscription)
     assert restored is not None
     assert (restored.periods, timestamp(restored.paid_until)) == (2, header(renewed, "A2B-Paid-Until"))
 

@@ -11,9 +11,9 @@ from tests.overlay.relay.kit import AGENTS, World
 
 
 @pytest.fixture
-def world(empty_database_url: str) -> Iterator[World]:
+def world(database_url: str) -> Iterator[World]:
     """Four agents are registered, and Alice and Bob have 10,000 each."""
-    engine = unchecked(empty_database_url)
+    engine = unchecked(database_url)
     world = World(engine)
     world.register(*AGENTS)
     for agent in AGENTS[:2]:

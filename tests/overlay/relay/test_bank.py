@@ -35,8 +35,8 @@ from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 
 
 @pytest.fixture
-def world(empty_database_url: str) -> Any:
-    engine = unchecked(empty_database_url)
+def world(database_url: str) -> Any:
+    engine = unchecked(database_url)
     world = World(engine)
     world.register(*AGENTS)
     yield world

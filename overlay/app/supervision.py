@@ -1,0 +1,67 @@
+"""Keep background loops running: an error of the database is logged and counted, and the loop is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from functools import partial
+from time import monotonic
+
+from indexer.store import DATABASE_ERRORS, StoreUnavailableError
+from overlay.api.counters import Counters
+from overlay.app.chain_loops import Loop
+from overlay.engines import UnavailableError
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS, LONGEST_PAUSE = 0.5, 30.0
+"""Pauses before a loop is started again: the first is repeated while the database is unavailable; after any other error
+of the database each pause is twice the one before."""
+
+WARNING_SECONDS = 10.0
+"""Least time between two warnings about an unavailable database: about six loops wait for it."""
+
+DATABASE_FAULTS = 7
+"""The number of the gauge that counts errors of the database that ended a loop."""
+
+
+class Supervisor:
+    """Starts the loops of one process again."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters, self._warned_at = counters, -WARNING_SECONDS
+
+    async def keep_running(self, loop: Loop) -> None:
+        """Run a loop to its end; start it again after an error of the database, and while the index is unavailable.
+        Raises what else ends it."""
+        pause = RETRY_SECONDS
+        while True:
+            began = monotonic()
+            try:
+                await loop()
+                return
+            except (*DATABASE_ERRORS, UnavailableError) as error:
+                self._counters.add(DATABASE_FAULTS, 1)
+                is_away = isinstance(error, (StoreUnavailableError, UnavailableError))
+                if is_away or monotonic() - began > LONGEST_PAUSE:
+                    pause = RETRY_SECONDS
+                # as text: the log record must not keep the frames of the error
+                self._report(_name(loop), str(error), pause, is_away=is_away)
+            # the frames of the error are a reference cycle, which holds the lock for writing the index
+            await asyncio.to_thread(gc.collect)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _report(self, name: str, error: str, pause: float, *, is_away: bool) -> None:
+        if not is_away:
+            log.error("%s is started again in %g s, as the database failed: %s", name, pause, error)
+        elif monotonic() - self._warned_at >= WARNING_SECONDS:
+            self._warned_at = monotonic()
+            log.warning("waiting for the database: %s", error)
+
+
+def _name(loop: Loop) -> str:
+    while isinstance(loop, partial):
+        loop = loop.func
+    return getattr(loop, "__qualname__", repr(loop)).strip("_")

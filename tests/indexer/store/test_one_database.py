@@ -1,0 +1,253 @@
+"""All components in one database, as an overlay has them: names are unique, and tables of earlier versions that had
+one name for two things are separated with their rows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, MetaData, inspect
+
+from indexer.store import Store, StoreError, Writer, connect, unchecked
+from indexer.store.delegations import BlockBudget, DelegationLedger, NonceUse
+from indexer.store.evidence import ClaimDocument, StoredEvidence
+from indexer.store.mrp_providers import MrpProviders
+from indexer.store.nonces import Nonces
+from indexer.store.payment_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
+from indexer.store.relay import RelayStore
+from indexer.store.relay_agents import RelayAgent
+from indexer.store.subscriptions import Subscriptions, WebhookSubscription
+from parsers.bitcoin.tx import Outpoint
+from tests.conftest import ROOT
+from tests.databases import Cluster
+from tests.indexer.store.test_mrp_providers import challenge, provider
+
+NOW = 1_790_000_000
+WEBHOOK = WebhookSubscription(
+    id="w", client="c", url="https://a.example/h", search="q=x", base="https://b.example", secret_sha256=bytes(32),
+    created_at=NOW,
+)  # fmt: skip
+INTERVAL = PaidInterval(id="old-task", config="month", started_at=NOW, periods=2, paid_until=NOW + 5_000_000)
+COIN = Outpoint(bytes(32), 1)
+PAYMENT = LedgerPayment(
+    chain="bsv:regtest", txid=b"\x01" * 32, task="t", config="month", stage="full", needed=5, paid=5, raw=b"raw",
+    created_at=NOW, updated_at=NOW,
+)  # fmt: skip
+TASK = PaidTask(id="t", state=TaskState.RUNNING, config="month", updated_at=NOW)
+
+
+def sources() -> Iterator[Path]:
+    for room in ("parsers", "indexer", "overlay"):
+        yield from (ROOT / room).rglob("*.py")
+
+
+@cache
+def collections_of_tables() -> tuple[MetaData, ...]:
+    """Every MetaData of the program, whichever module makes it; all modules with tables are imported for that."""
+    found: dict[int, MetaData] = {}
+    for path in sources():
+        text = path.read_text()
+        if "MetaData(" in text or re.search(r"\bTable\(\n", text):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            values = vars(import_module(name)).values()
+            found |= {id(value): value for value in values if isinstance(value, MetaData)}
+    return tuple(found.values())
+
+
+def test_no_two_tables_and_no_two_indexes_of_the_program_share_a_name() -> None:
+    collections = collections_of_tables()
+    assert len(collections) >= 5
+    tables = [table for metadata in collections for table in metadata.tables.values()]
+    names = Counter([table.name for table in tables] + [str(index.name) for table in tables for index in table.indexes])
+    assert len(tables) > 50
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_no_two_advisory_locks_share_a_number() -> None:
+    """Of those under which PostgreSQL's clients write: all are numbers that begin with "a2b"."""
+    locks = Counter(number for path in sources() for number in re.findall(r"0x613262[0-9A-Fa-f]*", path.read_text()))
+    assert len(locks) > 10
+    assert [number for number, times in locks.items() if times > 1] == []
+
+
+def use_registry(engine: Engine) -> None:
+    store = Store(engine)
+    with_document = ClaimDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
+    row = StoredEvidence(
+        digest=sha256(b"a").digest(), counter_signer="", document=with_document.sha256, listing="one", worker="aa",
+        task="t", outcome="completed", completed_at=NOW, received_at=NOW,
+    )  # fmt: skip
+    store.evidence.submit([with_document], [row])
+    assert Store(engine).evidence.page("one", None, 9) == [row]
+    writer = Writer(engine)
+    writer.name_chain("demo", "bsv:regtest")
+    writer.close()
+    assert store.chains() == {"demo": "bsv:regtest"}
+    store.trust.block("ww", NOW)
+    assert store.trust.blocked() == {"ww"}
+
+
+def use_webhooks(engine: Engine) -> None:
+    Subscriptions(engine).add(WEBHOOK)
+    assert Subscriptions(engine).active() == [WEBHOOK]
+
+
+def use_payments(engine: Engine) -> None:
+    ledger = PaymentLedger(engine)
+    ledger.reserve(PAYMENT, [COIN], TASK)
+    completed = PaidTask(id="t", state=TaskState.COMPLETED, config="month", updated_at=NOW)
+    assert ledger.move_both(PAYMENT, PaymentState.SENT, completed, renew=lambda old: old or INTERVAL)
+    task = PaymentLedger(engine).task("t")
+    assert task is not None
+    assert (task.state, ledger.counted(), ledger.paid_interval(task.subscription)) == ("completed", 5, INTERVAL)
+
+
+def use_relay(engine: Engine) -> None:
+    store = RelayStore(engine)
+    agent = RelayAgent(
+        motebit_id="m", public_key=bytes(32), endpoint="", capabilities=(), last_seen=NOW, expires_at=2 * NOW
+    )
+    store.agents.put(agent, None)
+    assert RelayStore(engine).agents.agent("m") == agent
+    assert store.ledger.faults() == []
+    assert (store.cash.held(), store.tasks.locked_by("m")) == (0, 0)
+
+
+def use_delegations(engine: Engine) -> None:
+    ledger = DelegationLedger(engine)
+    ledger.charge([BlockBudget("b", 9, 2 * NOW)], NonceUse("dct", "n", 2 * NOW), NOW)
+    assert DelegationLedger(engine).spent("b") == 1
+    assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
+
+
+def use_mrp(engine: Engine) -> None:
+    providers = MrpProviders(engine)
+    new = provider()
+    providers.open_challenge(challenge("1"), new.verified_at)
+    providers.add(new, "a.example", "1")
+    assert [one.manifest_url for one in MrpProviders(engine).page(new.verified_at, 9)] == [new.manifest_url]
+
+
+COMPONENTS: tuple[Callable[[Engine], None], ...] = (
+    use_registry, use_webhooks, use_payments, use_relay, use_delegations, use_mrp,
+)  # fmt: skip
+
+
+def test_every_component_reads_and_writes_in_the_database_of_all(database_url: str) -> None:
+    engine = connect(database_url)
+    for use in COMPONENTS:
+        use(engine)
+    engine.dispose()
+    engine = connect(database_url)  # after a restart, with everything in it
+    inspector = inspect(engine)
+    stored = {name: {column["name"] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}
+    wanted = {
+        table.name: set(table.columns.keys())
+        for metadata in collections_of_tables()
+        for table in metadata.sorted_tables
+    }
+    assert stored == wanted
+    assert Subscriptions(engine).active() == [WEBHOOK]
+    assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
+    engine.dispose()
+
+
+@pytest.mark.parametrize("order", list(permutations((use_payments, use_relay, use_delegations))))
+def test_components_are_opened_in_any_order_and_before_the_registry(
+    order: tuple[Callable[[Engine], None], ...], tmp_path: Path
+) -> None:
+    engine = unchecked(f"sqlite:///{tmp_path}/a2b.db")
+    for use in order:
+        use(engine)
+    engine.dispose()
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    use_webhooks(engine)
+    assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
+    engine.dispose()
+
+
+# -- databases of versions in which webhooks and paid intervals were both called subscriptions
+
+OLD_TABLE = (
+    "CREATE TABLE subscriptions (id VARCHAR NOT NULL, config TEXT NOT NULL, started_at BIGINT NOT NULL, "
+    "periods BIGINT NOT NULL, paid_until BIGINT NOT NULL, PRIMARY KEY (id))"
+)
+OLD_ROW = "INSERT INTO subscriptions VALUES ('old-task', 'month', 1790000000, 2, 1795000000)"
+
+
+def run(url: str, *statements: str) -> None:
+    engine = unchecked(url)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def test_a_ledger_of_an_earlier_version_keeps_its_paid_intervals(empty_database_url: str) -> None:
+    run(empty_database_url, OLD_TABLE, OLD_ROW)
+    for _ in range(2):
+        ledger = PaymentLedger.open(empty_database_url)
+        assert ledger.paid_interval(INTERVAL.id) == INTERVAL
+        ledger.close()
+
+
+def test_a_registry_beside_a_ledger_of_an_earlier_version_gets_its_own_table(empty_database_url: str) -> None:
+    """The ledger was first, so that the table of webhooks is missing."""
+    run(empty_database_url, OLD_TABLE, OLD_ROW)
+    engine = connect(empty_database_url)
+    use_webhooks(engine)
+    assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
+    assert Subscriptions(engine).active() == [WEBHOOK]
+    engine.dispose()
+
+
+def test_a_ledger_beside_the_webhooks_of_an_earlier_version_gets_its_own_table(database_url: str) -> None:
+    """The registry was first, so that the table of paid intervals is missing."""
+    engine = connect(database_url)
+    use_webhooks(engine)
+    PaymentLedger(engine)
+    run(database_url, "DROP TABLE paid_intervals")
+    use_payments(engine)
+    assert Subscriptions(engine).active() == [WEBHOOK]
+    engine.dispose()
+
+
+def test_intervals_that_an_earlier_version_added_after_a_later_one_are_kept_too(empty_database_url: str) -> None:
+    ledger = PaymentLedger.open(empty_database_url)
+    ledger.reserve(PAYMENT, [COIN], TASK)
+    completed = PaidTask(id="t", state=TaskState.COMPLETED, config="month", updated_at=NOW)
+    newer = PaidInterval(id="t", config="month", started_at=NOW, periods=1, paid_until=NOW + 9)
+    ledger.move_both(PAYMENT, PaymentState.SENT, completed, renew=lambda _: newer)
+    ledger.close()
+    run(empty_database_url, OLD_TABLE, OLD_ROW, OLD_ROW.replace("old-task", "t"))
+    ledger = PaymentLedger.open(empty_database_url)
+    assert [ledger.paid_interval(id_) for id_ in ("old-task", "t")] == [INTERVAL, newer]
+    ledger.close()
+
+
+def test_a_table_of_something_else_is_an_error_that_names_it_before_anything_is_paid(empty_database_url: str) -> None:
+    run(empty_database_url, "CREATE TABLE paid_intervals (id TEXT PRIMARY KEY, url TEXT)")
+    with pytest.raises(StoreError, match=r"the table paid_intervals of .* has other columns .*paid_until.*url"):
+        PaymentLedger.open(empty_database_url)
+
+
+def test_two_processes_may_create_and_mend_at_once(postgresql: Cluster) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    url = postgresql.new()
+    run(url, OLD_TABLE, OLD_ROW)
+    openings = [lambda: PaymentLedger.open(url).close(), lambda: connect(url).dispose()] * 3
+    with ThreadPoolExecutor(6) as pool:
+        for opening in [pool.submit(one) for one in openings]:
+            opening.result()
+    ledger = PaymentLedger.open(url)
+    assert ledger.paid_interval(INTERVAL.id) == INTERVAL
+    ledger.close()
