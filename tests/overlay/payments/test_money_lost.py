@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from indexer.errors import RefusedTransactionError, SourceError
+from indexer.store import StoreError, unchecked
 from indexer.store.payment_records import PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.gate import KEPT_SECONDS, REOPEN_SECONDS, PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.refunds import refund
-from overlay.payments.settlement import CONFLICT_SECONDS
+from overlay.payments.settlement import CONFLICT_SECONDS, LEASE_SECONDS
 from overlay.pricing.exchange_rates import ExchangeRates
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.script import p2pkh
@@ -303,3 +305,36 @@ async def test_work_may_take_as_long_as_the_gate_says(desk: Desk) -> None:
     tx = desk.pays()
     assert (await slow.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
     assert desk.state_of(tx) is PaymentState.SENT
+
+
+# -- the ledger's own database
+
+
+async def test_a_payment_that_was_sent_before_its_ledger_failed_is_finished_when_the_ledger_works_again(
+    desk: Desk, database_url: str
+) -> None:
+    """The state in which earlier versions left payments to an overlay: they had no table of paid intervals."""
+
+    def run(statement: str) -> None:
+        engine = unchecked(database_url)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(statement)
+        engine.dispose()
+
+    run("DROP TABLE paid_intervals")
+    tx, repeated = desk.pays(), {"A2B_Task": TASK}
+    with pytest.raises(StoreError, match="paid_intervals"):
+        await desk.call(claim_of(tx), **repeated)
+    assert (len(desk.node.sent), desk.task(), desk.state_of(tx)) == (1, TaskState.RUNNING, PaymentState.SENDING)
+    desk.time += LEASE_SECONDS
+    with pytest.raises(StoreError, match="paid_intervals"):
+        await desk.gate.maintain()
+    desk.ledger.close()
+    desk.ledger = PaymentLedger.open(database_url)
+    desk.gate = desk.new_gate()
+    desk.time += LEASE_SECONDS
+    await desk.gate.maintain()
+    assert (desk.task(), desk.state_of(tx)) == (TaskState.COMPLETED, PaymentState.SENT)
+    answer = await desk.call(claim_of(tx), **repeated)
+    assert (answer.status, answer.body, len(desk.node.sent), desk.done) == (200, b"work 1", 1, 1)
+    desk.ledger.close()
