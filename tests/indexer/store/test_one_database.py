@@ -118,7 +118,7 @@ def use_relay(engine: Engine) -> None:
     store.agents.put(agent, None)
     assert RelayStore(engine).agents.agent("m") == agent
     assert store.ledger.faults() == []
-    assert (store.cash.held(), store.tasks.locked_by("m")) == (0, 0)
+    assert (store.cash.watched(), store.cash.open_withdrawals(), store.tasks.locked_by("m")) == ([], [], 0)
 
 
 def use_delegations(engine: Engine) -> None:
