@@ -21,6 +21,7 @@ from overlay.commands import (
     mcp_stdio,
     mirror,
     motebit_lookup,
+    motebit_token,
     owed_refunds,
     pay_check,
     publish,
@@ -91,7 +92,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, pay_check, publish, mcp_stdio, status, rebuild, snapshot, mirror,
-        motebit_lookup, dct, owed_refunds, relay_cash, block_worker,
+        motebit_lookup, motebit_token, dct, owed_refunds, relay_cash, block_worker,
     ):  # fmt: skip
         command.add(commands)
     return root

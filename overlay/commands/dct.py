@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
     ).add_subparsers(metavar="ACTION", required=True)  # fmt: skip
     key = "The key is 64 hex digits, the private one of Ed25519."
     parser = command(nested, "principal", principal, "Print the principal (public key) of a key.", more=key)
-    _add_key(parser)
+    add_key(parser)
     parser = command(nested, "issue", issue, "Print a root token, signed by a key.", more=key)
     _add_scope(parser, budget=1_000, depth=3)
     parser = command(nested, "attenuate", attenuate, "Print a token narrowed by its delegatee.", more=key)
@@ -55,15 +55,16 @@ def add(commands: Commands) -> None:
     _add_token(parser)
     parser.add_argument("--block", metavar="N", type=int, help="0 is the root [the last one]")
     parser.add_argument("--chain", action="store_true", help="as the signer of a block above it")
-    _add_key(parser)
+    add_key(parser)
     parser = command(nested, "prove", prove, "Print the header X-DCT-Proof for one request.", more=key)
     parser.add_argument("method", metavar="METHOD", help="such as POST")
     parser.add_argument("path", metavar="PATH", help="with its query, such as /v1/ingest")
     parser.add_argument("body", metavar="FILE", type=Path, nargs="?", help="the body [none]")
-    _add_key(parser)
+    add_key(parser)
 
 
-def _add_key(parser: ArgumentParser) -> None:
+def add_key(parser: ArgumentParser) -> None:
+    """Add the option that names a key file."""
     parser.add_argument("--key-file", metavar="FILE", type=Path, help=f"the key, or an identity.json [{VARIABLE}]")
 
 
@@ -83,14 +84,14 @@ def _add_scope(parser: ArgumentParser, budget: int | None, depth: int | None) ->
     parser.add_argument("--depth", metavar="N", type=int, default=depth, help="how often it may be delegated on"
                         + ("" if depth is None else f" [{depth}]"))  # fmt: skip
     parser.add_argument("--contract", metavar="ID", default="ct_000000000000", help="its contract [ct_000000000000]")
-    _add_key(parser)
+    add_key(parser)
 
 
 def principal(args: Namespace) -> int:
     """Print the principal of a key."""
     from parsers.claims.delegateos.signed_objects import principal_of
 
-    say(principal_of(_key(args)))
+    say(principal_of(signing_key(args)))
     return 0
 
 
@@ -104,7 +105,7 @@ def issue(args: Namespace) -> int:
         "capabilities": list(map(_capability, args.allow)), "maxChainDepth": args.depth,
         "maxBudgetMicrocents": args.budget, "expiresAt": _time(now + args.seconds), "issuedAt": _time(now),
     }  # fmt: skip
-    say(create_dct(_key(args), authority)["token"])
+    say(create_dct(signing_key(args), authority)["token"])
     return 0
 
 
@@ -121,7 +122,7 @@ def attenuate(args: Namespace) -> int:
         **({"maxBudgetMicrocents": args.budget} if args.budget is not None else {}),
         **({"maxChainDepth": args.depth} if args.depth is not None else {}),
     }  # fmt: skip
-    say(attenuate_dct(token, _key(args), attenuation)["token"])
+    say(attenuate_dct(token, signing_key(args), attenuation)["token"])
     return 0
 
 
@@ -177,7 +178,7 @@ def revoke(args: Namespace) -> int:
     block = len(ids) - 1 if args.block is None else args.block
     if not 0 <= block < len(ids):
         raise UsageError(f"the token has the blocks 0 to {len(ids) - 1}")
-    say_json(revoke_block(_key(args), ids[block], _time(time.time()), "chain" if args.chain else "block"))
+    say_json(revoke_block(signing_key(args), ids[block], _time(time.time()), "chain" if args.chain else "block"))
     return 0
 
 
@@ -187,7 +188,7 @@ def prove(args: Namespace) -> int:
 
     body = args.body.read_bytes() if args.body else b""
     moment, nonce = _time(time.time()), secrets.token_urlsafe(16)
-    say(sign_proof(_key(args), method=args.method.upper(), path=args.path, body=body, time=moment, nonce=nonce))
+    say(sign_proof(signing_key(args), method=args.method.upper(), path=args.path, body=body, time=moment, nonce=nonce))
     return 0
 
 
@@ -221,7 +222,7 @@ def _token(args: Namespace) -> str:
     return sys.stdin.read(MAX_FILE).strip() if args.token == "-" else _read(Path(args.token))  # noqa: S105 - a file's name
 
 
-def _key(args: Namespace) -> bytes:
+def signing_key(args: Namespace) -> bytes:
     """The key, 32 bytes. Raises UsageError, which never repeats it."""
     text = _read(args.key_file) if args.key_file else os.environ.get(VARIABLE, "")
     if text.startswith("{"):

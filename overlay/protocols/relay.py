@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from aiohttp import hdrs, web
+from aiohttp import web
 from pydantic import Field
 
 from indexer.errors import SourceError
@@ -24,6 +24,7 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_bodies import OpenBody, RawTransaction
 from overlay.api.routes import Route
 from overlay.api.schemas import BOOL, COUNT, TEXT, array_of, maybe, record
+from overlay.api.signed_requests import signed_request
 from overlay.listings.motebit import VERIFIED, id_fact
 from overlay.protocols import Door
 from overlay.relay import accounts, agent_registration, tasks
@@ -124,9 +125,9 @@ async def register(request: web.Request, relay: Relay) -> web.Response:
         capabilities=_names(wanted.capabilities), pricing=wanted.pricing, succession=succession,
         name=wanted.metadata.name, description=wanted.metadata.description,
     )  # fmt: skip
-    authorization = _authorization(request)
-    mid = agent_registration.claimed_id(authorization)
-    agent = await to_thread(agent_registration.register, relay, authorization, stated, await _pinned(request, mid))
+    signed = await signed_request(request, MAX_BODY)
+    pinned = await _pinned(request, agent_registration.claimed_id(signed.authorization))
+    agent = await to_thread(agent_registration.register, relay, signed, stated, pinned)
     expires_at = agent.expires_at * 1_000
     return json_answer({"registered": True, "motebit_id": agent.motebit_id, "expires_at": expires_at})
 
@@ -141,7 +142,7 @@ async def _pinned(request: web.Request, mid: str) -> bytes | None:
 @_answered
 async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
     """Tell the relay that an agent is there."""
-    await to_thread(agent_registration.heartbeat, relay, _authorization(request))
+    await to_thread(agent_registration.heartbeat, relay, await signed_request(request, MAX_BODY))
     return json_answer({"ok": True})
 
 
@@ -155,7 +156,7 @@ async def submit(request: web.Request, relay: Relay) -> web.Response:
         required_capabilities=_names(wanted.required_capabilities), idempotency_key=_idempotency_key(request),
         sha256=_digest(raw),
     )  # fmt: skip
-    submitted = await to_thread(tasks.submit, relay, _authorization(request), task_request)
+    submitted = await to_thread(tasks.submit, relay, await signed_request(request, MAX_SUBMITTED), task_request)
     headers = {
         "Location": f"/agent/{quote(task_request.worker, safe='')}/task/{submitted.task.id}",
         "Cache-Control": "no-store",
@@ -167,17 +168,19 @@ async def submit(request: web.Request, relay: Relay) -> web.Response:
 async def task(request: web.Request, relay: Relay) -> web.Response:
     """A task and its receipt, for its submitter or worker."""
     worker, id_ = request.match_info["agent"], request.match_info["task"]
-    submitted, receipt = await to_thread(tasks.task_of, relay, _authorization(request), worker, id_)
+    signed = await signed_request(request, MAX_BODY)
+    submitted, receipt = await to_thread(tasks.task_of, relay, signed, worker, id_)
     return json_answer({"task": tasks.task_json(submitted), "receipt": receipt})
 
 
 @_answered
 async def result(request: web.Request, relay: Relay) -> web.Response:
     """Settle a task by its worker's receipt, and the tasks of the receipts that this nests."""
-    worker, id_, document = request.match_info["agent"], request.match_info["task"], await body(request, MAX_BYTES)
-    answer = await to_thread(tasks.result, relay, _authorization(request), worker, id_, document)
+    worker, id_ = request.match_info["agent"], request.match_info["task"]
+    signed = await signed_request(request, MAX_BYTES)
+    answer = await to_thread(tasks.result, relay, signed, worker, id_)
     if answer["status"] == "settled":
-        await to_thread(_hand_in, request.app[SERVICES].evidence, document)
+        await to_thread(_hand_in, request.app[SERVICES].evidence, signed.body)
     return json_answer(answer)
 
 
@@ -193,15 +196,16 @@ def _hand_in(evidence: EvidenceIntake | None, document: bytes) -> None:
 @_answered
 async def balance(request: web.Request, relay: Relay) -> web.Response:
     """What an agent's account has, for itself."""
-    return json_answer(await to_thread(accounts.balance, relay, _authorization(request), request.match_info["agent"]))
+    signed = await signed_request(request, MAX_BODY)
+    return json_answer(await to_thread(accounts.balance, relay, signed, request.match_info["agent"]))
 
 
 @_answered
 async def deposit(request: web.Request, relay: Relay) -> web.Response:
     """Announce a transaction that pays into an agent's account."""
-    raw = request_bodies.read(RawTransaction, await body(request, 2 * MAX_RAW + MAX_BODY)).rawTx
-    mid = request.match_info["agent"]
-    answer = await accounts.deposit(relay, _authorization(request), mid, bytes.fromhex(raw))
+    signed = await signed_request(request, 2 * MAX_RAW + MAX_BODY)
+    raw = request_bodies.read(RawTransaction, signed.body).rawTx
+    answer = await accounts.deposit(relay, signed, request.match_info["agent"], bytes.fromhex(raw))
     return json_answer(answer, status=202)
 
 
@@ -210,8 +214,8 @@ async def withdraw(request: web.Request, relay: Relay) -> web.Response:
     """Withdraw an amount: it is locked until the operator's transaction is mined."""
     wanted = request_bodies.read(NewWithdrawal, await body(request, MAX_BODY))
     answer = await accounts.withdraw(
-        relay, _authorization(request), request.match_info["agent"], wanted.amount, wanted.destination,
-        _idempotency_key(request),
+        relay, await signed_request(request, MAX_BODY), request.match_info["agent"], wanted.amount,
+        wanted.destination, _idempotency_key(request),
     )  # fmt: skip
     return json_answer(answer, status=202)
 
@@ -220,11 +224,8 @@ async def withdraw(request: web.Request, relay: Relay) -> web.Response:
 async def cancel_withdrawal(request: web.Request, relay: Relay) -> web.Response:
     """Cancel a withdrawal that is not signed yet."""
     mid, id_ = request.match_info["agent"], request.match_info["withdrawal"]
-    return json_answer(await to_thread(accounts.cancel, relay, _authorization(request), mid, id_))
-
-
-def _authorization(request: web.Request) -> str:
-    return request.headers.get(hdrs.AUTHORIZATION, "")
+    signed = await signed_request(request, MAX_BODY)
+    return json_answer(await to_thread(accounts.cancel, relay, signed, mid, id_))
 
 
 def _idempotency_key(request: web.Request) -> str | None:

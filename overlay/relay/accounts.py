@@ -11,6 +11,7 @@ from indexer.store.relay_coins import CashRefusedError, Deposit, Withdrawal, Wit
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.bank import DEPTH, Bank
 from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
+from parsers.claims.motebit.bearer_token import SignedRequest
 from parsers.claims.motebit.settlement import MAX_PRICE
 
 BALANCE_AUDIENCES = ("account:balance",)
@@ -23,9 +24,9 @@ MAX_SHOWN = 50
 """The newest movements that a balance comes with."""
 
 
-def balance(relay: Relay, authorization: str, motebit_id: str) -> dict[str, Any]:
+def balance(relay: Relay, request: SignedRequest, motebit_id: str) -> dict[str, Any]:
     """What an agent has, for itself. Raises RelayRefusedError."""
-    _check_own(relay.caller(authorization, BALANCE_AUDIENCES, once=False), motebit_id)
+    _check_own(relay.caller(request, BALANCE_AUDIENCES, once=False), motebit_id)
     account = agent_account(motebit_id)
     amount = relay.ledger.balance(account)
     withdrawals = relay.cash.open_withdrawals(motebit_id)
@@ -52,10 +53,10 @@ def balance(relay: Relay, authorization: str, motebit_id: str) -> dict[str, Any]
     }
 
 
-async def deposit(relay: Relay, authorization: str, motebit_id: str, raw: bytes) -> dict[str, Any]:
+async def deposit(relay: Relay, request: SignedRequest, motebit_id: str, raw: bytes) -> dict[str, Any]:
     """Watch a transaction that pays the operator for an agent's account. Raises RelayRefusedError, SourceError."""
     bank = _bank(relay)
-    mid = await to_thread(relay.caller, authorization, DEPOSIT_AUDIENCES, once=True)
+    mid = await to_thread(relay.caller, request, DEPOSIT_AUDIENCES, once=True)
     _check_own(mid, motebit_id)
     try:
         announced = await bank.deposit_of(raw)
@@ -70,11 +71,11 @@ async def deposit(relay: Relay, authorization: str, motebit_id: str, raw: bytes)
 
 
 async def withdraw(
-    relay: Relay, authorization: str, motebit_id: str, amount: int, destination: str, idempotency_key: str | None
+    relay: Relay, request: SignedRequest, motebit_id: str, amount: int, destination: str, idempotency_key: str | None
 ) -> dict[str, Any]:
     """Lock an amount, and make the unsigned transaction that pays it out. Raises RelayRefusedError, SourceError."""
     bank = _bank(relay)
-    payload = await to_thread(relay.payload, authorization, WITHDRAW_AUDIENCES, None, once=True)
+    payload = await to_thread(relay.payload, request, WITHDRAW_AUDIENCES, None, once=True)
     _check_own(payload["mid"], motebit_id)
     if not 0 < amount <= MAX_PRICE:
         raise RelayRefusedError(400, "bad-request", f"amount is not an integer from 1 to {MAX_PRICE:,}")
@@ -97,10 +98,10 @@ async def withdraw(
     return answer | ({"idempotent": True} if stored.id != wanted.id else {})
 
 
-def cancel(relay: Relay, authorization: str, motebit_id: str, id_: str) -> dict[str, Any]:
+def cancel(relay: Relay, request: SignedRequest, motebit_id: str, id_: str) -> dict[str, Any]:
     """Give the amount of an unsigned withdrawal back; a repeated request gives the same answer. Raises
     RelayRefusedError."""
-    _check_own(relay.caller(authorization, WITHDRAW_AUDIENCES, once=True), motebit_id)
+    _check_own(relay.caller(request, WITHDRAW_AUDIENCES, once=True), motebit_id)
     stored = relay.cash.withdrawal(id_)
     if stored is None or stored.motebit_id != motebit_id:
         raise RelayRefusedError(404, "unknown-withdrawal", f"the account has no withdrawal {id_[:100]!a}")

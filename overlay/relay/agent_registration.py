@@ -12,7 +12,7 @@ from indexer.store.relay_agents import KeyConflictError, RelayAgent, TooManyAgen
 from overlay.relay.task_relay import PREFIX, Relay, RelayRefusedError
 from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
-from parsers.claims.motebit.bearer_token import MAX_BYTES
+from parsers.claims.motebit.bearer_token import MAX_BYTES, SignedRequest
 from parsers.claims.motebit.identifiers import binding, check_key, hex_bytes
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import check_succession
@@ -44,7 +44,9 @@ class AgentRegistration:
     description: str
 
 
-def register(relay: Relay, authorization: str, wanted: AgentRegistration, pinned: bytes | None = None) -> RelayAgent:
+def register(
+    relay: Relay, request: SignedRequest, wanted: AgentRegistration, pinned: bytes | None = None
+) -> RelayAgent:
     """Register an agent, or renew or change its registration. `pinned`: the key that a verified identity file has for
     it. Raises RelayRefusedError."""
     key = None
@@ -52,7 +54,7 @@ def register(relay: Relay, authorization: str, wanted: AgentRegistration, pinned
         key = hex_bytes(wanted.public_key, 32)
         if key is None:
             raise RelayRefusedError(400, "bad-request", "public_key is not 64 lower-case hex digits")
-    payload = relay.payload(authorization, AUDIENCES, key, once=True)
+    payload = relay.payload(request, AUDIENCES, key, once=True)
     mid: str = payload["mid"]
     if len(mid) > MAX_ID or not mid.isprintable():
         raise RelayRefusedError(400, "bad-request", f"the token's mid is no text of 1 to {MAX_ID} characters")
@@ -92,9 +94,9 @@ def claimed_id(authorization: str) -> str:
     return mid if isinstance(mid, str) else ""
 
 
-def heartbeat(relay: Relay, authorization: str) -> str:
+def heartbeat(relay: Relay, request: SignedRequest) -> str:
     """Note that an agent is there. Raises RelayRefusedError."""
-    mid = relay.caller(authorization, HEARTBEAT_AUDIENCES, once=True)
+    mid = relay.caller(request, HEARTBEAT_AUDIENCES, once=True)
     now = relay.now()
     relay.agents.beat(mid, now, now + REGISTERED_SECONDS)
     return mid

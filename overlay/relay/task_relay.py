@@ -11,7 +11,7 @@ from indexer.store.ledger import InsufficientFundsError
 from indexer.store.relay import RelayStore
 from indexer.store.relay_agents import RelayAgents
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs
-from parsers.claims.motebit.bearer_token import payload_of
+from parsers.claims.motebit.bearer_token import SignedRequest, check_bound, payload_of
 from parsers.claims.motebit.identifiers import sovereign_id
 from parsers.claims.verdict import SKEW_MS
 
@@ -79,30 +79,34 @@ class Relay:
         """A record with the relay's signature over its other members (RFC 8785), in base64url."""
         return body | {"signature": base64url_text(self._sign(jcs(body)))}
 
-    def caller(self, authorization: str, audiences: Collection[str], *, once: bool) -> str:
-        """The `motebit_id` that a token of one of these audiences was signed for, by its registered key. With `once` no
-        other request may have it: reads may repeat, as clients keep a token for some minutes. Raises RelayRefusedError
-        (401)."""
-        mid: str = self.payload(authorization, audiences, None, once=once)["mid"]
+    def caller(self, request: SignedRequest, audiences: Collection[str], *, once: bool) -> str:
+        """The `motebit_id` that the token of a request, of one of these audiences, was signed for, by its registered
+        key. With `once` no other request may have it: reads may repeat one that is bound to the host. Raises
+        RelayRefusedError (401)."""
+        mid: str = self.payload(request, audiences, None, once=once)["mid"]
         return mid
 
     def payload(
-        self, authorization: str, audiences: Collection[str], key: bytes | None, *, once: bool
+        self, request: SignedRequest, audiences: Collection[str], key: bytes | None, *, once: bool
     ) -> dict[str, Any]:
         """`caller` by this key, by default the registered one: the payload of the token."""
-        if not authorization.startswith(PREFIX):
+        if not request.authorization.startswith(PREFIX):
             raise _unauthorized("unauthorized", f"send the header Authorization: {PREFIX}TOKEN")
-        token = authorization.removeprefix(PREFIX)
+        token = request.authorization.removeprefix(PREFIX)
         try:
             payload = payload_of(token, key, _RegisteredKeys(self.agents))[0]
             self._check(payload, audiences)
+            if not check_bound(payload, request, self.now_ms()) or once:
+                self.use(payload)
         except ClaimRefusedError as error:
             raise _unauthorized(error.code, error.detail) from None
-        expires_at = int(payload["exp"] / 1_000) + 1
-        nonce = f"{payload['mid']}\0{payload['jti']}"
-        if once and not self.nonces.use(_SCOPE, nonce, self.now(), expires_at):
-            raise _unauthorized("replayed", "the token was used before: sign another one for each request")
         return payload
+
+    def use(self, payload: dict[str, Any]) -> None:
+        """Raises ClaimRefusedError for a token that was used before, in whatever process."""
+        nonce = f"{payload['mid']}\0{payload['jti']}"
+        if not self.nonces.use(_SCOPE, nonce, self.now(), int(payload["exp"] / 1_000) + 1):
+            raise ClaimRefusedError("replayed", "the token was used before: sign another one for each request")
 
     def _check(self, payload: dict[str, Any], audiences: Collection[str]) -> None:
         """Raises ClaimRefusedError for a token that is not for now and here."""

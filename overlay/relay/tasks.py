@@ -14,6 +14,7 @@ from indexer.store.relay_tasks import SubmittedTask, TaskSettlement, TooManyTask
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.motebit.bearer_token import SignedRequest
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.motebit.settlement import (
     Hop,
@@ -44,9 +45,9 @@ class TaskRequest:
     sha256: str = ""
 
 
-def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTask:
+def submit(relay: Relay, request: SignedRequest, wanted: TaskRequest) -> SubmittedTask:
     """Accept a task for a worker, and lock its price and a buffer. Raises RelayRefusedError."""
-    payload = relay.payload(authorization, SUBMIT_AUDIENCES, None, once=True)
+    payload = relay.payload(request, SUBMIT_AUDIENCES, None, once=True)
     mid: str = payload["mid"]
     if wanted.submitted_by not in (None, mid):
         raise RelayRefusedError(403, "forbidden", f"submitted_by is not {mid[:200]!a}, whose token this is")
@@ -95,9 +96,9 @@ def price_of(worker: RelayAgent, capabilities: Sequence[str]) -> int:
     return sum(worker.prices.get(name, 0) for name in dict.fromkeys(capabilities))
 
 
-def task_of(relay: Relay, authorization: str, worker: str, id_: str) -> tuple[SubmittedTask, dict[str, Any] | None]:
+def task_of(relay: Relay, request: SignedRequest, worker: str, id_: str) -> tuple[SubmittedTask, dict[str, Any] | None]:
     """A task and its receipt, for its submitter or worker. Raises RelayRefusedError."""
-    mid = relay.caller(authorization, QUERY_AUDIENCES, once=False)
+    mid = relay.caller(request, QUERY_AUDIENCES, once=False)
     submitted = _submitted(relay, worker, id_, mid)
     settlement = relay.tasks.settlement(id_)
     return submitted, None if settlement is None else json.loads(settlement["receipt"])
@@ -113,12 +114,12 @@ def task_json(submitted: SubmittedTask) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def result(relay: Relay, authorization: str, worker: str, id_: str, body: bytes) -> dict[str, Any]:
-    """Settle a task by a receipt (JSON), and the tasks of the receipts that it nests: all or nothing at once. Raises
-    RelayRefusedError: 403 for a receipt that is not the worker's for this task."""
-    mid = relay.caller(authorization, RESULT_AUDIENCES, once=True)
+def result(relay: Relay, request: SignedRequest, worker: str, id_: str) -> dict[str, Any]:
+    """Settle a task by a receipt, the request's body, and the tasks of the receipts that it nests: all or nothing at
+    once. Raises RelayRefusedError: 403 for a receipt that is not the worker's for this task."""
+    mid = relay.caller(request, RESULT_AUDIENCES, once=True)
     _submitted(relay, worker, id_, mid)
-    nodes = _verified(relay, id_, body)
+    nodes = _verified(relay, id_, request.body)
     names = {name for node in nodes if isinstance(name := node.receipt.get("relay_task_id"), str)}
     hops = settle(nodes, relay.tasks.tasks(names, relay.now()))
     top = hops[0]

@@ -16,10 +16,11 @@ from overlay.api.answers import SERVICES
 from overlay.api.door_requests import find
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.signed_requests import signed_request
 from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
 from parsers.claims.canonical_json import read as read_json
-from parsers.claims.motebit.bearer_token import MAX_BYTES, verify_token
+from parsers.claims.motebit.bearer_token import MAX_BYTES, check_bound, verify_token
 from parsers.claims.motebit.identifiers import binding
 from parsers.claims.motebit.route_ranking import LATENCY_MS, PathWeight, RankedRoute, RouteCandidate, rank
 from parsers.claims.motebit.settlement import MAX_PRICE
@@ -171,19 +172,21 @@ def _bound_key(identity: Mapping[str, Any]) -> str:
 
 async def _observer(request: web.Request) -> _Observer:
     """The token's agent; `ANYBODY` without a token. Raises ProblemError (401)."""
-    authorization = request.headers.get("Authorization", "")
-    if not authorization:
+    signed = await signed_request(request, MAX_BYTES)
+    if not signed.authorization:
         return _Observer(ANYBODY, "")
     try:
-        if not authorization.startswith(_PREFIX):
+        if not signed.authorization.startswith(_PREFIX):
             raise ClaimRefusedError("malformed", f"send {_PREFIX}TOKEN, or nothing")
-        token = authorization.removeprefix(_PREFIX)
+        token = signed.authorization.removeprefix(_PREFIX)
         payload = read_json(from_base64url(token.partition(".")[0]).data, max_bytes=MAX_BYTES)
         mid = str(payload.get("mid")) if isinstance(payload, dict) else ""
         keys = await _keys(request, mid)
         verdict = verify_token(token, keys, time.time() * 1_000, audience=AUDIENCE)
         if verdict.error:
             raise ClaimRefusedError(verdict.error, verdict.detail)
+        if not check_bound(payload, signed, time.time() * 1_000) and (relay := request.app[SERVICES].relay):
+            await to_thread(relay.use, payload)
     except ClaimRefusedError as error:
         headers = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(401, f"{error.code}: {error.detail}", headers=headers) from None

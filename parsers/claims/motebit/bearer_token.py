@@ -1,17 +1,24 @@
 """Signed bearer tokens of Motebit (auth-token@1.0): base64url of JSON, a point, base64url of its signature.
 
-The signature is over the bytes of the JSON as they are sent. Codes: malformed, unknown-suite, unknown-key, weak-key,
-bad-signature, non-canonical, expired, future-dated, replayed, audience-mismatch.
+The signature is over the bytes of the JSON as they are sent. The members `host` and `bodySha256` are this registry's
+own: they bind a token to one request, so that whoever receives it cannot use it elsewhere.
+
+Codes: malformed, unknown-suite, unknown-key, weak-key, bad-signature, non-canonical, expired, future-dated, replayed,
+audience-mismatch, hash-mismatch.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
+from parsers.claims import ed25519
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read
 from parsers.claims.motebit.identifiers import KeyRing, binding, check_signature
 from parsers.claims.record_shape import NAME, NUMBER, RecordShape
 from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
+from parsers.pointers.locator import a_label
 
 TOKEN_SUITE = "motebit-jwt-ed25519-v1"  # noqa: S105 - the name of a format
 MAX_BYTES = 8_192
@@ -21,6 +28,53 @@ SHAPE = RecordShape(
     {},
     is_open=True,
 )
+
+
+UNBOUND_MS = 60_000
+"""How far a token that is bound to no request may be from its `iat`."""
+
+
+class SignedRequest(NamedTuple):
+    """A request with a token: its header Authorization, its body, and the host (`name[:port]`) that it is for.
+    `is_configured`: the host does not come from the request, whose sender can name any."""
+
+    authorization: str
+    body: bytes = b""
+    host: str = ""
+    is_configured: bool = False
+
+
+def check_bound(payload: Mapping[str, Any], request: SignedRequest, now: float) -> bool:
+    """Whether a token is bound to a request at a time (milliseconds since 1970), by its host and, with a body, by the
+    digest of that. One that is not counts only for a minute, and is to be taken once. Raises ClaimRefusedError for a
+    token of another host (audience-mismatch) or body (hash-mismatch), and for an unbound one of another minute
+    (expired)."""
+    host, digest = payload.get("host"), payload.get("bodySha256")
+    if host is not None and (not isinstance(host, str) or canonical_host(host) != canonical_host(request.host)):
+        raise ClaimRefusedError("audience-mismatch", f"the token is for the host {str(host)[:200]!a}")
+    if digest is not None and str(digest).lower() != sha256(request.body).hexdigest():
+        raise ClaimRefusedError("hash-mismatch", "the token is for another body: bodySha256 is not its SHA-256 in hex")
+    is_bound = host is not None and request.is_configured and (digest is not None or not request.body)
+    if not is_bound and abs(now - payload["iat"]) > UNBOUND_MS:
+        detail = f"a token without host and bodySha256 counts within {UNBOUND_MS // 1_000} s of its iat"
+        raise ClaimRefusedError("expired", detail)
+    return is_bound
+
+
+def sign_token(seed: bytes, payload: Mapping[str, Any]) -> str:
+    """A token of a payload, signed by an Ed25519 key (32 bytes)."""
+    body = jcs({**payload, "suite": TOKEN_SUITE})
+    return f"{base64url_text(body)}.{base64url_text(ed25519.sign(seed, body))}"
+
+
+def canonical_host(text: str) -> str:
+    """The canonical form of `name[:port]`: A-labels in lower case, without the ports of http and https; "" for what is
+    no host."""
+    name, mark, port = text.rpartition(":")
+    if not mark or not port.isdecimal():
+        name, port = text, ""
+    name = a_label(name) or (name.lower() if name.isascii() else "")
+    return name if port in ("", "80", "443") else f"{name}:{port}"
 
 
 def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:

@@ -206,6 +206,38 @@ def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
         assert (metadata["fee_rate"], metadata["capabilities"]) == (0, ["discovery"])
 
 
+def test_a_token_of_the_command_line_is_taken_at_its_host_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def authorization(host: str, audience: str, file: Path | None = None) -> dict[str, str]:
+        files = [str(file)] if file else []
+        assert command("motebit-token", audience, f"https://{host}/api", *files) == 0
+        return {"Authorization": capsys.readouterr().out.strip()}
+
+    monkeypatch.setenv("A2B_DCT_KEY", ALICE.seed.hex())
+    with Running("up", "--port", "0", "--limits", "off", "--relay", "on", "--public-url", "https://relay.example",
+                 cwd=tmp_path) as running:  # fmt: skip
+        running.until_ready()
+        file = tmp_path / "body.json"
+        wanted = {"public_key": ALICE.key.hex(), "endpoint_url": "https://a.example/mcp", "capabilities": []}
+        file.write_text(json.dumps(wanted))
+        path = f"{running.url}/api/v1/agents/register"
+        signed = authorization("RELAY.example", "register-device", file)
+        assert local_http.post(path, headers=signed, content=file.read_bytes() + b" ").json()["code"] == "hash-mismatch"
+        assert local_http.post(path, headers=signed, content=file.read_bytes()).json()["motebit_id"] == ALICE.id
+        balance, market = f"{running.url}/api/v1/agents/{ALICE.id}/balance", f"{running.url}/api/v1/market/candidates"
+        for url, audience in ((balance, "account:balance"), (f"{market}?capability=x", "market:query")):
+            here, elsewhere = authorization("relay.example", audience), authorization("other.example", audience)
+            assert [local_http.get(url, headers=here).status_code for _ in range(2)] == [200, 200]
+            assert "the token is for the host" in local_http.get(url, headers=elsewhere).json()["error"]
+            now = int(time.time() * 1_000)
+            unbound = {
+                "Authorization": f"Bearer motebit:{ALICE.token(aud=audience, jti=audience, iat=now, exp=now + 9_000)}"
+            }
+            assert [local_http.get(url, headers=unbound).status_code for _ in range(2)] == [200, 401]
+    assert command("motebit-token", "account:balance", "https://") == 2
+
+
 def test_registered_agents_are_discovered_as_such(client: Client) -> None:
     def rows(query: str) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = local_http.get(f"{client.url}/api/v1/agents/discover?{query}").json()["agents"]

@@ -21,12 +21,14 @@ from overlay.relay.tasks import TaskRequest
 from parsers.bitcoin.script import OP_RETURN, push
 from parsers.bitcoin.tx import Transaction, serialise
 from parsers.claims import ed25519
+from parsers.claims.motebit.bearer_token import SignedRequest
 from tests.overlay.payments.crashing import Steps
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of, payment, script_of
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, DAVE, NOW, Agent
 
 SEED = b"\x2a" * 32
 PRICE = 1_000
+HOST = "relay.example"
 AGENTS = (ALICE, BOB, CAROL, DAVE)
 _numbers = count()
 
@@ -47,10 +49,14 @@ class World:
 
     # -- tokens
 
-    def token(self, agent: Agent, audience: str, **more: Any) -> str:
+    def token(self, agent: Agent, audience: str, body: bytes = b"", **more: Any) -> SignedRequest:
+        """A request with a token of a Motebit client, which binds it to no request."""
         now = int(self.time * 1_000)
         fresh = {"jti": f"jti-{next(_numbers)}", "iat": now, "exp": now + 300_000, "aud": audience}
-        return f"Bearer motebit:{agent.token(**fresh | more)}"
+        return self.request(f"Bearer motebit:{agent.token(**fresh | more)}", body)
+
+    def request(self, authorization: str, body: bytes = b"") -> SignedRequest:
+        return SignedRequest(authorization, body, HOST, is_configured=True)
 
     # -- agents
 
@@ -84,7 +90,7 @@ class World:
 
     def settle(self, by: Agent, worker: Agent, task: str, receipt: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps(receipt).encode()
-        return tasks.result(self.relay, self.token(by, "task:result"), worker.id, task, body)
+        return tasks.result(self.relay, self.token(by, "task:result", body), worker.id, task)
 
     # -- money
 

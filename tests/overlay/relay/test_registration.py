@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from overlay.relay import accounts, agent_registration
 from overlay.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
-from tests.overlay.relay.kit import World, wanted_registration
+from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest
+from tests.overlay.relay.kit import HOST, World, wanted_registration
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW, Agent
 
@@ -85,7 +87,7 @@ def test_weak_keys_are_refused(world: World) -> None:
 
 
 def test_tokens_count_once_for_their_audience_and_time(world: World) -> None:
-    def heartbeat(token: str) -> str:
+    def heartbeat(token: SignedRequest) -> str:
         return agent_registration.heartbeat(world.relay, token)
 
     token = world.token(ALICE, "agent:heartbeat")
@@ -105,7 +107,54 @@ def test_tokens_count_once_for_their_audience_and_time(world: World) -> None:
         audience = members.pop("aud", "agent:heartbeat")
         assert refusal(heartbeat, world.token(ALICE, audience, **members)) == (401, code)  # type: ignore[arg-type]
     for text in ("", "Bearer x", "Bearer motebit:", "Bearer motebit:a.b", f"Bearer motebit:{'a' * 9_000}"):
-        assert refusal(heartbeat, text)[0] == 401
+        assert refusal(heartbeat, world.request(text))[0] == 401
+
+
+def test_a_token_that_is_bound_to_no_request_counts_once_and_for_a_minute(world: World) -> None:
+    """Whoever receives a token, such as another relay, could use it here."""
+
+    def balance(request: SignedRequest) -> Any:
+        return accounts.balance(world.relay, request, ALICE.id)["balance"]
+
+    now = int(world.time * 1_000)
+    token = world.token(ALICE, "account:balance")
+    assert balance(token) == 10_000
+    assert refusal(balance, token) == (401, "replayed"), "reads, too"
+    for iat in (now - UNBOUND_MS - 1, now + UNBOUND_MS + 1):
+        assert refusal(balance, world.token(ALICE, "account:balance", iat=iat)) == (401, "expired")
+    again = World(world.engine, node=world.node)
+    assert refusal(accounts.balance, again.relay, token, ALICE.id) == (401, "replayed"), "in another process"
+    world.time += 61
+    assert refusal(balance, token) == (401, "expired")
+
+
+@pytest.mark.parametrize("host", [HOST, "RELAY.example", "relay.example:443", "ｒelay.example"])
+def test_a_token_that_is_bound_to_its_request_counts_for_that_only(world: World, host: str) -> None:
+    def balance(request: SignedRequest) -> Any:
+        return accounts.balance(world.relay, request, ALICE.id)["balance"]
+
+    def bound(body: bytes = b"", **more: Any) -> SignedRequest:
+        iat = int(world.time * 1_000) - 120_000
+        return world.token(ALICE, "account:balance", body, host=host, iat=iat, **more)
+
+    token = bound()
+    assert balance(token) == balance(token) == 10_000, "a read may repeat it"
+    elsewhere = token._replace(host="other.example")
+    assert refusal(balance, elsewhere) == (401, "audience-mismatch")
+    assert refusal(balance, token._replace(is_configured=False)) == (401, "expired"), "any host can be made up"
+    assert refusal(balance, token._replace(body=b"{}")) == (401, "expired"), "it does not sign the body"
+    digest = sha256(b"{}").hexdigest()
+    assert balance(bound(b"{}", bodySha256=digest.upper())) == 10_000
+    assert refusal(balance, bound(b"[]", bodySha256=digest)) == (401, "hash-mismatch")
+    for wrong in (1, "", "relay.example:8443", "rеlay.example"):
+        assert refusal(balance, world.token(ALICE, "account:balance", host=wrong)) == (401, "audience-mismatch")
+    assert refusal(balance, world.token(ALICE, "account:balance", bodySha256=["x"])) == (401, "hash-mismatch")
+
+
+def test_a_bound_token_that_changes_something_counts_once(world: World) -> None:
+    token = world.token(ALICE, "agent:heartbeat", host=HOST)
+    assert agent_registration.heartbeat(world.relay, token) == ALICE.id
+    assert refusal(agent_registration.heartbeat, world.relay, token) == (401, "replayed")
 
 
 def test_a_silent_worker_is_gone_after_a_week_and_back_with_a_heartbeat(world: World) -> None:
