@@ -219,7 +219,7 @@ def test_a_body_that_is_no_receipt_is_refused(world: World, body: bytes) -> None
     from overlay.relay import tasks
 
     task = world.task(ALICE, BOB)
-    status, _ = refusal(tasks.result, world.relay, world.token(BOB, "task:result"), BOB.id, task, body)
+    status, _ = refusal(tasks.result, world.relay, world.token(BOB, "task:result", body), BOB.id, task)
     assert status in (400, 403)
 
 
