@@ -8,6 +8,7 @@ from aiohttp import web
 
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
+from overlay.payments.paid_paths import covering, is_preflight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
@@ -16,8 +17,9 @@ _OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "
 
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
-    """Demand payment for these paths, in a sub-application with or without its prefix. The value of each is the skill
-    that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose calls say.
+    """Demand payment for these paths and all below them, by every method, in a sub-application with or without its
+    prefix. The value of each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose
+    calls say. Only preflights of browsers are free.
 
     The work must answer with a whole `web.Response`: one that streams cannot be withheld here, see the gate for ASGI.
     """
@@ -25,9 +27,9 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
     @web.middleware
     async def demand(request: web.Request, handler: Handler) -> web.StreamResponse:
         path = _paid_path(request, paths)
-        if path is None or request.method == "OPTIONS":
+        if path is None:
             return await handler(request)
-        if request.headers.get("Upgrade", "").lower() == "websocket":
+        if request.headers.get("Upgrade", "").strip().lower() == "websocket":
             raise web.HTTPForbidden(text="paid calls are not made by WebSocket")
 
         async def work() -> GateAnswer:
@@ -39,18 +41,20 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
                 raise TypeError(f"a paid answer on {request.path} is streamed: it could not be withheld")
             return GateAnswer(response.status, _headers(response.headers), response.body or b"")
 
-        answer = await gate.answer(request.headers, await request.read(), work, url=str(request.url), skill=paths[path])
+        body = await request.read()
+        if is_preflight(request.method, request.headers, body):
+            return await handler(request)
+        answer = await gate.answer(request.headers, body, work, url=str(request.url), skill=paths[path])
         return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
 
     return demand
 
 
 def _paid_path(request: web.Request, paths: Mapping[str, str | None]) -> str | None:
-    """The paid path of a request; below the prefix of a sub-application, whichever ends as the request's does."""
-    if request.path in paths:
-        return request.path
-    is_below = len(request.match_info.apps) > 1
-    return next((path for path in paths if is_below and request.path.endswith(path)), None)
+    """The paid path of a request; in a sub-application, of any end of its path, as its prefix is not known here."""
+    path, is_below = request.path, len(request.match_info.apps) > 1
+    starts = [at for at, letter in enumerate(path) if letter == "/"] if is_below else [0]
+    return next(filter(None, (covering(path[start:], paths) for start in starts)), None)
 
 
 def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

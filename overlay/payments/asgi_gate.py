@@ -7,6 +7,7 @@ from typing import Any
 
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer
+from overlay.payments.paid_paths import covering, is_preflight
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -21,21 +22,24 @@ _LENGTH = "content-length"
 
 
 class AsgiGate:
-    """`app` behind a gate that demands payment for `paths`, with or without the `root_path` of a mount; the value of
-    each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose calls say."""
+    """`app` behind a gate that demands payment for `paths` and all below them, by every method, with or without the
+    `root_path` of a mount; the value of each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A
+    or MCP, whose calls say. Only preflights of browsers are free."""
 
     def __init__(self, app: App, gate: PaymentGate, paths: Mapping[str, str | None]) -> None:
         self._app, self._gate, self._paths = app, gate, paths
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one connection. A WebSocket on a paid path is refused, as nothing of it could be withheld."""
-        path = self._paid_path(scope) if scope["type"] in ("http", "websocket") else None
-        if path is None or scope.get("method") == "OPTIONS":
+        path = self._paid_path(scope) if scope["type"] != "lifespan" else None
+        if path is None:
             await self._app(scope, receive, send)
             return
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "paid calls are not made by WebSocket"})
             return
+        if scope["type"] != "http":
+            raise ValueError(f"a paid path is not served over {scope['type']}: nothing of it could be withheld")
         try:
             body = await _body(receive)
         except ConnectionAbortedError:
@@ -48,6 +52,9 @@ class AsgiGate:
             {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         )
         exchange = _Exchange(self._app, scope, body, receive, send)
+        if is_preflight(scope["method"], headers, body):
+            await exchange.pass_on()
+            return
         url = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}{scope['path']}"
         answer = await self._gate.answer(headers, body, exchange.work, url=url, skill=self._paths[path])
         await exchange.finish(answer)
@@ -56,7 +63,7 @@ class AsgiGate:
         """The paid path of a connection: servers differ in whether `path` begins with `root_path`."""
         full, root = scope["path"], scope.get("root_path", "")
         inner = full[len(root) :] if full.startswith(f"{root}/") else full
-        return next((path for path in (inner, full) if path in self._paths), None)
+        return next(filter(None, (covering(path, self._paths) for path in (inner, full))), None)
 
 
 class _FoldedHeaders(dict[str, str]):
@@ -74,6 +81,10 @@ class _Exchange:
         self._status, self._headers = 500, tuple[tuple[str, str], ...]()
         self._held = bytearray()
         self._is_stream = self._is_started = self._is_delivered = False
+
+    async def pass_on(self) -> None:
+        """Let the application answer by itself."""
+        await self._app(self._scope, self._receive, self._send)
 
     async def work(self) -> GateAnswer:
         """Run the application; its answer, or what is left to send of it."""

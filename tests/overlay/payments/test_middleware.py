@@ -83,6 +83,37 @@ async def test_aiohttp_gives_back_what_an_exception_did_not_earn(client: ClientS
     assert node.sent == []
 
 
+PREFLIGHT = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+
+
+async def test_aiohttp_lets_only_a_preflight_through(ledger: PaymentLedger, node: FakeNode) -> None:
+    done: list[str] = []
+
+    async def work(request: web.Request) -> web.Response:
+        done.append(request.method)
+        return web.Response(text="work")
+
+    async def ask(client: ClientSession, method: str, path: str, **request: Any) -> int:
+        async with client.request(method, path, **request) as response:
+            return response.status
+
+    for prefix in ("", "/api"):
+        app = web.Application(middlewares=[middleware(PaymentGate([price()], ledger, node), {"/paid": ""})])
+        app.router.add_route("*", "/{any:.*}", work)
+        outer = web.Application() if prefix else app
+        if prefix:
+            outer.add_subapp(prefix, app)
+        async with TestClient(TestServer(outer)) as client:
+            for path in (f"{prefix}/paid", f"{prefix}/paid/", f"{prefix}/paid/below"):
+                for method in ("GET", "HEAD", "POST", "PUT", "OPTIONS", "TRACE"):
+                    for headers in ({}, PREFLIGHT):
+                        assert await ask(client, method, path, data="call", headers=headers) == 402
+                assert await ask(client, "OPTIONS", path) == 402
+                assert done == []
+                assert await ask(client, "OPTIONS", path, headers=PREFLIGHT) == 200
+                done.clear()
+
+
 async def test_a_paid_path_of_a_sub_application_is_paid(ledger: PaymentLedger, node: FakeNode) -> None:
     async def echo(_request: web.Request) -> web.Response:
         return web.Response(text="work")

@@ -11,6 +11,7 @@ from indexer.store.payment_records import PaymentState
 from overlay.payments.asgi_gate import AsgiGate
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES
+from overlay.payments.paid_paths import covering
 from overlay.text.timestamps import timestamp
 from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import claim_of, price
@@ -161,6 +162,43 @@ async def test_a_paid_path_is_paid_behind_any_root(desk: Desk, scope: dict[str, 
 async def test_other_paths_are_free_behind_any_root(desk: Desk) -> None:
     for scope in ({"path": "/free"}, {"path": "/api/free", "root_path": "/api"}, {"path": "/apipaid", "root_path": ""}):
         assert (await run_asgi(desk, scope))[0]["status"] == 200
+
+
+PREFLIGHT = [(b"origin", b"https://a.example"), (b"access-control-request-method", b"POST")]
+
+
+@pytest.mark.parametrize("path", ["/paid", "/paid/", "/paid/below", "//paid", "/paid//x", "/x/../paid", "/paid/."])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "options", "X"])
+async def test_every_method_on_a_paid_path_and_below_is_paid(desk: Desk, method: str, path: str) -> None:
+    body = {"type": "http.request", "body": b'{"jsonrpc":"2.0","id":1,"method":"message/send"}', "more_body": False}
+    for messages in ((), (body,)):
+        sent = await run_asgi(desk, {"method": method, "path": path}, *messages)
+        assert sent[0]["status"] == 402
+    for headers in ([], PREFLIGHT[:1], PREFLIGHT[1:], PREFLIGHT):
+        sent = await run_asgi(desk, {"method": method, "path": path, "headers": headers}, body)
+        assert sent[0]["status"] == 402
+    assert desk.done == 0
+
+
+async def test_only_a_preflight_is_free_on_a_paid_path(desk: Desk) -> None:
+    assert (await run_asgi(desk, {"method": "OPTIONS", "headers": PREFLIGHT}))[0]["status"] == 200
+    assert (await run_asgi(desk, {"method": "POST", "headers": PREFLIGHT}))[0]["status"] == 402
+    assert desk.done == 1
+
+
+async def test_connections_of_other_types_do_not_reach_a_paid_path(desk: Desk) -> None:
+    with pytest.raises(ValueError, match="webtransport"):
+        await run_asgi(desk, {"type": "webtransport"})
+    assert desk.done == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "paid"),
+    [("/a", "/a"), ("/a/", "/a"), ("/a/b/c", "/a/b"), ("/ab", None), ("/", None), ("/b/a", None), ("/a/../b", None)],
+)
+def test_the_longest_path_that_covers_a_request_is_its_price(path: str, paid: str | None) -> None:
+    assert covering(path, ["/a", "/a/b/", "/c"]) == (f"{paid}/" if paid == "/a/b" else paid)
+    assert covering(path, ["/"]) == "/"
 
 
 async def test_no_work_is_done_over_a_websocket(desk: Desk) -> None:
