@@ -120,6 +120,7 @@ SLOW_FILES = frozenset(
         "overlay/protocols/test_bsv_mcp.py",
         "overlay/protocols/test_feeds.py",
         "overlay/protocols/test_hosts.py",
+        "overlay/protocols/test_local_endpoints.py",
         "overlay/protocols/test_mcp_registry.py",
         "overlay/protocols/test_registry_clients.py",
         "overlay/protocols/test_relay_door.py",

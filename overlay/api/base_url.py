@@ -9,9 +9,11 @@ from multidict import CIMultiDict
 
 from overlay.api.answers import SERVICES
 from overlay.api.request_context import CONTEXT
+from parsers.local_hosts import is_local_url
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
 
+_FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
 _NAMES_HOST = web.RequestKey("the answer depends on the host", bool)
 _VARIES_BY = "Host, X-Forwarded-Host, X-Forwarded-Proto"
 
@@ -20,7 +22,8 @@ NO_PUBLIC_URL = "no public URL is configured (A2B_PUBLIC_URL), so URLs here begi
 
 def base_url(request: web.Request) -> str:
     """`A2B_PUBLIC_URL`, else the scheme and host that the client used: X-Forwarded-Proto and X-Forwarded-Host where a
-    trusted proxy sends them, else the Host header. Without a slash at its end."""
+    trusted proxy sends them, else the Host header. Without a slash at its end. Empty, so that URLs are relative, where
+    that is loopback or link-local for a request that came through a proxy: its client is elsewhere."""
     if configured := request.app[SERVICES].public_url:
         return configured
     request[_NAMES_HOST] = True
@@ -29,7 +32,9 @@ def base_url(request: web.Request) -> str:
         scheme = _last(request.headers.get("X-Forwarded-Proto", "")) or scheme
         host = _last(request.headers.get("X-Forwarded-Host", "")) or host
     if scheme not in ("http", "https") or not _HOST.fullmatch(host):
-        return "http://localhost"
+        scheme, host = "http", "localhost"
+    if is_local_url(f"//{host}") and any(name in request.headers for name in _FORWARDED):
+        return ""
     return f"{scheme}://{host}"
 
 

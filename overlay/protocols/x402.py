@@ -24,6 +24,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.routes import Route
 from overlay.protocols import Door
 from overlay.text.compact_json import encode
+from parsers.local_hosts import shared_url
 
 X402_VERSION = 2
 SCHEME, ASSET, MAINNET = "a2b", "BSV", "bsv:mainnet"
@@ -118,7 +119,7 @@ def resource(base: str, item: dict[str, Any]) -> dict[str, Any]:
     """A listing as a discovery resource. Its texts are cut to what the Bazaar takes; `metadata.id` is the listing's."""
     listing_url = f"{base}/v1/listings/{quote(item['id'], safe='')}"
     members: dict[str, Any] = {
-        "resource": item["url"] or listing_url,
+        "resource": shared_url(item["url"]) or listing_url,
         "type": _TYPES[item["type"]],
         "x402Version": X402_VERSION,
         "accepts": accepts(base, item),

@@ -12,6 +12,7 @@ from overlay.api.identity_key import IdentityKey
 from parsers.claims.canonical_json import jcs
 from parsers.claims.motebit.identifiers import HEX_SUITE, binding, sovereign_id
 from parsers.claims.motebit.settlement import FEE_PERCENT
+from parsers.local_hosts import shared_url
 
 SECONDS_FOUND, SECONDS_MISSING = 300, 60
 """For how long a resolution may be cached."""
@@ -26,7 +27,7 @@ def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
         "motebit_id": identity["id"] if identity else None,
         "public_key": identity["publicKey"] if identity else None,
         "did": identity["did"] if identity else None,
-        "endpoint_url": identity["endpoint"] if identity else item["url"],
+        "endpoint_url": shared_url(identity["endpoint"] if identity else item["url"]),
         "capabilities": identity["capabilities"] if identity else _skills(item),
         "display_name": item["name"],
         "description": item["description"],
@@ -46,7 +47,7 @@ def registered(agent: RelayAgent, relay: str) -> dict[str, Any]:
         "motebit_id": agent.motebit_id,
         "public_key": agent.public_key.hex(),
         "did": None,
-        "endpoint_url": agent.endpoint,
+        "endpoint_url": shared_url(agent.endpoint),
         "capabilities": list(agent.capabilities),
         "display_name": agent.name,
         "description": agent.description,

@@ -37,6 +37,7 @@ from overlay.protocols.mrp.route_offers import RouteId, parse_capability, parse_
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
 from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED
+from parsers.local_hosts import shared_url
 
 _NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
 """Requirements that no listing states, so that none is offered under them."""
@@ -212,7 +213,7 @@ async def execute(request: web.Request, envelope: Envelope) -> tuple[str, dict[s
     route, item = await _route(request, checked(Execute, envelope.payload).route_id, is_current=False)
     protocol = "A2A" if item["type"] == "agent" else "MCP"
     detail = f"this registry executes nothing: ask the {item['type']} itself by {protocol}"
-    details = {"endpoint": item["url"], "protocol": protocol, "listing": item["id"], "route_id": str(route)}
+    details = {"endpoint": shared_url(item["url"]), "protocol": protocol, "listing": item["id"], "route_id": str(route)}
     raise MrpError("MRP_POLICY_VIOLATION", detail, **details)
 
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from indexer.store.mrp_providers import MrpProvider
 from overlay.text.timestamps import timestamp
+from parsers.local_hosts import shared_url
 
 PREFIX = "route:a2b/"
 _LONGEST = 2_000
@@ -127,7 +128,7 @@ def offer(base: str, item: dict[str, Any], capability: str) -> dict[str, Any]:
         "cost": cost(base, item),
         "proofs": proofs(item),
         "policy": [],
-        "endpoint": item["url"],
+        "endpoint": shared_url(item["url"]),
     }
     about = {"listing": item["id"], "name": item["name"], "summary": item["summary"], "status": item["status"]}
     return {name: value for name, value in members.items() if value not in ("", {})} | about
@@ -151,8 +152,8 @@ def entry(base: str, item: dict[str, Any], capability: str | None = None) -> dic
         "policies": [],
         "proofs": shown,
         "trust": trust,
-        "metadata": {name: item[name] for name in ("type", "status", "url", "chain", "warnings")}
-        | {"listing": f"{base}/v1/listings/{quote(item['id'], safe='')}"},
+        "metadata": {name: item[name] for name in ("type", "status", "chain", "warnings")}
+        | {"url": shared_url(item["url"]), "listing": f"{base}/v1/listings/{quote(item['id'], safe='')}"},
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.local_hosts import is_local_url
 
 MAX_BYTES = 65_536
 MAX_TEXT, MAX_LONG, MAX_LIST = 256, 2_048, 64
@@ -84,6 +85,8 @@ def _endpoints(endpoints: Any, url: str) -> dict[str, str]:
     for name, absolute in urls.items():
         if not absolute.startswith(("https://", "http://")) or not (absolute.isascii() and absolute.isprintable()):
             raise ClaimRefusedError(_CODE, f"endpoints.{name} is no URL")
+        if is_local_url(absolute):
+            raise ClaimRefusedError(_CODE, f"endpoints.{name} leads to the reader's own machine or link: {absolute!a}")
     if not {"discover", "execute"} & urls.keys():
         raise ClaimRefusedError(_CODE, "endpoints names neither discover nor execute")
     return urls

@@ -59,6 +59,16 @@ async def test_hosts_that_are_none_are_not_repeated(host: str, services: AppServ
     assert await base_url_of(services, Host=host) == "http://localhost"
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost", "[::1]:80", "169.254.1.1", "[fe80::1]", "a b"])
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "via", "Forwarded", "x-real-ip", "X-Forwarded-Host"])
+async def test_a_host_of_this_machine_is_not_named_to_clients_behind_a_proxy(
+    host: str, name: str, services: AppServices
+) -> None:
+    """A proxy on this machine sends it as Host unless it is configured to pass on the client's."""
+    assert await base_url_of(services, Host=host, **{name: "203.0.113.7"}) == ""
+    assert await base_url_of(services, Host="a.example", **{name: "203.0.113.7"}) == "http://a.example"
+
+
 async def test_the_configured_url_counts_first(services: AppServices) -> None:
     configured = replace(services, public_url="https://registry.example/a2b")
     assert await base_url_of(configured, Host="evil.example") == "https://registry.example/a2b"

@@ -84,6 +84,20 @@ def test_routes_of_every_kind_name_the_host_and_others_do_not_vary(overlay_url: 
         assert "Host" not in response.headers["Vary"]
 
 
+@pytest.mark.parametrize("path", GETS)
+def test_behind_a_proxy_that_names_this_machine_answers_name_no_machine(
+    overlay_url: str, places: dict[str, str], path: str
+) -> None:
+    target = (path + QUERIES.get(path, "")).format_map(ABSENT | places)
+    direct = ask(overlay_url, target, "127.0.0.1:8080", Accept="application/json")
+    proxied = ask(
+        overlay_url, target, "127.0.0.1:8080", Accept="application/json", **{"X-Forwarded-For": "203.0.113.7"}
+    )
+    assert proxied.status_code == direct.status_code
+    assert "127.0.0.1:8080" not in words(proxied)
+    assert "//localhost" not in words(proxied).replace("http://localhost:8080/api", "")
+
+
 def test_a_client_cannot_have_another_scheme_named_by_a_header_that_no_proxy_sent(overlay_url: str) -> None:
     forged: dict[str, Any] = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
     response = ask(overlay_url, "/.well-known/ai-catalog.json", ONE, **forged)

@@ -1,0 +1,56 @@
+"""Hosts of the reader's own machine or link, in every form that clients read."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.local_hosts import is_local_host, is_local_url, shared_url
+
+LOCAL = [ip_network(text) for text in ("127.0.0.0/8", "169.254.0.0/16", "0.0.0.0/32", "::1/128", "::/128", "fe80::/10")]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost/x", "HTTPS://LOCALHOST.:80/", "ws://a.localhost", "http://printer.local/", "http://127.0.0.1:1",
+        "http://127.1/", "http://0x7f.1", "http://2130706433/", "http://017700000001/", "http://[::1]:8080/",
+        "http://[::ffff:127.0.0.1]/", "http://[fe80::1%25eth0]/", "http://169.254.169.254/latest/meta-data", "http://0/",
+        "http://me:pw@127.0.0.1/", "http://１２７.0.0.1/", "//localhost",
+    ],
+)  # fmt: skip
+def test_local_urls(url: str) -> None:
+    assert is_local_url(url)
+    assert shared_url(url) == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "stdio", "http://[", "https://a.example/?next=http://127.0.0.1", "https://localhost.example", "http://1.1.1.1",
+        "http://10.0.0.1/", "https://local.example/", "http://[2606:4700::1111]/", "http://127.0.0.1.nip.io/",
+        "https://a.example/#localhost", "https://127.0.0.1@a.example/",
+    ],
+)  # fmt: skip
+def test_urls_that_lead_elsewhere_or_are_none_stay(url: str) -> None:
+    assert not is_local_url(url)
+    assert shared_url(url) == url
+
+
+@given(st.ip_addresses())
+def test_addresses_are_judged_by_their_networks(address: IPv4Address | IPv6Address) -> None:
+    carried = getattr(address, "ipv4_mapped", None) or address
+    assert is_local_host(str(address)) == any(carried in network for network in LOCAL)
+
+
+@given(st.ip_addresses(network="127.0.0.0/8"), st.sampled_from(["{}", "0x{:x}", "0{:o}"]))
+def test_loopback_written_as_one_number_is_loopback(address: IPv4Address, form: str) -> None:
+    assert is_local_host(form.format(int(address)))
+
+
+@given(st.text())
+def test_any_text_is_judged(text: str) -> None:
+    assert shared_url(text) in ("", text)
