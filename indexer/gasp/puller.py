@@ -31,6 +31,10 @@ TRIES = 20
 RELIST_SECONDS = 86_400.0
 """After this, the outputs are listed from the start again: the peer may have been reset, with lower scores."""
 
+MAX_LISTED, REST_SECONDS = 200_000, 3_600.0
+"""Outputs that a peer lists in a round, at most: then it is left alone for so long, and goes on from there. A list of
+strangers' need not end; a peer with more outputs than that is read in several rounds."""
+
 GRAPHS_AT_ONCE = 4
 """Graphs in memory, at most."""
 
@@ -50,7 +54,7 @@ class GaspPuller:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._peer, self._admissions, self._is_ready, self._clock = peer, admissions, is_ready, clock
-        self._score, self._relist_at = 0, float("-inf")
+        self._score, self._relist_at, self._rest_until = 0, float("-inf"), float("-inf")
         self._tries: dict[Outpoint, int] = {}
         self._settled: set[bytes] = set()
         self._slots = asyncio.Semaphore(GRAPHS_AT_ONCE)
@@ -73,14 +77,25 @@ class GaspPuller:
             await self._peer.close()
 
     async def pull(self) -> None:
-        """One round: what failed before, and then all new outputs. Raises SourceError, StoreError."""
+        """One round: what failed before, and then all new outputs, at most about MAX_LISTED; none while the peer is
+        paused. Raises SourceError, StoreError."""
+        if self._clock() < self._rest_until:
+            return
         if self._clock() >= self._relist_at:
             self._score, self._relist_at = 0, self._clock() + RELIST_SECONDS
             self._settled.clear()
         await self._take(list(self._tries))
-        limit, is_full = PAGE, True
+        limit, is_full, count = PAGE, True, 0
         while is_full:
+            if count >= MAX_LISTED:
+                self._rest_until = self._clock() + REST_SECONDS
+                log.warning(
+                    "%s listed %d outputs in one round, and more follow: it is paused for %d s",
+                    self._peer.label, count, REST_SECONDS,
+                )  # fmt: skip
+                return
             page = await self._peer.outputs(self._score, limit)
+            count += len(page)
             await self._take(output.outpoint for output in page)
             is_full, highest = len(page) >= limit, max((output.score for output in page), default=self._score)
             if is_full and highest <= self._score:  # the peer repeats the outputs of this score

@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class FakePeer:
         self.requests: Counter[str] = Counter()
         self.slow: set[str] = set()
         self.listing: Any = None
+        self.invented: Iterator[int] | None = None
 
     def add(self, raw: bytes, score: float = 1, proof: bytes | None = None, *, listed: bool = True) -> str:
         tx = read(raw)
@@ -53,6 +55,9 @@ class FakePeer:
         if self.listing is not None:
             return web.Response(body=self.listing)
         page = [(txid, score) for txid, score in self.outputs if score >= question["since"]][: question["limit"]]
+        if self.invented is not None:  # fill every page with outputs that nobody has, each with a higher score
+            wanted = range(question["limit"] - len(page))
+            page += [(next(self.invented).to_bytes(32, "big"), question["since"] + 1) for _ in wanted]
         utxos = [{"txid": txid[::-1].hex(), "outputIndex": 0, "score": score} for txid, score in page]
         return web.json_response({"UTXOList": utxos, "since": 0})
 
@@ -128,6 +133,40 @@ async def test_a_score_with_too_many_outputs_does_not_hold_up_later_ones(
     last = pulling.peer.add(pulling.mint.inscribed("Last", 11), 8)
     await pulling.pull()
     assert last in pulling.stored()
+
+
+async def test_a_peer_whose_lists_never_end_is_paused_and_read_on_from_there(
+    pulling: Pulling, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pullers, "PAGE", 4)
+    monkeypatch.setattr(pullers, "MAX_LISTED", 20)
+    peer = pulling.peer
+    peer.invented = count(1)
+    with caplog.at_level(logging.WARNING):
+        async with asyncio.timeout(60):
+            await pulling.pull()
+    assert peer.requests["sync"] == 5, "20 outputs in pages of 4"
+    [message] = [record.getMessage() for record in caplog.records if "paused" in record.getMessage()]
+    assert "listed 20 outputs in one round, and more follow: it is paused for 3600 s" in message
+    txid = peer.add(pulling.mint.inscribed("Later"), 1_000)
+    requests = dict(peer.requests)
+    await pulling.pull()
+    assert dict(peer.requests) == requests, "nothing is asked of a paused peer"
+    pulling.time = pullers.REST_SECONDS
+    await pulling.pull()
+    assert peer.requests["sync"] == 10, "an hour later as many again, and from where it was"
+    assert txid in pulling.stored()
+
+
+async def test_a_long_list_that_ends_pauses_nobody(pulling: Pulling, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pullers, "PAGE", 4)
+    monkeypatch.setattr(pullers, "MAX_LISTED", 12)
+    mint, peer = pulling.mint, pulling.peer
+    txids = {peer.add(mint.inscribed(f"Number {number}", number), number) for number in range(6)}
+    for number in range(6, 9):
+        await pulling.pull()
+        assert pulling.stored() == txids
+        txids.add(peer.add(mint.inscribed(f"Number {number}", number), number))
 
 
 async def test_what_a_peer_fails_to_deliver_is_tried_again_so_many_times(
