@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer
+from overlay.payments.gate_answers import MAX_ANSWER_BYTES, Delivery, GateAnswer
 from overlay.payments.paid_paths import covering, is_preflight
 
 Message = MutableMapping[str, Any]
@@ -56,7 +56,9 @@ class AsgiGate:
             await exchange.pass_on()
             return
         url = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}{scope['path']}"
-        answer = await self._gate.answer(headers, body, exchange.work, url=url, skill=self._paths[path])
+        answer = await self._gate.answer(
+            headers, body, exchange.work, url=url, skill=self._paths[path], delivery=exchange.delivery
+        )
         await exchange.finish(answer)
 
     def _paid_path(self, scope: Mapping[str, Any]) -> str | None:
@@ -81,6 +83,7 @@ class _Exchange:
         self._status, self._headers = 500, tuple[tuple[str, str], ...]()
         self._held = bytearray()
         self._is_stream = self._is_started = self._is_delivered = False
+        self.delivery = Delivery()
 
     async def pass_on(self) -> None:
         """Let the application answer by itself."""
@@ -113,7 +116,7 @@ class _Exchange:
             kinds = [value for name, value in headers if name.lower() == "content-type"]
             self._is_stream = self._status < 400 and any(kind.lower().startswith(_STREAM) for kind in kinds)
         elif message["type"] == "http.response.body" and message.get("body"):
-            if self._is_stream and self._held:
+            if self._is_stream and self._held and await self.delivery.may_begin():
                 await self._flush()
             self._held += message["body"]
             if len(self._held) > MAX_ANSWER_BYTES:

@@ -1,9 +1,11 @@
 """A gate that lets calls of a server through when they are paid for (A2B §5, §7, §8, §9).
 
 `full`: the work is done, its answer is withheld until the node has accepted the payment; failed work gives the payment
-back unsent. `deposit`: the payment is sent first; the answer of the work, or the last part of a streamed one, is
-withheld until the `final` payment is sent. A call that repeats its claim and task, because its client did not receive
-the answer, gets the answer and pays once. A subscription pays for all calls until its end.
+back unsent. Of a streamed answer no part goes out before the payment is sent, so that it is paid for however it ends.
+`deposit`: the payment is sent first; the answer of the work, or the last part of a streamed one, is withheld until the
+`final` payment is sent; once parts have gone out the deposit is not refunded. A call that repeats its claim and task,
+because its client did not receive the answer, gets the answer and pays once. A subscription pays for all calls until
+its end.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from indexer.store.payment_records import TaskState
 from indexer.store.payments import PaymentLedger
 from overlay.payments.carriers import PaidCall, read_call
 from overlay.payments.checking import PaymentSources, currency_of, offers_in
-from overlay.payments.gate_answers import GateAnswer, payment_required, unavailable
+from overlay.payments.gate_answers import Delivery, GateAnswer, payment_required, unavailable
 from overlay.payments.node import Broadcaster
 from overlay.payments.paid_work import PaidWork, Work, WorkError
 from overlay.payments.settlement import WORK_SECONDS, Settlement
@@ -101,7 +103,14 @@ class PaymentGate:
         await to_thread(self._ledger.trim, self._settlement.now() - KEPT_SECONDS)
 
     async def answer(
-        self, headers: Mapping[str, str], body: bytes, work: Work, *, url: str = "", skill: str | None = None
+        self,
+        headers: Mapping[str, str],
+        body: bytes,
+        work: Work,
+        *,
+        url: str = "",
+        skill: str | None = None,
+        delivery: Delivery | None = None,
     ) -> GateAnswer:
         """`handle` for an HTTP request. `skill` is the one that its address is for, "" for any: then its body is not
         looked at. None: it is a JSON-RPC call of A2A or MCP, whose body says what it is for and may carry a claim."""
@@ -119,12 +128,14 @@ class PaymentGate:
             reasons = ("PaymentMissing", "missing") if call.claim is None else ("PaymentInvalid", "skill")
             return await self.refuse(call, PaymentRefusedError(*reasons, detail))
         is_priced = any(offer.skill_ids is not None and named in offer.skill_ids for offer in offers)
-        return await self.handle(replace(call, skill=named if is_priced else None), work, offers)
+        return await self.handle(replace(call, skill=named if is_priced else None), work, offers, delivery)
 
-    async def handle(self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None) -> GateAnswer:
+    async def handle(
+        self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None, delivery: Delivery | None = None
+    ) -> GateAnswer:
         """The answer of `work` to a call that is paid for by one of the offers (all of the card by default), or has a
-        subscription; else 402, and 503 where that cannot be decided now. Raises what `work` raises, with the payment
-        given back, and StoreError."""
+        subscription; else 402, and 503 where that cannot be decided now. `delivery` is what `work` asks before it
+        delivers a part of its answer. Raises what `work` raises, with the payment given back, and StoreError."""
         offers = self.offers if offers is None else offers
         if call.claim is None and call.subscription and await to_thread(self.is_subscribed, call, offers):
             return await work()
@@ -133,7 +144,9 @@ class PaymentGate:
         except SourceError as error:
             return unavailable(call, str(error))
         try:
-            paid = PaidWork(self._ledger, sources, self._settlement, offers, call, work, self._work_seconds)
+            paid = PaidWork(
+                self._ledger, sources, self._settlement, offers, call, work, self._work_seconds, delivery or Delivery()
+            )
             return await paid.run()
         except WorkError as failed:
             raise failed.error from None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
+from indexer.errors import SourceError
 from indexer.headers.networks import NETWORKS
 from indexer.store.payment_records import LedgerPayment, TaskState
 from overlay.payments.carriers import PaidCall
@@ -45,6 +46,32 @@ class GateAnswer(NamedTuple):
     body: bytes
     streamed: bool = False
     payment: LedgerPayment | None = None
+
+
+class Delivery:
+    """Whether parts of a streamed answer may go out before it ends: once they have, what was delivered is paid for,
+    however the stream ends. `failure` is why none may."""
+
+    def __init__(self) -> None:
+        self._settle: Callable[[], Awaitable[None]] | None = None
+        self.has_begun, self.failure = False, cast("Exception | None", None)
+
+    def settle_before(self, settle: Callable[[], Awaitable[None]]) -> None:
+        """Settle this before the first part."""
+        self._settle = settle
+
+    async def may_begin(self) -> bool:
+        """Whether a part may go out; False for a stream that is withheld as a whole, as the node does not answer.
+        Raises what else keeps the payment from being settled."""
+        if self._settle is not None and not self.has_begun and self.failure is None:
+            try:
+                await self._settle()
+            except Exception as error:
+                self.failure = error
+                if not isinstance(error, SourceError):
+                    raise
+        self.has_begun = self.failure is None
+        return self.has_begun
 
 
 def payment_required(

@@ -26,6 +26,7 @@ from overlay.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
 from overlay.payments.checking import PaymentSources, check_inputs, currency_of
 from overlay.payments.gate_answers import (
     MAX_ANSWER_BYTES,
+    Delivery,
     GateAnswer,
     is_failed,
     payment_required,
@@ -65,10 +66,11 @@ class PaidWork:
         call: PaidCall,
         work: Work,
         work_seconds: int,
+        delivery: Delivery,
     ) -> None:
         self._ledger, self._sources, self._settlement = ledger, sources, settlement
         self._offers, self._call, self._work, self._work_seconds = offers, call, work, work_seconds
-        self._state = TaskState.PENDING
+        self._state, self._delivery = TaskState.PENDING, delivery
 
     async def run(self) -> GateAnswer:
         """The answer."""
@@ -150,7 +152,14 @@ class PaidWork:
         return await steps[stage](entry, running)
 
     async def _full(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
-        answer = await self._worked(partial(self._settlement.release, entry, "the work raised an error"))
+        self._delivery.settle_before(partial(self._send, entry, task))
+        answer = await self._worked(partial(self._release_undelivered, entry))
+        if self._delivery.has_begun:
+            await self._keep(task.id, answer)
+            return (await self._paid(answer, task.id))._replace(payment=entry)
+        if self._delivery.failure is not None:  # the payment may have been sent: `recover` finds out
+            await to_thread(self._ledger.move_task, _with(task, answer), TaskState.RUNNING)
+            raise self._delivery.failure
         if is_failed(answer, self._call):
             await self._settlement.release(entry, f"the work failed with status {answer.status}")
             return answer
@@ -159,11 +168,12 @@ class PaidWork:
 
     async def _deposit(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
         await self._send(entry, task)
-        answer = await self._worked(partial(self._settlement.fail, task))
+        self._delivery.settle_before(partial(self._keep_deposit, task))
+        answer = await self._worked(partial(self._fail, task))
         if is_failed(answer, self._call):
-            await self._settlement.fail(task)
+            await self._fail(task)
             return answer
-        now = self._settlement.now()
+        task, now = self._delivered(task), self._settlement.now()
         waiting = replace(
             _with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
         )
@@ -175,12 +185,36 @@ class PaidWork:
         await self._send(entry, task)
         return await self._paid(_withheld(task), task.id)
 
+    async def _release_undelivered(self, entry: LedgerPayment) -> None:
+        if not self._delivery.has_begun:
+            await self._settlement.release(entry, "the work raised an error")
+
+    async def _keep(self, id_: str, answer: GateAnswer) -> None:
+        """Store the last part of an answer whose payment was sent before its first."""
+        task = await to_thread(self._ledger.task, id_)
+        if task is not None and task.state is TaskState.COMPLETED:
+            await to_thread(self._ledger.move_task, _with(task, answer), TaskState.COMPLETED)
+
+    async def _keep_deposit(self, task: PaidTask) -> None:
+        """Refund nothing from now on: parts of the answer go out. Raises TaskStateError."""
+        kept = replace(task, refund_address="", updated_at=self._settlement.now())
+        if not await to_thread(self._ledger.move_task, kept, TaskState.RUNNING):
+            raise TaskStateError("the task failed meanwhile, as its work took too long")
+
+    def _delivered(self, task: PaidTask) -> PaidTask:
+        return replace(task, refund_address="") if self._delivery.has_begun else task
+
+    async def _fail(self, task: PaidTask) -> None:
+        await self._settlement.fail(self._delivered(task))
+
     async def _worked(self, undo: Callable[[], Coroutine[Any, Any, None]]) -> GateAnswer:
         """The answer of the work; `undo` gives its payment back where it raises, also when it is cancelled."""
         try:
             answer = await self._work()
             return answer if len(answer.body) <= MAX_ANSWER_BYTES else too_large(self._call)
         except Exception as error:
+            if self._delivery.failure is not None:
+                raise self._delivery.failure from None
             await undo()
             raise WorkError(error) from error
         except CancelledError:
