@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+UNPROVED = "unproved"
+
 SENTENCES: dict[str, str] = {
     # what an output lacks to be a registration (laws 1, 2 and 7)
     "satoshis": "the output holds {}",
@@ -93,6 +95,7 @@ SENTENCES: dict[str, str] = {
     # what is wrong with the chain that a listing is on
     "card-signature": "the card's signature is not verified: {}",
     "headers-unproved": "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)",
+    UNPROVED: "it was submitted, and no block may ever hold it: the chain's source has neither seen it nor its coins",
     # what a listing has in common with another one that was there first
     "same-name": "another listing had this name before: {}",
     "same-url": "another listing had this URL before: {}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 
 from indexer.chains import AncestorVisitor, Chain
 from indexer.errors import RefusedTransactionError, SourceUnavailableError
@@ -35,6 +35,7 @@ class MemoryChain(Chain):
         chain.hidden.add(outpoint)     # a value that this source cannot tell
         chain.lost.add(txid)           # a transaction that this source cannot fetch
         chain.unconfirmed[txid] = raw  # a transaction in the mempool, until it is deleted again
+        chain.has_blocks_alone = True  # this source has no mempool, and no set of unspent outputs
 
     `asked` holds the outpoints whose values were asked for, `fetched` the ancestors asked for, `refused` the blocks
     that were refused, and why.
@@ -47,7 +48,7 @@ class MemoryChain(Chain):
     ) -> None:
         self.name, self.network, self.finality, self.first = name, "regtest", finality, first
         self.caip2, self.rules = f"{coin}:regtest", RULES[coin]
-        self.down = ""
+        self.down, self.has_blocks_alone = "", False
         self.complete = True
         self.unconfirmed: dict[bytes, bytes] = {}
         self.sent: list[bytes] = []
@@ -175,11 +176,24 @@ class MemoryChain(Chain):
 
     async def mempool(self) -> frozenset[bytes] | None:
         self._answer()
-        return frozenset(self.unconfirmed)
+        return None if self.has_blocks_alone else frozenset(self.unconfirmed)
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         self._answer()
         return {txid: self.unconfirmed[txid] for txid in txids if txid in self.unconfirmed}
+
+    async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:
+        self._answer()
+        return None if self.has_blocks_alone else set(outpoints) & self.coins()
+
+    def coins(self) -> set[Outpoint]:
+        """All outputs of the best chain that it has not spent."""
+        created, spent = set[Outpoint](), set[Outpoint]()
+        for _, raw in self.mined(self._best[-1]).values():
+            tx = read_tx(raw, segwit=self.rules.segwit)
+            created |= {tx.outpoint(vout) for vout in range(len(tx.outputs))}
+            spent |= {item.prevout for item in tx.inputs}
+        return created - spent
 
     async def send(self, raw: bytes) -> None:
         self._answer()

@@ -27,7 +27,7 @@ from aiohttp import web
 from indexer.headers import proof_of_work
 from indexer.model import BlockRef
 from parsers.bitcoin import block
-from parsers.bitcoin.tx import sha256d
+from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.fakes import MemoryChain
 
 NO_BLOCK, OUT_OF_RANGE = (-5, "Block not found"), (-8, "Block height out of range")
@@ -243,6 +243,11 @@ class Node:
             for txid, start, end in zip(block.txids(raw, segwit=segwit), starts, starts[1:], strict=False):
                 results[txid] = raw[start:end]
         return results
+
+    def _do_gettxout(self, hex_id: str, vout: int, include_mempool: bool = True) -> Any:
+        assert not include_mempool, "the stand-in only has the outputs of blocks"
+        outpoint = Outpoint(bytes.fromhex(hex_id)[::-1], vout)
+        return {"bestblock": self._do_getbestblockhash()} if outpoint in self.chain.coins() else None
 
     def _do_getrawmempool(self) -> list[str]:
         return [txid[::-1].hex() for txid in self.chain.unconfirmed]

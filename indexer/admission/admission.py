@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
 from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.scripts import check_scripts
@@ -15,7 +16,7 @@ from indexer.model import Event, Status
 from indexer.resolution.block_reader import read_unconfirmed
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.store import Store
-from indexer.store.submissions import DoubleSpendError, Submission
+from indexer.store.submissions import DoubleSpendError, Share, Submission
 from parsers.bitcoin import beef as beefs
 from parsers.bitcoin import bump as bumps
 from parsers.bitcoin.beef import Beef, BeefTransaction
@@ -61,9 +62,9 @@ class Admissions:
     def __init__(self, store: Store) -> None:
         self._store, self.submissions = store, store.submissions
 
-    def submit(self, data: bytes) -> Admission:
-        """Admit the newest transaction of a BEEF; a repeated one gets the same answer. When this returns, everything
-        is stored. Raises NotAdmittedError, FullError, StoreError."""
+    def submit(self, data: bytes, client: str = "") -> Admission:
+        """Admit the newest transaction of a BEEF, handed in by a client; a repeated one gets the same answer. When this
+        returns, everything is stored. Raises NotAdmittedError, FullError, StoreError."""
         beef = _parsed(data)
         chain = self._chain(beef)
         earlier = self._earlier_answer(chain, beef)
@@ -77,7 +78,8 @@ class Admissions:
         if departed := self._store.registrations.departed(chain, reading.spends()):
             raise NotAdmittedError("double-spend", f"{min(departed)} is spent already by a transaction in a block")
         try:
-            self.submissions.add(chain, reading.submissions(json.dumps(admission.as_json()), data))
+            rows = reading.submissions(json.dumps(admission.as_json()), data)
+            self.submissions.add(chain, rows, Share(reading.owner(), client))
         except DoubleSpendError as error:
             raise NotAdmittedError("double-spend", str(error)) from None
         return admission
@@ -247,6 +249,13 @@ class _Reading:
         """The values of all outputs in the BEEF that these transactions spend."""
         outputs = {member.txid: member.tx.outputs for member in self._beef.members if member.tx is not None}
         return values_of(self.spends(), outputs)
+
+    def owner(self) -> bytes:
+        """The SHA-256 of the script of the first coin, in the order of the BEEF, that these transactions spend of one
+        with a merkle path: others are free to make."""
+        proved = {member.txid: member.tx for member in self._beef.members if member.tx and member.path is not None}
+        coin = next((coin for coin in self.spends() if coin.txid in proved), None)
+        return sha256(proved[coin.txid].outputs[coin.vout].script if coin else b"").digest()
 
     def submissions(self, steak: str, data: bytes) -> list[Submission]:
         """The rows to store: ancestors first, the subject with its answer and proof."""

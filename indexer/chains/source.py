@@ -213,6 +213,11 @@ class Chain(ABC):
         """Raw transactions by txid, confirmed or not, as far as the source has them. Raises SourceError."""
         return {}
 
+    async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:  # noqa: ARG002
+        """Those of these outputs that are of a block and that no block has spent, None where the source cannot say. A
+        mempool does not matter. Raises SourceError."""
+        return None
+
     async def send(self, raw: bytes) -> None:  # noqa: ARG002
         """Have the source relay a transaction; sending it again is no error. Raises RefusedTransactionError, also where
         the source relays none, and SourceError."""

@@ -120,7 +120,7 @@ class GaspPuller:
         try:
             async with self._slots:
                 package = await self._peer.package(outpoint)
-                await asyncio.to_thread(self._admissions.submit, package)
+                await asyncio.to_thread(self._admissions.submit, package, self._peer.label)
         except (RefusedNodeError, FullError) as error:
             self._try_later(outpoint, error)
         except NotAdmittedError as error:

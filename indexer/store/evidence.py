@@ -29,7 +29,6 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    text,
     tuple_,
     update,
 )
@@ -67,13 +66,17 @@ evidence = Table(
     *optional(pay_height=Integer, pay_root=LargeBinary),
     *required(is_proved=Boolean),
     Index("evidence_by_listing", "listing", "digest", "counter_signer"),
-    Index("evidence_by_paid", "listing", "is_proved", text("paid DESC"), "received_at", "digest"),
     Index("evidence_by_time", "listing", "received_at", "digest"),
     Index("evidence_by_worker", "worker"),
     Index("evidence_by_counter_signer", "counter_signer"),
     Index("evidence_by_payment", "chain", "pay_height"),
 )
 """One row for each receipt and each other key that signed it, "" for none."""
+
+Index(
+    "evidence_by_paid",
+    *(evidence.c.listing, evidence.c.is_proved, evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest),
+)
 
 key_binds = Table(
     "key_binds",

@@ -240,6 +240,18 @@ submission_inputs = Table(
 )
 """What submitted transactions spend: an output once."""
 
+submission_shares = Table(
+    "submission_shares",
+    metadata,
+    *keys(chain=_TEXT, txid=LargeBinary),
+    *required(owner=LargeBinary, client=_TEXT),
+    ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
+    Index("submission_shares_by_owner", "chain", "owner"),
+    Index("submission_shares_by_client", "chain", "client"),
+)
+"""Of the submitted transactions of which nothing says yet that a block can hold them: the SHA-256 of the script of the
+first proved coin that their submission spends, and who submitted them."""
+
 extra_transactions = Table(
     "found",
     metadata,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from indexer.store.database import writing
-from indexer.store.queries import Queries, batches, insert_new, rows_in
-from indexer.store.schema import blocks, events, pending, submission_inputs, submissions
+from indexer.store.queries import Queries, batches, count, insert_new, rows_in
+from indexer.store.schema import blocks, events, pending, submission_inputs, submission_shares, submissions
 from parsers.bitcoin.tx import Outpoint
 
 PENDING_BLOCKS = 144
@@ -22,6 +22,10 @@ PENDING_BLOCKS = 144
 
 MAX_SUBMISSIONS, MAX_BYTES = 10_000, 512 << 20
 """Submitted transactions, ancestors included, and their bytes at once."""
+
+MAX_OF_OWNER, MAX_OF_CLIENT = 250, 500
+"""Submitted transactions at once of which nothing says yet that a block can hold them, by one owner of coins and by one
+client: they may cost nothing."""
 
 _LOCK = 0x61326273
 """PostgreSQL advisory lock under which a submission is compared with the others and added ("a2bs")."""
@@ -39,6 +43,13 @@ class Submission:
     beef: bytes | None = None
 
 
+class Share(NamedTuple):
+    """Whom submitted transactions are charged to: the SHA-256 of the script of a coin, and a client."""
+
+    owner: bytes
+    client: str
+
+
 class DoubleSpendError(Exception):
     """An output is spent already by a transaction that is in a block, unconfirmed or submitted."""
 
@@ -51,7 +62,7 @@ class Submissions(Queries):
     """The submitted transactions in one database; several threads and processes may use it at once. Methods that
     write raise StoreError when the database refuses."""
 
-    def add(self, chain: str, transactions: Sequence[Submission]) -> None:
+    def add(self, chain: str, transactions: Sequence[Submission], share: Share) -> None:
         """Store transactions, all or none; those that are stored stay as they are, but for a missing answer. Raises
         DoubleSpendError, and FullError."""
         with writing(self._engine, _LOCK) as connection:
@@ -59,12 +70,15 @@ class Submissions(Queries):
             stored = _stored(connection, chain, by_txid)
             new = [transaction for txid, transaction in by_txid.items() if txid not in stored]
             _check_room(connection, new)
+            _check_share(connection, chain, share, len(new))
             _check_unspent(connection, chain, new)
             newest = select(func.max(blocks.c.height)).where(blocks.c.chain == chain)
             height = connection.execute(newest).scalar() or 0
             if new:
                 connection.execute(insert(submissions), [_row(chain, height, transaction) for transaction in new])
                 insert_new(connection, submission_inputs, [row for one in new for row in _input_rows(chain, one)])
+                shares = [{"chain": chain, "txid": one.txid, **share._asdict()} for one in new]
+                connection.execute(insert(submission_shares), shares)
             for txid in stored & {one.txid for one in transactions if one.steak is not None}:
                 same = (submissions.c.chain == chain, submissions.c.txid == txid, submissions.c.steak.is_(None))
                 answered = {"steak": by_txid[txid].steak, "beef": by_txid[txid].beef}
@@ -121,6 +135,15 @@ class Submissions(Queries):
         raws = self.raws(chain, txids)
         return [(txid, raws[txid]) for txid in txids if txid in raws]
 
+    def mark_proved(self, chain: str, txids: Collection[bytes]) -> None:
+        """Charge these transactions to nobody any more: a block can hold them."""
+        if not txids:
+            return
+        with writing(self._engine, _LOCK) as connection:
+            for batch in batches(txids):
+                own = (submission_shares.c.chain == chain, submission_shares.c.txid.in_(batch))
+                connection.execute(delete(submission_shares).where(*own))
+
     def mark_sent(self, chain: str, txids: Collection[bytes]) -> None:
         """Note that the chain's source accepted these transactions."""
         if not txids:
@@ -137,11 +160,11 @@ class Submissions(Queries):
             while waiting:
                 dropped.update(waiting)
                 waiting = [txid for txid in dict.fromkeys(_children(connection, chain, waiting)) if txid not in dropped]
-            count = 0
+            deleted = 0
             for batch in batches(dropped):
                 own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-                count += connection.execute(delete(submissions).where(*own)).rowcount
-        return count
+                deleted += connection.execute(delete(submissions).where(*own)).rowcount
+        return deleted
 
     def trim(self, chain: str, height: int) -> int:
         """Delete the transactions of a chain whose time is over, the newest block being at `height`; how many."""
@@ -166,14 +189,27 @@ def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[b
 
 
 def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
-    count, size = connection.execute(
+    stored, size = connection.execute(
         select(
             func.count(), func.sum(func.length(submissions.c.raw) + func.coalesce(func.length(submissions.c.beef), 0))
         )
     ).one()
     added = sum(len(transaction.raw) + len(transaction.beef or b"") for transaction in new)
-    if new and (count + len(new) > MAX_SUBMISSIONS or (size or 0) + added > MAX_BYTES):
-        raise FullError(f"{count:,} submitted transactions wait to be mined: no more are taken now")
+    if new and (stored + len(new) > MAX_SUBMISSIONS or (size or 0) + added > MAX_BYTES):
+        raise FullError(f"{stored:,} submitted transactions wait to be mined: no more are taken now")
+
+
+def _check_share(connection: Connection, chain: str, share: Share, added: int) -> None:
+    """Raise FullError where an owner or a client has as many unproved transactions as one may."""
+    for column, value, limit, whose in (
+        (submission_shares.c.owner, share.owner, MAX_OF_OWNER, "the owner of this coin"),
+        (submission_shares.c.client, share.client, MAX_OF_CLIENT, "this client"),
+    ):
+        stored = count(connection, submission_shares, submission_shares.c.chain == chain, column == value)
+        if added and stored and stored + added > limit:
+            raise FullError(
+                f"{stored:,} submitted transactions of {whose} wait that no source has confirmed: at most {limit:,} may"
+            )
 
 
 def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Table, select
+from sqlalchemy import Table, func, select
 
 from indexer.model import Status
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import newest_events
 from indexer.store.schema import changes, events, pending, proofs, submissions
 from parsers.bitcoin.tx import Outpoint
+from parsers.reasons import UNPROVED
 
 CHANGES_AT_ONCE = 1_000
 
@@ -30,7 +31,8 @@ class TopicOutputs(Queries):
     def after(self, chain: str, score: int, limit: int) -> list[TopicOutput]:
         """The first `limit` outputs with a greater score, in order; fewer only at the end of the outbox.
 
-        An output is where the registration is after submitted transactions, else after those in blocks.
+        An output is where the registration is after submitted transactions, unless they are unproved, else after those
+        in blocks.
         """
         outputs: dict[Outpoint, int] = {}
         while len(outputs) < limit:
@@ -59,6 +61,7 @@ class TopicOutputs(Queries):
         for batch in batches(ids):
             confirmed = newest_events(chain, events.c.registration.in_(batch))
             unconfirmed = select(pending).where(pending.c.chain == chain, pending.c.registration.in_(batch))
+            unconfirmed = unconfirmed.where(func.coalesce(pending.c.reasons, "").not_like(f'%["{UNPROVED}"%'))
             for table, statement in ((proofs, confirmed), (submissions, unconfirmed.order_by(pending.c.place))):
                 rows = self._rows(statement)
                 provable = self._provable(table, chain, {row["at_txid"] for row in rows} - {None})

@@ -10,20 +10,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace as changed
 from itertools import islice, pairwise
 
 from indexer.chains import Chain
-from indexer.model import BlockFacts, BlockRef
+from indexer.model import BlockFacts, BlockRef, Event
 from indexer.resolution.block_reader import ReadResult, holdable, read_unconfirmed
 from indexer.resolution.origins import OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin
 from indexer.store import Store, Writer
+from indexer.sync.coin_checks import CoinChecks
 from indexer.sync.mempool_cache import MempoolCache, SpentOutpointIndex
 from parsers.bitcoin import block
 from parsers.bitcoin.block import WatchedOutpoints
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly, varint
 from parsers.errors import ParseError
+from parsers.reasons import UNPROVED, Reason
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,7 @@ class Mempool:
         self._retry_at = 0.0
         self._offered: dict[bytes, float] = {}
         self._submitted: frozenset[bytes] = frozenset()
+        self._coins, self._marked = CoinChecks(chain, store.submissions), frozenset[bytes]()
         self._restart(WatchedOutpoints())
 
     def _restart(self, watched: WatchedOutpoints) -> None:
@@ -113,8 +117,9 @@ class Mempool:
         if newest is None or tip is None or tip.hash != newest.hash:
             return False
         self.size = None if listed is None else len(listed)
-        await self._note_submissions(await self._pending_submissions(newest.height, listed))
         seen = await asyncio.to_thread(self._still_offered) if listed is None else listed
+        pending = await self._pending_submissions(newest.height, listed)
+        await self._note_submissions(await self._without_spent(pending, seen, newest))
         seen |= self._submitted
         wanted = await asyncio.to_thread(self._compare, seen, watched)
         if newest.hash != self._read_at:
@@ -126,7 +131,7 @@ class Mempool:
             self._resolvable = False
             await self._reconsider(watched)
         self.unread = len(self._unscanned) + len(self._refused)
-        if newest.hash == self._read_at and not self._cache.changed:
+        if newest.hash == self._read_at and not self._cache.changed and self._marked == self._coins.unproved:
             return False
         await asyncio.to_thread(self._drop_settled)
         read = await self._read(watched, newest)
@@ -138,7 +143,9 @@ class Mempool:
         spend."""
         for transaction in self._cache.take(reading):
             self._holdable_outpoints.discard(self._holdable(transaction))
-        events, cards = self._cache.events(), self._cache.cards()
+        self._marked = self._coins.unproved
+        events = [_marked(event) if event.txid in self._marked else event for event in self._cache.events()]
+        cards = self._cache.cards()
         return self._writer.replace_pending(self._chain.name, events, cards) > 0
 
     # -- submitted transactions
@@ -155,6 +162,17 @@ class Mempool:
             log.warning("%s: %d submitted transactions contradict the mempool; dropped", chain, count)
             pending = await asyncio.to_thread(submissions.pending, chain)
         return pending
+
+    async def _without_spent(
+        self, pending: frozenset[bytes], seen: frozenset[bytes], newest: BlockRef
+    ) -> frozenset[bytes]:
+        """These submitted transactions without those, and their descendants, that spend what a block has spent."""
+        against = await self._coins.check(pending, seen, newest)
+        if not against:
+            return pending
+        count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
+        log.warning("%s: %d submitted transactions spend what is spent in a block; dropped", self._chain.name, count)
+        return await asyncio.to_thread(self._store.submissions.pending, self._chain.name)
 
     async def _note_submissions(self, pending: frozenset[bytes]) -> None:
         """Announce those among new submissions that are unconfirmed already: their proofs are new."""
@@ -375,6 +393,11 @@ class Mempool:
             values |= {parent.outpoint(vout): output.satoshis for vout, output in enumerate(parent.outputs)}
         missing -= values.keys()
         return values | (await self._chain.values(missing, newest) if missing else {})
+
+
+def _marked(event: Event) -> Event:
+    """An event of a submitted transaction of which nothing says yet that a block can hold it."""
+    return changed(event, reasons=(*event.reasons, Reason(UNPROVED)))
 
 
 def _pseudo_block(raws: Iterable[bytes]) -> bytes:

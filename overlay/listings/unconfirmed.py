@@ -8,6 +8,7 @@ from indexer.model import Event, EventKind, RegistrationState, Status
 from overlay.listings.records import PendingRevision, Registration
 from parsers import cards
 from parsers.cards import ToolConfig, summary
+from parsers.reasons import UNPROVED, Reason
 
 WINS = (EventKind.INSCRIBED, EventKind.REINSCRIBED)
 """Kinds of events that replace the card of a registration."""
@@ -25,8 +26,15 @@ def unconfirmed_registration(events: Sequence[Event], chain: str, caip2: str, bo
         updated_time=None,
         created_time=None,
         signer=winner.signer,
-        undecided=events[-1].reasons[0] if state.status is Status.UNDECIDED and events[-1].reasons else None,
+        undecided=_undecided(events, state),
     )
+
+
+def _undecided(events: Sequence[Event], state: RegistrationState) -> Reason | None:
+    """Why it is unknown where the registration is, or whether it will ever be in a block; else None."""
+    if state.status is Status.UNDECIDED and events[-1].reasons:
+        return events[-1].reasons[0]
+    return next((reason for event in events for reason in event.reasons if reason.code == UNPROVED), None)
 
 
 def pending_revision(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> PendingRevision | None:

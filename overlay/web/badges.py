@@ -77,7 +77,8 @@ MEANINGS: dict[str, Meaning] = {
     "undecided": Meaning(
         "undecided", "warn",
         "Where its satoshi went, or whether it was registered before the first indexed block, depends on a "
-        "transaction that the source of the chain does not have. A warning says which one.",
+        "transaction that the source of the chain does not have; or it was submitted, and no block may ever hold it. "
+        "A warning says which.",
     ),
     "same-name": Meaning(
         "name taken", "bad",

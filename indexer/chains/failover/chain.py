@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from indexer.chains.failover.group import Pace, SourceGroup
@@ -120,6 +120,10 @@ class FailoverChain(Chain):
     async def mempool(self) -> frozenset[bytes] | None:
         """The mempool of the current source. Raises SourceError."""
         return await self.group.request(lambda chain: chain.mempool())
+
+    async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:
+        """The answer of the current source. Raises SourceError."""
+        return await self.group.request(lambda chain: chain.unspent(outpoints))
 
     async def send(self, raw: bytes) -> None:
         """Send a transaction through the current source. Raises RefusedTransactionError, SourceError."""

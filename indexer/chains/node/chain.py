@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from indexer.chains import AncestorVisitor, Chain, HeaderStore
@@ -276,6 +276,11 @@ class NodeChain(Chain):
         """Satoshis of outputs whose transaction the node has; the txid commits to them. Raises SourceError."""
         del before  # a txid commits to the same outputs at any height
         return await self._transactions.values(outpoints)
+
+    async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:
+        """As the node's set of unspent outputs has it, None where the node does not answer `gettxout`. Raises
+        SourceError."""
+        return await self._transactions.unspent(outpoints)
 
     async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors by txid, which commits to their bytes. Raises SourceError."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
+from indexer.chains.jsonrpc import METHOD_NOT_FOUND
 from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
 from indexer.chains.node.coin_parameters import CoinParameters
 from parsers.bitcoin import tx
@@ -73,6 +75,32 @@ class Transactions:
             if digest is not None and len(digest) == 32:
                 results[txid] = digest[::-1]
         return results
+
+    async def unspent(self, outpoints: Iterable[Outpoint]) -> set[Outpoint] | None:
+        """Those of these outputs that are of a block and that no block has spent; None where the node answers no
+        `gettxout`. Raises SourceError."""
+        wanted, unspent = list(outpoints), set[Outpoint]()
+        for start in range(0, len(wanted), BATCH):
+            batch = wanted[start : start + BATCH]
+            answers = await self._outputs(batch)
+            refusal = next((answer for answer in answers if isinstance(answer, RpcError)), None)
+            if refusal is not None and refusal.code == METHOD_NOT_FOUND:
+                return None
+            if refusal is not None:
+                raise refusal
+            unspent.update(outpoint for outpoint, answer in zip(batch, answers, strict=True) if answer is not None)
+        return unspent
+
+    async def _outputs(self, outpoints: list[Outpoint]) -> list[Any]:
+        """The answers to `gettxout` without the mempool: None for an output that is spent, or in no block."""
+        calls = [("gettxout", (outpoint.txid[::-1].hex(), outpoint.vout, False)) for outpoint in outpoints]
+        try:
+            return await self._client.batch(calls, ANSWER_BYTES if len(outpoints) > 1 else ALONE_BYTES)
+        except TooLargeError:
+            if len(outpoints) == 1:
+                return [TooLargeError]  # the script of an output that is there
+            half = len(outpoints) // 2
+            return [*await self._outputs(outpoints[:half]), *await self._outputs(outpoints[half:])]
 
     async def _fetch(self, txids: list[bytes]) -> dict[bytes, bytes]:
         calls = [("getrawtransaction", (txid[::-1].hex(),)) for txid in txids]

@@ -36,6 +36,7 @@ from overlay.protocols.bsv_overlay.service_names import CHAIN_PREFIX, LOOKUP, LO
 from overlay.text.compact_json import encode
 from parsers.bitcoin.beef import NODE_PAIR
 from parsers.bitcoin.tx import Outpoint
+from parsers.reasons import UNPROVED
 
 _LISTED = ("live", "pending")
 _DIRECT = ("id", "outpoint")
@@ -124,7 +125,7 @@ async def _proved(
     """The outputs of items with their proofs: one for each outpoint."""
     current: dict[Outpoint, CurrentOutput] = {}
     for item in items:
-        if item["caip2"].startswith(CHAIN_PREFIX) and item["outpoint"] and item["status"] in _LISTED:
+        if item["caip2"].startswith(CHAIN_PREFIX) and item["outpoint"] and _is_listed(item):
             outpoint = Outpoint.parse(item["outpoint"])
             current.setdefault(outpoint, CurrentOutput(item["id"], item["chain"], outpoint))
     wanted = tuple(current.values())
@@ -134,6 +135,11 @@ async def _proved(
     return RegistryOutputs(
         outputs=outputs, total=total, next_cursor=next_cursor, left_out=len(wanted) - len(outputs)
     )  # fmt: skip
+
+
+def _is_listed(item: Mapping[str, Any]) -> bool:
+    """Whether an item is at an output as far as is known; one that is unproved is found where it is asked for."""
+    return item["status"] in _LISTED or any(warning["code"] == UNPROVED for warning in item["warnings"])
 
 
 def proved_outputs(store: ListingRepository, wanted: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:

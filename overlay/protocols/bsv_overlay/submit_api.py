@@ -18,6 +18,7 @@ from overlay.api.executors import BoundedExecutor, run_in
 from overlay.api.parameters import parameter
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_bodies import ArcCallback, read
+from overlay.api.request_context import CONTEXT
 from overlay.api.routes import BINARY
 from overlay.api.schemas import TEXT, array_of, record
 from overlay.api.values import shown
@@ -59,7 +60,9 @@ async def admit(request: web.Request, beef: bytes) -> Admission:
     if admissions is None:
         raise ProblemError(503, "this server takes no submissions: its database cannot be written")
     try:
-        return await run_in(request, SUBMISSIONS, Admissions.submit, admissions, beef)
+        return await run_in(
+            request, SUBMISSIONS, Admissions.submit, admissions, beef, request.app[CONTEXT].clients.of(request)
+        )
     except NotAdmittedError as error:
         raise bad_request(error.code, str(error)) from None
     except FullError as error:

@@ -228,6 +228,24 @@ async def test_values_are_found_by_txid_and_proved_by_it(kit: ChainKit, opened: 
         assert node.requests["getrawtransaction"] == getrawtransaction, "what was asked for lately is kept"
 
 
+async def test_outputs_that_no_block_has_spent_are_asked_for(
+    kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent, unspent = kit.funds(0), kit.funds(3)
+    kit.mine(kit.spend([spent], [(900_000, b"")]))
+    memory = MemoryChain(*kit.blocks)
+    unconfirmed = kit.pay("bob", 777)
+    memory.unconfirmed[unconfirmed.txid] = kit.raw(unconfirmed)
+    async with Node(memory) as node:
+        chain = await opened(node)
+        asked = [spent, unspent, unconfirmed, Outpoint(b"\7" * 32, 0)]
+        assert await chain.unspent(asked) == {unspent}
+        monkeypatch.setattr("indexer.chains.node.transactions.ANSWER_BYTES", 40)
+        assert await chain.unspent(asked) == {unspent}, "in halves"
+        monkeypatch.delattr(Node, "_do_gettxout")
+        assert await chain.unspent(asked) is None, "a node that answers no such question"
+
+
 async def test_a_node_that_tells_another_transaction_is_not_believed(kit: ChainKit, opened: Open) -> None:
     memory = MemoryChain(*kit.blocks)
     memory.unconfirmed[b"\7" * 32] = kit.raw(kit.funds(0))

@@ -11,6 +11,7 @@ import pytest
 
 from indexer.chains import Chain
 from indexer.chains.node import NodeChain, create
+from parsers.bitcoin.tx import read
 from tests.conftest import missing
 from tests.indexer.chains.following import LONG
 from tests.indexing import Indexing
@@ -311,6 +312,18 @@ async def mempool_becomes(chain: Chain, what: Callable[[frozenset[bytes]], bool]
         while not what(await chain.mempool() or frozenset()):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     return True
+
+
+async def test_a_node_says_which_outputs_no_block_has_spent(start: Start, follow: Follow) -> None:
+    node = start()
+    indexing = await (await follow(node.url)).catch_up()
+    chain = indexing.chains[0]
+    outpoint = node.inscribe(card("one"))
+    raw = (await chain.transactions([outpoint.txid]))[outpoint.txid]
+    spent = [item.prevout for item in read(raw, segwit=True).inputs]
+    assert await chain.unspent([outpoint]) == set(), "an unconfirmed output is of no block"
+    node.mine()
+    assert await chain.unspent([outpoint, *spent]) == {outpoint}
 
 
 async def test_what_is_unconfirmed_is_told_and_may_be_replaced(start: Start, follow: Follow) -> None:

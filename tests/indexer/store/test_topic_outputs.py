@@ -9,7 +9,7 @@ import pytest
 
 from indexer.model import BlockFacts, Event, Proof
 from indexer.store import Store, Writer, topic_outputs
-from indexer.store.submissions import Submission
+from indexer.store.submissions import Share, Submission
 from tests.facts import born, burned, moved, name, outpoint_of, says
 
 
@@ -59,7 +59,9 @@ def test_unconfirmed_outputs_are_listed_once_they_were_submitted(store: Store, w
     writer.replace_pending("demo", [moved("a", "a", "x"), burned("b", "b", "y", 1), born("n", 2)], {})
     assert paged(store, 100).outpoints == [str(outpoint_of("a"))]
     score = store.outbox.newest_seq()
-    store.submissions.add("demo", [Submission(txid=name(txid), raw=b"raw", spends=()) for txid in ("x", "n")])
+    store.submissions.add(
+        "demo", [Submission(txid=name(txid), raw=b"raw", spends=()) for txid in ("x", "n")], Share(b"", "")
+    )
     assert writer.announce_submitted("demo", [name("x"), name("n"), name("y")]) == 3
     assert sorted(paged(store, 100, score).outpoints) == sorted([str(outpoint_of("x")), str(outpoint_of("n"))])
 

@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 from indexer.admission.admission import Admission, Admissions
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import read, varint
+from tests.bitcoind import pay
 from tests.minting import Mint
 from tests.serving import get, house, running, serving
 from tests.waiting import PATIENCE, until_told
@@ -40,6 +41,41 @@ async def test_a_submission_is_listed_as_pending_until_it_is_mined(tmp_path: Pat
         is_live = lambda page: page["items"][0]["status"] == "live"  # noqa: E731
         [item] = (await until_told(session, "/v1/search?q=echo", is_live))["items"]
         assert item["blockHeight"] == 3
+
+
+async def test_where_no_source_can_say_a_submission_is_found_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    mint = Mint()
+    mint.chain.has_blocks_alone = True
+    raw = mint.inscribed("Echo")
+    id_ = f"{read(raw).hex_id}_0"
+    async with serving(house(tmp_path, mint.chain)) as session:
+        assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
+        unproved = "/v1/search?q=echo&status=undecided"
+        [item] = (await until_told(session, unproved, lambda page: page["items"]))["items"]
+        assert (item["id"], item["status"], item.get("blockHeight")) == (id_, "undecided", None)
+        assert "unproved" in {warning["code"] for warning in item["warnings"]}
+        assert (await get(session, "/v1/search?q=echo"))["items"] == []
+        assert (await get(session, f"/v1/listings/{id_}"))["status"] == "undecided"
+        for query, count in (({"id": id_}, 1), ({"q": "echo"}, 0)):
+            question = {"service": "ls_agent_registry", "query": query}
+            async with session.post("/lookup", json=question) as answer:
+                assert len((await answer.json())["outputs"]) == count, query
+        mint.mine(raw)
+        [item] = (await until_told(session, "/v1/search?q=echo", lambda page: page["items"]))["items"]
+        assert item["status"] == "live"
+        assert "unproved" not in {warning["code"] for warning in item["warnings"]}
+
+
+async def test_coins_that_others_have_spent_in_a_block_fill_no_search(tmp_path: Path) -> None:
+    mint = Mint(coins=9)
+    mint.mine(pay(mint.coins[1:], [(1_000, mint.key.lock)]))
+    async with serving(house(tmp_path, mint.chain)) as session:
+        for number in range(1, 9):
+            await send(session, mint.package(mint.inscribed(f"Free {number}", number)))
+        assert (await send(session, mint.package(mint.inscribed("Honest"))))[0] == 200
+        page = await until_told(session, "/v1/search", lambda page: page["items"])
+        assert [item["name"] for item in page["items"]] == ["Honest"]
+        assert (await get(session, "/v1/search?status=all"))["total"] == 1
 
 
 async def test_two_processes_share_one_database(tmp_path: Path) -> None:
@@ -87,10 +123,10 @@ async def test_submissions_do_not_hold_up_checks(tmp_path: Path, monkeypatch: py
     mint, begun, done = Mint(), Semaphore(0), Event()
     submit = Admissions.submit
 
-    def slow(admissions: Admissions, data: bytes) -> Admission:
+    def slow(admissions: Admissions, data: bytes, client: str) -> Admission:
         begun.release()
         done.wait(PATIENCE)
-        return submit(admissions, data)
+        return submit(admissions, data, client)
 
     monkeypatch.setattr(Admissions, "submit", slow)
     async with serving(house(tmp_path, mint.chain)) as session:

@@ -63,3 +63,21 @@ async def test_a_submission_is_sent_to_the_node_and_mined(node: Bitcoind, tmp_pa
         node.undo(1)
         node.mine_empty(2)
         await until_told(session, "/v1/search", is_live)
+
+
+async def test_a_coin_that_the_node_has_in_no_set_makes_no_listing(node: Bitcoind, tmp_path: Path) -> None:
+    key = Key(1234)
+    funding = node.give([(50_000, key.lock), (50_000, key.lock)])
+    coins = [Coin(funding.outpoint(vout), 50_000, key.lock, key) for vout in (0, 1)]
+    proof = proved(node, funding)
+    node.rpc("sendrawtransaction", pay([coins[0]], [(49_000, key.lock)]).hex())
+    node.mine()
+    overlay = built(tmp_path, f"bsv={node.cookie_url}")
+    async with serving(overlay) as session:
+        for coin, name in zip(coins, ("Free", "Paid"), strict=True):
+            inscribed = key.lock + envelope(body_of(agent(name))) + map_tape(TAPE)
+            package = write([proof, (pay([coin], [(1, inscribed), (49_000, key.lock)]), None)])
+            async with session.post("/submit", data=package, headers=TOPICS) as answer:
+                assert answer.status == 200
+        page = await until_told(session, "/v1/search?status=all", lambda page: page["items"])
+        assert [(item["name"], item["status"]) for item in page["items"]] == [("Paid", "pending")]

@@ -1,0 +1,119 @@
+"""Whether the coins that submitted transactions spend are there: a proof of the coin does not say that nobody has spent
+it since, and a transaction that no block can hold costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from itertools import islice
+
+from indexer.chains import Chain
+from indexer.model import BlockRef
+from indexer.store.submissions import Submissions
+from parsers.bitcoin.tx import Outpoint
+
+MAX_COINS = 2_000
+"""Coins that the source is asked for in one refresh of the mempool."""
+
+
+class CoinChecks:
+    """Asks a source, at each new tip, for the coins of those submitted transactions that it has not seen. `unproved`
+    are those of which nothing says that a block can hold them."""
+
+    def __init__(self, chain: Chain, submissions: Submissions) -> None:
+        self._chain, self._submissions = chain, submissions
+        self.unproved: frozenset[bytes] = frozenset()
+        self._proved: set[bytes] = set()
+        self._checked: set[bytes] = set()
+        self._coins: dict[Outpoint, bool] = {}
+        self._tip = b""
+
+    async def check(self, pending: frozenset[bytes], seen: frozenset[bytes], newest: BlockRef) -> set[bytes]:
+        """Those of these submitted transactions that spend a coin which a block has spent; `seen` are those that the
+        source has, or is known to have had. Raises SourceError, StoreError."""
+        if newest.hash != self._tip:
+            self._coins, self._checked, self._tip = {}, set(), newest.hash
+        against = set[bytes]()
+        if pending - seen - self._checked:
+            spends = await asyncio.to_thread(self._submissions.spends, self._chain.name)
+            if await self._ask(spends, seen, newest):
+                against, self._checked = await asyncio.to_thread(_judged, spends, self._coins, seen)
+        proved = (self._proved | self._checked | seen) & pending - against
+        await asyncio.to_thread(self._submissions.mark_proved, self._chain.name, proved - self._proved)
+        self._proved, self.unproved = proved, pending - proved - against
+        return against
+
+    async def _ask(self, spends: Mapping[Outpoint, bytes], seen: frozenset[bytes], newest: BlockRef) -> bool:
+        """Ask for coins that are not known at this tip; whether the source answers such questions, at this tip."""
+        unknown = (coin for coin, txid in spends.items() if coin not in self._coins and txid not in seen)
+        wanted = list(islice(unknown, MAX_COINS))
+        unspent = await self._chain.unspent(wanted)
+        tip = await self._chain.tip()
+        if unspent is None or tip is None or tip.hash != newest.hash:
+            return False
+        self._coins.update((coin, coin in unspent) for coin in wanted)
+        return True
+
+
+def _judged(
+    spends: Mapping[Outpoint, bytes], coins: Mapping[Outpoint, bool], seen: Collection[bytes]
+) -> tuple[set[bytes], set[bytes]]:
+    verdict = Verdict(spends, coins, seen)
+    return verdict.against(), verdict.possible()
+
+
+class Verdict:
+    """What follows from coins: `spends` has what each submitted transaction spends, `coins` whether outputs are of a
+    block and unspent in the chain, and `seen` the transactions that the source has in its mempool."""
+
+    def __init__(
+        self, spends: Mapping[Outpoint, bytes], coins: Mapping[Outpoint, bool], seen: Collection[bytes]
+    ) -> None:
+        self._coins, self._seen = coins, seen
+        self._inputs: dict[bytes, list[Outpoint]] = {}
+        for coin, txid in spends.items():
+            self._inputs.setdefault(txid, []).append(coin)
+        self._mined = self._mined_ones()
+
+    def _mined_ones(self) -> set[bytes]:
+        """The submitted transactions that a block has: an output is in the chain, or spent in the mempool; and their
+        ancestors."""
+        mined = {coin.txid for coin, is_unspent in self._coins.items() if is_unspent} & self._inputs.keys()
+        in_mempool = [txid for txid in self._inputs if txid in self._seen]
+        mined |= {parent for txid in in_mempool for parent in self._parents(txid) if parent not in self._seen}
+        todo = list(mined)
+        while todo:
+            new = self._parents(todo.pop()) - mined
+            mined |= new
+            todo += new
+        return mined
+
+    def _parents(self, txid: bytes) -> set[bytes]:
+        """The submitted transactions whose outputs one spends."""
+        return {coin.txid for coin in self._inputs[txid]} & self._inputs.keys()
+
+    def _is_unmined(self, txid: bytes) -> bool:
+        return txid in self._seen or (txid in self._inputs and txid not in self._mined)
+
+    def against(self) -> set[bytes]:
+        """The transactions that spend a spent coin, and are not in a block themselves."""
+        return {
+            txid
+            for txid, coins in self._inputs.items()
+            if txid not in self._mined and txid not in self._seen
+            if any(self._coins.get(coin) is False and not self._is_unmined(coin.txid) for coin in coins)
+        }
+
+    def possible(self) -> set[bytes]:
+        """The transactions whose coins are all unspent, or outputs of such transactions."""
+        possible = self._mined | {txid for txid in self._inputs if txid in self._seen}
+        todo = [txid for txid in self._inputs if txid not in possible]
+        while added := {txid for txid in todo if all(self._is_there(coin, possible) for coin in self._inputs[txid])}:
+            possible |= added
+            todo = [txid for txid in todo if txid not in added]
+        return possible
+
+    def _is_there(self, coin: Outpoint, possible: Collection[bytes]) -> bool:
+        if self._is_unmined(coin.txid):
+            return coin.txid in self._seen or coin.txid in possible
+        return self._coins.get(coin) is True

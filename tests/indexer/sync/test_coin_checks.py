@@ -1,0 +1,239 @@
+"""Submitted transactions whose coins are spent: what a source says of them, and what follows where it says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.admission.admission import Admissions
+from indexer.store import submissions
+from indexer.store.submissions import FullError
+from indexer.sync import coin_checks
+from indexer.sync.coin_checks import Verdict
+from overlay.listings.repository import ListingRepository
+from parsers.bitcoin.tx import Outpoint, read
+from parsers.reasons import UNPROVED
+from tests.bitcoind import pay
+from tests.indexing import Indexing
+from tests.minting import Mint
+
+
+class House:
+    """An indexer of a mint's chain, and what takes submissions into its database."""
+
+    def __init__(self, url: str) -> None:
+        self.mint = Mint(coins=12)
+        self.indexing = Indexing(url, self.mint.chain)
+        self.admissions = Admissions(self.indexing.store)
+
+    def submit(self, *raws: bytes, client: str = "") -> str:
+        self.admissions.submit(self.mint.package(*raws), client)
+        return f"{read(raws[-1]).hex_id}_0"
+
+    def silence(self) -> None:
+        """From now on the source is one that has blocks alone."""
+        self.mint.chain.has_blocks_alone = True
+
+    async def shown(self) -> dict[str, str]:
+        """The status of every unconfirmed registration, after a refresh."""
+        await self.indexing.refresh()
+        listings = ListingRepository(self.indexing.store)
+        found = [(id_, listings.listing(id_)) for id_ in self.indexing.store.pending.ids()]
+        return {id_: one.undecided.code if one.undecided else "pending" for id_, one in found if one}
+
+
+@pytest.fixture
+async def house(database_url: str) -> AsyncIterator[House]:
+    house = House(database_url)
+    with house.indexing:
+        await house.indexing.catch_up()
+        yield house
+
+
+async def test_a_coin_that_a_mined_transaction_of_others_has_spent_makes_no_listing(house: House) -> None:
+    """The proof of the coin is valid for ever, and the transaction that spent it was in a block before."""
+    house.mint.mine(house.mint.payment(0))
+    await house.indexing.catch_up()
+    spent, good = house.submit(house.mint.inscribed("Free")), house.submit(house.mint.inscribed("Paid", 1))
+    child = house.submit(
+        raw := house.mint.inscribed("Free"), house.mint.inscribed("Child", 2, house.mint.coin_of(raw, 1))
+    )
+    assert await house.shown() == {good: "pending"}
+    assert {f"{txid[::-1].hex()}_0" for txid in house.indexing.store.submissions.pending("live")} == {good}
+    assert len({spent, good, child}) == 3
+
+
+async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_or_a_block_has_it(house: House) -> None:
+    house.silence()
+    first, second = house.mint.inscribed("First"), house.mint.inscribed("Second", 1)
+    ids = [house.submit(first), house.submit(second)]
+    assert await house.shown() == dict.fromkeys(ids, UNPROVED)
+    (await house.indexing.open())[0].mempool.offer(read(second).txid)
+    assert await house.shown() == {ids[0]: UNPROVED, ids[1]: "pending"}
+    house.mint.mine(first)
+    assert await house.shown() == {ids[1]: "pending"}
+    assert house.indexing.live("live") == {ids[0]}
+
+
+async def test_a_source_that_comes_to_answer_settles_what_was_unproved(house: House) -> None:
+    house.silence()
+    house.mint.mine(house.mint.payment(0))
+    await house.indexing.catch_up()
+    free, good = house.submit(house.mint.inscribed("Free")), house.submit(house.mint.inscribed("Paid", 1))
+    assert await house.shown() == {free: UNPROVED, good: UNPROVED}
+    house.mint.chain.has_blocks_alone = False
+    house.mint.mine()
+    assert await house.shown() == {good: "pending"}
+
+
+async def test_a_parent_that_was_mined_meanwhile_proves_its_unspent_outputs_and_no_others(house: House) -> None:
+    mint = house.mint
+    parent = pay([mint.coins[0]], [(30_000, mint.key.lock)] * 3)
+    coins = [mint.coin_of(parent, number) for number in range(3)]
+    listings = [
+        pay([coin], [(1, mint.inscription(f"Of {coin.outpoint.vout}")), (20_000, mint.key.lock)]) for coin in coins
+    ]
+    house.admissions.submit(mint.package(parent, listings[0]))
+    assert len(await house.shown()) == 1
+    mint.mine(parent)
+    mint.mine(pay([coins[1]], [(29_000, mint.key.lock)]))
+    await house.indexing.catch_up()
+    ids = [house.submit(parent, listing) for listing in listings]
+    assert await house.shown() == {ids[0]: "pending", ids[2]: "pending"}
+
+
+async def test_many_coins_are_asked_for_in_several_refreshes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coin_checks, "MAX_COINS", 2)
+    house.mint.mine(house.mint.payment(0))
+    await house.indexing.catch_up()
+    ids = [house.submit(house.mint.inscribed(f"Number {number}", number)) for number in range(6)]
+    for _ in range(4):
+        shown = await house.shown()
+    assert shown == dict.fromkeys(ids[1:], "pending")
+
+
+async def test_what_is_unproved_is_bounded_by_the_owner_of_coins_and_by_client(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions, "MAX_OF_OWNER", 4)
+    monkeypatch.setattr(submissions, "MAX_OF_CLIENT", 2)
+    for number, client in enumerate(("a", "a", "b", "b")):
+        house.submit(house.mint.inscribed(f"Number {number}", number), client=client)
+    with pytest.raises(FullError, match="owner of this coin"):
+        house.submit(house.mint.inscribed("More", 5), client="c")
+    monkeypatch.setattr(submissions, "MAX_OF_OWNER", 9)
+    with pytest.raises(FullError, match="this client"):
+        house.submit(house.mint.inscribed("More", 5), client="a")
+    await house.shown()
+    house.submit(house.mint.inscribed("More", 5), client="a")
+
+
+def test_free_outputs_of_other_keys_are_charged_to_the_owner_of_the_proved_coin(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions, "MAX_OF_OWNER", 3)
+    mint = house.mint
+    fan = pay([mint.coins[0]], [(20_000, mint.key.lock)] * 3)
+    children = [
+        pay([mint.coin_of(fan, number)], [(1, mint.inscription(f"{number}")), (9_000, mint.key.lock)])
+        for number in range(3)
+    ]
+    house.submit(fan, children[0], client="a")
+    house.submit(fan, children[1], client="b")
+    with pytest.raises(FullError, match="owner of this coin"):
+        house.submit(fan, children[2], client="c")
+
+
+async def test_other_overlays_are_not_offered_what_is_unproved(house: House) -> None:
+    house.silence()
+    raw = house.mint.inscribed("Unproved")
+    house.submit(raw)
+    await house.shown()
+    assert house.indexing.store.topic_outputs.after("live", 0, 10) == []
+    house.mint.mine(raw)
+    await house.shown()
+    (output,) = house.indexing.store.topic_outputs.after("live", 0, 10)
+    assert output.outpoint.txid == read(raw).txid
+
+
+# -- what follows from coins, as a law
+
+
+class Spend(NamedTuple):
+    """A submitted transaction of two outputs, by number, and the coins that it spends: (parent, output), -1 for a mined
+    transaction of others."""
+
+    number: int
+    coins: tuple[tuple[int, int], ...]
+
+
+class World(NamedTuple):
+    """Submitted transactions, those that are mined, those in the mempool, and the coins that others have spent."""
+
+    spends: list[Spend]
+    mined: set[int]
+    seen: set[int]
+    gone: set[tuple[int, int]]
+
+
+@st.composite
+def worlds(draw: Any) -> World:
+    free = [(-1, number) for number in range(6)]
+    spends: list[Spend] = []
+    for number in range(draw(st.integers(1, 9))):
+        coins = tuple(draw(st.lists(st.sampled_from(sorted(free)), min_size=1, max_size=2, unique=True)))
+        free = [coin for coin in free if coin not in coins] + [(number, 0), (number, 1)]
+        spends.append(Spend(number, coins))
+    mined, seen, gone = set[int](), set[int](), set[tuple[int, int]]()
+    for spend in spends:
+        if all(parent in {-1, *mined} for parent, _ in spend.coins) and draw(st.booleans()):
+            mined.add(spend.number)
+    spent_here = {coin for spend in spends if spend.number in mined for coin in spend.coins}
+    for coin in sorted({(-1, number) for number in range(6)} | {(one, vout) for one in mined for vout in (0, 1)}):
+        if coin not in spent_here and draw(st.integers(0, 2)) == 0:
+            gone.add(coin)
+    for spend in spends:
+        possible = all(parent in {-1, *mined, *seen} and (parent, vout) not in gone for parent, vout in spend.coins)
+        if spend.number not in mined and possible and draw(st.booleans()):
+            seen.add(spend.number)
+    return World(spends, mined, seen, gone)
+
+
+def name(number: int) -> bytes:
+    return bytes([number + 1]) * 32
+
+
+def can_be_mined(world: World, number: int) -> bool:
+    """Whether the next block can hold an unmined transaction, with its unmined ancestors."""
+    return all(
+        coin not in world.gone and (coin[0] in {-1, *world.mined} or can_be_mined(world, coin[0]))
+        for coin in world.spends[number].coins
+    )
+
+
+@given(worlds())
+def test_what_is_dropped_is_what_no_block_can_hold(world: World) -> None:
+    spends = {
+        Outpoint(name(parent), vout): name(spend.number) for spend in world.spends for parent, vout in spend.coins
+    }
+    spent = {coin for spend in world.spends if spend.number in world.mined for coin in spend.coins} | world.gone
+    answers = {
+        Outpoint(name(parent), vout): parent in {-1, *world.mined} and (parent, vout) not in spent
+        for spend in world.spends
+        if spend.number not in world.seen
+        for parent, vout in spend.coins
+    }
+    verdict = Verdict(spends, answers, {name(number) for number in world.seen})
+    against, possible = verdict.against(), verdict.possible()
+    dropped = set(against)
+    for spend in world.spends:
+        if any(name(parent) in dropped for parent, _ in spend.coins):
+            dropped.add(name(spend.number))
+    waiting = {spend.number for spend in world.spends} - world.mined
+    good = {name(number) for number in waiting if can_be_mined(world, number)}
+    assert dropped & set(map(name, waiting)) == set(map(name, waiting)) - good
+    assert possible & set(map(name, waiting)) == good
