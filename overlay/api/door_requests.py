@@ -43,6 +43,11 @@ class FoundPage:
         return [] if self.search.beyond else search_answer.items(self.hits.hits, self.search.query.rates)
 
     @property
+    def note_members(self) -> dict[str, Any]:
+        """`corrected`, `unappliedFilters` and `notes`, as far as there are any."""
+        return self.search.note_members(self.hits)
+
+    @property
     def comparison(self) -> dict[str, str]:
         """The member `priceComparison`, where prices are compared."""
         comparison = price_comparison(self.search.query)

@@ -126,12 +126,13 @@ def table(*parameters: Parameter) -> Table:
 SEARCH = table(
     parameter(
         "q",
-        "Words to find in names, descriptions, tags, skills and examples; at most 512 bytes, "
-        "of which the first 32 words are searched for (`notes` names the others). "
-        '`"a phrase"` must be said word for word in one text; `-word` and `-"a phrase"` must not be said. `tag:`, '
-        "`owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` (values here and "
-        "there: any of them), with a `-` before them what must not be. An operator begins a word. A quotation mark "
-        "without a second one, a `-` alone, `--` and a filter without a value say nothing.",
+        "A question, or words to find in names, descriptions, tags, skills and examples; at most 4 kB, of which 96 "
+        "words and 2 kB are searched for (`notes` names the others). In texts of more than six words, stop words such "
+        "as `the` or `please` are not searched for; a stop word alone finds nothing where there are other words. In "
+        'texts of at most eight words, `"a phrase"` is required word for word in one text, `-word` and `-"a phrase"` '
+        "exclude. `tag:`, `owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` "
+        "(values here and there: any of them), with a `-` before them exclusions. An operator begins a word. A "
+        "quotation mark without a second one, a `-` alone, `--` and a filter without a value are ignored.",
         values.words, may_be_empty=True, aliases=("query",),
     ),
     _words("type", "What to find.", KINDS, many=True),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.api import cursors, zero_results
 from overlay.api.problems import ProblemError
-from overlay.listings.hit_json import cheapest, scored
+from overlay.listings.hit_json import cheapest, lacking, scored
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
@@ -94,7 +94,7 @@ def page(
         tail["priceComparison"] = comparison
     if rates:
         tail["rates"] = rates
-    tail |= search_request.note_members
+    tail |= search_request.note_members(hits)
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
@@ -111,9 +111,9 @@ def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, A
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and members that depend on the query are added before its end."""
     pieces: list[bytes | memoryview] = []
-    for _, item, score, offer, _, _ in hits:
+    for _, item, score, offer, _, _, lacks in hits:
         cheapest_json = cheapest(offer, _rate(offer, rates) if rates else None)
-        pieces += (memoryview(item)[:-1], cheapest_json, scored(score))
+        pieces += (memoryview(item)[:-1], cheapest_json, lacking(lacks), scored(score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces

@@ -14,7 +14,7 @@ from overlay.api.values import shown
 from overlay.engines import Cursor
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
-from overlay.search.query import PRICE_SORTS, Operators, Query, question_mark
+from overlay.search.query import PRICE_SORTS, Hits, Operators, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from overlay.text.safe_text import on_one_line, one_line
@@ -62,13 +62,21 @@ class SearchRequest(NamedTuple):
         """The parameters that could not be applied."""
         return [note.parameter for note in self.notes if note.parameter]
 
-    @property
-    def note_members(self) -> dict[str, Any]:
-        """`unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
-        members = {"unappliedFilters": self.unapplied, "notes": [note.as_json() for note in self.notes]}
+    def notes_on(self, hits: Hits) -> tuple[Fault, ...]:
+        """The notes of a page of hits."""
+        return (*self.notes, NO_PHRASE) if hits.phrases_dropped else self.notes
+
+    def note_members(self, hits: Hits) -> dict[str, Any]:
+        """`corrected`, `unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
+        members = {
+            "corrected": [{"word": word, "to": to} for word, to in hits.plan.corrected] if hits.total else [],
+            "unappliedFilters": self.unapplied,
+            "notes": [note.as_json() for note in self.notes_on(hits)],
+        }
         return {name: value for name, value in members.items() if value}
 
 
+NO_PHRASE = Fault("phrase-not-found", "no listing contains the quoted phrase, so its words were searched for")
 NO_EXCHANGE = ExchangeRates()
 NO_HEIGHTS: Mapping[str, int] = {}
 
@@ -93,9 +101,10 @@ def from_pairs(
     _check_height(values_by_name.get("asOfHeight"), height_chain, heights, faults)
     if faults:
         raise BadRequestError(faults)
-    query = _query(values_by_name, names, sort)
+    words = query_syntax.read(values_by_name.get("q", ""))
+    query = _query(values_by_name, words, names, sort)
     table: RateTable | None = None
-    notes = tuple(_on_words(values_by_name.get("q", "")))
+    notes = tuple(_on_words(words))
     if price_currency is not None:
         table = _table(exchange, price_currency, place)
         rates = exchange.crosses(table, price_currency) if table else {}
@@ -152,14 +161,13 @@ def _table(exchange: ExchangeRates, price_currency: str, place: cursors.PagePosi
     return table
 
 
-def _query(values_by_name: Mapping[str, Any], chains: tuple[str, ...], sort: str) -> Query:
+def _query(values_by_name: Mapping[str, Any], words: ParsedText, chains: tuple[str, ...], sort: str) -> Query:
     """The query without converted currencies, heights and cursor. Absent parameters keep the query's defaults."""
     fields: dict[str, Any] = {
         _QUERY_FIELDS[name]: value for name, value in values_by_name.items() if name in _QUERY_FIELDS
     }
-    words = query_syntax.read(values_by_name.get("q", ""))
     fields["text"] = words.text
-    if any(words[1:]):
+    if words.has_operators:
         fields |= _typed(fields, words)
     if "type" in values_by_name:
         fields["kind"] = _kind(values_by_name["type"])
@@ -266,13 +274,15 @@ def _check_height(
         faults.append(Fault("above-the-tip", detail, "asOfHeight"))
 
 
-def _on_words(text: str) -> Iterator[Fault]:
-    """A note that names the words which are too many to be searched for. They are no filter, so it has no parameter."""
-    if rest := query_syntax.left_out(text):
-        words = one_line(on_one_line(rest))
-        yield Fault(
-            "words-left-out", f"only the first {query_syntax.MAX_WORDS} words of q were searched for; left out: {words}"
-        )
+def _on_words(words: ParsedText) -> Iterator[Fault]:
+    """Notes on words that were not searched for, or not as operators. They are no filter, so no parameter is named."""
+    if words.left_out:
+        read = f"only {query_syntax.MAX_WORDS} words and {query_syntax.MAX_BYTES:,} bytes of q were searched for"
+        yield Fault("words-left-out", f"{read}; left out: {one_line(on_one_line(words.left_out))}")
+    if words.is_sentence:
+        most = query_syntax.OPERATOR_WORDS
+        detail = f"quotation marks and hyphens are operators only in texts of at most {most} words"
+        yield Fault("operators-as-words", detail)
 
 
 def _on_prices(

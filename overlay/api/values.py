@@ -12,7 +12,7 @@ from typing import Any
 from parsers.cards.intervals import interval_key
 
 LARGEST = 2**53 - 1  # what a JavaScript client can still count
-MAX_TEXT_BYTES = 512
+MAX_TEXT_BYTES = 4_096
 MAX_VALUE_BYTES = 2_048
 LARGEST_WHOLE = 10**15 - 1
 
@@ -50,7 +50,7 @@ def json_texts(value: Any) -> Iterator[str]:
 
 
 def words(value: str) -> str:
-    """Free text of at most 512 bytes."""
+    """Free text of at most 4 kB."""
     size = len(value.encode())
     if size > MAX_TEXT_BYTES:
         raise ValueRefusedError("too-long", f"{size:,} bytes; at most {MAX_TEXT_BYTES} are read")

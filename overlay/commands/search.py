@@ -246,6 +246,11 @@ def _show(page: Mapping[str, Any]) -> None:
                 say(line)
     for line in help_lines(page):
         say(line)
+    if corrected := page.get("corrected"):
+        to, words = (", ".join(on_one_line(one[name]) for one in corrected) for name in ("to", "word"))
+        say(f"showing results for {to}: no listing contains {words}")
+    if page["items"] and not page.get("matched", 1):
+        say("no listing has all of these words; these have some of them")
     for note in page.get("notes", ()):
         say(f"note: {note['detail']}")
     if comparison := page.get("priceComparison"):

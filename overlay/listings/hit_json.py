@@ -21,6 +21,12 @@ def scored(score: float) -> bytes:
 
 
 @lru_cache(maxsize=4096)
+def lacking(words: tuple[str, ...]) -> bytes:
+    """The member `lacks`, after a comma; nothing where a listing has all words."""
+    return f',"lacks":[{",".join(map(encode_basestring, words))}]'.encode() if words else b""
+
+
+@lru_cache(maxsize=4096)
 def cheapest(offer: Cheapest | None, rate: Decimal | None = None) -> bytes:
     """The member `cheapest`, after a comma. Cached, as many listings have the same price."""
     if offer is None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from math import inf, nextafter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from overlay.engines import BusyError, Cursor, Engine, EngineError, engine_module, is_further
 from overlay.engines.index_versions import Progress
@@ -29,6 +30,7 @@ from overlay.search.query import (
     StaleCursorError,
     Suggestion,
     shown_mark,
+    without_phrases,
 )
 from overlay.search.rerank import Factors, Scored, factors
 from overlay.search.sorting import follows, is_reversed, order
@@ -98,23 +100,29 @@ class SearchIndex:
         return self._current().get(id)
 
     def search(self, query: Query) -> Hits:
-        """Run a query. Raises StaleCursorError for a next page by relevance after the index has changed, if the query
-        lacks the marks of what was shown."""
+        """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
+        relevance after the index has changed, if the query lacks the marks of what was shown."""
         engine = self._current()
         planned = plan(query.text, engine.terms())
         matches = _page(engine, query, planned)
+        phrases_dropped = False
+        if not matches.total and (by_words := without_phrases(query)):
+            retried = _page(engine, by_words, planned)
+            if retried.total:
+                query, matches, phrases_dropped = by_words, retried, True
         counts = (
             facet_counts.counts(query, matches, lambda wide: engine.search(wide, planned, 0, 0))
             if query.facets
             else None
         )
         return Hits(
-            _hits(matches.rows, query),
+            _hits(matches.rows, query, planned),
             min(matches.total, EXACT),
             min(matches.matched, EXACT),
             at_least=matches.total > EXACT,
             facets=counts,
             plan=planned,
+            phrases_dropped=phrases_dropped,
         )
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
@@ -306,12 +314,30 @@ def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int) -> list[Eng
     return head
 
 
-def _hits(rows: Sequence[EngineHit], query: Query) -> tuple[Hit, ...]:
+def _hits(rows: Sequence[EngineHit], query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
     cheapest = cheapest_for(query)
     records = [(row, row.record) for row in rows]
     return tuple(
         [
-            Hit(record.id, record.item, row.score, cheapest(record.offers), row.key, row.scored)
-            for row, record in records
+            Hit(record.id, record.item, row.score, cheapest(record.offers), row.key, row.scored, lacks)
+            for (row, record), lacks in zip(records, _lacks(rows, planned), strict=True)
         ]
     )
+
+
+def _lacks(rows: Sequence[EngineHit], planned: QueryPlan) -> Iterator[tuple[str, ...]]:
+    """The content words that each result lacks."""
+    if len(planned.content) < 2:  # a result holds one
+        yield from repeat((), len(rows))
+        return
+    unscored = [row.record.forward for row in rows if row.scored is None]
+    computed = factors(planned, unscored) if unscored else None
+    numbers = iter(range(len(unscored)))
+    for row in rows:
+        scored = row.scored or Scored(cast("Factors", computed), next(numbers))
+        missing = scored.factors.terms[scored.row] < 0
+        yield tuple(
+            group.word
+            for group, is_missing in zip(planned.groups, missing, strict=True)
+            if is_missing and not group.is_stop
+        )

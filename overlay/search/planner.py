@@ -5,67 +5,100 @@ a word and their weights:
 
 * its stem, 1;
 * the word joined with its neighbour in the query (`qr code`: `qrcode`), or the compound it is part of, 0.9;
-* corrections, if at most `RARE` listings contain the word: terms one or two edits away, weighted by the square root of
-  their share of the listings that contain one of them;
-* the two words that a rare word is composed of (`weatherapi`), 0.6 each;
+* corrections, if no listing contains the word: terms one or two edits away, weighted by the square root of their share
+  of the listings that contain one of them;
+* the two words that such a word is composed of (`weatherapi`), 0.6 each;
 * completions of the last word of a short query, 0.4 each.
 
-Rarity is BM25's inverse document frequency to the power `POWER` (1.3 to 1.6 measured the same). In queries of more than
-`SHORT` words the first words count up to 1.5 times as much.
+Rarity is BM25's inverse document frequency to the power `POWER` (1.3 to 1.6 measured the same). Stop words are dropped
+from texts of more than `NAME_WORDS` words; in shorter ones they add to the score of a listing (`The Graph`), but no
+listing is a result by them alone, unless there is no other word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
 from overlay.search.analysis import Compound, allowed_edits, digits_of, has_digit, is_spelt, query_words, stem
+from overlay.search.stop_words import stop_words
 from overlay.search.term_dictionary import TermDictionary
 
-MAX_GROUPS = 64  # 32 words as typed may be more after compounds are split
+MAX_GROUPS = 128  # 96 words as typed may be more after compounds are split
 SHORT = 4
+NAME_WORDS = 6
+"""Words of the longest names: in these texts every word counts."""
 CANDIDATES = 60
 """Results that the re-ranker orders."""
 POWER = 1.45
 JOINED, SPLIT, COMPLETED, CORRECTED = 0.9, 0.6, 0.4, 0.9
-RARE = 2  # listings that may contain a word that is still corrected
+RARE = 2  # listings that contain a part of a composed word, where something else can be meant
 MAX_CORRECTIONS, MAX_CORRECTIONS_IN_LONG, MAX_COMPLETIONS = 8, 3, 6
 _SECOND_EDIT = 0.05  # likelihood of two errors relative to one
-_EARLY, _FADING = 0.5, 0.08
 _SHORTEST_PART, _SHORTEST_SPLIT = 3, 6
 _LOST_ONE = 4  # letters: in long queries a word of four is corrected as one of five that lost a letter
 
 
 class Alternative(NamedTuple):
     """An alternative term of a word. `weight` is 1 for the word itself; `value` is weight times rarity; `match` is one
-    of exact, joined, corrected (by `edits` edits), split and completed."""
+    of exact, joined, corrected (by `edits` edits to the word `written` so in listings), split and completed."""
 
     term: str
     weight: float
     value: float
     match: str
     edits: int = 0
+    written: str = ""
 
 
 class TermGroup(NamedTuple):
-    """A word of the query as typed, and its alternatives. `rarity` is that of the best alternative; `boost` is above 1
-    for the first words of long queries."""
+    """A word of the query as typed, and its alternatives. `rarity` is that of the best alternative. A word that
+    `is_stop` adds to the score only."""
 
     word: str
     alternatives: tuple[Alternative, ...]
     rarity: float
-    boost: float
+    is_stop: bool = False
+
+    @property
+    def corrected_to(self) -> str | None:
+        """The likeliest correction, where nothing but corrections of the word is in use."""
+        others = self.alternatives[1:]  # the first is the word itself
+        if not others or any(one.match != "corrected" for one in others):
+            return None
+        return max(others, key=lambda one: one.weight).written
 
 
 class QueryPlan(NamedTuple):
     """A planned query. Without groups every listing is a result, unless the query `finds_nothing` because it consists
-    of punctuation only. With `all_words`, only listings that contain every word are results."""
+    of punctuation only. With `all_words`, only listings that contain every word are results. There is a group that is
+    no stop word where there is any group."""
 
     groups: tuple[TermGroup, ...] = ()
     finds_nothing: bool = False
     all_words: bool = False
+
+    @property
+    def content(self) -> tuple[TermGroup, ...]:
+        """The groups of which a result holds one: all but stop words."""
+        return tuple(group for group in self.groups if not group.is_stop)
+
+    def share(self, lacks: Collection[str]) -> float:
+        """The share of the rarity of all content words that a listing holds which `lacks` some of them, from 0 to 1."""
+        total = sum(group.rarity for group in self.content)
+        return 1 - sum(group.rarity for group in self.content if group.word in lacks) / total if total else 1.0
+
+    @property
+    def corrected(self) -> tuple[tuple[str, str], ...]:
+        """The words that no listing contains, each with its likeliest correction."""
+        return tuple((group.word, to) for group in self.content if (to := group.corrected_to))
+
+    @property
+    def stop(self) -> tuple[TermGroup, ...]:
+        """The groups that add to the score only."""
+        return tuple(group for group in self.groups if group.is_stop)
 
 
 ALL = QueryPlan()
@@ -79,6 +112,7 @@ class _QueryWord(NamedTuple):
 
     text: str
     compound: Compound
+    is_stop: bool
 
 
 def plan(text: str, terms: TermDictionary) -> QueryPlan:
@@ -96,16 +130,49 @@ def required_terms(text: str) -> list[frozenset[str]]:
     neighbours. Without corrections and completions, which depend on other listings."""
     words = _words(text)
     planner = _Planner(TermDictionary(), words)
-    return [frozenset((stem(word.text), *planner.joined(position, word))) for position, word in enumerate(words)]
+    return [
+        frozenset((stem(word.text), *planner.joined(position, word)))
+        for position, word in enumerate(words)
+        if not word.is_stop
+    ]
 
 
 def _words(text: str) -> list[_QueryWord]:
-    """The parts of all words, without repeated stems."""
+    """The parts of all words, without repeated stems, and without stop words in a long text."""
+    compounds = query_words(text)
+    stop = _stop_words(compounds)
+    if len(compounds) > NAME_WORDS and stop:
+        compounds, stop = [compound for compound in compounds if compound not in stop], frozenset()
     by_stem: dict[str, _QueryWord] = {}
-    for compound in query_words(text):
+    for compound in compounds:
         for part in compound.parts:
-            by_stem.setdefault(stem(part), _QueryWord(part, compound))
+            by_stem.setdefault(stem(part), _QueryWord(part, compound, compound in stop))
     return list(by_stem.values())[:MAX_GROUPS]
+
+
+def _stop_words(compounds: Sequence[Compound]) -> frozenset[Compound]:
+    """The words that are stop words; none where no other word would be left. In a text that is not all in capitals, a
+    word in capitals is a name (`IT`)."""
+    words = stop_words(compound.parts[0] for compound in compounds)
+    has_names = not all(compound.written.isupper() for compound in compounds)
+    stop = frozenset(
+        compound
+        for compound in compounds
+        if len(compound.parts) == 1
+        and compound.parts[0] in words
+        and not (has_names and len(compound.written) > 1 and compound.written.isupper())
+    )
+    return stop if len(stop) < len(compounds) else frozenset()
+
+
+class _Correction(NamedTuple):
+    """A term that a word can be corrected to, the word of which it is the stem, the edits, and the number of listings
+    that contain the term."""
+
+    term: str
+    written: str
+    edits: int
+    listings: int
 
 
 class _Planner:
@@ -123,13 +190,10 @@ class _Planner:
             best = max(held, key=lambda term: (bool(self._frequency(term)), held[term][0]))
             rarity = self._rarity(best)
             alternatives = tuple(
-                Alternative(term, weight, weight * min(self._rarity(term), rarity), match, edits)
-                for term, (weight, match, edits) in held.items()
+                Alternative(term, weight, weight * min(self._rarity(term), rarity), match, edits, written)
+                for term, (weight, match, edits, written) in held.items()
             )
-            yield TermGroup(word.text, alternatives, rarity, self._boost(position))
-
-    def _boost(self, position: int) -> float:
-        return 1 + _EARLY * max(0.0, 1 - _FADING * position) if self._is_long else 1.0
+            yield TermGroup(word.text, alternatives, rarity, word.is_stop)
 
     def _frequency(self, term: str) -> int:
         return self._terms.frequency(term)
@@ -138,22 +202,22 @@ class _Planner:
         held, listings = self._frequency(term), self._terms.listings
         return float(log(1 + (max(0, listings - held) + 0.5) / (held + 0.5)) ** POWER)
 
-    def _alternatives(self, position: int, word: _QueryWord) -> dict[str, tuple[float, str, int]]:
-        """Weight, kind of match and edits of each alternative term of a word."""
-        exact = stem(word.text)
-        weights = {exact: (1.0, "exact", 0)}
+    def _alternatives(self, position: int, word: _QueryWord) -> dict[str, tuple[float, str, int, str]]:
+        """Weight, kind of match, edits and correction of each alternative term of a word."""
+        weights = {stem(word.text): (1.0, "exact", 0, "")}
 
-        def add(term: str, weight: float, match: str, edits: int = 0) -> None:
+        def add(term: str, weight: float, match: str, edits: int = 0, written: str = "") -> None:
             if term not in weights or weights[term][0] < weight:
-                weights[term] = weight, match, edits
+                weights[term] = weight, match, edits, written
 
         for joined in self.joined(position, word):
             add(joined, JOINED, "joined")
-        held = self._frequency(exact)
-        if held <= RARE:
-            for term, edits, weight in self._corrections(word):
-                add(term, weight, "corrected", edits)
-            for part in self._split(word.text):
+        held = any(map(self._frequency, weights))
+        if not held:
+            corrections = list(self._corrections(word))
+            for near, weight in corrections:
+                add(near.term, weight, "corrected", near.edits, near.written)
+            for part in self._split(word.text, RARE if corrections else 0):
                 add(part, SPLIT, "split")
         if position == len(self._words) - 1 and not self._is_long and (len(word.text) > 2 or not held):
             for completion in self._terms.completions(word.text, MAX_COMPLETIONS):
@@ -168,36 +232,36 @@ class _Planner:
             if is_spelt(one.text) and is_spelt(other.text):
                 yield stem(one.text + other.text)
 
-    def _corrections(self, word: _QueryWord) -> Iterator[tuple[str, int, float]]:
-        """Corrections of a word, their edits and weights."""
+    def _corrections(self, word: _QueryWord) -> Iterator[tuple[_Correction, float]]:
+        """Corrections of a word, and their weights."""
         near = self._near(word)
         if self._is_long:
-            near = [candidate for candidate in near if candidate[1] == 1] or near
-            near.sort(key=lambda candidate: -candidate[2])
+            near = [candidate for candidate in near if candidate.edits == 1] or near
+            near.sort(key=lambda candidate: -candidate.listings)
         near = near[: MAX_CORRECTIONS_IN_LONG if self._is_long else MAX_CORRECTIONS]
-        likely = [count * (1.0 if edits == 1 else _SECOND_EDIT) for _, edits, count in near]
-        for (term, edits, _), part in zip(near, likely, strict=True):
-            yield term, edits, CORRECTED * (part / sum(likely)) ** 0.5
+        likely = [one.listings * (1.0 if one.edits == 1 else _SECOND_EDIT) for one in near]
+        for one, part in zip(near, likely, strict=True):
+            yield one, CORRECTED * (part / sum(likely)) ** 0.5
 
-    def _near(self, word: _QueryWord) -> list[tuple[str, int, int]]:
-        """Terms within the allowed edits of a word, their edits and document frequencies."""
+    def _near(self, word: _QueryWord) -> list[_Correction]:
+        """The terms within the allowed edits of a word."""
         text = word.text
         edits = allowed_edits(word.compound.written if len(word.compound.parts) == 1 else text, text)
         if not edits and len(text) == _LOST_ONE and is_spelt(text) and self._is_long:
             edits = 1
-        exact, candidates = stem(text), dict[str, tuple[str, int, int]]()
+        exact, candidates = stem(text), dict[str, _Correction]()
         for near in self._terms.similar(text, edits) if edits else ():
             term = stem(near.word)
             count = self._frequency(term)
             if count and term != exact and (not has_digit(text) or digits_of(near.word) == digits_of(text)):
-                candidates.setdefault(term, (term, near.edits, count))
+                candidates.setdefault(term, _Correction(term, near.word, near.edits, count))
         return list(candidates.values())
 
-    def _split(self, word: str) -> Iterator[str]:
-        """The parts of a word that is composed of two words in use."""
+    def _split(self, word: str, rarest: int) -> Iterator[str]:
+        """The parts of a word that is composed of two words, of which more than `rarest` listings contain each."""
         if len(word) < _SHORTEST_SPLIT or not (word.isascii() and word.isalpha()):
             return
         for cut in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
             parts = stem(word[:cut]), stem(word[cut:])
-            if min(map(self._frequency, parts)) > RARE:
+            if min(map(self._frequency, parts)) > rarest:
                 yield from parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import blake2b
 from types import MappingProxyType
@@ -121,6 +121,13 @@ class Query(NamedTuple):
         return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name not in _UNHASHED]))
 
 
+def without_phrases(query: Query) -> Query | None:
+    """The query in which the words of quoted phrases are plain words; None without phrases."""
+    if query.operators is None or not query.operators.phrases:
+        return None
+    return query._replace(operators=replace(query.operators, phrases=()))
+
+
 class EngineHit(NamedTuple):
     """A result of an engine: its sort key, its score (0.0 in orders other than relevance), its record, and what the
     re-ranker computed for it."""
@@ -156,8 +163,8 @@ class Cheapest(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A result: its id, its stored item (UTF-8 JSON object), its score, its cheapest offer, its sort key, and what the
-    re-ranker computed for it."""
+    """A result: its id, its stored item (UTF-8 JSON object), its score, its cheapest offer, its sort key, what the
+    re-ranker computed for it, and the content words of the text that it lacks."""
 
     id: str
     item: bytes
@@ -165,6 +172,7 @@ class Hit(NamedTuple):
     cheapest: Cheapest | None
     sort_key: tuple[Any, ...]
     scored: Scored | None = None
+    lacks: tuple[str, ...] = ()
 
 
 class Suggestion(NamedTuple):
@@ -181,7 +189,8 @@ class Hits:
 
     `total` is exact up to 10,000, beyond that `at_least` is true; `matched` counts the results that contain all words.
     `facets` maps each requested facet to (value, count) pairs, the most frequent first, then by value. `plan` is the
-    plan of the query text.
+    plan of the query text. `phrases_dropped`: no listing contains the quoted phrases, so these are results by their
+    words.
     """
 
     hits: Sequence[Hit]
@@ -190,3 +199,4 @@ class Hits:
     at_least: bool = False
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None
     plan: QueryPlan = field(default=ALL, compare=False)
+    phrases_dropped: bool = False

@@ -3,19 +3,23 @@
 `"web search"` requires a phrase; `-word` and `-"a phrase"` exclude one; `tag:`, `owner:` and `skill:` with a word or a
 phrase are filters, or exclusions after a hyphen. An operator is recognised only at the start of a word, so quotes,
 hyphens and colons inside a word, and double hyphens, are plain text. An unpaired quote, a lone hyphen and a filter
-without a value are ignored. Every text is a valid query, of which the first 32 words are read.
+without a value are ignored. In texts of more than eight words quotes and hyphens are punctuation, as in any sentence.
+Every text is a valid query, of which 96 words and 2 kB are read; stop words of longer texts are not counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from overlay.search.analysis import query_words, sequences, stem
+from overlay.search.analysis import fold, query_words, sequences, stem
 from overlay.search.query import Operators
+from overlay.search.stop_words import stop_words
 
-MAX_WORDS = 32
+MAX_WORDS, MAX_BYTES = 96, 2_048
+OPERATOR_WORDS = 8
+"""Words of the longest text in which quotation marks and hyphens are operators."""
 
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
 _HINT = re.compile(f"[-:{_MARKS}]")  # a text without one of these has no operator: the fast path for most texts
@@ -30,7 +34,8 @@ _TOKEN = re.compile(
 
 class ParsedText(NamedTuple):
     """A parsed query text. `text` contains the words to rank by, those of `phrases` included; the other members are
-    texts and values as typed, in order."""
+    texts and values as typed, in order. `left_out` follows the words that are read; `is_sentence` where quotation marks
+    or hyphens were no operators because the text is long."""
 
     text: str
     phrases: tuple[str, ...] = ()
@@ -41,32 +46,76 @@ class ParsedText(NamedTuple):
     not_tags: tuple[str, ...] = ()
     not_owners: tuple[str, ...] = ()
     not_skills: tuple[str, ...] = ()
+    left_out: str = ""
+    is_sentence: bool = False
 
-
-def left_out(text: str) -> str:
-    """What follows the first 32 words of a text (as typed, between white space), which is not searched for."""
-    words = text.split(None, MAX_WORDS)
-    return words[MAX_WORDS] if len(words) > MAX_WORDS else ""
+    @property
+    def has_operators(self) -> bool:
+        """Whether the text asks for more than words."""
+        return any(self[1:9])
 
 
 def read(text: str) -> ParsedText:
-    """Parse the first 32 words of a text; without operators they are returned unchanged. Takes linear time."""
-    text = text.removesuffix(left_out(text))
+    """Parse what is read of a text; without operators it is returned unchanged. Takes linear time."""
+    text, left_out = _cut(text)
     if not _HINT.search(text):
-        return ParsedText(text=text)
+        return ParsedText(text, left_out=left_out)
     if _UNFINISHED.fullmatch(text):  # as when the user starts typing a phrase
-        return ParsedText(text="")
+        return ParsedText("", left_out=left_out)
     if not _OPERATOR.search(text):
-        return ParsedText(text=text)
+        return ParsedText(text, left_out=left_out)
+    matches = list(_TOKEN.finditer(text))
+    is_long = sum(len(match[0].split()) for match in matches if match["field"] is None) > OPERATOR_WORDS
     values: dict[str, list[str]] = {}
     words: list[str] = []
-    for match in _TOKEN.finditer(text):
+    is_sentence = False
+    for match in matches:
         kind, value = _token(match)
+        if is_long and match["field"] is None:
+            is_sentence |= match["phrase"] is not None or kind == "excluded"
+            words.append(match[0])
+            continue
         if kind == "phrases" and not _UNFINISHED.fullmatch(value):
             words.append(value)
         if value and (match["phrase"] is not None or kind != "phrases"):
             values.setdefault(kind, []).append(value)
-    return ParsedText(text=" ".join(filter(None, words)), **{kind: tuple(texts) for kind, texts in values.items()})
+    return ParsedText(
+        " ".join(filter(None, words)),
+        **{kind: tuple(texts) for kind, texts in values.items()},
+        left_out=left_out,
+        is_sentence=is_sentence,
+    )
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """The part of a text that is read, and the rest, which is empty for most texts. Where there is a rest, stop words
+    are missing in both."""
+    words = text.split(None, MAX_WORDS)
+    if len(words) <= MAX_WORDS and len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
+        return text, ""
+    content = _content(text.split())
+    count, size = 0, 0
+    for word in content[:MAX_WORDS]:
+        size += len(word.encode("utf-8", "surrogatepass")) + 1
+        if size > MAX_BYTES:
+            break
+        count += 1
+    head, rest = content[:count], content[count:]
+    if not head:  # a script without spaces
+        whole = rest[0]
+        part = whole.encode("utf-8", "surrogatepass")[:MAX_BYTES].decode("utf-8", "ignore")
+        head, rest = [part], [whole[len(part) :], *rest[1:]]
+    return " ".join(head), " ".join(filter(None, rest))
+
+
+def _content(words: Sequence[str]) -> list[str]:
+    """The words that are no stop words; all, where there are no others."""
+    folded = [fold(word).casefold().strip(_PUNCTUATION) for word in words]
+    stop = stop_words(folded)
+    return [word for word, plain in zip(words, folded, strict=True) if plain and plain not in stop] or list(words)
+
+
+_PUNCTUATION = f".,;:!?()[]{{}}<>/-{_MARKS}"
 
 
 def without(text: str, kind: str, value: str) -> str:

@@ -2,8 +2,8 @@
 
     score = (Σ words + proximity) · exact name · static rank
 
-words       Σ over the query's words: boost · max over alternatives of value · f / (f + 0.9), where f sums over the
-            fields the term's count, weighted and normalised by the field's length (BM25F: Robertson, Zaragoza and
+words       Σ over the query's words: max over alternatives of value · f / (f + 0.9), where f sums over the fields the
+            term's count, weighted and normalised by the field's length (BM25F: Robertson, Zaragoza and
             Taylor, Simple BM25 extension to multiple weighted fields, CIKM 2004)
 proximity   a quarter of the rarer of two neighbouring words within two positions of each other
 exact name  up to 1.5 where the listing's name consists of exactly the query's words
@@ -90,7 +90,7 @@ class _Scorer:
         saturated = frequencies / (frequencies + SATURATION)
         weights = self._matrix([[one.value for one in group.alternatives] for group in self._groups])
         values = saturated.take(self._padded, 1) * weights
-        words = np.array([group.boost for group in self._groups]) * values.max(2)
+        words = values.max(2)
         terms = np.where(words > 0, values.argmax(2), -1)
         return Factors(
             words, terms, self._proximity(), self._exact_name(), self._static_rank(), self._candidates.sources.tolist()

@@ -14,6 +14,7 @@ from typing import Any
 from overlay.search.analysis import query_words, stem, words
 from overlay.search.planner import Alternative, QueryPlan, TermGroup
 from overlay.search.query import EngineHit, Suggestion
+from overlay.search.stop_words import stop_words
 from overlay.search.term_dictionary import TermDictionary
 from overlay.text.compact_json import decode
 
@@ -35,7 +36,8 @@ def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Su
         return []
     *before, prefix = typed
     completions = [prefix, *terms.completions(prefix, MAX_COMPLETIONS)]
-    groups = [_group(word, [word]) for word in before] + [_group(prefix, completions)]
+    stop = stop_words(typed)
+    groups = [_group(word, [word], is_stop=word in stop) for word in before] + [_group(prefix, completions)]
     rows = find(QueryPlan(tuple(groups), all_words=True), MAX_LISTINGS)
     items = [(row.record.id, decode(row.record.item)) for row in rows]
     completes = cache(partial(_completes, [f" {part}" for part in typed]))  # texts repeat across listings
@@ -50,9 +52,9 @@ def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Su
     return [*suggestions, *_words(rows, items, before, completions, taken)][:limit]
 
 
-def _group(word: str, surfaces: Sequence[str]) -> TermGroup:
+def _group(word: str, surfaces: Sequence[str], *, is_stop: bool = False) -> TermGroup:
     alternatives = tuple(Alternative(term, 1.0, 1.0, "exact") for term in dict.fromkeys(map(stem, surfaces)))
-    return TermGroup(word, alternatives, 1.0, 1.0)
+    return TermGroup(word, alternatives, 1.0, is_stop)
 
 
 def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], completes: Callable[[str], bool]) -> list[Suggestion]:

@@ -223,7 +223,9 @@ def _render_page(
         "cleared": cleared(parameters),
         "faults": outcome.faults[:_FAULTS],
         "unmade": outcome.faults == _UNMADE,
-        "notes": search_request.notes if search_request else (),
+        "notes": search_request.notes_on(hits) if search_request and hits else (),
+        "corrected": hits.plan.corrected if hits and hits.total else (),
+        "partial": bool(hits and hits.total and not hits.matched),
         "nothing": bool(hits and hits.total == 0),
         "alternatives": alternative_searches(services.engine, parameters, search_request)
         if search_request and hits and not hits.total

@@ -70,7 +70,7 @@ class Searcher:
         if plan.all_words:
             filters = [*filters, all_words]
         body = {"bool": {"must": any_word, "filter": filters}}
-        return body, None if plan.all_words or len(plan.groups) == 1 else all_words
+        return body, None if plan.all_words or len(plan.content) == 1 else all_words
 
     def _search(self, body: Json) -> Json:
         return self.cluster.search(self.index, {"_source": False, "stored_fields": ["record"]} | body)

@@ -88,10 +88,12 @@ def _key(amount: Decimal | None) -> str | None:
 def words(plan: QueryPlan) -> tuple[Json, Json]:
     """Documents that contain any word, scored; and those that contain all."""
     scored = _scored(plan)
-    every = [{"terms": {"term": [alternative.term for alternative in group.alternatives]}} for group in plan.groups]
+    every = [{"terms": {"term": [alternative.term for alternative in group.alternatives]}} for group in plan.content]
     all_words: Json = {"bool": {"filter": every}}
-    parts = [_group(group, scored) for group in plan.groups]
+    parts = [_group(group, scored) for group in plan.content]
     any_word: Json = {"bool": {"should": parts, "minimum_should_match": 1}}
+    if plan.stop:
+        any_word = {"bool": {"must": any_word, "should": [_group(group, scored) for group in plan.stop]}}
     return any_word, all_words
 
 
@@ -104,13 +106,13 @@ def _scored(plan: QueryPlan) -> float:
 def _group(group: TermGroup, least: float) -> Json:
     """The best alternative of a word."""
     best: list[Json] = [
-        {"bool": {"should": [_term(name, alternative.term, alternative.weight * group.boost) for name in FIELDS]}}
+        {"bool": {"should": [_term(name, alternative.term, alternative.weight) for name in FIELDS]}}
         for alternative in group.alternatives
         if alternative.weight >= least
     ]
     rest = [alternative.term for alternative in group.alternatives if alternative.weight < least]
     if rest:
-        best.append({"constant_score": {"filter": {"terms": {"term": rest}}, "boost": group.boost * 0.1}})
+        best.append({"constant_score": {"filter": {"terms": {"term": rest}}, "boost": 0.1}})
     return {"dis_max": {"queries": best}}
 
 

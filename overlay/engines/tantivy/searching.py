@@ -8,7 +8,7 @@ from itertools import islice
 import tantivy
 
 from overlay.engines.tantivy.by_price import by_price
-from overlay.engines.tantivy.translation import Part, either, every, unscored, without
+from overlay.engines.tantivy.translation import Part, better_with, either, every, unscored, without
 from overlay.engines.tantivy.view import TantivyView, counted
 from overlay.search.facts import FACET_FIELDS, MAX_TRIED
 from overlay.search.planner import QueryPlan
@@ -25,10 +25,11 @@ def search(view: TantivyView, query: Query, plan: QueryPlan, start: int, stop: i
         return NO_MATCHES
     if not plan.groups:
         return _sorted(view, query, [every(view.translate.required(query))], start, stop)
-    words, filters = view.translate.words(plan, query), unscored(view.translate.admitted(query))
-    parts = [every([every(words), *filters])]
+    words, filters = view.translate.words(plan.content, query), unscored(view.translate.admitted(query))
+    stop_words = view.translate.words(plan.stop, query)
+    parts = [every([better_with(every(words), stop_words), *filters])]
     if len(words) > 1 and not plan.all_words:
-        parts.append(every([either(words), *filters]))
+        parts.append(every([better_with(either(words), stop_words), *filters]))
     if order(query) == "relevance":
         return _by_score(view, query, parts, start, stop)
     return _sorted(view, query, parts, start, stop)

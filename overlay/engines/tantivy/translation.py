@@ -12,7 +12,7 @@ from overlay.engines.tantivy.offers import COMPLEX, OWN_SKILL, OfferTerms
 from overlay.engines.tantivy.schema import NEVER, UNLISTED
 from overlay.search.facts import FIRST, is_plain, selection, unwanted, wanted
 from overlay.search.forward import FIELDS
-from overlay.search.planner import Alternative, QueryPlan, TermGroup
+from overlay.search.planner import Alternative, TermGroup
 from overlay.search.prices import asks_price, meets
 from overlay.search.query import Query
 from overlay.search.record_file import IndexRecord
@@ -108,21 +108,20 @@ class Translator:
             return tantivy.Query.term_query(self.schema, "text", sequence, "position")
         return tantivy.Query.phrase_query(self.schema, "text", list(terms))
 
-    def words(self, plan: QueryPlan, query: Query) -> list[Part]:
-        """Documents that contain a word, for each word of the plan, scored."""
-        return [self._group(group, _fields(query)) for group in plan.groups]
+    def words(self, groups: Iterable[TermGroup], query: Query) -> list[Part]:
+        """Documents that contain a word, for each of these words, scored."""
+        return [self._group(group, _fields(query)) for group in groups]
 
     def _group(self, group: TermGroup, fields: list[str]) -> Part:
         """The best alternative of a word."""
-        alternatives = [self._alternative(alternative, group.boost, fields) for alternative in group.alternatives]
+        alternatives = [self._alternative(alternative, fields) for alternative in group.alternatives]
         return alternatives[0] if len(alternatives) == 1 else tantivy.Query.disjunction_max_query(alternatives)
 
-    def _alternative(self, alternative: Alternative, boost: float, fields: list[str]) -> Part:
+    def _alternative(self, alternative: Alternative, fields: list[str]) -> Part:
         parts = []
         for name in fields:
             part = tantivy.Query.term_query(self.schema, name, alternative.term, "freq")
-            weight = alternative.weight * boost
-            parts.append(part if weight == 1 else tantivy.Query.boost_query(part, weight))
+            parts.append(part if alternative.weight == 1 else tantivy.Query.boost_query(part, alternative.weight))
         return either(parts)
 
 
@@ -151,6 +150,13 @@ def either(parts: list[Part]) -> Part:
     if not parts:
         return tantivy.Query.empty_query()
     return parts[0] if len(parts) == 1 else tantivy.Query.boolean_query([(Occur.Should, part) for part in parts])
+
+
+def better_with(part: Part, more: list[Part]) -> Part:
+    """Documents that match `part`; each of `more` adds to the score of those that match it, too."""
+    if not more:
+        return part
+    return tantivy.Query.boolean_query([(Occur.Must, part), *((Occur.Should, other) for other in more)])
 
 
 def without(part: Part, excluded: Part) -> Part:

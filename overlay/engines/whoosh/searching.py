@@ -25,11 +25,15 @@ def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: in
     """Run a query; the results from position `start` to `stop` are read."""
     if plan.finds_nothing:
         return NO_MATCHES
-    groups = [_group(view, group) for group in plan.groups]
+    groups = [_group(view, group) for group in plan.content]
     scores: Scores = {} if groups else dict.fromkeys(view.rows, 0.0)
     for group in groups:
         for document, score in group.items():
             scores[document] = scores.get(document, 0.0) + score
+    for stop_word in plan.stop:
+        for document, score in _group(view, stop_word).items():
+            if document in scores:
+                scores[document] += score
     holding_all = set(groups[0]).intersection(*groups[1:]) if groups else scores.keys()
     if plan.all_words:
         scores = {document: scores[document] for document in holding_all}
@@ -50,7 +54,7 @@ def _group(view: WhooshView, group: TermGroup) -> Scores:
     """The documents that contain an alternative of a word, scored by the best one."""
     best: Scores = {}
     for alternative in group.alternatives:
-        value = alternative.value * group.boost
+        value = alternative.value
         for document, frequency in view.frequencies(alternative.term).items():
             score = value * frequency / (frequency + SATURATION)
             if score > best.get(document, -1.0):

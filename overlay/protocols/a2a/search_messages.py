@@ -130,7 +130,7 @@ def _object(params: dict[str, Any], name: str) -> dict[str, Any]:
 _SHOWN = (
     "id", "type", "status", "name", "summary", "url", "version", "provider", "domain", "tags", "skills", "cheapest",
     "offers", "rating", "integrity", "signer", "signed", "chain", "caip2", "outpoint", "origin", "owner", "txid",
-    "cardSha256", "updatedHeight", "timestamp", "command", "args", "duplicates", "score",
+    "cardSha256", "updatedHeight", "timestamp", "command", "args", "duplicates", "lacks", "score",
 )  # fmt: skip
 """The members of CONTRACT's item that the data part shows; `listingUrl` leads to the others."""
 
@@ -167,6 +167,8 @@ def _text(page: FoundPage) -> str:
     if not page.total:
         return f"No listings{words}."
     count = f"{page.total:,} listing{'' if page.total == 1 else 's'}{', or more,' if page.at_least else ''}{words}"
+    if not page.hits.matched:
+        count += ", none of them with all of these words"
     lines = [f"{number}. {_line(item)}" for number, item in enumerate(page.items[:_NAMED], page.search.position + 1)]
     return "\n".join((f"{count}:" if lines else f"{count}, none of them on this page.", *lines))
 
@@ -180,13 +182,14 @@ def _data(page: FoundPage, base: str) -> dict[str, Any]:
     return {
         "items": [_shown(item, base) for item in page.items],
         "total": page.total,
+        "matched": page.hits.matched,
         "totalRelation": "gte" if page.at_least else "eq",
         "limit": page.search.query.limit,
         "offset": page.search.position,
         "nextCursor": page.next_cursor,
         "query": page.search.text,
         **page.comparison,
-        **page.search.note_members,
+        **page.note_members,
     }
 
 

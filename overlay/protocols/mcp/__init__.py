@@ -45,8 +45,8 @@ class HttpSource:
         page = await door_requests.find(self._request, pairs)
         relation = "gte" if page.at_least else "eq"
         return {
-            "items": page.items, "total": page.total, "totalRelation": relation, "nextCursor": page.next_cursor,
-            **page.comparison, **page.search.note_members,
+            "items": page.items, "total": page.total, "matched": page.hits.matched, "totalRelation": relation,
+            "nextCursor": page.next_cursor, **page.comparison, **page.note_members,
         }  # fmt: skip
 
     async def get(self, id_: str) -> Mapping[str, Any]:

@@ -51,11 +51,13 @@ INSTRUCTIONS = (
 )
 ITEM_MEMBERS = (
     "id", "type", "status", "name", "summary", "url", "version", "provider", "domain", "skills", "tags", "tools",
-    "offers", "cheapest", "rating", "chain", "integrity", "warnings", "score",
+    "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "score",
 )  # fmt: skip
 """The members of CONTRACT's items that `search` answers with; `get` has all."""
 
-PAGE_MEMBERS = ("total", "totalRelation", "nextCursor", "priceComparison", "unappliedFilters", "notes")
+PAGE_MEMBERS = (
+    "total", "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes",
+)  # fmt: skip
 """The members of CONTRACT's Page, besides the items, that `search` answers with."""
 
 SEARCH_ARGUMENTS = {
@@ -109,21 +111,24 @@ TOOLS = (
     RegistryTool(
         "search",
         "Search the registry",
-        "Find AI agents and MCP tools by words (`q`) and filters: skill, price, currency, chain, domain. Without `q`, "
-        "everything, the newest first. Answers a page of listings with id, name, summary, skills, offers (prices) and "
-        "warnings; `total` counts all. For the next page repeat the call with `cursor` set to `nextCursor`. Prefer 5 "
-        "to 20 results (`limit`). A wrong argument is answered with what would be right.",
+        "Find AI agents and MCP tools by words or a whole sentence (`q`) and filters: skill, price, currency, chain, "
+        "domain. Without `q`, everything, the newest first. Answers a page of listings with id, name, summary, skills, "
+        "offers (prices) and warnings; `total` counts all, `matched` those that have all words of `q`, and `lacks` "
+        "names the words that a listing does not have. For the next page repeat the call with `cursor` set to "
+        "`nextCursor`. Prefer 5 to 20 results (`limit`). A wrong argument is answered with what would be right.",
         _search_schema(),
         {
             "items": _OBJECTS,
             "total": _NUMBER,
+            "matched": _NUMBER,
             "totalRelation": _TEXT,
             "nextCursor": _NULLABLE,
             "priceComparison": {"enum": [AMOUNT, PER_DAY]},
+            "corrected": _OBJECTS,
             "unappliedFilters": {"type": "array", "items": _TEXT},
             "notes": _OBJECTS,
         },
-        optional=("priceComparison", "unappliedFilters", "notes"),
+        optional=("priceComparison", "corrected", "unappliedFilters", "notes"),
     ),
     RegistryTool(
         "get",

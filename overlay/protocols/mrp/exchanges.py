@@ -78,6 +78,8 @@ def _plain(number: float) -> str:
 
 
 _OFFERS = 20
+_LEAST_SHARE = 0.5
+"""Of the rarity of an intent's words, which a listing must hold to be offered."""
 _SERVICES = ("service:", "registry:")
 """How the ids of services begin: a message to one asks about all listings, one to a listing's id about that one."""
 
@@ -146,7 +148,9 @@ async def with_capability(
     those among the most relevant with a tool of this name."""
     if capability is None:
         page = await find(request, pairs)
-        return page.items, page.total
+        share = page.hits.plan.share
+        fitting = [item for item in page.items if share(item.get("lacks", ())) >= _LEAST_SHARE]
+        return fitting, page.total if len(fitting) == len(page.items) else len(fitting)
     page = await find(request, [*pairs, ("skillId", capability)])
     if page.total:
         return page.items, page.total

@@ -56,7 +56,7 @@ RULES = (
     _rule("planner: split forms", (_PLANNER + "_Planner._split", _nothing)),
     _rule("planner: completions", (_PLANNER + "MAX_COMPLETIONS", 0)),
     _rule("planner: power of rarity", (_PLANNER + "POWER", 1.0)),
-    _rule("planner: boost of first words", (_PLANNER + "_EARLY", 0.0)),
+    _rule("planner: stop words", (_PLANNER + "_stop_words", lambda _: frozenset())),
     _rule("stage two as a whole", (_INDEX + "_reranked", _in_stage_one_order)),
     _rule("stage two: weights of fields", (_RERANK + "WEIGHTS", np.ones(3))),
     _rule("stage two: lengths of fields", (_RERANK + "NORMALISATION", np.zeros(3))),

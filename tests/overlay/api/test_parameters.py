@@ -279,23 +279,31 @@ def test_facets_are_a_list_or_all() -> None:
     assert faults("facets=colour") == [("facets", "unknown-value")]
 
 
-def test_words_after_the_32nd_are_left_out_and_named() -> None:
-    words = [f"w{number}" for number in range(1, 41)]
-    one = ask("q=" + "+".join(words[:32]))
-    assert one.query.text.split() == words[:32]
+def test_words_after_the_96th_are_left_out_and_named() -> None:
+    words = [f"w{number}" for number in range(1, 101)]
+    one = ask("q=" + "+".join(words[:96]))
+    assert one.query.text.split() == words[:96]
     assert not one.notes
     many = ask("q=" + "+".join(words) + "%20")
-    assert many.query.text.split() == words[:32]
+    assert many.query.text.split() == words[:96]
     assert many.text.split() == words
     (note,) = many.notes
     assert note.code == "words-left-out"
-    assert note.detail.endswith(": " + " ".join(words[32:]))
+    assert note.detail.endswith(": " + " ".join(words[96:]))
     assert many.unapplied == []
 
 
+def test_a_sentence_with_quotation_marks_says_that_they_are_no_operators() -> None:
+    sentence = ask("q=" + quote('I am looking for something that turns "meetings" into minutes'))
+    assert [note.code for note in sentence.notes] == ["operators-as-words"]
+    assert sentence.query.operators is None
+    assert not ask("q=" + quote('turns "meetings" into minutes')).notes
+
+
 def test_text_is_limited_in_bytes() -> None:
-    assert query("q=" + quote("é" * 256)).text == "é" * 256
-    assert faults("q=" + quote("é" * 257)) == [("q", "too-long")]
+    assert query("q=" + quote("é" * 1_024)).text == "é" * 1_024
+    assert len(query("q=" + quote("é" * 2_048)).text) == 1_024  # of 4 kB, 2 are read
+    assert faults("q=" + quote("é" * 2_049)) == [("q", "too-long")]
     assert faults("q=" + "a" * 1_000_000) == [("q", "too-long")]
 
 

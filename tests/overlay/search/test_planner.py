@@ -67,13 +67,6 @@ def test_nothing_is_worth_more_than_the_word_itself() -> None:
             assert max(values) <= group.rarity + 1e-9
 
 
-def test_the_first_words_of_a_long_question_count_most() -> None:
-    boosts = [group.boost for group in groups("payment gateway weather forecast api reader")]
-    assert boosts == sorted(boosts, reverse=True)
-    assert boosts[0] == 1.5
-    assert {group.boost for group in groups("payment gateway weather forecast")} == {1.0}
-
-
 def test_an_empty_text_asks_for_everything_and_punctuation_for_nothing() -> None:
     assert plan("", TERMS) == plan("  ", TERMS) == ALL
     assert plan("!!!", TERMS).finds_nothing

@@ -98,3 +98,47 @@ def test_values_in_the_text_join_those_of_the_parameters() -> None:
 def test_owners_are_excluded_in_any_spelling_of_their_letters() -> None:
     parsed = from_pairs([("q", "-owner:0xABCDEF0123456789abcdef0123456789ABCDEF01")], {})
     assert parsed.query.operators == Operators(not_owners=("0xabcdef0123456789abcdef0123456789abcdef01",))
+
+
+SENTENCE = 'Please "summarise this" for me -- and send the -result- to my "inbox" tag:mail'
+
+
+def test_quotation_marks_and_hyphens_of_a_sentence_are_punctuation() -> None:
+    understood = read(SENTENCE)
+    assert understood.is_sentence
+    assert understood.tags == ("mail",)
+    assert (understood.phrases, understood.excluded) == ((), ())
+    assert understood.text == SENTENCE.removesuffix(" tag:mail")
+    assert not read('one two three four five six "seven eight"').is_sentence
+    assert read('one two three four five six seven "eight nine"').is_sentence
+    assert not read("one two three four five six seven eight nine tag:x").is_sentence  # no such operator
+
+
+def test_of_a_long_text_the_content_words_are_read() -> None:
+    words = [f"w{number}" for number in range(1, 120)]
+    text = " ".join(f"please the {word}, and" for word in words)
+    understood = read(text)
+    assert understood.text.split() == [f"{word}," for word in words[:96]]
+    assert understood.left_out.split() == [f"{word}," for word in words[96:]]
+    assert read(" ".join(words[:96])) == ParsedText(" ".join(words[:96]))
+
+
+def test_at_most_2_kilobytes_of_a_text_are_read() -> None:
+    words = ["abcdefgh" * 8] * 50
+    understood = read(" ".join(words))
+    assert len(understood.text) <= 2_048 < len(understood.text) + 65
+    assert understood.text.split() + understood.left_out.split() == words
+
+
+def test_a_long_text_without_spaces_is_cut_between_characters() -> None:
+    text = "支付网关" * 300
+    understood = read(text)
+    assert understood.text + understood.left_out == text
+    assert 2_045 < len(understood.text.encode()) <= 2_048
+
+
+@given(st.text(max_size=4_000))
+def test_what_is_read_of_any_text_is_bounded(text: str) -> None:
+    understood = read(text)
+    assert len(understood.text.encode("utf-8", "surrogatepass")) <= 2_048
+    assert len(understood.text.split()) <= 96

@@ -1,0 +1,68 @@
+"""Stop words: function words, and in English also the words of requests ("I am looking for", "please"). They find
+nothing by themselves, and in sentences they are not searched for: listings hardly use them, so that by their rarity
+they would outweigh the words that matter (MRR@10 of four benchmarks of stated needs: `docs/ranking.md`).
+
+English is assumed unless more words of a text, and at least three, are function words of another language. The lists of
+other languages are the Snowball project's, as Whoosh carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from functools import cache
+
+from overlay.search.analysis import fold
+
+FEWEST_FOREIGN = 3
+"""Function words of a language that make it certain."""
+
+_FUNCTION_WORDS = frozenset(
+    """
+    a about above after again all also am an and any are arent as at be because been before being below
+    between both but by can cannot cant could couldnt did didnt do does doesnt doing dont down during each
+    few for from further had has hasnt have havent having he her here hers herself him himself his how i id
+    if ill im in into is isnt it its itself ive just let lets me more most my myself no nor not now of off
+    on once only or other our ours ourselves out over own same she should shouldnt so some such than that
+    thats the their theirs them themselves then there theres these they this those through to too under
+    until up us very was we were what whats when where which while who whom why will with within without
+    wont would wouldnt you your youre yours yourself yourselves youve
+    """.split()  # noqa: SIM905 - a list of words reads better
+)
+_REQUESTS = frozenset(
+    """
+    able additionally anyone anything assist assistance based come currently else even ever every everything
+    finally furthermore get gets getting give gives go going got hello help helping helps hey hi include
+    including interested kindly know like look looking lot make many may might moreover much must need
+    needed needing needs one ones particular planning please possible possibly provide provides providing
+    really recently recommend regarding related say see shall show someone something specific specifically
+    suggest sure tell thank thanks think try trying use used using want wanted wanting wants way ways
+    wondering
+    """.split()  # noqa: SIM905 - a list of words reads better
+)
+ENGLISH = _FUNCTION_WORDS | _REQUESTS
+"""Case-folded, without apostrophes."""
+
+
+def stop_words(words: Iterable[str]) -> Set[str]:
+    """The stop words that hold for a text of these words, which are folded, as the stop words are."""
+    distinct = frozenset(words)
+    english = len(distinct & _FUNCTION_WORDS)
+    if len(distinct) - english < FEWEST_FOREIGN:
+        return ENGLISH
+    counts = {language: len(distinct & list_) for language, list_ in _foreign().items()}
+    most = max(counts.values())
+    if most < FEWEST_FOREIGN or most <= english:
+        return ENGLISH
+    # neighbouring languages share their function words
+    return frozenset().union(*(list_ for language, list_ in _foreign().items() if counts[language] == most))
+
+
+@cache
+def _foreign() -> dict[str, frozenset[str]]:
+    from whoosh.lang.stopwords import stoplists
+
+    return {
+        language: frozenset(fold(word).casefold() for word in words)
+        for language, words in stoplists.items()
+        if language != "en"
+    }
