@@ -293,7 +293,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("indexer/store/",),
     "tantivy": ("overlay/engines/tantivy/",),
     "wallycore": ("parsers/bitcoin/signatures.py",),
-    "whoosh": ("overlay/engines/whoosh/",),
+    "whoosh": ("overlay/engines/whoosh/", "overlay/search/stop_words.py"),
     "yaml": ("parsers/claims/plain_yaml.py",),
     "zmq": ("indexer/chains/node/",),
 }

@@ -131,6 +131,7 @@ _ALTERNATIVE = {"term": maybe(TEXT), "match": maybe({"enum": list(_MATCHES)})}
 _EDITS = {"edits": COUNT | {"description": "Typing errors corrected, where `match` is corrected."}}
 _NUMBER: Schema = {"type": "number"}
 _ON_DEMAND: dict[str, Schema] = {
+    "lacks": array_of(TEXT) | {"description": "The words of `q`, stop words left out, that the listing does not have."},
     "highlights": array_of(
         record(
             {
@@ -175,7 +176,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "items": array_of(ref("Item")),
             "total": COUNT,
-            "matched": COUNT | {"description": "How many of the results hold all words."},
+            "matched": COUNT | {"description": "How many of the results hold all words of `q` but stop words."},
             "totalRelation": {"enum": ["eq", "gte"]},
             "limit": COUNT,
             "offset": COUNT,
@@ -193,6 +194,8 @@ SCHEMAS: dict[str, Schema] = {
                 "to for one day. `minPrice` and `maxPrice` bound amounts in either case.",
             },
             "rates": ref("Rates"),
+            "corrected": array_of(record({"word": TEXT, "to": TEXT}))
+            | {"description": "Words of `q` that no listing contains, and what was searched for instead."},
             "notes": array_of(ref("Fault")),
             "explain": {"type": "object"},
             "emptiedBy": array_of(record({"parameters": array_of(TEXT), "total": COUNT}))

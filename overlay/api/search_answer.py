@@ -221,8 +221,9 @@ def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str
     other texts with results; each only where there are any."""
     query, words = search_request.query, query_syntax.read(search_request.text)
 
-    def count(other: Query) -> int:
-        return engine.search(other).total
+    def count(other: Query) -> tuple[int, int]:
+        hits = engine.search(other)
+        return hits.total, hits.matched
 
     respellings = zero_results.respellings(query.text, engine.terms())
     emptied = [

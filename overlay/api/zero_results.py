@@ -17,8 +17,10 @@ _MOST_FOR_A_WORD = 3
 _LONGEST = 24  # letters of a word that is corrected or split
 _USUAL = ("live", "pending")
 
-Count = Callable[[Query], int]
-"""Returns the number of results of a query."""
+_FEWEST_LISTINGS = 3  # that contain a word which is proposed for another one, so that a small registry proposes none
+
+Count = Callable[[Query], tuple[int, int]]
+"""Returns the number of results of a query, and of those that contain all words."""
 
 
 class Emptied(NamedTuple):
@@ -54,12 +56,12 @@ def emptied_by(query: Query, count: Count) -> list[Emptied]:
     """The filters whose removal alone yields results; if no single one does, all of them at once."""
     bare = _counting(query)
     filters = {name: dict(_FILTERS[name]) for name in narrowing(query)}
-    alone = [Emptied((name,), count(bare._replace(**without))) for name, without in filters.items()]
+    alone = [Emptied((name,), count(bare._replace(**without))[0]) for name, without in filters.items()]
     sufficient = [emptied for emptied in alone if emptied.total]
     if sufficient or len(filters) < 2:
         return sufficient
     everything = {field: value for without in filters.values() for field, value in without.items()}
-    total = count(bare._replace(**everything))
+    total, _ = count(bare._replace(**everything))
     return [Emptied(tuple(filters), total)] if total else []
 
 
@@ -89,15 +91,15 @@ class Proposal(NamedTuple):
 
 def proposals(query: Query, words: ParsedText, respellings: list[str], count: Count) -> list[Proposal]:
     """Alternative texts: the words without their phrase and exclusion operators, or one of `respellings`, with the
-    filters among the words. Only texts that have results and parse back to what was counted."""
+    filters among the words. Only texts that have a result with all words, and parse back to what was counted."""
     bare = _counting(query)._replace(operators=None)
     by_text: dict[str, Proposal] = {}
     tries = [*([words.text] if query.operators is not None else []), *respellings]
     for text in tries[:_MOST_TRIED]:
         typed = " ".join([*text.split(), *_filters(words)])
         if text.strip() and len(by_text) < MOST_PROPOSALS and typed not in by_text and _means(typed, text, words):
-            total = count(bare._replace(text=text))
-            by_text |= {typed: Proposal(typed, total)} if total else {}
+            total, matched = count(bare._replace(text=text))
+            by_text |= {typed: Proposal(typed, total)} if matched else {}
     return list(by_text.values())
 
 
@@ -135,10 +137,9 @@ def _options(compound: Compound, terms: TermDictionary) -> list[str]:
     word = compound.parts[0]
     if is_in_use or len(compound.parts) > 1 or not is_spelt(word) or not 3 < len(word) <= _LONGEST:
         return [compound.written]
-    near = [
-        similar.word for similar in terms.similar(word, allowed_edits(compound.written, word) + 1)[:_MOST_FOR_A_WORD]
-    ]
-    return [*_cut(word, terms), *near][:_MOST_FOR_A_WORD] or [compound.written]
+    near = terms.similar(word, allowed_edits(compound.written, word) + 1)
+    likely = [one.word for one in near if one.listings >= _FEWEST_LISTINGS and one.word[0] == word[0]]
+    return [*_cut(word, terms), *likely][:_MOST_FOR_A_WORD] or [compound.written]
 
 
 def _cut(word: str, terms: TermDictionary) -> Iterator[str]:

@@ -202,6 +202,7 @@ class Item(ListingHead, kw_only=True):
     resources: tuple[str, ...]
     score: float = 0.0
     highlights: tuple[Highlight, ...] = ()
+    lacks: tuple[str, ...] = ()
     duplicates: Count = 0
 
 
@@ -218,6 +219,13 @@ def read_listing(value: Any) -> Item | ServerList:
     return msgspec.convert(value, Item)
 
 
+class Correction(_Record):
+    """A word that no listing contains, and what was searched for instead."""
+
+    word: str
+    to: str
+
+
 class SearchPage(_Record):
     """A page of items. `total_relation` is `gte` where there are more than `total`; `price_comparison` is `amount` or
     `per-day` where prices are compared."""
@@ -232,6 +240,7 @@ class SearchPage(_Record):
     query: str
     price_comparison: str | None = None
     facets: dict[str, tuple[FacetValue, ...]] = {}
+    corrected: tuple[Correction, ...] = ()
     unapplied_filters: tuple[str, ...] = ()
     notes: tuple[FaultNote, ...] = ()
     emptied_by: tuple[Narrowing, ...] = ()
