@@ -154,11 +154,21 @@ def test_search_marks_what_was_asked_for_on_a_terminal(run: Run, data: Path, mon
 
 
 def test_search_says_what_may_have_been_meant_and_what_emptied_the_answer(run: Run, data: Path) -> None:
-    result = run("search", '"chart dex"', "--data", data)
-    assert (result.code, result.out.splitlines()[0].startswith("did you mean: chart dex (")) == (1, True)
+    result = run("search", "waethre", "--data", data)
+    assert (result.code, result.out.splitlines()[0].startswith("did you mean: weather (")) == (1, True)
     result = run("search", "dex -tag:x", "--data", data, "--tag", "no such tag")
     assert result.code == 1
     assert re.match(r"leave out tag: \d+ listings?\n", result.out)
+
+
+def test_search_names_what_was_corrected_and_what_nothing_contains(run: Run, data: Path) -> None:
+    result = run("search", "wether", "--data", data)
+    assert "showing results for weather: no listing contains wether\n" in result.out
+    result = run("search", "weather towers of pixels", "--data", data)
+    assert "no listing has all of these words; these have some of them\n" in result.out
+    result = run("search", '"chart dex"', "--data", data)
+    assert "note: no listing contains the quoted phrase, so its words were searched for\n" in result.out
+    assert result.code == 0
 
 
 def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> None:

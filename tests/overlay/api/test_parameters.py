@@ -421,7 +421,7 @@ def asked_or_refused(question: Callable[[], SearchRequest]) -> None:
         assert requested.query.sort in ("relevance", "price", "updated", "created", "name")
         assert set(requested.query.facets) <= set(FACETS)
         assert set(requested.query.chains) <= set(CHAINS)
-        assert len(requested.query.text.encode()) <= 512
+        assert len(requested.query.text.encode()) <= 2_048
         return
     assert refusal.faults
     assert all(isinstance(fault, Fault) for fault in refusal.faults)

@@ -229,7 +229,7 @@ odd = st.lists(
 def test_every_text_has_an_answer(engine: SearchIndex, text: str) -> None:
     try:
         result, more = answer_of(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
-    except BadRequestError:  # more than 512 bytes
+    except BadRequestError:  # more than 4 kB
         return
     for item in result:
         for highlight in item["highlights"]:

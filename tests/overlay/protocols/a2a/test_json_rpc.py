@@ -160,7 +160,7 @@ async def test_a_patch_number_of_the_version_does_not_count(client: ClientSessio
         (message({"data": {"tag": [["a"]]}}), -32602, "tag"),
         (message({"data": {"facets": "all"}}), -32602, "facets"),
         (message({"text": "x"}, {"data": {"q": "y"}}), -32602, "q: "),
-        (message({"text": "x" * 513}), -32602, "512"),
+        (message({"text": "x" * 4_097}), -32602, "4096"),
         (message({"text": "x"}, contextId=5), -32602, "contextId"),
         ({"message": []}, -32602, "message"),
         ({**message({"text": "x"}), "configuration": []}, -32602, "configuration"),
