@@ -76,8 +76,9 @@ class McpServer:
     """One entry of `mcpServers`. `command`, `args` and `url` are untrusted: displayed as such, never executed.
 
     `env` maps names of variables to descriptions (publishers write descriptions, not values); a value that looks like a
-    live secret is replaced by "". `skills` are the tools, so that skill filters match them. `warnings` are those of
-    this entry.
+    live secret is replaced by "". `headers` are those that the url needs, treated alike. `transport` is the stated one:
+    `stdio`, `streamable-http`, `sse`, or "". `skills` are the tools, so that skill filters match them. `warnings` are
+    those of this entry.
     """
 
     key: str
@@ -90,6 +91,8 @@ class McpServer:
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    transport: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
     keywords: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()

@@ -17,6 +17,15 @@ MAX_KEY = 256
 MAX_ARGS = 256
 MAX_ENV = 256
 _TOOL_NAMES = ("name", "id")
+_URLS = ("httpUrl", "url", "serverUrl", "baseUrl", "uri")
+"""The members for the URL: of Gemini CLI, most clients, Windsurf, Cherry Studio and Goose. Gemini CLI takes `httpUrl`
+first."""
+
+_TRANSPORTS = {
+    "stdio": "stdio", "local": "stdio", "sse": "sse", "http": "streamable-http", "streamable": "streamable-http",
+    "streamablehttp": "streamable-http", "httpstream": "streamable-http",
+}  # fmt: skip
+"""The names of transports in lower case, letters only."""
 
 # The formats of secrets: private keys (WIF, extended, PEM), and the tokens of well-known services.
 _SECRET = re.compile(
@@ -91,10 +100,11 @@ def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
 def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) -> McpServer:
     """One entry as a tool. Its own prices replace those that the config states for all its servers."""
     pointer = step("/mcpServers", key)
+    entry = _with_usual_names(entry)
     name = fields.text(entry, "name", pointer) or fields.text(entry, "title", pointer)
     command, url, args = (
         fields.text(entry, "command", pointer),
-        fields.text(entry, "url", pointer),
+        fields.text(entry, _url_member(entry), pointer),
         _args(entry, fields, pointer),
     )
     if not command and not url:
@@ -115,7 +125,9 @@ def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) ->
         provider=read_provider(entry, fields, pointer),
         command=command,
         args=args,
-        env=_env(entry, fields, pointer),
+        env=_named_texts(entry, "env", fields, pointer),
+        transport=_transport(entry),
+        headers=_named_texts(entry, "headers", fields, pointer),
         keywords=keywords,
         tools=tuple(skill.id for skill in skills),
         prompts=_names(entry, "prompts", ("name",), fields, pointer),
@@ -125,6 +137,32 @@ def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) ->
         offers=offers,
         warnings=fields.finish(),
     )
+
+
+def _with_usual_names(entry: Json) -> Json:
+    """An entry whose command is an object (Zed) or a list (OpenCode), and whose env is named otherwise, with the members
+    of most clients."""
+    command, args = entry.get("command"), entry.get("args")
+    if isinstance(command, dict):
+        entry = entry | {name: command[name] for name in ("args", "env") if name in command}
+        entry = entry | {"command": command.get("path")}
+    elif isinstance(command, list) and command:
+        entry = entry | {"command": command[0], "args": command[1:] + (args if isinstance(args, list) else [])}
+    if "env" not in entry and "environment" in entry:
+        entry = entry | {"env": entry["environment"]}
+    return entry
+
+
+def _url_member(entry: Json) -> str:
+    return next((name for name in _URLS if isinstance(entry.get(name), str) and entry[name]), "url")
+
+
+def _transport(entry: Json) -> str:
+    """The transport that an entry states, "" where it states none that is known."""
+    stated = (entry.get(name) for name in ("type", "transport", "transportType"))
+    names = (re.sub("[^a-z]", "", text[:40].lower()) for text in stated if isinstance(text, str))
+    transport = next((_TRANSPORTS[name] for name in names if name in _TRANSPORTS), "")
+    return transport or ("streamable-http" if _url_member(entry) == "httpUrl" else "")
 
 
 def _size(value: Any) -> int:
@@ -217,19 +255,20 @@ def _args(entry: Json, fields: Fields, pointer: str) -> tuple[str, ...]:
     return tuple(args)
 
 
-def _env(entry: Json, fields: Fields, pointer: str) -> dict[str, str]:
-    """Names of variables and their descriptions. An inscribed secret is public already, but is not repeated here."""
-    values = fields.object(entry, "env", pointer)
+def _named_texts(entry: Json, key: str, fields: Fields, pointer: str) -> dict[str, str]:
+    """The texts of `env` (variables and their descriptions) or `headers`, by name. An inscribed secret is public already,
+    but is not repeated here."""
+    values = fields.object(entry, key, pointer)
     if len(values) > MAX_ENV:
-        fields.not_indexed(f"only the first {MAX_ENV} variables", step(pointer, "env"))
-    env: dict[str, str] = {}
-    item_pointer = step(pointer, "env")
+        fields.not_indexed(f"only the first {MAX_ENV} of {key}", step(pointer, key))
+    texts: dict[str, str] = {}
+    item_pointer = step(pointer, key)
     for name in list(values)[:MAX_ENV]:
         text = fields.text(values, name, item_pointer)
         if looks_secret(text):
             fields.warn("env-secret", name, step(item_pointer, name))
             text = ""
-        elif text and not any(map(str.isspace, text)) and not _PLACEHOLDER.fullmatch(text):
+        elif key == "env" and text and not any(map(str.isspace, text)) and not _PLACEHOLDER.fullmatch(text):
             fields.warn("env-value", name, step(item_pointer, name))
-        env[fields.bounded(name, item_pointer)] = text
-    return env
+        texts[fields.bounded(name, item_pointer)] = text
+    return texts

@@ -74,8 +74,8 @@ async def server_version(request: web.Request) -> web.Response:
 
 
 async def refuse(_: web.Request) -> web.Response:
-    """Refused: servers are published by inscribing them."""
-    raise ProblemError(403, _READ_ONLY)
+    """Not implemented, as the registry's own document has it: servers are published by inscribing them."""
+    raise ProblemError(501, _READ_ONLY)
 
 
 async def health(_: web.Request) -> web.Response:
@@ -131,13 +131,15 @@ def _all_versions(repository: ListingRepository, name: str) -> list[ServerVersio
 
 
 def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
-    """The registry's error: problem details whose `errors` have `message` and `location`."""
+    """The registry's error: problem details whose `errors` have `message` and `location`, and the member `error` of its
+    OpenAPI document."""
     errors = [
         {"message": fault.detail, "location": f"query.{fault.parameter}" if fault.parameter else "path"}
         for fault in problem.faults
     ]
     title = HTTPStatus(problem.status).phrase
     members = {"title": title, "status": problem.status, "detail": problem.detail, "errors": errors}
+    members["error"] = problem.detail
     headers = {"Content-Type": PROBLEM_TYPE, "Cache-Control": "no-store"}
     return web.Response(body=encode(members), status=problem.status, headers=headers)
 
@@ -170,6 +172,7 @@ _route = partial(Route, tag="MCP Registry", error_response=error_response, error
 
 
 _one_route = partial(_route, parameters=_ONE, errors=(404,), conditional=True)
+_refused = partial(_route, handler=refuse, answer=None, errors=(501,))
 _state_route = partial(_route, answer="RegistryState", limit=None)
 
 
@@ -177,12 +180,15 @@ def _routes(mount: str) -> list[Route]:
     """The routes of the API below a path."""
     routes = []
     for root in (f"{mount}/v0.1", f"{mount}/v0"):
+        one = f"{root}/servers/{{server}}/versions/{{version}}"
         routes += [
             _route(f"{root}/servers", servers, "ServerList", parameters=_LIST, conditional=True),
-            _one_route(f"{root}/servers/{{server}}/versions/{{version}}", server_version, "ServerResponse"),
+            _refused(f"{one}/status", method="PATCH"),
+            _one_route(one, server_version, "ServerResponse"),
+            *(_refused(one, method=method) for method in ("PUT", "DELETE")),
             _one_route(f"{root}/servers/{{server}}/versions", server_versions, "ServerList"),
             _one_route(f"{root}/servers/{{server}}", server_version, "ServerResponse"),
-            _route(f"{root}/publish", refuse, None, method="POST", errors=(403,)),
+            _refused(f"{root}/publish", method="POST"),
             _state_route(f"{root}/health", health),
             _state_route(f"{root}/ping", ping),
             _state_route(f"{root}/version", program_version),

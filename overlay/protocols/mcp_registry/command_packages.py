@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from overlay.protocols.mcp_registry.official_rules import is_version
+from overlay.protocols.mcp_registry.placeholders import is_secret
 
 
 @dataclass(frozen=True, slots=True)
 class PackageRunner:
-    """A program that fetches and runs packages: its registry, the words after the command that mean running, the flags
-    (separated by spaces) that take the next word as their value, and the form of a package's name with its version."""
+    """A program that fetches and runs packages: its registry, the one word by which clients run the same, the flags
+    (separated by spaces) that take the next word as their value, None where no flag is the same with that word, and the
+    form of a package's name with its version."""
 
     registry: str
-    words: tuple[tuple[str, ...], ...]
-    valued: str
+    hint: str
+    valued: str | None
     package: re.Pattern[str]
 
 
@@ -38,57 +42,108 @@ _DOCKER_VALUED = (
     "--link --expose --group-add --userns --cidfile --stop-signal"
 )
 _NPX_VALUED = "--registry --prefix --cache"
-_npm, _pypi = PackageRunner("npm", ((),), _NPX_VALUED, _NPM), PackageRunner("pypi", ((),), _UVX_VALUED, _PYPI)
-_oci = PackageRunner("oci", (("run",), ("container", "run")), _DOCKER_VALUED, _OCI)
+_npx = PackageRunner("npm", "npx", _NPX_VALUED, _NPM)
+_bunx, _pnpx = replace(_npx, hint="bunx"), replace(_npx, hint="pnpx")
+_uvx = PackageRunner("pypi", "uvx", _UVX_VALUED, _PYPI)
+_docker = PackageRunner("oci", "docker", _DOCKER_VALUED, _OCI)
+_podman = replace(_docker, hint="podman")
+_dnx = PackageRunner("nuget", "dnx", "--source --configfile", _NUGET)
 _RUNNERS = {
-    "npx": _npm, "bunx": _npm, "pnpx": _npm, "uvx": _pypi, "docker": _oci, "podman": _oci,
-    "pipx": PackageRunner("pypi", (("run",),), "--pip-args --index-url -i --python", _PYPI),
-    "dnx": PackageRunner("nuget", ((),), "--source --configfile", _NUGET),
+    "npx": _npx, "npm exec": _npx, "npm x": _npx, "yarn dlx": replace(_npx, valued=None), "bunx": _bunx, "bun x": _bunx,
+    "pnpx": _pnpx, "pnpm dlx": _pnpx, "uvx": _uvx, "uv tool run": _uvx, "pipx run": replace(_uvx, valued=None),
+    "docker run": _docker, "docker container run": _docker, "podman run": _podman, "podman container run": _podman,
+    "nerdctl run": replace(_docker, hint="nerdctl"), "dnx": _dnx, "dotnet dnx": _dnx, "dotnet tool exec": _dnx,
 }  # fmt: skip
+_ENDS_FLAGS = ("npm", "dnx", "dotnet")
+"""Programs that take a `--` between the package and its arguments for themselves."""
+
 _IMPLIED = frozenset(("-y", "--yes", "-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm"))
 """Flags that clients add by themselves, some of them after the package's name, where they would be its arguments."""
 
 _OTHER_PACKAGE = frozenset(("-p", "--package", "--from", "--spec", "-c", "--call"))
 """Flags by which the first word is no package but a program of another one."""
 
-_SECRET = re.compile(r"KEY|SECRET|TOKEN|PASS|WIF|MNEMONIC|SEED|PRIVATE|CREDENTIAL", re.IGNORECASE)
+_SHELLS = {"cmd": ("/c",), "sh": ("-c", "-lc"), "bash": ("-c", "-lc"), "zsh": ("-c", "-lc")}
+_SYNTAX = re.compile(r"""["'`$&|;<>(){}*?!~#\n\\]""")
+_SYNTAX_OF_CMD = re.compile(r"""["&|<>^%\n]""")
+"""What a shell does not take as written."""
+
+_ABSOLUTE = re.compile(r"/|~[\\/]|\\\\|[A-Za-z]:[\\/]|%\w+%[\\/]|\$\{?(?:env:)?\w+\}?[\\/]")
+MOST_WRAPPED = 4
 
 
 def package(command: str, args: Sequence[str], env: dict[str, str]) -> dict[str, Any] | None:
     """The package (`Package` of server.json) that a command runs by stdio, None where it is not certain. `env` holds
     the descriptions of variables by name."""
-    runtime = command.lower().removesuffix(".cmd").removesuffix(".exe")
-    runner = _RUNNERS.get(runtime)
-    starts = runner.words if runner else ()
-    words = next((words for words in starts if tuple(args[: len(words)]) == words), None)
-    if runner is None or words is None:
+    words = _unwrapped([command, *args])
+    count = next((count for count in (3, 2, 1) if " ".join(words[:count]) in _RUNNERS), 0)
+    if not count or not all(words):  # a server.json has no empty argument
         return None
-    flags, rest = _split(list(args[len(words) :]), runner)
+    runner = _RUNNERS[" ".join(words[:count])]
+    flags, rest = _split(words[count:], (runner.valued or "").split())
     named = runner.package.fullmatch(rest[0]) if rest else None
-    unusual = _OTHER_PACKAGE.difference(runner.valued.split())
-    if named is None or unusual.intersection(flag.partition("=")[0] for flag in flags):
+    if named is None or not _is_certain(flags, runner):
         return None
-    implied = _IMPLIED.difference(runner.valued.split())
+    version = "" if named["version"] in (None, "latest") else named["version"]
+    if version and not is_version(version):
+        return None
+    ends = words[0] in _ENDS_FLAGS and rest[1:2] == ["--"]
     members: dict[str, Any] = {
         "registryType": runner.registry,
         "identifier": named["name"],
-        "version": named["version"] if named["version"] != "latest" else None,
-        "runtimeHint": runtime,
-        "runtimeArguments": [_positional(flag) for flag in flags if flag not in implied],
-        "packageArguments": [*map(_positional, rest[1:])],
+        "version": version,
+        "runtimeHint": runner.hint,
+        "runtimeArguments": [*map(_positional, flags)],
+        "packageArguments": [*map(_positional, rest[2 if ends else 1 :])],
         "environmentVariables": [_variable(name, env[name]) for name in env if name],
     }
     return {name: value for name, value in members.items() if value} | {"transport": {"type": "stdio"}}
 
 
-def _split(args: list[str], runner: PackageRunner) -> tuple[list[str], list[str]]:
-    """The flags before the package, with their values, and the package with what follows it."""
-    end, valued = 0, runner.valued.split()
-    while end < len(args) and args[end].startswith("-"):
-        if args[end] == "--":
-            return args[:end], args[end + 1 :]
-        end += 2 if args[end] in valued else 1
-    return args[:end], args[end:]
+def _is_certain(flags: list[str], runner: PackageRunner) -> bool:
+    """Whether the first word after the flags is the package, and the flags mean the same to the one word for it."""
+    if runner.valued is None:
+        return not flags
+    unusual = _OTHER_PACKAGE.difference(runner.valued.split())
+    return not unusual.intersection(flag.partition("=")[0] for flag in flags)
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """The words of a command without a shell or `env` before them, its program by name; none where a shell would take
+    them otherwise."""
+    for _ in range(MOST_WRAPPED):
+        program = _program(words[0])
+        if program in _SHELLS and len(words) > 2 and words[1].lower() in _SHELLS[program]:
+            words = words[2:] if program == "cmd" else words[2:3]
+            if any(map(_SYNTAX_OF_CMD.search if program == "cmd" else _SYNTAX.search, words)):
+                return []
+        elif program == "env" and len(words) > 1 and words[1].isidentifier():
+            words = words[1:]
+        elif len(script := words[0].split()) > 1 and not _ABSOLUTE.match(words[0]):
+            words = [] if _SYNTAX.search(words[0]) else [*script, *words[1:]]
+        else:
+            return [program, *words[1:]]
+        if not words:
+            return []
+    return []
+
+
+def _program(command: str) -> str:
+    """The name of a program, of one by its absolute path too; what is at a relative path is anyone's."""
+    name = re.split(r"[\\/]", command)[-1] if _ABSOLUTE.match(command) else command
+    return re.sub(r"\.(?:cmd|exe|bat|ps1)$", "", name.lower())
+
+
+def _split(args: list[str], valued: list[str]) -> tuple[list[str], list[str]]:
+    """The flags before the package, with their values and without those that clients add, and the package with what
+    follows it."""
+    flags: list[str] = []
+    end = 0
+    while end < len(args) and args[end].startswith("-") and args[end] != "--":
+        size = 2 if args[end] in valued else 1
+        flags += args[end : end + size] if size == 2 or args[end] not in _IMPLIED else []
+        end += size
+    return flags, args[end + 1 :] if args[end : end + 1] == ["--"] else args[end:]
 
 
 def _positional(value: str) -> dict[str, str]:
@@ -99,4 +154,4 @@ def _variable(name: str, description: str) -> dict[str, Any]:
     members: dict[str, Any] = {"name": name}
     if description:
         members["description"] = description
-    return members | {"isSecret": True} if _SECRET.search(name) else members
+    return members | {"isSecret": True} if is_secret(name) else members

@@ -8,8 +8,9 @@ from urllib.parse import quote, urlsplit
 
 from overlay.listings.item_json import domain_json, offer_json, warning_json
 from overlay.protocols.mcp_registry.command_packages import package
+from overlay.protocols.mcp_registry.official_rules import MAX_PUBLISHER, is_local, is_url, size
+from overlay.protocols.mcp_registry.placeholders import header, read_template
 from overlay.protocols.mcp_registry.server_versions import ServerVersion
-from overlay.text.compact_json import encode
 from overlay.text.timestamps import timestamp
 from parsers.cards import McpServer
 
@@ -20,11 +21,7 @@ INSCRIPTION = "network.a2b/inscription"
 MAX_TEXT = 100
 """Characters of a description and a title."""
 
-MAX_PUBLISHER = 4_000
-"""Bytes of what the publisher provided; the whole card is at the listing's `card`."""
-
 MAX_ICON = 255
-_URL = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::[0-9]{1,5})?(?:[/?#][\x21\x23-\x3b\x3d\x3f-\x7a~]*)?")
 
 
 def server_json(name: str, version: str, server: McpServer) -> dict[str, Any]:
@@ -35,31 +32,50 @@ def server_json(name: str, version: str, server: McpServer) -> dict[str, Any]:
         "title": _cut(server.name),
         "description": _cut(server.description) or _cut(server.name) or "No description.",
         "version": version,
+        "packages": _packages(server),
+        "remotes": _remotes(server),
     }
-    if (installed := package(server.command, server.args, server.env)) is not None:
-        members["packages"] = [installed]
-    if is_url(server.url):
-        sse = urlsplit(server.url).path.rstrip("/").endswith("/sse")
-        members["remotes"] = [{"type": "sse" if sse else "streamable-http", "url": server.url}]
     if server.logo.startswith("https://") and len(server.logo) <= MAX_ICON and is_url(server.logo):
         members["icons"] = [{"src": server.logo}]
-    if is_url(server.provider.get("url", "")):
-        members["websiteUrl"] = server.provider["url"]
+    website = server.provider.get("url", "")
+    if website.startswith("https://") and is_url(website):
+        members["websiteUrl"] = website
     config = {"command": server.command, "args": list(server.args), "url": server.url, "env": server.env}
+    config |= {"type": server.transport} if server.transport else {}
+    config |= {"headers": list(server.headers)} if server.headers else {}
     provided = {"description": server.description, "keywords": list(server.keywords), "config": config}
-    if len(encode(provided)) <= MAX_PUBLISHER:
+    if size(provided) <= MAX_PUBLISHER:
         members["_meta"] = {PUBLISHER: provided}
     return {key: value for key, value in members.items() if value}
 
 
-def is_url(text: str) -> bool:
-    """Whether a text is an http or https URL that strict readers take."""
-    if not _URL.fullmatch(text):
-        return False
-    try:
-        return urlsplit(text).port != 0
-    except ValueError:  # a port above 65535
-        return False
+def _packages(server: McpServer) -> list[dict[str, Any]]:
+    """The package that the command runs: by stdio, or where it serves at a local URL, by that. None where another
+    transport is stated without such a URL."""
+    installed = package(server.command, server.args, server.env)
+    if installed is None:
+        return []
+    if server.transport != "stdio" and is_url(server.url) and is_local(server.url):
+        return [installed | {"transport": {"type": _type(server), "url": server.url}}]
+    return [installed] if server.transport in ("", "stdio") else []
+
+
+def _remotes(server: McpServer) -> list[dict[str, Any]]:
+    """The URL as a remote, with its headers: an https one that is not local, with placeholders as variables."""
+    template = read_template(server.url)
+    example = re.sub(r"\{[^}]*\}", "x", template.text) if template else ""
+    is_remote = example.startswith("https://") and is_url(example) and not is_local(example)
+    if template is None or server.transport == "stdio" or not is_remote:
+        return []
+    headers = list(filter(None, (header(name, value) for name, value in server.headers.items())))
+    members = {"type": _type(server), "url": template.text, "headers": headers, "variables": template.variables()}
+    return [{key: value for key, value in members.items() if value}]
+
+
+def _type(server: McpServer) -> str:
+    """The stated transport of a URL, else the one that its path suggests."""
+    guessed = "sse" if urlsplit(server.url).path.rstrip("/").endswith("/sse") else "streamable-http"
+    return server.transport if server.transport not in ("", "stdio") else guessed
 
 
 def response(base: str, version: ServerVersion) -> dict[str, Any]:

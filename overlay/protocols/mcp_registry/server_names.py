@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from overlay.listings import lookup
 from overlay.listings.listing import Listing
 from overlay.listings.repository import ListingRepository
+from overlay.protocols.mcp_registry.official_rules import name_part
 from parsers.cards import McpServer
 
 NAMESPACE = "network.a2b."
@@ -23,6 +24,9 @@ SHORT = 12
 
 _OUTPOINT = re.compile(r"([0-9a-f]{64})_([0-9]{1,10})")
 _LABEL = re.compile(rf"([0-9a-f]{{{SHORT},64}})(?:\.([0-9]{{1,10}}))?")
+_HASHED = re.compile(r".*-[0-9a-f]{8}")
+"""Keys that look like the name of another one, with its hash."""
+
 _ESCAPE = re.compile(r"-([0-9a-f]{2})")
 
 
@@ -44,17 +48,18 @@ def _name(listing: Listing, label: str, first: Mapping[str, str]) -> str:
 def _label(registration: str) -> str:
     if outpoint := _OUTPOINT.fullmatch(registration):
         return outpoint[1][:SHORT] + ("" if outpoint[2] == "0" else f".{outpoint[2]}")
-    return "id." + "".join(
+    label = "id." + "".join(
         chr(byte) if byte < 128 and (chr(byte).isalnum() or byte == ord(".")) else f"-{byte:02x}"
         for byte in registration.encode()
     )
+    return f"{label[:-1]}-2e" if label.endswith(".") else label  # a namespace ends with a letter or digit
 
 
 def slug(listing: Listing) -> str:
     """The part of a name after the slash. The servers of one config differ by a hash of what is lost."""
     key = listing.card.key if isinstance(listing.card, McpServer) else ""
-    text = re.sub(r"[^a-zA-Z0-9._-]+", "-", key).strip("-")[:MAX_SLUG] or "server"
-    if text != key and listing.count > 1:
+    text = name_part(name_part(key)[:MAX_SLUG])
+    if listing.count > 1 and (text != key or _HASHED.fullmatch(key)):
         text += f"-{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return text
 

@@ -83,11 +83,11 @@ async def test_other_methods_are_refused_in_the_shape_of_the_door(
     for route in door.routes:
         if route.error_response is None:
             continue
-        async with client.request("PATCH", re.sub(r"{\w+}", "x", route.path)) as answer:
+        async with client.request("PROPFIND", re.sub(r"{\w+}", "x", route.path)) as answer:
             assert (answer.status, answer.content_type) == (405, route.error_media), route.path
             assert route.method in answer.headers["Allow"].split(", ")
             body = await answer.json(content_type=None)
-        request = make_mocked_request("PATCH", "/", app=create_app(services))
+        request = make_mocked_request("PROPFIND", "/", app=create_app(services))
         shape = route.error_response(request, ProblemError(405, "refused"), "x")
         assert body.keys() == json.loads(shape.body).keys(), route.path
         async with client.options(re.sub(r"{\w+}", "x", route.path)) as answer:

@@ -17,6 +17,7 @@ from tests.chainkit import ChainKit, tool
 from tests.fakes import MemoryChain
 from tests.indexing import empty, fresh
 from tests.local_http import local_http
+from tests.overlay.protocols.official_oracle import issues
 from tests.overlay.protocols.test_server_json import schema
 from tests.overlay.protocols.vectors import house, recorded, send
 
@@ -87,6 +88,7 @@ def test_every_server_fits_the_schema_and_is_found_by_its_name(overlay_url: str,
     for row in (row for page in pages(overlay_url, include_deleted="true") for row in page):
         server = row["server"]
         schema(shared).validate(server)
+        assert issues(server) == []
         for name in (quote(server["name"], safe=""), server["name"]):
             path = f"/v0/servers/{name}/versions/{server['version']}"
             assert get(overlay_url, path, include_deleted="true") == row
@@ -180,10 +182,21 @@ def test_unknown_names_are_not_found(overlay_url: str, name: str) -> None:
     assert get(overlay_url, f"/v0.1/servers/{GIT}/versions/9.9.9", 404)["detail"]
 
 
-def test_it_is_read_only_and_says_how_to_publish(overlay_url: str) -> None:
-    response = local_http.post(f"{overlay_url}/v0.1/publish", json={})
-    assert response.status_code == 403
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "publish"), ("DELETE", f"servers/{quote(GIT, safe='')}/versions/0.0.1"),
+        ("PUT", f"servers/{quote(GIT, safe='')}/versions/0.0.1"),
+        ("PATCH", f"servers/{quote(GIT, safe='')}/versions/0.0.1/status"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("root", ["v0", "v0.1", "registry/v0.1"])
+def test_it_is_read_only_and_says_how_to_publish(overlay_url: str, root: str, method: str, path: str) -> None:
+    response = local_http.request(method, f"{overlay_url}/{root}/{path}", json={})
+    assert response.status_code == 501
+    assert response.headers["Content-Type"] == "application/problem+json"
     assert "a2b-mcp" in response.json()["detail"]
+    assert response.json()["error"] == response.json()["detail"]  # the member of the registry's OpenAPI document
 
 
 def test_its_document_names_its_routes(overlay_url: str) -> None:

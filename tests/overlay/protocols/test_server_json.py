@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from overlay.protocols.mcp_registry.command_packages import package
-from overlay.protocols.mcp_registry.server_json import is_url, server_json
+from overlay.protocols.mcp_registry.server_json import server_json
 from parsers import cards
 from parsers.cards import Kind, McpServer, ToolConfig
 
@@ -22,6 +22,19 @@ JSON = st.recursive(
     max_leaves=6,
 )
 NAME = "network.a2b.0123456789ab/server"
+MEMBERS = (
+    "name",
+    "description",
+    "command",
+    "args",
+    "env",
+    "url",
+    "version",
+    "serverUrl",
+    "type",
+    "headers",
+    "provider",
+)
 
 
 def schema(shared: Path) -> Draft7Validator:
@@ -47,7 +60,7 @@ def test_every_config_of_the_field_becomes_a_valid_server_json(shared: Path) -> 
     assert installable > 0.9 * count
 
 
-@given(st.dictionaries(st.sampled_from(("name", "description", "command", "args", "env", "url", "version")), JSON))
+@given(st.dictionaries(st.sampled_from(MEMBERS), JSON))
 def test_any_config_becomes_a_valid_server_json(shared: Path, entry: dict[str, Any]) -> None:
     for server in servers({"mcpServers": {"a": {"command": "npx", **entry}}}):
         schema(shared).validate(server_json(NAME, "0.0.1", server))
@@ -99,9 +112,14 @@ def test_docker_runs_an_image_behind_its_flags() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "node server.js", "/usr/bin/npx tool", "python -m tool", "npx", "npx -y", "npx ./tool", "npx tool@^1.0",
+        "node server.js", "./npx tool", "bin/npx tool", "python -m tool", "npx", "npx -y", "npx ./tool",
+        "npx tool@^1.0",
         "npx -p other tool", "npx --package=other tool", "uvx --from other tool", "uvx git+https://a.example/b",
         "docker ps", "docker run -e", "go run a.example/b@latest", "npx https://a.example/b.tgz", "uvx tool[extra]",
+        "npx tool@1.x", "npx tool@1.0.0-next.1", "npm install tool", "npm exec --package=other tool", "pnpm tool",
+        "yarn dlx -p other tool", "pipx run --spec other tool", "pipx run --verbose tool", "uv run tool",
+        "cmd /c", "cmd /k npx tool", "cmd /c npx tool & other", "cmd /c npx tool %KEY%", "sh -c", "bash run npx tool",
+        "env KEY=1 npx tool", "/usr/bin/env", "cmd /c cmd /c cmd /c cmd /c cmd /c npx tool",
     ],
 )  # fmt: skip
 def test_a_command_that_names_no_package_for_certain_gives_none(command: str) -> None:
@@ -110,21 +128,72 @@ def test_a_command_that_names_no_package_for_certain_gives_none(command: str) ->
 
 
 @pytest.mark.parametrize(
+    "script", ["npx tool; rm x", "npx tool && x", "npx $TOOL", "npx 'tool'", "npx tool > log", "npx tool\nx"]
+)
+def test_a_script_of_more_than_one_plain_command_gives_none(script: str) -> None:
+    for shell in ("sh", "bash", "/bin/zsh"):
+        assert package(shell, ["-c", script], {}) is None
+    assert package(script, [], {}) is None
+
+
+def test_an_empty_argument_cannot_be_said(shared: Path) -> None:
+    assert package("npx", ["tool", ""], {}) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "registry", "hint"),
+    [
+        (["npm", "exec", "--yes", "--", "tool", "a"], "npm", "npx"), (["npm", "x", "tool", "--", "a"], "npm", "npx"),
+        (["pnpm", "dlx", "tool", "a"], "npm", "pnpx"), (["yarn", "dlx", "tool", "a"], "npm", "npx"),
+        (["bun", "x", "tool", "a"], "npm", "bunx"), (["uv", "tool", "run", "tool", "a"], "pypi", "uvx"),
+        (["pipx", "run", "tool", "a"], "pypi", "uvx"), (["podman", "container", "run", "tool", "a"], "oci", "podman"),
+        (["dotnet", "tool", "exec", "tool", "--yes"], "nuget", "dnx"), (["dnx", "tool", "--", "a"], "nuget", "dnx"),
+        (["nerdctl", "run", "-i", "tool", "a"], "oci", "nerdctl"), (["NPX.CMD", "-y", "tool", "a"], "npm", "npx"),
+        (["C:\\Program Files\\nodejs\\npx.cmd", "-y", "tool", "a"], "npm", "npx"),
+        (["/opt/homebrew/bin/uvx", "tool", "a"], "pypi", "uvx"),
+        (["~/.bun/bin/bunx", "tool", "a"], "npm", "bunx"), (["%APPDATA%\\npm\\npx", "tool", "a"], "npm", "npx"),
+        (["${env:HOME}/.local/bin/uvx", "tool", "a"], "pypi", "uvx"),
+        (["$HOME/.local/bin/uv", "tool", "run", "tool", "a"], "pypi", "uvx"),
+        (["cmd", "/c", "npx", "-y", "tool", "a"], "npm", "npx"), (["cmd.exe", "/C", "npx -y tool a"], "npm", "npx"),
+        (["C:\\Windows\\System32\\cmd.exe", "/c", "bunx", "tool", "a"], "npm", "bunx"),
+        (["/bin/sh", "-c", "npx -y tool a"], "npm", "npx"), (["bash", "-lc", "uvx tool a"], "pypi", "uvx"),
+        (["/usr/bin/env", "npx", "tool", "a"], "npm", "npx"), (["npx -y tool", "a"], "npm", "npx"),
+        (["npx tool a"], "npm", "npx"),
+    ],
+)  # fmt: skip
+def test_the_same_runner_by_another_name_runs_the_same_package(words: list[str], registry: str, hint: str) -> None:
+    argument = words[-1].split()[-1]
+    assert installs(*words) == {
+        "registryType": registry, "identifier": "tool", "runtimeHint": hint,
+        "packageArguments": [{"type": "positional", "value": argument}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("url", "transport"),
     [
         ("https://a.example/mcp", "streamable-http"),
-        ("http://a.example:8080/sse/", "sse"),
+        ("https://a.example:8080/sse/", "sse"),
+        ("http://a.example:8080/sse/", None),
+        ("https://localhost/mcp", None),
+        ("https://127.0.0.1/mcp", None),
+        ("https://a.localhost/mcp", None),
+        ("https://LocalHost:8080/mcp", None),
+        ("https://127.1/mcp", None),
+        ("https://0x7f000001/mcp", None),
+        ("https://10.1.2.3/mcp", None),
+        ("https://host.docker.internal/mcp", None),
         ("https://a.example:99999/", None),
         ("https://a b.example/", None),
         ("ftp://a.example/", None),
-        ("https://a.example/<x>", None),
+        ("https://a.example/<", None),
+        ("https://a.example/{", None),
         ("", None),
     ],
 )  # fmt: skip
 def test_a_url_is_a_remote(url: str, transport: str | None) -> None:
     document = server_json(NAME, "1", McpServer(key="a", name="a", url=url))
     assert document.get("remotes") == ([{"type": transport, "url": url}] if transport else None)
-    assert is_url(url) == bool(transport)
 
 
 def test_texts_are_cut_and_whole_beside() -> None:
