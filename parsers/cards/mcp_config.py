@@ -140,8 +140,8 @@ def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) ->
 
 
 def _with_usual_names(entry: Json) -> Json:
-    """An entry whose command is an object (Zed) or a list (OpenCode), and whose env is named otherwise, with the members
-    of most clients."""
+    """An entry with the members of most clients, where its command is an object (Zed) or a list (OpenCode), or its env
+    is named otherwise."""
     command, args = entry.get("command"), entry.get("args")
     if isinstance(command, dict):
         entry = entry | {name: command[name] for name in ("args", "env") if name in command}
@@ -256,8 +256,8 @@ def _args(entry: Json, fields: Fields, pointer: str) -> tuple[str, ...]:
 
 
 def _named_texts(entry: Json, key: str, fields: Fields, pointer: str) -> dict[str, str]:
-    """The texts of `env` (variables and their descriptions) or `headers`, by name. An inscribed secret is public already,
-    but is not repeated here."""
+    """The texts of `env` (variables and their descriptions) or `headers`, by name. An inscribed secret is public
+    already, but is not repeated here."""
     values = fields.object(entry, key, pointer)
     if len(values) > MAX_ENV:
         fields.not_indexed(f"only the first {MAX_ENV} of {key}", step(pointer, key))
