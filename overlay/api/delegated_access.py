@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aiohttp import hdrs, web
 
 from overlay.api.answers import BODY_SHA256, SERVICES
+from overlay.api.parameters import pairs
 from overlay.api.problems import Fault, ProblemError
-from overlay.api.request_context import CONTEXT
+from overlay.api.request_context import CONTEXT, RouteInfo
 from overlay.listings.lookup import parse_id
 from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
 from parsers.claims.delegateos.capability_token import (
@@ -167,21 +168,28 @@ def delegated_access(request: web.Request) -> DelegatedAccess:
 def bearer_token(request: web.Request) -> str | None:
     """The capability token in the header `Authorization`, None where there is none. Other schemes than Bearer are those
     of proxies before this server; other tokens are what clients send to every server, unless a holder proof comes with
-    them."""
-    scheme, _, text = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    is_presented = text.strip().startswith(_START) or PROOF_HEADER in request.headers
-    return text.strip() if scheme.lower() == "bearer" and is_presented else None
+    them. Raises TokenDeniedError for two different ones."""
+    presented = set()
+    for header in request.headers.getall(hdrs.AUTHORIZATION, ()):
+        scheme, _, text = header.partition(" ")
+        if scheme.lower() == "bearer" and (text.strip().startswith(_START) or PROOF_HEADER in request.headers):
+            presented.add(text.strip())
+    if len(presented) > 1:
+        raise TokenDeniedError("malformed_token", "the header Authorization is sent twice, with different tokens")
+    return presented.pop() if presented else None
 
 
 async def authorize_request(request: web.Request) -> None:
     """Check and charge the token that a request presents, where its route takes one. Raises ProblemError: 403 for what
     the token does not grant, 401 for other denials."""
     routed = request.app[CONTEXT].routed(request)
-    text = bearer_token(request)
-    if routed.action is None or text is None:
+    if routed.action is None:
         return
     try:
-        access, names = delegated_access(request), resources(request, routed.resource)
+        text = bearer_token(request)
+        if text is None:
+            return
+        access, names = delegated_access(request), resources(request, routed)
         await to_thread(_authorize, access, request, text, routed.action, names)
     except TokenDeniedError as error:
         raise denial_problem(error) from None
@@ -206,10 +214,13 @@ def _proof(request: web.Request, access: Access, now: int) -> HolderProof:
     return proof
 
 
-def resources(request: web.Request, tool: str) -> list[str]:
-    """The names of what a request is about: the tool, and the origin of the listing that it names."""
-    id_ = request.match_info.get("id") or request.rel_url.query.get("id")
-    return [tool, parse_id(id_)[0]] if id_ else [tool]
+def resources(request: web.Request, routed: RouteInfo) -> list[str]:
+    """The names of what a request is about: the tool, and the origin of the listing that its route acts on, read as the
+    route reads it. Raises BadRequestError for a query string that cannot be read."""
+    ids = {request.match_info["id"]} if routed.listing_in == "path" else set[str]()
+    if routed.listing_in == "query":
+        ids = {value for name, value in pairs(request.rel_url.raw_query_string) if name == "id"}
+    return [routed.resource, *(parse_id(id_)[0] for id_ in ids if len(ids) == 1)]
 
 
 def denial_json(error: TokenDeniedError) -> dict[str, Any]:

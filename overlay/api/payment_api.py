@@ -136,9 +136,11 @@ async def check_payment(request: web.Request) -> web.Response:
 def _read(document: bytes) -> dict[str, Any]:
     """The members of a body. Raises BadRequestError."""
     try:
-        value, _ = strict_json.loads(document)
+        value, repeated = strict_json.loads(document)
     except CardError as error:
         raise bad_request("not-json", error.about("the body"), pointer="") from None
+    if repeated:  # a gate refuses the claim, as another parser may read the other one
+        raise bad_request("repeated", f"the key at {repeated[0].pointer} is repeated", pointer=repeated[0].pointer)
     if not isinstance(value, dict):
         raise bad_request("not-an-object", f"the body is a JSON object with {', '.join(MEMBERS)}", pointer="")
     faults = [

@@ -99,7 +99,7 @@ async def ingest(request: web.Request) -> web.Response:
     """Request that a transaction be fetched: at once, and then with doubling delay for an hour. Repeating it changes
     nothing. `GET /v1/diagnose/{what}` reports its state."""
     transaction_request = await request_transaction(
-        request, request_bodies.read(request_bodies.WantedTransaction, await body(request, MAX_BYTES))
+        request, request_bodies.read_strictly(request_bodies.WantedTransaction, await body(request, MAX_BYTES))
     )
     txid = transaction_request.txid[::-1].hex()
     headers = {"Location": f"/v1/diagnose/{txid}", "Cache-Control": "no-store"}

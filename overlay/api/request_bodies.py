@@ -7,6 +7,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from overlay.api.problems import BadRequestError, Fault
+from parsers.cards import strict_json
+from parsers.errors import ParseError
 
 _CODES = {
     "json_invalid": "not-json",
@@ -122,6 +124,17 @@ def read(model: type[_Body], document: bytes) -> _Body:
         return model.model_validate_json(document)
     except ValidationError as error:
         raise _refused(model, error) from None
+
+
+def read_strictly(model: type[_Body], document: bytes) -> _Body:
+    """The body of a document that a token comes with: one that parsers could read differently is refused as no JSON.
+    Raises BadRequestError as `read` does."""
+    try:
+        value = strict_json.request(document)
+    except ParseError as error:
+        detail = f"the body: {error}; the body is a JSON object with {', '.join(model.model_fields)}"
+        raise BadRequestError([Fault("not-json", detail, pointer="")]) from None
+    return checked(model, value)
 
 
 def checked(model: type[_Body], value: Any) -> _Body:

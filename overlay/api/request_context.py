@@ -23,7 +23,8 @@ REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 
 class RouteInfo(NamedTuple):
     """A route's number in the counters, its rate limit, whether its duration is counted (not for streams), the error
-    shape of its protocol, where it has its own, and what a capability token has to grant (`overlay.api.routes`)."""
+    shape of its protocol, where it has its own, what a capability token has to grant, and where a request names its
+    listing (`overlay.api.routes`)."""
 
     number: int
     limit: RateLimit | None
@@ -31,6 +32,7 @@ class RouteInfo(NamedTuple):
     error_response: Callable[[web.Request, ProblemError, str], web.Response] | None = None
     action: str | None = None
     resource: str = ""
+    listing_in: str = ""
 
 
 _ELSEWHERE = RouteInfo(ROUTES - 1, None, timed=True)
@@ -77,13 +79,14 @@ class RequestContext:
         error_response: Callable[[web.Request, ProblemError, str], web.Response] | None = None,
         action: str | None = None,
         resource: str = "",
+        listing_in: str = "",
     ) -> None:
         """Count this route as `number`, under the rate limit `kind`. Raises ValueError for more routes than
         counters."""
         if number >= _ELSEWHERE.number:
             raise ValueError(f"route {number} is one too many for the counters")
         limit = self._limits.get(kind) if kind else None
-        self._routes[route] = RouteInfo(number, limit, timed, error_response, action, resource)
+        self._routes[route] = RouteInfo(number, limit, timed, error_response, action, resource, listing_in)
 
     def add_refusal(self, route: AbstractRoute, others: Iterable[AbstractRoute]) -> None:
         """Give a route that refuses methods the error shape of the other routes of its path."""

@@ -92,6 +92,11 @@ class Route:
         return f"tool:{_TOOLS.get(word, word)}"
 
     @property
+    def listing_in(self) -> str:
+        """Where a request names the listing that the route acts on: `path`, `query`, or nowhere ("")."""
+        return "path" if "{id}" in self.path else "query" if "id" in self.parameters.names else ""
+
+    @property
     def refuses_parameters(self) -> bool:
         """Whether any query parameter is an error. Not for pages, whose links get decorated, nor for health probes."""
         return not self.parameters.parameters and self.path.startswith("/v1/")

@@ -69,7 +69,7 @@ def create_app(services: AppServices) -> web.Application:
             number, timed = app[ROUTE_PATHS].index(route.path), STREAM not in route.media
             app[CONTEXT].add(
                 added, number, route.limit, timed=timed, error_response=route.error_response,
-                action=route.action, resource=route.resource if route.action else "",
+                action=route.action, resource=route.resource if route.action else "", listing_in=route.listing_in,
             )  # fmt: skip
     refuse_others(app)
     app.on_shutdown.append(_end_streams)

@@ -32,6 +32,9 @@ FREE_METHODS = frozenset(
 
 _NOTIFICATION = "notifications/"
 
+_BEFORE_JSON = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"
+"""Bytes before the first bracket: white space, and what UTF-16 and UTF-32, which Python's `json` reads, have there."""
+
 MAX_PARTS = 1_000
 _ID = re.compile(r"[A-Za-z0-9_-]{16,128}")
 
@@ -55,8 +58,8 @@ class PaidCall:
 
 def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCall:
     """The call in a request; a claim in the body counts before one in the header. Raises PaymentRefusedError for a
-    header that is neither JSON nor base64 of it, and for a JSON body that another parser might read otherwise: a batch,
-    repeated keys, more than 64 levels or 1 MiB."""
+    header that is neither JSON nor base64 of it, and for a JSON body that another parser might read otherwise: a
+    batch, repeated keys, other encodings than UTF-8, more than 64 levels or 1 MiB."""
     task, subscription = _id(headers.get(TASK_HEADER)), _id(headers.get(SUBSCRIPTION_HEADER))
     claim = _header_claim(headers.get(PAYMENT_HEADER))
     message = _message(body)
@@ -83,8 +86,8 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
 
 
 def _message(body: bytes) -> Any:
-    """The JSON object of a body, None for a body that is no JSON."""
-    if body.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
+    """The JSON object of a body, None for a body that is no JSON in any encoding. Raises PaymentRefusedError."""
+    if body.lstrip(_BEFORE_JSON)[:1] not in (b"{", b"["):
         return None
     try:
         value, repeated = strict_json.loads(body)
@@ -123,16 +126,17 @@ def _header_claim(text: str | None) -> Any:
             raw = b""
     value = _json(raw)
     if value is None:
-        detail = f"the header {PAYMENT_HEADER} is neither a JSON object nor base64 of one"
+        detail = f"the header {PAYMENT_HEADER} is neither a JSON object without repeated keys nor base64 of one"
         raise PaymentRefusedError("PaymentInvalid", "claim-malformed", detail)
     return value
 
 
 def _json(raw: bytes) -> Any:
     try:
-        return strict_json.loads(raw)[0]
+        value, repeated = strict_json.loads(raw)
     except CardError:
         return None
+    return None if repeated else value
 
 
 def _object(value: Any) -> dict[str, Any]:

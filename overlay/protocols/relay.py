@@ -118,7 +118,7 @@ def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
 @_answered
 async def register(request: web.Request, relay: Relay) -> web.Response:
     """Register an agent with a token that its key signed, or renew its registration."""
-    wanted = request_bodies.read(NewAgent, await body(request, MAX_BODY))
+    wanted = request_bodies.read_strictly(NewAgent, await body(request, MAX_BODY))
     succession = wanted.succession if isinstance(wanted.succession, list) else [wanted.succession]
     stated = AgentRegistration(
         motebit_id=wanted.motebit_id, public_key=wanted.public_key, endpoint_url=wanted.endpoint_url,
@@ -150,7 +150,7 @@ async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
 async def submit(request: web.Request, relay: Relay) -> web.Response:
     """Submit a task for an agent: its price and a buffer are locked."""
     raw = await body(request, MAX_SUBMITTED)
-    wanted = request_bodies.read(NewTask, raw)
+    wanted = request_bodies.read_strictly(NewTask, raw)
     task_request = TaskRequest(
         worker=request.match_info["agent"], submitted_by=wanted.submitted_by, max_budget=wanted.max_budget,
         required_capabilities=_names(wanted.required_capabilities), idempotency_key=_idempotency_key(request),
@@ -204,7 +204,7 @@ async def balance(request: web.Request, relay: Relay) -> web.Response:
 async def deposit(request: web.Request, relay: Relay) -> web.Response:
     """Announce a transaction that pays into an agent's account."""
     signed = await signed_request(request, 2 * MAX_RAW + MAX_BODY)
-    raw = request_bodies.read(RawTransaction, signed.body).rawTx
+    raw = request_bodies.read_strictly(RawTransaction, signed.body).rawTx
     answer = await accounts.deposit(relay, signed, request.match_info["agent"], bytes.fromhex(raw))
     return json_answer(answer, status=202)
 
@@ -212,7 +212,7 @@ async def deposit(request: web.Request, relay: Relay) -> web.Response:
 @_answered
 async def withdraw(request: web.Request, relay: Relay) -> web.Response:
     """Withdraw an amount: it is locked until the operator's transaction is mined."""
-    wanted = request_bodies.read(NewWithdrawal, await body(request, MAX_BODY))
+    wanted = request_bodies.read_strictly(NewWithdrawal, await body(request, MAX_BODY))
     answer = await accounts.withdraw(
         relay, await signed_request(request, MAX_BODY), request.match_info["agent"], wanted.amount,
         wanted.destination, _idempotency_key(request),
@@ -236,8 +236,8 @@ def _idempotency_key(request: web.Request) -> str | None:
 
 
 def _digest(raw: bytes) -> str:
-    """The SHA-256 of a JSON body, the same in every order of members and spacing. Numbers count as they are written:
-    Python reads no integer of more than 4,300 digits."""
+    """The SHA-256 of a JSON body that was read, the same in every order of members and spacing. Numbers count as they
+    are written."""
     value = json.loads(raw, parse_int="int {}".format, parse_float="float {}".format)
     return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 

@@ -17,7 +17,7 @@ from overlay.verify.header_chain import Fetch, HeaderLinks
 from overlay.verify.server_claim import HEADER, MinedBlock, NotCheckedError, NotProvedError, ServerClaim
 from parsers.bitcoin.tx import sha256d
 from parsers.cards import AgentCard, read_of
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.evidence_documents import bound_key, evidence_of
 from parsers.claims.payment import UtxoChain
 from parsers.claims.payment_evidence import ProvedPayment, read_payment
@@ -134,7 +134,7 @@ class RatingCheck:
         """What a document is evidence of and when it says it was completed, verified at the time when it was
         received."""
         if name not in self._works:
-            document = json.loads(self._document(name))
+            document = read(self._document(name))
             kind = {"attestation": "attestation", "envelope": "mrp-evidence"}
             own_kind = next((kind[member] for member in kind if member in document), "receipt")
             keys = {card.motebit.motebit_id: bytes.fromhex(card.motebit.public_key)} if card.motebit else {}

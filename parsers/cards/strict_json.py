@@ -1,5 +1,5 @@
 """Strict JSON for card bytes: RFC 8259 in UTF-8, one value, within limits that are law (law 12), numbers kept exact;
-and bounded JSON for responses of other servers.
+and bounded JSON for requests, and for responses of other servers.
 
 The C scanner of the standard library parses. What it accepts beyond RFC 8259 (constants, lone surrogates, repeated
 keys) is caught in its hooks or by a search of the bytes; the depth is measured before it recurses.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import accumulate
 from typing import Any, NamedTuple, NoReturn
@@ -112,10 +112,28 @@ def _windows(body: bytes) -> Iterator[bytes]:
         start = end
 
 
-def answer(body: bytes, *, exact: bool = False) -> Any:
+def request(body: bytes) -> Any:
+    """Parse the JSON of a request, which may be signed, present a token or carry a payment: as `answer`, and without
+    what other parsers read otherwise, repeated keys and lone surrogates. Raises ParseError."""
+    if _SURROGATE.search(body) and (lone := _LONE.search(body.replace(b"\\\\", b"--"))):
+        raise ParseError(f"JSON with the lone surrogate {lone[0].decode()}")
+    return answer(body, members=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ParseError(f"JSON with the key {_repeated_keys(pairs)[0][:60]!a} twice in an object")
+    return members
+
+
+def answer(
+    body: bytes, *, exact: bool = False, members: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None
+) -> Any:
     """Parse the JSON of a response, whose size the caller has bounded; numbers with a fraction or an exponent become
-    float, or Decimal if `exact`. Raises ParseError for bytes that are not JSON in UTF-8, are nested deeper than
-    MAX_ANSWER_DEPTH, have a number beyond the limits of cards, or far more values than text."""
+    float, or Decimal if `exact`, and objects what `members` makes of their pairs. Raises ParseError for bytes that are
+    not JSON in UTF-8, are nested deeper than MAX_ANSWER_DEPTH, have a number beyond the limits of cards, or far more
+    values than text."""
     shape = outline(body)
     if shape.depth > MAX_ANSWER_DEPTH:
         raise ParseError(f"JSON nested deeper than {MAX_ANSWER_DEPTH} levels")
@@ -123,7 +141,10 @@ def answer(body: bytes, *, exact: bool = False) -> Any:
         raise ParseError(f"JSON of {shape.marks:,} values in {len(body):,} bytes")
     real = _decimal if exact else _float
     try:
-        return json.loads(body.decode("utf-8"), parse_float=real, parse_int=_integer, parse_constant=_constant)
+        return json.loads(
+            body.decode("utf-8"), parse_float=real, parse_int=_integer, parse_constant=_constant,
+            object_pairs_hook=members,
+        )  # fmt: skip
     except CardError:
         raise ParseError("JSON with a number of more than 100 digits, an exponent beyond 400, or none at all") from None
     except json.JSONDecodeError as error:

@@ -49,8 +49,7 @@ class ClaimRefusedError(Exception):
 def read(body: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """The value of a JSON text: numbers are int, or float where they have a fraction or an exponent. Raises
     ClaimRefusedError."""
-    if len(body) > max_bytes:
-        raise ClaimRefusedError("too-large", f"{len(body):,} bytes; at most {max_bytes:,} are verified")
+    check_size(body, max_bytes=max_bytes)
     try:
         value, repeated = strict_json.loads(body)
     except CardError as error:
@@ -58,9 +57,15 @@ def read(body: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
         raise ClaimRefusedError(code, error.about("the document")) from None
     if repeated:
         raise ClaimRefusedError("duplicate-key", f"the key at {repeated[0].pointer} is repeated")
+    return plain(value)
+
+
+def check_size(body: bytes, *, max_bytes: int = MAX_BYTES) -> None:
+    """Check that a document is no larger than what is verified. Raises ClaimRefusedError."""
+    if len(body) > max_bytes:
+        raise ClaimRefusedError("too-large", f"{len(body):,} bytes; at most {max_bytes:,} are verified")
     if strict_json.outline(body).marks > MAX_VALUES:
         raise ClaimRefusedError("too-many-values", f"more than {MAX_VALUES:,} values")
-    return _plain(value)
 
 
 def _is_truncated(body: bytes) -> bool:
@@ -70,12 +75,12 @@ def _is_truncated(body: bytes) -> bool:
     return not body.strip() or (outside.depth > 0 and opened > closed)
 
 
-def _plain(value: Any) -> Any:
-    """The value with numbers that RFC 8785 can write. Its depth is bounded by `strict_json`."""
+def plain(value: Any) -> Any:
+    """A value that `strict_json` read, with numbers that RFC 8785 can write. Raises ClaimRefusedError."""
     if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
+        return {name: plain(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(element) for element in value]
+        return [plain(element) for element in value]
     if isinstance(value, Decimal):
         return _finite(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > SAFE_INTEGER:

@@ -87,7 +87,7 @@ async def json_rpc(request: web.Request) -> web.Response:
     """
     document = await body(request, MAX_BODY)
     try:
-        call = strict_json.answer(document)
+        call = strict_json.request(document)
     except ParseError as error:
         raise A2aError(errors.PARSE, str(error)) from None
     name, params = _call(request, call)

@@ -21,7 +21,8 @@ from overlay.api.publisher_api import diagnosis
 from overlay.api.routes import JSON, Route
 from overlay.api.services import AppServices
 from overlay.protocols import Door
-from overlay.text.compact_json import encode
+from parsers.cards import strict_json
+from parsers.errors import ParseError
 
 if TYPE_CHECKING:
     from overlay.protocols.mcp.asgi_bridge import AsgiApp
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 MAX_BODY = (4 << 20) + (64 << 10)
 """Bytes of a message: a raw transaction as long as `POST /v1/diagnose` takes it."""
 
+_PARSE_ERROR = -32700
 _ASGI_APP: web.AppKey[asyncio.Future[AsgiApp]] = web.AppKey("MCP application", asyncio.Future)
 """The package's application, once it runs."""
 
@@ -80,25 +82,38 @@ def _verified(services: AppServices, id_: str) -> dict[str, Any]:
 
 async def post(request: web.Request) -> web.Response:
     """A message of the Model Context Protocol (streamable HTTP): tools to search, get, verify, diagnose and quote."""
-    return await _respond(request, await _document(request))
+    document = await _document(request)
+    try:
+        message = strict_json.request(document)
+    except ParseError as error:
+        refusal = {"code": _PARSE_ERROR, "message": f"the body cannot be read: {error}"}
+        return json_answer({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
+    return await _respond(request, message, document)
 
 
 async def post_message(request: web.Request) -> web.Response:
     """A message as the HTTP client of DelegateOS sends it, `{id, method, params, dct?}`, to the same tools."""
-    from overlay.protocols.mcp.delegated_calls import message_in
-
-    message = message_in(await _document(request))
-    id_ = message.get("id") if message is not None else None
-    if message is None or not isinstance(id_, str | int) or not isinstance(message.get("method"), str):
+    document = await _document(request)
+    try:
+        message = strict_json.request(document)
+    except ParseError as error:
+        raise ProblemError(400, f"the body cannot be read: {error}") from None
+    id_ = message.get("id") if isinstance(message, dict) else None
+    if not isinstance(id_, str | int) or not isinstance(message.get("method"), str):
         raise ProblemError(400, "the body is no JSON object with id and method, a text each")
-    token, params = message.pop("dct", None), message.get("params") or {}
-    if token is not None and isinstance(params, dict):
-        message["params"] = {**params, "_delegateos": {"dct": token, **_members(params.get("_delegateos"))}}
-    return await _respond(request, encode({**message, "jsonrpc": "2.0"}), {"accept": JSON, "content-type": JSON})
+    if (token := message.pop("dct", None)) is not None:
+        message["params"] = _with_token(message.get("params") or {}, token)
+    return await _respond(request, {**message, "jsonrpc": "2.0"}, document, {"accept": JSON, "content-type": JSON})
 
 
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _with_token(params: Any, token: Any) -> dict[str, Any]:
+    """The parameters with a token that came beside them. Raises ProblemError."""
+    if not isinstance(params, dict):
+        raise ProblemError(400, "params is no object: a message with dct cannot be read otherwise")
+    meta = params.get("_delegateos") or {}
+    if not isinstance(meta, dict) or meta.get("dct", token) != token:
+        raise ProblemError(400, "dct is another token than that of params._delegateos")
+    return {**params, "_delegateos": {**meta, "dct": token}}
 
 
 async def _document(request: web.Request) -> bytes:
@@ -110,11 +125,13 @@ async def _document(request: web.Request) -> bytes:
     return document
 
 
-async def _respond(request: web.Request, document: bytes, headers: Mapping[str, str] | None = None) -> web.Response:
+async def _respond(
+    request: web.Request, message: Any, document: bytes, headers: Mapping[str, str] | None = None
+) -> web.Response:
     from overlay.protocols.mcp.asgi_bridge import respond
     from overlay.protocols.mcp.delegated_calls import take_token
 
-    taken = await take_token(request, document)
+    taken = await take_token(request, message, document)
     if isinstance(taken, web.Response):
         return taken
     return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, taken, headers or {})

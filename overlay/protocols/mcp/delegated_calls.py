@@ -1,8 +1,8 @@
 """Capability tokens of DelegateOS in MCP messages (§11): in the header `Authorization`, or in `params._delegateos`.
 
-The token is checked and taken out before the tools see the message; a refusal is the JSON-RPC error -32001 with the
-denial as its data. A call of a tool is charged one unit, and `tools/list` shows what the token grants. Messages without
-a token are answered as ever.
+A message is read once: the token is checked and taken out, and the tools see what was read, written anew. A refusal is
+the JSON-RPC error -32001 with the denial as its data. A call of a tool is charged one unit, and `tools/list` shows what
+the token grants. Messages without a token are answered as ever.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from typing import Any
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from overlay.api.answers import json_answer
 from overlay.api.delegated_access import (
@@ -25,41 +25,24 @@ from overlay.listings.lookup import parse_id
 from overlay.protocols.mcp import delegateos_messages
 from overlay.protocols.mcp.tools import TOOLS, RegistryTool
 from overlay.text.compact_json import encode
-from parsers.cards import strict_json
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError
-from parsers.errors import ParseError
 
 DENIED = -32001
 _GRANTED: web.RequestKey[Access] = web.RequestKey("granted access", Access)
-_MARK = b"delegateos"
-"""In every message with a token, or of DelegateOS; some clients escape the slash after it."""
-
 _MAX_ID = 2_000
 _ACTION = "search"
 """What all the tools of this registry are."""
 
-_NAMES = frozenset(tool.name for tool in TOOLS)
+_ABOUT_LISTING = {tool.name: "id" in tool.input_schema["properties"] for tool in TOOLS}
+"""The tools, and whether they act on a listing."""
 
 
-def message_in(document: bytes) -> dict[str, Any] | None:
-    """The JSON object in a document, None for what the tools' server refuses."""
-    try:
-        message = strict_json.answer(document)
-    except ParseError:
-        return None
-    return message if isinstance(message, dict) else None
-
-
-async def take_token(request: web.Request, document: bytes) -> bytes | web.Response:
-    """The message without its token, which was checked; or the response where that is refused, or where the message is
-    one of DelegateOS."""
-    if hdrs.AUTHORIZATION not in request.headers and _MARK not in document:
-        return document
-    message = message_in(document)
-    if message is None:
-        return document
+async def take_token(request: web.Request, message: Any, document: bytes) -> bytes | web.Response:
+    """The message, as read from a document, without its token, which was checked; or the response where that is
+    refused, or where the message is one of DelegateOS."""
+    if not isinstance(message, dict):
+        return encode(message)
     params = _object(message.get("params"))
-    has_meta = "_delegateos" in params
     try:
         text, contract_id = _token(request, params.pop("_delegateos", None))
         if text is not None:
@@ -69,8 +52,8 @@ async def take_token(request: web.Request, document: bytes) -> bytes | web.Respo
         refusal = {"code": DENIED, "message": "DCT verification failed", "data": denial_json(error)}
         return json_answer({"jsonrpc": "2.0", "id": message.get("id"), "error": refusal})
     if str(message.get("method")) in delegateos_messages.METHODS:
-        return await delegateos_messages.answer(request, document)
-    return encode(message) if has_meta else document
+        return await delegateos_messages.answer(request, message, document)
+    return encode(message)
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -95,9 +78,9 @@ def _token(request: web.Request, meta: Any) -> tuple[str | None, str | None]:
 def _authorize(access: DelegatedAccess, text: str, contract_id: str | None, message: dict[str, Any]) -> Access:
     granted = access.verify(text, contract_id)
     params = _object(message.get("params"))
-    if message.get("method") == "tools/call" and str(params.get("name")) in _NAMES:
+    if message.get("method") == "tools/call" and str(params.get("name")) in _ABOUT_LISTING:
         names, id_ = [f"tool:{params['name']}"], _object(params.get("arguments")).get("id")
-        if isinstance(id_, str) and len(id_) <= _MAX_ID:
+        if _ABOUT_LISTING[params["name"]] and isinstance(id_, str) and len(id_) <= _MAX_ID:
             names.append(parse_id(id_)[0])
         granted.check(_ACTION, names)
         access.charge(granted)

@@ -18,7 +18,7 @@ from overlay.api.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAc
 from overlay.api.executors import PUBLISHING, SECONDS, run_in
 from overlay.api.problems import ProblemError
 from overlay.text.compact_json import encode
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import ClaimRefusedError, check_size, plain, read
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation
 from parsers.claims.delegateos.delegation_chain import Delegation, check_chain, delegations_of
@@ -33,13 +33,13 @@ _ID = re.compile(r"del_[0-9a-f]{12}")
 _NANOSECONDS = 10**9
 
 
-async def answer(request: web.Request, document: bytes) -> web.Response:
-    """The response to a message; to a notification none, or status 400 where it is refused."""
-    id_ = None
+async def answer(request: web.Request, message: dict[str, Any], document: bytes) -> web.Response:
+    """The response to a message, as read from a document; to a notification none, or status 400 where it is
+    refused."""
+    id_ = message.get("id")
     try:
-        message = read(document)
-        id_ = message.get("id")
-        result = await run_in(request, PUBLISHING, _result, delegated_access(request), message)
+        check_size(document)
+        result = await run_in(request, PUBLISHING, _result, delegated_access(request), plain(message))
     except ClaimRefusedError as error:
         return _error(id_, error.detail, {"type": error.code, "detail": error.detail})
     except ProblemError as problem:

@@ -121,7 +121,7 @@ async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> w
     """The answer to an envelope, or to each of a batch. An ERROR is answered with HTTP status 200, as clients in use
     read no body of another."""
     try:
-        message = strict_json.answer(await body(request, MAX_BODY))
+        message = strict_json.request(await body(request, MAX_BODY))
     except ParseError as error:
         raise MrpError("MRP_INVALID_REQUEST", f"the body is no JSON: {error}") from None
     request[_MESSAGE] = None

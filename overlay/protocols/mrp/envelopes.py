@@ -164,10 +164,10 @@ def reply(request: Any, sender: str, msg_type: str, payload: dict[str, Any], now
     version = _VERSION.fullmatch(_text(members.get("mrp_version"), 1))
     minor = min(int(version[2]), MINOR) if version and int(version[1]) == MAJOR else MINOR
     is_keyed = isinstance(key, str) and bool(key)
-    asked = json.dumps(members.get("payload"), sort_keys=True) if is_keyed else ""
+    sent = json.dumps(members.get("payload"), sort_keys=True) if is_keyed else ""
     answer = {
         "mrp_version": f"{MAJOR}.{minor}",
-        "msg_id": str(uuid5(_REPLIES, f"{msg_type} {receiver} {key!a} {asked}") if is_keyed else uuid4()),
+        "msg_id": str(uuid5(_REPLIES, f"{msg_type} {receiver} {key!a} {sent}") if is_keyed else uuid4()),
         "msg_type": msg_type,
         "timestamp": _rfc3339(now),
         "sender": {"id": sender},

@@ -23,7 +23,7 @@ from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
-from overlay.api.request_bodies import OpenBody, read
+from overlay.api.request_bodies import OpenBody, read_strictly
 from overlay.api.request_context import CONTEXT
 from overlay.protocols.mrp import exchanges, route_offers
 from overlay.protocols.mrp.envelopes import VERSION, MrpError
@@ -51,7 +51,7 @@ async def submit(request: web.Request) -> web.Response:
     """A challenge to the host of a manifest: what it has to serve, and where, within a day. The earlier one that this
     client had for the same manifest is void."""
     registry = _registry(request)
-    wanted, now = read(NewProvider, await body(request, MAX_BODY)), _now()
+    wanted, now = read_strictly(NewProvider, await body(request, MAX_BODY)), _now()
     try:
         place = await registry.visits.target(wanted.manifest_url)
     except FetchError as error:
@@ -77,7 +77,7 @@ async def submit(request: web.Request) -> web.Response:
 async def verify(request: web.Request) -> web.Response:
     """List the provider whose host serves its challenge, and a manifest."""
     registry = _registry(request)
-    token, now = read(ProviderProof, await body(request, MAX_BODY)).token, _now()
+    token, now = read_strictly(ProviderProof, await body(request, MAX_BODY)).token, _now()
     challenge = await to_thread(registry.providers.challenge, token, now) if token.isprintable() else None
     if challenge is None:
         raise NotFoundError("no challenge is open with this token: submit the manifest again")

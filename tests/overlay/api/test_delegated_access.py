@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from multidict import CIMultiDict
 from sqlalchemy import Engine
+from yarl import URL
 
 from indexer.store import unchecked
 from indexer.store.delegations import DelegationLedger
-from overlay.api.delegated_access import DelegatedAccess
+from overlay import protocols
+from overlay.api.delegated_access import ACTIONS, DelegatedAccess
+from overlay.api.routes import ROUTES, Route
 from overlay.api.services import AppServices
 from parsers.claims.delegateos.capability_token import read_dct, serialize_dct
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
@@ -302,3 +307,49 @@ async def test_bad_revocations_are_named(client: ClientSession, body: Any, code:
 async def test_a_server_without_issuers_refuses_tokens(serve: Serve, services: AppServices) -> None:
     client = await serve(services)
     assert await refused(client, issued()) == (401, "invalid_signature")
+
+
+async def routed(serve: Serve, services: AppServices, access: New) -> tuple[ClientSession, list[Route]]:
+    """An overlay with every protocol, and its routes that take tokens."""
+    names = tuple(name for name in protocols.names() if name != "relay")
+    client = await serve(replace(services, doors=names, delegated_access=access()))
+    every = [*ROUTES, *(route for door in protocols.doors(names) for route in door.routes)]
+    return client, [route for route in every if route.action is not None]
+
+
+async def test_a_token_for_one_listing_opens_what_acts_on_it_and_nothing_else(
+    serve: Serve, services: AppServices, access: New
+) -> None:
+    """On every route, whatever else the request names: a path of another listing, `?id=` once or twice, a body."""
+    client, routes = await routed(serve, services, access)
+    async with client.get("/v1/search?limit=2") as response:
+        ours, other = (item["id"] for item in (await response.json())["items"])
+    token = issued(*(capability(action, ours) for action in ACTIONS), budget=1e9)
+    body = json.dumps({"id": ours, "listing": ours, "txid": ours[:64]}).encode()
+    assert len(routes) > 15
+    for route in routes:
+        path = route.path.replace("{id}", other).replace("{what}", ours).replace("{sha256}", "ab" * 32)
+        targets = [path, f"{path}?id={ours}", f"{path}?ID={ours}", f"{path}?id={other}&id={ours}"]
+        if "{id}" not in route.path and route.path != "/v1/quote":
+            targets += [f"{path}?i%64={ours}", f"{path}?id={ours}&id={ours}"]
+        for target in targets:
+            sent = body if route.method == "POST" else b""
+            headers = {
+                "Authorization": f"Bearer {token}", "X-DCT-Proof": proof(AGENT, route.method, target, sent),
+            }  # fmt: skip
+            url = URL(target, encoded=True)
+            async with client.request(route.method, url, headers=headers, data=sent or None) as response:
+                is_ours = route.path == "/v1/quote" and target == f"{path}?id={ours}"
+                assert (response.status == 403) is not is_ours, (route.method, target)
+    mine = [route.path.replace("{id}", ours) for route in routes if "{id}" in route.path and route.method == "GET"]
+    for path in [*mine, f"/v1/quote?id={ours}", f"/v1/quote?i%64={ours}"]:
+        async with client.get(URL(path, encoded=True), headers={"Authorization": f"Bearer {token}"}) as response:
+            assert response.status != 403, path
+
+
+async def test_two_tokens_in_a_request_are_refused(client: ClientSession) -> None:
+    good, bad = f"Bearer {issued()}", f"Bearer {issued(seed=STRANGER)}"
+    for values, status in (((good, good), 200), ((good, bad), 401), ((bad, good), 401), (("Bearer sk-1", bad), 401)):
+        headers = CIMultiDict([("Authorization", value) for value in values])
+        async with client.get("/v1/search", headers=headers) as response:
+            assert response.status == status, values

@@ -56,6 +56,8 @@ async def test_a_request_is_taken_with_202_and_says_where_it_stands(client: Clie
         (b'{"txid": "' + "é".encode() * 64 + b'"}', "/txid", "not-hex"),
         (b'{"txid": "' + b"ab" * 32 + b'", "force": true}', "/force", "unknown-member"),
         (b"txid=ab", None, "not-json"),
+        (b'{"txid": "' + b"ab" * 32 + b'", "txid": "' + b"cd" * 32 + b'"}', None, "not-json"),
+        (b'{"txid": "' + b"ab" * 32 + b'", "force": NaN}', None, "not-json"),
         (b"[]", None, "not-an-object"),
     ],
 )

@@ -157,6 +157,10 @@ async def test_a_body_of_another_form_is_a_problem_that_names_it(
 async def test_a_body_that_is_no_json_is_a_problem(client: ClientSession) -> None:
     async with client.post("/v1/pay/check", data=b'{"claim": ' + b"[" * 500) as response:
         assert (await problem(response, 400))["errors"][0]["code"] == "not-json"
+    async with client.post(
+        "/v1/pay/check", data=b'{"claim": {"rawTx": "00", "rawTx": "01"}, "config": {}}'
+    ) as response:
+        assert (await problem(response, 400))["errors"][0]["code"] == "repeated"
 
 
 def test_the_command_converts_a_card_s_price_by_the_stored_rates(

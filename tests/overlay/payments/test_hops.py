@@ -23,6 +23,7 @@ from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.rate_table import RateTable
+from parsers.claims.amount_due import PaymentRefusedError
 from tests.overlay.payments.desk import TASK, Desk, a2a, mcp, refusal
 from tests.overlay.payments.fake_node import FakeNode, claim_of, price
 
@@ -85,6 +86,31 @@ def test_a_claim_is_carried_as_servers_read_it() -> None:
     assert by_header.claim == by_meta.claim == by_part.claim == claim.value
     assert by_header.task == by_meta.task == TASK
     assert (claim.headers().keys(), claim.meta().keys()) == ({"A2B-Payment"}, {"x-payment"})
+
+
+CHEAP, DEAR = mcp("chart"), mcp("report")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        DEAR.decode().encode("utf-16"), DEAR.decode().encode("utf-16-be"), DEAR.decode().encode("utf-32"),
+        DEAR.decode().encode("utf-8-sig"), b"\n[" + DEAR + b"]", DEAR[:-1] + b"," + CHEAP[1:],
+        DEAR[:-1] + b',"x":NaN}', DEAR[:-1] + b',"x":1e500}', DEAR[:-1] + b',"x":"\\ud800"}',
+    ],
+    ids=["utf-16", "utf-16-be", "utf-32", "utf-8-sig", "batch", "keys twice", "NaN", "infinite", "surrogate"],
+)  # fmt: skip
+def test_a_call_that_servers_read_differently_is_refused_before_it_is_paid(body: bytes) -> None:
+    with pytest.raises(PaymentRefusedError) as refused:
+        read_call({}, body)
+    assert refused.value.reason == "request-malformed"
+
+
+@pytest.mark.parametrize("text", ['{"rawTx": "00", "rawTx": "01"}', "eyJhIjoxLCJhIjoyfQ==", '{"a": NaN}', "7", "\xff"])
+def test_a_claim_in_a_header_that_readers_read_differently_is_refused(text: str) -> None:
+    with pytest.raises(PaymentRefusedError) as refused:
+        read_call({"A2B-Payment": text}, b"")
+    assert refused.value.reason == "claim-malformed"
 
 
 async def test_a_gate_of_its_own_reads_the_stored_rates(desk: Desk, tmp_path: Path) -> None:

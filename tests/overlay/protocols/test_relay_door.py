@@ -131,7 +131,8 @@ def test_refusals_have_the_relays_form(client: Client) -> None:
     assert nobody.headers["WWW-Authenticate"] == "Bearer"
     unknown = client.send(ALICE, "task:submit", "POST", "/agent/nobody/task", json={"prompt": "?"})
     assert (unknown.status_code, unknown.json()["code"]) == (404, "not-registered")
-    for body in (b"", b"[]", b"{", b'{"prompt": 1}', b'{"prompt": "?", "required_capabilities": [""]}'):
+    for body in (b"", b"[]", b"{", b'{"prompt": 1}', b'{"prompt": "?", "required_capabilities": [""]}',
+                 b'{"prompt": "?", "max_budget": 9, "max_budget": 1}', b'{"prompt": "?", "x": NaN}'):  # fmt: skip
         response = client.send(ALICE, "task:submit", "POST", f"/agent/{BOB.id}/task", content=body)
         assert response.status_code == 400, response.text
         assert response.json()["error"]

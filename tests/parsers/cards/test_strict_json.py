@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from parsers.cards import strict_json
 from parsers.cards.strict_json import MAX_ANSWER_DEPTH, MAX_BYTES, Outline, answer, depth, loads, outline, step
@@ -294,3 +295,42 @@ def test_a_pointer_step_is_escaped_as_rfc_6901_says(key: str) -> None:
     last = step("/x", key).removeprefix("/x/")
     assert "/" not in last
     assert last.replace("~1", "/").replace("~0", "~") == key.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def test_a_request_is_refused_where_readers_differ() -> None:
+    for body in (
+        b'{"a":1,"a":1}', b'[{"a":1,"\\u0061":2}]', b'"\\ud800"', b'{"\\udc00":1}', b'"\\ud800\\ud800\\udc00"', b"NaN",
+        b"-Infinity", b"1e500", b"7" * 101, b"[" * 200, b"\xef\xbb\xbf1", b"\xff\xfe1\0", b"", b"1 2", b"01", b"'a'",
+    ):  # fmt: skip
+        with pytest.raises(ParseError):
+            strict_json.request(body)
+    assert strict_json.request(b'["\\\\ud800", "\\ud83d\\ude00", 1.5, 1E2]') == [
+        "\\ud800",
+        "\N{GRINNING FACE}",
+        1.5,
+        100.0,
+    ]
+
+
+PIECES = [
+    b"{", b"}", b"[", b"]", b",", b":", b'"a"', b'"\\u0061"', b'"b"', b'"\\ud800"', b'"\\ud83d\\ude00"', b"1", b"-0",
+    b"1e400", b"2.50", b"9007199254740993", b"NaN", b"null", b"true", b" ", b'"\xc3\xa9"', b"\xff",
+]  # fmt: skip
+
+
+@settings(max_examples=2_000, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
+@example(b'{"a":1,"b":[2.50,-0]}')
+def test_what_a_request_is_read_as_other_parsers_read_too(body: bytes) -> None:
+    try:
+        value = strict_json.request(body)
+    except ParseError:
+        return
+    assert json.loads(body) == from_json(body) == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(json_values, st.booleans())
+def test_a_request_without_repeated_keys_is_read(value: Any, is_ascii: bool) -> None:
+    body = json.dumps(value, ensure_ascii=is_ascii).encode()
+    assert strict_json.request(body) == from_json(body) == value

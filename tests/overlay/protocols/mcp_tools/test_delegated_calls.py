@@ -129,13 +129,80 @@ async def test_the_token_of_another_system_changes_nothing(client: ClientSession
     assert await denied(client, call(token=issued()), **key) == ""
 
 
+SEARCH_ONLY = issued(capability(resource="tool:search"))
+HEAD, TAIL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{', b"}}"
+GET = b'"name":"get","arguments":{"id":"x"}'
+META = b'"_delegateos":{"dct":"%s"}' % SEARCH_ONLY.encode()
+UNREADABLE = {
+    "infinite": b'"x":1e500,', "not a number": b'"x":NaN,', "digits": b'"x":' + b"7" * 200 + b",",
+    "surrogate": b'"x":"\\ud800",', "depth": b'"x":' + b"[" * 200 + b"]" * 200 + b",", "control": b'"x":"\n",',
+    "key twice": b'"x":1,"x":2,', "name twice": b'"name":"search",', "utf-8": b'"x":"\xff",',
+    "token twice": b'"_delegateos":null,' + META + b",",
+    "escaped key twice": b'"n\\u0061me":"search",', "comment": b"/* x */",
+}  # fmt: skip
+
+
+async def raw(client: ClientSession, document: bytes, path: str = "/mcp", **headers: str) -> tuple[int, Any]:
+    """The status of the answer to bytes, and its JSON-RPC error."""
+    headers = {**HEADERS, "Content-Type": "application/json", **headers}
+    async with client.post(path, data=document, headers=headers) as response:
+        return response.status, (await response.json()).get("error")
+
+
+@pytest.mark.parametrize("odd", UNREADABLE.values(), ids=UNREADABLE)
+async def test_a_message_that_readers_read_differently_is_refused(client: ClientSession, odd: bytes) -> None:
+    """A token in the header or in the message is not passed by, as nothing is read by another parser."""
+    for document, headers in (
+        (HEAD + odd + GET + TAIL, {"Authorization": f"Bearer {SEARCH_ONLY}"}),
+        (HEAD + odd + META + b"," + GET + TAIL, {}),
+        (HEAD + META + b"," + odd + GET + TAIL, {}),
+        (HEAD + odd + GET + TAIL, {}),
+    ):
+        status, error = await raw(client, document, **headers)
+        assert (status, error["code"]) == (400, -32700), error
+        assert error["message"].startswith("the body cannot be read: ")
+        beside = b'{"id":"1","method":"tools/call","dct":"%s","params":{' % SEARCH_ONLY.encode()
+        assert (await raw(client, beside + document.removeprefix(HEAD), "/mcp/message"))[0] == 400
+    for encoding in ("utf-16", "utf-32-le", "utf-8-sig"):
+        assert (await raw(client, (HEAD + GET + TAIL).decode().encode(encoding)))[0] == 400
+
+
+@pytest.mark.parametrize("name", ["_delegat\\u0065os", "\\u005fdelegateos"])
+async def test_a_token_is_looked_at_in_whatever_spelling(client: ClientSession, name: str) -> None:
+    for token, type_ in ((SEARCH_ONLY, "capability_not_granted"), (issued(seed=STRANGER), "invalid_signature")):
+        document = HEAD + f'"{name}":{{"d\\u0063t":"{token}"}},'.encode() + GET + TAIL
+        status, error = await raw(client, document)
+        assert (status, error["data"]["type"]) == (200, type_)
+
+
+async def test_the_tools_see_the_very_values_that_were_read(client: ClientSession) -> None:
+    number = b"12345678901234567890123456789"
+    for id_, shown in ((b'"\\u00e9\\/"', "é/"), (number, int(number)), (b"1.5e3", 1500.0), (b"-0", 0)):
+        document = HEAD.replace(b'"id":1', b'"id":' + id_) + b'"name":"search","arguments":{"limit":1}' + TAIL
+        headers = {**HEADERS, "Content-Type": "application/json", "Authorization": f"Bearer {SEARCH_ONLY}"}
+        async with client.post("/mcp", data=document, headers=headers) as response:
+            if response.status == 200:  # the package takes no fractions as an id, and says so
+                assert (await response.json(loads=json.loads))["id"] == shown
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"params": ["x"], "dct": SEARCH_ONLY},
+        {"params": "x", "dct": SEARCH_ONLY},
+        {"params": {"_delegateos": "x"}, "dct": SEARCH_ONLY},
+        {"params": {"_delegateos": {"dct": issued()}}, "dct": SEARCH_ONLY},
+    ],
+)
+async def test_a_token_beside_a_message_is_not_passed_by(client: ClientSession, members: dict[str, Any]) -> None:
+    document = json.dumps({"id": "1", "method": "tools/call", **members}).encode()
+    assert (await raw(client, document, "/mcp/message"))[0] == 400
+
+
 async def test_ids_that_are_no_unicode_are_refused(client: ClientSession) -> None:
     document = json.dumps(call("get", id="x#\ud800")).encode()
     assert b"ud800" in document
-    headers = {**HEADERS, "Content-Type": "application/json", "Authorization": f"Bearer {issued()}"}
-    async with client.post("/mcp", data=document, headers=headers) as response:
-        assert response.status == 400
-        assert (await response.json())["error"]["code"] == -32700
+    assert (await raw(client, document, Authorization=f"Bearer {issued()}"))[1]["code"] == -32700
 
 
 async def test_a_method_may_be_written_with_an_escaped_slash(client: ClientSession) -> None:
@@ -186,6 +253,8 @@ async def test_a_token_for_one_listing_opens_that_one(client: ClientSession) -> 
     assert await denied(client, call("get", token, id=ours)) == ""
     assert await denied(client, call("get", token, id=other)) == "capability_not_granted"
     assert await denied(client, call("search", token)) == "capability_not_granted"
+    for name in ("search", "diagnose"):
+        assert await denied(client, call(name, token, id=ours, what=ours)) == "capability_not_granted"
 
 
 async def test_recorded_requests_of_its_client_are_answered(

@@ -343,6 +343,15 @@ def test_unknown_routes_are_refused(overlay_url: str, route_id: str) -> None:
     assert ask(overlay_url, "NEGOTIATE", {"route_id": route_id})["code"] == "MRP_INVALID_REQUEST"
 
 
+@pytest.mark.parametrize(
+    "odd", [b'"payload":{},', b'"x":NaN,', b'"x":1e500,', b'"x":"\\ud800",', b'"x":' + b"1" * 200 + b","]
+)
+def test_messages_that_readers_read_differently_are_refused(overlay_url: str, odd: bytes) -> None:
+    sent = json.dumps(message("DISCOVER", {"intent": "x"})).encode()
+    response = local_http.post(f"{overlay_url}/mrp/discover", content=b"{" + odd + sent[1:])
+    assert response.json()["payload"]["code"] == "MRP_INVALID_REQUEST"
+
+
 def test_large_bodies_are_refused_in_the_same_shape(overlay_url: str) -> None:
     response = local_http.post(f"{overlay_url}/mrp/discover", content=b" " * 300_000)
     assert (response.status_code, response.json()["msg_type"]) == (413, "ERROR")
