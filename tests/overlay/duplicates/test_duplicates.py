@@ -549,13 +549,37 @@ def test_a_flood_of_near_identical_cards_is_one_result(registry: Registry, flood
         ("Ολα", "Oλa"),
         ("Web Search", "web_search"),
         ("Open.AI", "ＯｐｅｎＡＩ"),
+        ("Wallet", "VVallet"),
+        ("wallet", "vvaIIet"),
+        ("Chrome Tools", "Chrorne Tools"),
+        ("Gmail", "Grnail"),
+        ("Modern", "modem"),
+        ("Dashboard", "clashboard"),
+        ("MetaMask", "MetaMas\u200bk"),
+        ("Code", "ϲode"),  # a lunate sigma
+        ("rnail", "r\u200bnail"),  # an invisible letter within the sequence
+        ("Alpha", "𝚨lpha"),  # a mathematical Greek letter
+        ("Stroke", "Sŧrøkɇ"),
+        ("Bank", "ʙᴀɴᴋ"),
+        ("Bank", "🅱🅰🅽🅺"),
+        ("Bank", "🇧🇦🇳🇰"),
+        ("Bank", "ᗷᗅnk"),  # Canadian syllabics
+        ("Cotton", "𐌂otton"),  # Old Italic
+        ("Xerox", "╳erox"),
+        ("2𝐧d", "2nd"),
     ],
 )
 def test_names_that_look_alike_are_the_same(one: str, other: str) -> None:
     assert skeletons(one) & skeletons(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("Agent 1", "Agent 2"), ("mail", "mall"), ("हिन्दी", "हन्दी"), ("🙂", "🙁")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Agent 1", "Agent 2"), ("mail", "mall"), ("हिन्दी", "हन्दी"), ("🙂", "🙁"), ("car", "cat"), ("vow", "wow"),
+        ("clam", "claim"), ("ran", "man"), ("२ रुपये", "३ रुपये"), ("ロボット", "ボット"),
+    ],
+)  # fmt: skip
 def test_names_that_differ_are_not(one: str, other: str) -> None:
     assert not skeletons(one) & skeletons(other)
 
