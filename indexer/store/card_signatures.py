@@ -115,8 +115,9 @@ def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -
 
 
 def _ids_of(connection: Connection, card: bytes) -> list[str]:
-    """The inscribed agents with this card, and the pointers whose locators served it."""
-    inscribed = select(badges.c.registration).where(badges.c.card == card).limit(MAX_IDS)
+    """The inscribed agents with this card, those first that their host confirms, as anybody can copy a card; and the
+    pointers whose locators served it."""
+    inscribed = select(badges.c.registration).where(badges.c.card == card).order_by(badges.c.by == "").limit(MAX_IDS)
     locators = select(facts.c.locator).where(facts.c.sha256 == card).limit(MAX_IDS)
     ids = list(connection.execute(inscribed).scalars())
     for locator in connection.execute(locators).scalars().all():

@@ -127,8 +127,10 @@ def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> di
 
 
 def ids_of(connection: Connection, host: str) -> Iterator[str]:
-    """The listings at a host: inscribed agents whose url is there, and pointers whose card was fetched there."""
-    yield from connection.execute(select(badges.c.registration).where(badges.c.host == host).limit(MAX_IDS)).scalars()
+    """The listings at a host: inscribed agents whose url is there, those first that the host confirms, as any number of
+    strangers may name it; and pointers whose card was fetched there."""
+    named = select(badges.c.registration).where(badges.c.host == host).order_by(badges.c.by == "").limit(MAX_IDS)
+    yield from connection.execute(named).scalars()
     below = (locators.c.locator > f"https://{host}/") & (locators.c.locator < f"https://{host}0")
     there = select(locators.c.locator).where((locators.c.locator == host) | below).limit(MAX_IDS)
     for locator in connection.execute(there).scalars().all():

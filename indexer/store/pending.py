@@ -22,6 +22,7 @@ from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.rows import event_row, place
 from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
 from parsers.bitcoin.tx import Outpoint
+from parsers.reasons import UNPROVED
 
 _POSITION_COLUMNS = ("tx_index", "updated_height", "created_height")
 """What changes of an event when it is mined, though its meaning stays."""
@@ -36,6 +37,10 @@ Content = tuple[Any, ...]
 
 _NAMES = tuple(column.name for column in pending.columns if column.name != "place")
 _CARD, _ID = (_NAMES.index(name) for name in ("card", "registration"))
+
+
+PROVED = func.coalesce(pending.c.reasons, "").not_like(f'%["{UNPROVED}"%')
+"""Events but those of submitted transactions of which nothing says that a block can hold them."""
 
 
 class PendingQueries(Queries):
@@ -61,13 +66,13 @@ class PendingQueries(Queries):
         return self._scalars(_ids().where(~confirmed.exists()))
 
     def new_count(self, chain: str) -> int:
-        """How many registrations of a chain are live and in no block of it yet."""
+        """How many registrations of a chain are live and in no block of it yet, without those that are unproved."""
         last = select(func.max(pending.c.place)).where(pending.c.chain == chain, pending.c.registration.is_not(None))
         newest = (pending.c.place.in_(last.group_by(pending.c.registration)), pending.c.status == Status.LIVE.value)
         confirmed = select(events.c.registration).where(
             events.c.registration == pending.c.registration, events.c.chain == pending.c.chain
         )
-        statement = select(func.count()).where(pending.c.chain == chain, *newest, ~confirmed.exists())
+        statement = select(func.count()).where(pending.c.chain == chain, *newest, PROVED, ~confirmed.exists())
         return int(self._scalar(statement.select_from(pending)))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Table, func, select
+from sqlalchemy import Table, select
 
 from indexer.model import Status
+from indexer.store.pending import PROVED
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import newest_events
 from indexer.store.schema import changes, events, pending, proofs, submissions
 from parsers.bitcoin.tx import Outpoint
-from parsers.reasons import UNPROVED
 
 CHANGES_AT_ONCE = 1_000
 
@@ -60,8 +60,7 @@ class TopicOutputs(Queries):
         outpoints: dict[str, Outpoint] = {}
         for batch in batches(ids):
             confirmed = newest_events(chain, events.c.registration.in_(batch))
-            unconfirmed = select(pending).where(pending.c.chain == chain, pending.c.registration.in_(batch))
-            unconfirmed = unconfirmed.where(func.coalesce(pending.c.reasons, "").not_like(f'%["{UNPROVED}"%'))
+            unconfirmed = select(pending).where(pending.c.chain == chain, pending.c.registration.in_(batch), PROVED)
             for table, statement in ((proofs, confirmed), (submissions, unconfirmed.order_by(pending.c.place))):
                 rows = self._rows(statement)
                 provable = self._provable(table, chain, {row["at_txid"] for row in rows} - {None})

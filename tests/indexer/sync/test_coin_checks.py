@@ -72,8 +72,10 @@ async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_
     first, second = house.mint.inscribed("First"), house.mint.inscribed("Second", 1)
     ids = [house.submit(first), house.submit(second)]
     assert await house.shown() == dict.fromkeys(ids, UNPROVED)
+    assert house.indexing.store.pending.new_count("live") == 0
     (await house.indexing.open())[0].mempool.offer(read(second).txid)
     assert await house.shown() == {ids[0]: UNPROVED, ids[1]: "pending"}
+    assert house.indexing.store.pending.new_count("live") == 1
     house.mint.mine(first)
     assert await house.shown() == {ids[1]: "pending"}
     assert house.indexing.live("live") == {ids[0]}

@@ -1,0 +1,25 @@
+"""Any number of strangers may name a host or copy a card: what the host confirms is among the listings looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexer.store import Store, Writer, card_signatures, motebit_hosts
+from indexer.store.badges import BadgeCandidate, HostVerdict
+
+HOST, CARD = "echo.example", b"c" * 32
+
+
+@pytest.mark.parametrize("module", [motebit_hosts, card_signatures])
+def test_the_listing_that_a_host_confirms_comes_before_those_of_strangers(
+    store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch, module: object
+) -> None:
+    ids = ["a", "b", "confirmed", "d", "e"]
+    writer.update_candidates([BadgeCandidate(id_, HOST, CARD) for id_ in ids], ids, None, 1)
+    writer.record_host(HostVerdict(HOST, frozenset({"confirmed"}), frozenset(), frozenset()), 2)
+    monkeypatch.setattr(module, "MAX_IDS", 1)
+    with store.engine.connect() as connection:
+        if module is motebit_hosts:
+            assert list(motebit_hosts.ids_of(connection, HOST)) == ["confirmed"]
+        else:
+            assert card_signatures._ids_of(connection, CARD) == ["confirmed"]
