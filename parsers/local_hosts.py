@@ -8,12 +8,14 @@ from unicodedata import normalize
 from urllib.parse import urlsplit
 
 _OCTAL = re.compile(r"0[0-7]+")
+_MARKUP = re.compile(r"""[ <>"\\`]""")
 _NAMES = (".localhost", ".local", ".localdomain")
 
 
 def shared_url(url: str) -> str:
-    """A URL for readers elsewhere: "" in place of one that would lead each of them to itself."""
-    return "" if is_local_url(url) else url
+    """A URL for readers elsewhere: "" in place of one that would lead each of them to itself, or that has control
+    characters, spaces or markup."""
+    return "" if is_local_url(url) or not url.isprintable() or _MARKUP.search(url) else url
 
 
 def is_local_url(url: str) -> bool:

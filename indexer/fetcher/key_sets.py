@@ -18,7 +18,7 @@ from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from parsers.claims import card_signature
 from parsers.claims.json_web_key import Key, key_set
 from parsers.errors import ParseError
-from parsers.pointers.locator import host_of
+from parsers.pointers.locator import host_of, is_web_url
 
 WELL_KNOWN_KEYS = "/.well-known/jwks.json"
 MAX_URL = 2_048
@@ -48,7 +48,7 @@ def key_set_url(jku: str, host: str) -> str:
         return ""
     if not jku:
         return f"https://{host}{WELL_KNOWN_KEYS}"
-    if not jku.startswith("https://") or len(jku) > MAX_URL or not (jku.isascii() and jku.isprintable()):
+    if not jku.startswith("https://") or len(jku) > MAX_URL or not is_web_url(jku):
         return ""
     owner = host_of(jku)
     is_above = host.endswith(f".{owner}") and registrable(owner) == registrable(host)

@@ -21,7 +21,7 @@ from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
 from parsers.claims.motebit.txt_record import read_txt
-from parsers.pointers.locator import url_host
+from parsers.pointers.locator import is_web_url, url_host
 
 TXT_LABEL = "_motebit"
 WELL_KNOWN = "/.well-known/motebit.md"
@@ -162,5 +162,4 @@ def _signed_over(records: Any, current: str) -> frozenset[str]:
 
 def _url(text: Any) -> str:
     """A URL of the web, "" for any other text."""
-    is_url = isinstance(text, str) and text.startswith(("https://", "http://")) and len(text) <= MAX_URL
-    return text if is_url and text.isascii() and text.isprintable() and " " not in text else ""
+    return text if isinstance(text, str) and len(text) <= MAX_URL and is_web_url(text) else ""

@@ -12,8 +12,9 @@ from indexer.fetcher.budgets import Budgets, VisitRates, registrable
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.limits import Limits
-from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.reasons import FetchError, shown
 from indexer.fetcher.target import Target, target
+from parsers.pointers.locator import is_web_url
 
 LIMITS = Limits(connect=5.0, first_byte=10.0, total=15.0, body=65_536, wire=262_144)
 
@@ -41,7 +42,10 @@ class OnDemandFetcher:
 
     async def target(self, url: str) -> Target:
         """A URL taken apart. Raises FetchError for one that no request is sent to."""
-        return target(url, (await self.ready()).table)
+        place = target(url, (await self.ready()).table)
+        if not is_web_url(place.url):
+            raise FetchError("fetch-url", shown(url))
+        return place
 
     @asynccontextmanager
     async def visit(self, host: str) -> AsyncIterator[Admit]:

@@ -17,6 +17,7 @@ from indexer.store import fetches
 from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, retry_delay
 from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, locators, motebit_hosts
+from parsers.claims.motebit.identifiers import is_same_identity
 
 MAX_IDS = 1_000
 """Listings of a host that are announced when its identity changes."""
@@ -115,10 +116,8 @@ def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> di
     if identity is None:
         is_lost = not outcome.is_unknown or row["verified_at"] <= now_ms - GRACE
         return {"reason": outcome.reason, "valid": row["valid"] and not is_lost}
-    is_pinned = row["motebit_id"] == identity.motebit_id and row["public_key"] in (
-        identity.public_key,
-        *identity.earlier_keys,
-    )
+    keys = (identity.public_key, *identity.earlier_keys)
+    is_pinned = is_same_identity(row["motebit_id"], identity.motebit_id) and row["public_key"] in keys
     if row["public_key"] and not is_pinned and row["verified_at"] > now_ms - PIN_DURATION:
         return {"reason": "key-changed", "valid": False}
     listed = json.dumps(identity.capabilities)

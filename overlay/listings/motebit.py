@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.text.timestamps import timestamp
 from parsers.cards import AgentCard, MotebitClaim
+from parsers.claims.motebit.identifiers import canonical_id, is_same_identity
 
 if TYPE_CHECKING:
     from indexer.store.motebit_hosts import HostIdentity
@@ -22,7 +23,7 @@ VERIFIED, CLAIMED, NONE = "motebit:verified", "motebit:claimed", "motebit:none"
 
 def id_fact(motebit_id: str) -> str:
     """The fact of agents with this identity."""
-    return f"motebit-id:{motebit_id}"
+    return f"motebit-id:{canonical_id(motebit_id) or motebit_id}"
 
 
 def capability_fact(capability: str) -> str:
@@ -35,7 +36,8 @@ def contradicts_host(listing: Listing) -> bool:
     claim, published = _claim(listing), _published(listing)
     if claim is None or published is None:
         return False
-    return (claim.motebit_id, claim.public_key) != (published.motebit_id, published.public_key)
+    is_same = is_same_identity(claim.motebit_id, published.motebit_id)
+    return not is_same or claim.public_key != published.public_key
 
 
 def _claim(listing: Listing) -> MotebitClaim | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import to_thread
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -26,7 +27,7 @@ MAX_SHOWN = 50
 
 def balance(relay: Relay, request: SignedRequest, motebit_id: str) -> dict[str, Any]:
     """What an agent has, for itself. Raises RelayRefusedError."""
-    _check_own(relay.caller(request, BALANCE_AUDIENCES, once=False), motebit_id)
+    motebit_id = _own(relay, relay.caller(request, BALANCE_AUDIENCES, once=False), motebit_id)
     account = agent_account(motebit_id)
     amount = relay.ledger.balance(account)
     withdrawals = relay.cash.open_withdrawals(motebit_id)
@@ -57,12 +58,12 @@ async def deposit(relay: Relay, request: SignedRequest, motebit_id: str, raw: by
     """Watch a transaction that pays the operator for an agent's account. Raises RelayRefusedError, SourceError."""
     bank = _bank(relay)
     mid = await to_thread(relay.caller, request, DEPOSIT_AUDIENCES, once=True)
-    _check_own(mid, motebit_id)
+    _own(relay, mid, motebit_id)
     try:
         announced = await bank.deposit_of(raw)
-        if announced.motebit_id != mid:
+        if relay.identity(announced.motebit_id) != mid:
             raise ValueError(f"it names the account {announced.motebit_id[:200]!a}")
-        stored = await to_thread(relay.cash.announce, announced)
+        stored = await to_thread(relay.cash.announce, replace(announced, motebit_id=mid))
     except ValueError as error:
         raise RelayRefusedError(422, "not-a-deposit", str(error)) from None
     except CashRefusedError as error:
@@ -76,7 +77,7 @@ async def withdraw(
     """Lock an amount, and make the unsigned transaction that pays it out. Raises RelayRefusedError, SourceError."""
     bank = _bank(relay)
     payload = await to_thread(relay.payload, request, WITHDRAW_AUDIENCES, None, once=True)
-    _check_own(payload["mid"], motebit_id)
+    motebit_id = _own(relay, payload["mid"], motebit_id)
     if not 0 < amount <= MAX_PRICE:
         raise RelayRefusedError(400, "bad-request", f"amount is not an integer from 1 to {MAX_PRICE:,}")
     wanted = Withdrawal(
@@ -101,7 +102,7 @@ async def withdraw(
 def cancel(relay: Relay, request: SignedRequest, motebit_id: str, id_: str) -> dict[str, Any]:
     """Give the amount of an unsigned withdrawal back; a repeated request gives the same answer. Raises
     RelayRefusedError."""
-    _check_own(relay.caller(request, WITHDRAW_AUDIENCES, once=True), motebit_id)
+    motebit_id = _own(relay, relay.caller(request, WITHDRAW_AUDIENCES, once=True), motebit_id)
     stored = relay.cash.withdrawal(id_)
     if stored is None or stored.motebit_id != motebit_id:
         raise RelayRefusedError(404, "unknown-withdrawal", f"the account has no withdrawal {id_[:100]!a}")
@@ -149,6 +150,8 @@ def _bank(relay: Relay) -> Bank:
     return relay.bank
 
 
-def _check_own(mid: str, motebit_id: str) -> None:
-    if mid != motebit_id:
+def _own(relay: Relay, mid: str, motebit_id: str) -> str:
+    """The identity of a token, whose account a route names. Raises RelayRefusedError."""
+    if mid != relay.identity(motebit_id):
         raise RelayRefusedError(403, "forbidden", f"the account is not that of {mid[:200]!a}, whose token this is")
+    return mid

@@ -13,9 +13,10 @@ from overlay.relay.task_relay import PREFIX, Relay, RelayRefusedError
 from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
 from parsers.claims.motebit.bearer_token import MAX_BYTES, SignedRequest
-from parsers.claims.motebit.identifiers import binding, check_key, hex_bytes
+from parsers.claims.motebit.identifiers import binding, canonical_id, check_key, hex_bytes
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import check_succession
+from parsers.pointers.locator import is_web_url
 
 REGISTERED_SECONDS = 7 * 86_400
 """How long an agent is offered as a worker after it was heard of last."""
@@ -58,11 +59,17 @@ def register(
     mid: str = payload["mid"]
     if len(mid) > MAX_ID or not mid.isprintable():
         raise RelayRefusedError(400, "bad-request", f"the token's mid is no text of 1 to {MAX_ID} characters")
-    if wanted.motebit_id not in (None, mid):
+    if wanted.motebit_id is not None and relay.identity(wanted.motebit_id) != mid:
         raise RelayRefusedError(403, "forbidden", f"the token is that of {mid[:200]!a}")
     if not all(map(is_storable, (mid, wanted.endpoint_url, wanted.name, wanted.description))):
         raise RelayRefusedError(400, "bad-request", "a text holds NUL or half a character")
+    if not is_web_url(wanted.endpoint_url):
+        raise RelayRefusedError(400, "bad-request", f"endpoint_url is no URL: {wanted.endpoint_url[:200]!a}")
     stored = relay.agents.agent(mid)
+    if stored is None and not canonical_id(mid):
+        raise RelayRefusedError(
+            400, "bad-request", "the token's mid has letters beyond ASCII, which may look like others"
+        )
     if key is None:
         if stored is None:
             raise RelayRefusedError(400, "bad-request", "public_key is missing")

@@ -12,7 +12,7 @@ from indexer.store.relay import RelayStore
 from indexer.store.relay_agents import RelayAgents
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs
 from parsers.claims.motebit.bearer_token import SignedRequest, check_bound, payload_of
-from parsers.claims.motebit.identifiers import sovereign_id
+from parsers.claims.motebit.identifiers import canonical_id, sovereign_id
 from parsers.claims.verdict import SKEW_MS
 
 if TYPE_CHECKING:
@@ -79,6 +79,11 @@ class Relay:
         """A record with the relay's signature over its other members (RFC 8785), in base64url."""
         return body | {"signature": base64url_text(self._sign(jcs(body)))}
 
+    def identity(self, text: str) -> str:
+        """The identity that a text names: itself where it is registered so, else its canonical form."""
+        form = canonical_id(text)
+        return text if form in ("", text) or self.agents.agent(text) else form
+
     def caller(self, request: SignedRequest, audiences: Collection[str], *, once: bool) -> str:
         """The `motebit_id` that the token of a request, of one of these audiences, was signed for, by its registered
         key. With `once` no other request may have it: reads may repeat one that is bound to the host. Raises
@@ -100,7 +105,7 @@ class Relay:
                 self.use(payload)
         except ClaimRefusedError as error:
             raise _unauthorized(error.code, error.detail) from None
-        return payload
+        return payload | {"mid": self.identity(payload["mid"])}
 
     def use(self, payload: dict[str, Any]) -> None:
         """Raises ClaimRefusedError for a token that was used before, in whatever process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ from overlay.relay.agent_registration import UNIT
 from overlay.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.bearer_token import SignedRequest
+from parsers.claims.motebit.identifiers import canonical_id
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.motebit.settlement import (
     Hop,
@@ -49,8 +50,9 @@ def submit(relay: Relay, request: SignedRequest, wanted: TaskRequest) -> Submitt
     """Accept a task for a worker, and lock its price and a buffer. Raises RelayRefusedError."""
     payload = relay.payload(request, SUBMIT_AUDIENCES, None, once=True)
     mid: str = payload["mid"]
-    if wanted.submitted_by not in (None, mid):
+    if wanted.submitted_by is not None and relay.identity(wanted.submitted_by) != mid:
         raise RelayRefusedError(403, "forbidden", f"submitted_by is not {mid[:200]!a}, whose token this is")
+    wanted = replace(wanted, worker=relay.identity(wanted.worker))
     key = request_key(wanted.idempotency_key, payload)
     # a repeated request is answered whatever has become of the worker and its prices: its funds are locked
     stored = relay.tasks.repeated(mid, key) or _locked(relay, mid, key, wanted)
@@ -135,9 +137,9 @@ def result(relay: Relay, request: SignedRequest, worker: str, id_: str) -> dict[
 
 def _submitted(relay: Relay, worker: str, id_: str, mid: str) -> SubmittedTask:
     submitted = relay.tasks.submitted(id_)
-    if submitted is None or submitted.task.worker != worker:
+    if submitted is None or submitted.task.worker != relay.identity(worker):
         raise RelayRefusedError(404, "unknown-task", f"{worker[:200]!a} has no task {id_[:100]!a}")
-    if mid not in (worker, submitted.task.submitted_by):
+    if mid not in (submitted.task.worker, submitted.task.submitted_by):
         raise RelayRefusedError(403, "forbidden", "the task is not one of the token's agent")
     return submitted
 
@@ -146,11 +148,15 @@ def _verified(relay: Relay, id_: str, body: bytes) -> list[ReceiptNode]:
     """The receipts of a tree, verified with the registered keys; below the depth limit none is looked at."""
     try:
         receipt = read(body)
-        signers = _signers(receipt)
-        rules = ReceiptRules(keys=relay.agents.keys(signers), now=relay.now_ms(), relay_task_id=id_, cut=True)
+        rules = ReceiptRules(keys=_keys(relay, _signers(receipt)), now=relay.now_ms(), relay_task_id=id_, cut=True)
         return receipt_tree(receipt, rules)
     except ClaimRefusedError as error:
         raise RelayRefusedError(400, error.code, error.detail) from None
+
+
+def _keys(relay: Relay, signers: set[str]) -> dict[str, bytes]:
+    """The registered keys of these identities, as they are written and in their canonical forms."""
+    return relay.agents.keys(signers | {form for signer in signers if (form := canonical_id(signer))})
 
 
 def _signers(receipt: Any) -> set[str]:

@@ -12,6 +12,10 @@ from parsers.reasons import Reason
 MAX_URI = 2048
 WELL_KNOWN = ("/.well-known/agent.json", "/.well-known/agent-card.json")
 
+_WEB_URL = re.compile(
+    r"https?://(?:\[[0-9A-F:.]+\]|[A-Z0-9][A-Z0-9._-]*)(?::[0-9]{1,5})?(?:[/?#][!#-;=?-Z\[\]_A-Z~]*)?",
+    re.IGNORECASE | re.ASCII,
+)
 _NUMBER_LABEL = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)\Z", re.ASCII)
 _PLAIN = re.compile(r"(?:(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.(?!\Z)|\Z))+\Z", re.ASCII)
 _PATH = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*\Z", re.ASCII)
@@ -100,6 +104,15 @@ def _encoded(domain: str) -> str | None:
         return idna.encode(domain, uts46=True, std3_rules=True).decode("ascii")
     except (idna.IDNAError, UnicodeError):
         return None
+
+
+def is_web_url(text: str) -> bool:
+    """Whether a text of a stranger is an http or https URL of characters that RFC 3986 allows, with a host and without
+    a user: no control characters, spaces or markup."""
+    try:
+        return bool(_WEB_URL.fullmatch(text)) and urlsplit(text).port != 0
+    except ValueError:
+        return False
 
 
 @lru_cache(maxsize=256)  # called twice per listing

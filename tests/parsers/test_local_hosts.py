@@ -54,3 +54,9 @@ def test_loopback_written_as_one_number_is_loopback(address: IPv4Address, form: 
 @given(st.text())
 def test_any_text_is_judged(text: str) -> None:
     assert shared_url(text) in ("", text)
+
+
+@pytest.mark.parametrize("letter", ["\0", "\x1b", "\n", " ", "<", ">", '"', "\\", "`", "\x85", "\u202e", "\u200b"])
+def test_a_url_with_markup_or_hidden_characters_is_not_passed_on(letter: str) -> None:
+    assert shared_url(f"https://a.example/x{letter}y") == ""
+    assert shared_url("https://{tenant}.a.example/ü?x='y'") != ""

@@ -23,6 +23,7 @@ from overlay.protocols import Door
 from overlay.protocols.motebit import agent_rows, market
 from overlay.text.compact_json import encode
 from parsers.cards.motebit_claim import MAX_ID
+from parsers.claims.motebit.identifiers import canonical_id
 
 _EVERYTHING = "all"
 
@@ -77,16 +78,16 @@ async def _registered(
     relay = request.app[SERVICES].relay
     if relay is None:
         return []
-    listed = {(row["motebit_id"], row["public_key"]) for row in rows}
+    listed = {(canonical_id(row["motebit_id"] or ""), row["public_key"]) for row in rows}
     if motebit_id is None:
         agents = await to_thread(relay.agents.live, relay.now(), market.MAX_CANDIDATES)
     else:
-        agents = list(filter(None, [await to_thread(relay.agents.agent, motebit_id)]))
+        agents = list(filter(None, [await to_thread(relay.agents.agent, relay.identity(motebit_id))]))
     return [
         agent_rows.registered(one, relay_id)
         for one in agents
         if capability is None or capability in one.capabilities
-        if one.expires_at > relay.now() and (one.motebit_id, one.public_key.hex()) not in listed
+        if one.expires_at > relay.now() and (canonical_id(one.motebit_id), one.public_key.hex()) not in listed
     ]
 
 

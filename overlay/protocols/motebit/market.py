@@ -21,7 +21,7 @@ from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
 from parsers.claims.canonical_json import read as read_json
 from parsers.claims.motebit.bearer_token import MAX_BYTES, check_bound, verify_token
-from parsers.claims.motebit.identifiers import binding
+from parsers.claims.motebit.identifiers import binding, canonical_id
 from parsers.claims.motebit.route_ranking import LATENCY_MS, PathWeight, RankedRoute, RouteCandidate, rank
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.trust_graph import TrustEdge
@@ -154,7 +154,8 @@ async def _agents(request: web.Request, capability: str) -> dict[str, _Agent]:
     for fact in (VERIFIED, CLAIMED):
         for item in await live_agents(request, MAX_LIMIT, (fact,), (capability_fact(capability),)):
             identity = item["motebit"]
-            agents.setdefault(identity["id"], _Agent(identity["id"], _bound_key(identity), 0))
+            id_ = canonical_id(identity["id"]) or identity["id"]
+            agents.setdefault(id_, _Agent(id_, _bound_key(identity), 0))
         for one in registered if fact == VERIFIED else []:
             if capability in one.capabilities:
                 price = one.prices.get(capability, 0)
@@ -190,15 +191,15 @@ async def _observer(request: web.Request) -> _Observer:
     except ClaimRefusedError as error:
         headers = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(401, f"{error.code}: {error.detail}", headers=headers) from None
-    return _Observer(keys[mid].hex(), mid)
+    return _Observer(keys[mid].hex(), canonical_id(mid) or mid)
 
 
 async def _keys(request: web.Request, mid: str) -> dict[str, bytes]:
     """The key of an identity: that which is registered with the relay, else that of a listing that is bound to it."""
     relay = request.app[SERVICES].relay
-    keys = {} if relay is None else await to_thread(relay.agents.keys, [mid])
-    if keys:
-        return keys
+    registered = None if relay is None else await to_thread(relay.agents.agent, relay.identity(mid))
+    if registered is not None:
+        return {mid: registered.public_key}
     for fact in (VERIFIED, CLAIMED):
         for item in await live_agents(request, 20, (fact,), (id_fact(mid),), with_duplicates=True):
             if key := _bound_key(item["motebit"]):

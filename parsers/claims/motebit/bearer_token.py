@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read
-from parsers.claims.motebit.identifiers import KeyRing, binding, check_signature
+from parsers.claims.motebit.identifiers import KeyRing, binding, check_signature, key_of
 from parsers.claims.record_shape import NAME, NUMBER, RecordShape
 from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
 from parsers.pointers.locator import a_label
@@ -90,7 +90,7 @@ def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, 
     if not isinstance(payload, dict) or payload.get("suite") != TOKEN_SUITE:
         raise ClaimRefusedError("unknown-suite", f"suite is not {TOKEN_SUITE}")
     SHAPE.check(payload)
-    key = key or keys.get(payload["mid"])
+    key = key or key_of(payload["mid"], keys)
     if key is None:
         raise ClaimRefusedError("unknown-key", f"no key is given for {payload['mid'][:200]!a}")
     if not check_signature(signature, body, key) or not is_canonical:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
+from unicodedata import normalize
 from uuid import UUID
 
 import base58
@@ -38,12 +39,38 @@ def did_key(public_key: bytes) -> str:
     return f"did:key:z{base58.b58encode(_ED25519_CODEC + public_key).decode()}"
 
 
+def canonical_id(identity: str) -> str:
+    """The ASCII form by which identities are compared: a UUID as it is usually written, other texts in lower case but
+    the key of a `did:key`, whose case counts. "" for a text without such a form, as with letters of another alphabet
+    that look the same."""
+    text = normalize("NFKC", identity).strip()
+    if not text.isascii() or not text.isprintable():
+        return ""
+    if text[:8].lower() == "did:key:":
+        return f"did:key:{text[8:]}"
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return text.lower()
+
+
+def key_of(identity: str, keys: KeyRing) -> bytes | None:
+    """The key of an identity as it is written, else of its canonical form."""
+    key = keys.get(identity)
+    return keys.get(canonical_id(identity) or identity) if key is None else key
+
+
+def is_same_identity(one: str, other: str) -> bool:
+    """Whether two texts name one identity."""
+    return one == other or canonical_id(one) == canonical_id(other) != ""
+
+
 def binding(identity: str, public_key: bytes, keys: KeyRing) -> str:
     """How a key is bound to an identity: pinned, sovereign, unverified, or invalid where the caller has another key."""
-    trusted = keys.get(identity)
+    trusted = key_of(identity, keys)
     if trusted is not None:
         return "pinned" if trusted == public_key else "invalid"
-    is_sovereign = identity.lower() == sovereign_id(public_key) or identity == did_key(public_key)
+    is_sovereign = canonical_id(identity) in (sovereign_id(public_key), did_key(public_key))
     return "sovereign" if is_sovereign else "unverified"
 
 
@@ -65,7 +92,11 @@ def key_ring(value: Any) -> dict[str, bytes]:
     wrong = [identity for identity, key in ring.items() if key is None]
     if wrong:
         raise ClaimRefusedError("bad-keys", f"the key of {wrong[0][:100]!a} is not 64 hex digits")
-    return {identity: key for identity, key in ring.items() if key is not None}
+    stated = {identity: key for identity, key in ring.items() if key is not None}
+    for identity, key in list(stated.items()):
+        if (form := canonical_id(identity)) and stated.setdefault(form, key) != key:
+            raise ClaimRefusedError("bad-keys", f"keys has two keys of {identity[:100]!a}")
+    return stated
 
 
 def public_key(text: object) -> bytes | None:

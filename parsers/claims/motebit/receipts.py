@@ -21,6 +21,7 @@ from parsers.claims.motebit.identifiers import (
     check_signature,
     did_key,
     hex_bytes,
+    key_of,
 )
 from parsers.claims.record_shape import COUNT, NAME, NUMBER, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape, one_of
 from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
@@ -195,7 +196,7 @@ def _choose_key(node: ReceiptNode, keys: KeyRing) -> None:
     identity = node.receipt.get("motebit_id")
     identity = identity if isinstance(identity, str) else ""
     embedded = hex_bytes(node.receipt.get("public_key"), 32)
-    trusted = keys.get(identity)
+    trusted = key_of(identity, keys)
     node.key = embedded if trusted is None else trusted
     if node.key is not None:
         node.key_source = "embedded" if trusted is None else "external"

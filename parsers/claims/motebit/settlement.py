@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from parsers.claims.motebit.identifiers import SUITE
+from parsers.claims.motebit.identifiers import SUITE, is_same_identity
 from parsers.claims.motebit.receipts import ReceiptNode
 
 FEE_PERCENT = 5
@@ -111,7 +111,7 @@ def _fault(node: ReceiptNode, task: RelayTask | None, above: str | None, used: s
         return "unregistered", f"{signer[:100]!a} is not registered with this relay"
     if task is None:
         return "unknown-task", "relay_task_id names no task of this relay"
-    if task.worker != signer:
+    if not is_same_identity(task.worker, signer):
         return "wrong-worker", f"the task {task.id} is not for {signer[:100]!a}"
     if node.parent is not None and task.submitted_by != above:
         return "wrong-submitter", f"the task {task.id} was not submitted by the signer above"

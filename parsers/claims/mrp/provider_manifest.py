@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.local_hosts import is_local_url
+from parsers.pointers.locator import is_web_url
 
 MAX_BYTES = 65_536
 MAX_TEXT, MAX_LONG, MAX_LIST = 256, 2_048, 64
@@ -83,7 +84,7 @@ def _endpoints(endpoints: Any, url: str) -> dict[str, str]:
     except ValueError as error:
         raise ClaimRefusedError(_CODE, f"an endpoint is no URL: {error}") from None
     for name, absolute in urls.items():
-        if not absolute.startswith(("https://", "http://")) or not (absolute.isascii() and absolute.isprintable()):
+        if not is_web_url(absolute):
             raise ClaimRefusedError(_CODE, f"endpoints.{name} is no URL")
         if is_local_url(absolute):
             raise ClaimRefusedError(_CODE, f"endpoints.{name} leads to the reader's own machine or link: {absolute!a}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -217,3 +218,36 @@ def test_a_balance_is_shown_to_its_own_agent(world: World) -> None:
     assert [row["type"] for row in shown["transactions"]] == ["deposit", "lock"]
     token = world.token(BOB, "account:balance")
     assert refusal(accounts.balance, world.relay, token, ALICE.id) == (403, "forbidden")
+
+
+SPELLINGS = [str.upper, lambda text: f" {text}", lambda text: f"{{{text}}}", lambda text: text.replace("-", "")]
+
+
+@pytest.mark.parametrize("spell", SPELLINGS)
+def test_spellings_of_an_identity_are_one(world: World, spell: Callable[[str], str]) -> None:
+    again = register(world, ALICE, spell(ALICE.id), motebit_id=spell(ALICE.id))
+    assert again.motebit_id == ALICE.id
+    token = world.token(ALICE, "account:balance", mid=spell(ALICE.id))
+    assert accounts.balance(world.relay, token, spell(ALICE.id))["balance"] == 10_000
+    worker = Agent(2)
+    worker.id = spell(BOB.id)
+    task = world.submit(ALICE, worker, submitted_by=spell(ALICE.id)).task
+    assert (task.submitted_by, task.worker) == (ALICE.id, BOB.id)
+    receipt = worker.receipt(relay_task_id=task.id)
+    assert world.settle(worker, worker, task.id, receipt)["status"] == "settled"
+    assert world.balances(ALICE, BOB) == [9_000, 10_950]
+
+
+def test_an_identity_that_looks_like_another_is_refused(world: World) -> None:
+    register(world, EVE, "translator")
+    for mid in ("TRANSLATOR", "\uff54ranslator", "translator "):
+        assert refusal(register, world, NEW, mid, motebit_id=None) == (409, "key-mismatch")
+    assert refusal(register, world, NEW, "tr\u0430nslator", motebit_id=None) == (400, "bad-request")
+
+
+@pytest.mark.parametrize("url", ["https://a.example/<b>", 'https://a.example/"', "https://a.example/\x1b[31m",
+                                 "https://a.example/ b", "https://u@a.example/", "https://b\u00fc.example/",
+                                 "javascript://a.example/", "https:///x", "https://a.example:0/",
+                                 "http\u017f://a.example/"])  # fmt: skip
+def test_endpoint_urls_with_markup_or_control_characters_are_refused(world: World, url: str) -> None:
+    assert refusal(register, world, EVE, endpoint_url=url) == (400, "bad-request")

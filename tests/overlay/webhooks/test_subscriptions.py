@@ -178,6 +178,8 @@ async def test_the_key_is_neither_stored_nor_sent(town: Town, target: Target) ->
         ("https://me:pw@hook.example/", "fetch-credentials"),
         ("file:///etc/passwd", "fetch-scheme"),
         ("nonsense", "fetch-url"),
+        ("https://hook.example/<b>", "fetch-url"),
+        ("https://hook.example/\x1b[31m", "fetch-url"),
         ("https://hook.example/" + "x" * 1_024, "too-long"),
     ],
 )

@@ -37,6 +37,7 @@ def test_relative_endpoints_are_those_of_the_manifest_s_host() -> None:
         {"endpoints": {"execute": "http://["}}, {"endpoints": {"execute": "http://127.0.0.1:6379/"}},
         {"endpoints": {"execute": "/x", "discover": "http://169.254.169.254/latest"}},
         {"tags": "x"}, {"tags": ["x"] * 65}, {"tags": [1]},
+        {"endpoints": {"execute": "/<b>"}}, {"endpoints": {"execute": "/ x"}}, {"endpoints": {"execute": "/\x1b[31m"}},
         {"constraints": {"policy": [None, {}]}},
         {"description": "x" * 3_000},
     ],

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parsers.pointers.locator import Locator, a_label, locate
+from parsers.pointers.locator import Locator, a_label, is_web_url, locate
 from parsers.pointers.pointer import read_map
 from parsers.reasons import Reason
 
@@ -69,3 +69,17 @@ def test_a_pointer_that_leads_out_of_its_cid_is_refused_with_that_reason() -> No
     result = read_map(fields)
     assert result is not None
     assert (result.id, result.reasons) == (None, (Reason("pointer-path"),))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://a.example", "http://A.example:8080/x?y=%20#z", "https://[::1]:3/", "https://a.b?x=[1]", "HTTPS://a.b/"],
+)
+def test_urls_of_the_web(url: str) -> None:
+    assert is_web_url(url)
+
+
+@pytest.mark.parametrize("letter", [*map(chr, range(0x21)), *'<>"\\^`{|}', "\x7f", "\x85", "\u202e", "ü", "\u212a"])
+def test_a_url_with_another_character_than_rfc_3986_allows_is_none(letter: str) -> None:
+    for url in (f"https://a.example/{letter}", f"https://a{letter}.example/", f"https://a.example/x{letter}y"):
+        assert not is_web_url(url)

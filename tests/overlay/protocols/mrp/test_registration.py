@@ -138,7 +138,16 @@ def test_a_new_challenge_voids_the_old_one(registry: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://provider.example/m", "https://127.0.0.1/m", "https://provider.example:8443/m", "ftp://x", "", "https://a"],
+    [
+        "http://provider.example/m",
+        "https://127.0.0.1/m",
+        "https://provider.example:8443/m",
+        "ftp://x",
+        "",
+        "https://a",
+        "https://provider.example/<b>",
+        "https://provider.example/\x1b[31m",
+    ],
 )
 def test_urls_that_are_not_fetched_are_refused(registry: str, url: str) -> None:
     refused = local_http.post(f"{registry}/mrp/registry/submit", json={"manifest_url": url})
