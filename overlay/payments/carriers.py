@@ -58,10 +58,13 @@ class PaidCall:
 
 def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCall:
     """The call in a request; a claim in the body counts before one in the header. Raises PaymentRefusedError for a
-    header that is neither JSON nor base64 of it, and for a JSON body that another parser might read otherwise: a
-    batch, repeated keys, other encodings than UTF-8, more than 64 levels or 1 MiB."""
+    header that is neither JSON nor base64 of it, for a JSON body that another parser might read otherwise (a batch,
+    repeated keys, other encodings than UTF-8, more than 64 levels or 1 MiB), for a compressed one, and for a call that
+    names two skills."""
     task, subscription = _id(headers.get(TASK_HEADER)), _id(headers.get(SUBSCRIPTION_HEADER))
     claim = _header_claim(headers.get(PAYMENT_HEADER))
+    if body and headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        raise _malformed("the request is compressed: send it as it is")
     message = _message(body)
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
         return PaidCall(claim=claim, task=task, subscription=subscription, url=url)
@@ -69,8 +72,9 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
     meta = _object(params.get("_meta"))
     if method in A2A_METHODS:
         sent = _object(params.get("message"))
-        meta = _object(params.get("metadata")) | _object(sent.get("metadata"))
-        carried, skill = _part_claim(sent.get("parts")), meta.get("skillId", params.get("skillId"))
+        around, within = _object(params.get("metadata")), _object(sent.get("metadata"))
+        meta = around | within
+        carried, skill = _part_claim(sent.get("parts")), _skill(params, around, within)
     else:
         carried, skill = meta.get(MEMBER), params.get("name") if method in MCP_METHODS else None
     return PaidCall(
@@ -92,11 +96,24 @@ def _message(body: bytes) -> Any:
     try:
         value, repeated = strict_json.loads(body)
     except CardError as error:
-        raise PaymentRefusedError("PaymentInvalid", "request-malformed", error.about("the request")) from None
+        raise _malformed(error.about("the request")) from None
     if repeated or not isinstance(value, dict):
-        detail = "the request repeats a key" if repeated else "the request is a batch: one payment is for one call"
-        raise PaymentRefusedError("PaymentInvalid", "request-malformed", detail)
+        raise _malformed(
+            "the request repeats a key" if repeated else "the request is a batch: one payment is for one call"
+        )
     return value
+
+
+def _malformed(detail: str) -> PaymentRefusedError:
+    return PaymentRefusedError("PaymentInvalid", "request-malformed", detail)
+
+
+def _skill(*members: dict[str, Any]) -> Any:
+    """The skill that one of the objects of a message names, None for none. Raises PaymentRefusedError for two."""
+    named = [one["skillId"] for one in members if one.get("skillId") is not None]
+    if any(skill != named[0] for skill in named):
+        raise _malformed("the request names two skills in skillId: a server may take either")
+    return named[0] if named else None
 
 
 def bare_claim(value: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from time import time
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,33 @@ def test_a_call_that_servers_read_differently_is_refused_before_it_is_paid(body:
     with pytest.raises(PaymentRefusedError) as refused:
         read_call({}, body)
     assert refused.value.reason == "request-malformed"
+
+
+def test_a_compressed_call_is_refused_before_it_is_paid() -> None:
+    for coding in ("gzip", "br", " GZIP"):
+        with pytest.raises(PaymentRefusedError):
+            read_call({"Content-Encoding": coding}, gzip.compress(DEAR))
+    assert read_call({"Content-Encoding": "identity"}, DEAR).skill == "report"
+    assert read_call({"Content-Encoding": "gzip"}, b"").claim is None
+
+
+@pytest.mark.parametrize("first", ["params", "params.metadata", "params.message.metadata"])
+@pytest.mark.parametrize("second", ["params", "params.metadata", "params.message.metadata"])
+def test_a_call_that_names_two_skills_is_refused_before_it_is_paid(first: str, second: str) -> None:
+    def call(second_skill: str) -> bytes:
+        message: dict[str, Any] = json.loads(a2a({"text": "x"}))
+        for path, skill in ((first, "cheap"), (second, second_skill)):
+            inner = message
+            for step in path.split("."):
+                inner = inner.setdefault(step, {})
+            inner["skillId"] = skill
+        return json.dumps(message).encode()
+
+    assert read_call({}, call("cheap")).skill == "cheap"
+    if first != second:
+        with pytest.raises(PaymentRefusedError) as refused:
+            read_call({}, call("dear"))
+        assert refused.value.reason == "request-malformed"
 
 
 @pytest.mark.parametrize("text", ['{"rawTx": "00", "rawTx": "01"}', "eyJhIjoxLCJhIjoyfQ==", '{"a": NaN}', "7", "\xff"])
