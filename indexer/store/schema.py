@@ -249,8 +249,8 @@ submission_shares = Table(
     Index("submission_shares_by_owner", "chain", "owner"),
     Index("submission_shares_by_client", "chain", "client"),
 )
-"""Of the submitted transactions of which nothing says yet that a block can hold them: the SHA-256 of the script of the
-first proved coin that their submission spends, and who submitted them."""
+"""Of the submitted transactions that no source has yet: the SHA-256 of the script of the first proved coin that their
+submission spends, and who submitted them."""
 
 extra_transactions = Table(
     "found",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, count, insert_new, rows_in
@@ -24,8 +24,8 @@ MAX_SUBMISSIONS, MAX_BYTES = 10_000, 512 << 20
 """Submitted transactions, ancestors included, and their bytes at once."""
 
 MAX_OF_OWNER, MAX_OF_CLIENT = 250, 500
-"""Submitted transactions at once of which nothing says yet that a block can hold them, by one owner of coins and by one
-client: they may cost nothing."""
+"""Submitted transactions at once that no source has in its mempool or a block, by one owner of coins and by one client:
+they cost nothing until they are broadcast."""
 
 _LOCK = 0x61326273
 """PostgreSQL advisory lock under which a submission is compared with the others and added ("a2bs")."""
@@ -135,8 +135,8 @@ class Submissions(Queries):
         raws = self.raws(chain, txids)
         return [(txid, raws[txid]) for txid in txids if txid in raws]
 
-    def mark_proved(self, chain: str, txids: Collection[bytes]) -> None:
-        """Charge these transactions to nobody any more: a block can hold them."""
+    def settle(self, chain: str, txids: Collection[bytes]) -> None:
+        """Charge these transactions to nobody any more: the source has them, so that they cost their fee."""
         if not txids:
             return
         with writing(self._engine, _LOCK) as connection:
@@ -179,8 +179,12 @@ _OWN_INPUTS = (submission_inputs.c.chain == submissions.c.chain) & (submission_i
 
 
 def _pending(chain: str) -> tuple[Any, ...]:
-    mined = select(events.c.txid).where(events.c.txid == submissions.c.txid, events.c.chain == chain)
-    return (submissions.c.chain == chain, ~mined.exists())
+    return (submissions.c.chain == chain, ~_has_event(submissions))
+
+
+def _has_event(table: Table) -> ColumnElement[bool]:
+    """Whether a block has an event of a row's transaction."""
+    return select(events.c.txid).where(events.c.txid == table.c.txid, events.c.chain == table.c.chain).exists()
 
 
 def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
@@ -205,10 +209,11 @@ def _check_share(connection: Connection, chain: str, share: Share, added: int) -
         (submission_shares.c.owner, share.owner, MAX_OF_OWNER, "the owner of this coin"),
         (submission_shares.c.client, share.client, MAX_OF_CLIENT, "this client"),
     ):
-        stored = count(connection, submission_shares, submission_shares.c.chain == chain, column == value)
+        own = (submission_shares.c.chain == chain, column == value, ~_has_event(submission_shares))
+        stored = count(connection, submission_shares, *own)
         if added and stored and stored + added > limit:
             raise FullError(
-                f"{stored:,} submitted transactions of {whose} wait that no source has confirmed: at most {limit:,} may"
+                f"{stored:,} submitted transactions of {whose} wait that no source has yet: at most {limit:,} may"
             )
 
 

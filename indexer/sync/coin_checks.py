@@ -25,6 +25,7 @@ class CoinChecks:
         self.unproved: frozenset[bytes] = frozenset()
         self._proved: set[bytes] = set()
         self._checked: set[bytes] = set()
+        self._settled: set[bytes] = set()
         self._coins: dict[Outpoint, bool] = {}
         self._tip = b""
 
@@ -33,14 +34,16 @@ class CoinChecks:
         source has, or is known to have had. Raises SourceError, StoreError."""
         if newest.hash != self._tip:
             self._coins, self._checked, self._tip = {}, set(), newest.hash
-        against = set[bytes]()
+        against, mined = set[bytes](), set[bytes]()
         if pending - seen - self._checked:
             spends = await asyncio.to_thread(self._submissions.spends, self._chain.name)
             if await self._ask(spends, seen, newest):
-                against, self._checked = await asyncio.to_thread(_judged, spends, self._coins, seen)
-        proved = (self._proved | self._checked | seen) & pending - against
-        await asyncio.to_thread(self._submissions.mark_proved, self._chain.name, proved - self._proved)
-        self._proved, self.unproved = proved, pending - proved - against
+                against, self._checked, mined = await asyncio.to_thread(_judged, spends, self._coins, seen)
+        settled = (self._settled | mined | seen) & pending
+        await asyncio.to_thread(self._submissions.settle, self._chain.name, settled - self._settled)
+        self._settled = settled
+        self._proved = (self._proved | self._checked | seen) & pending - against
+        self.unproved = pending - self._proved - against
         return against
 
     async def _ask(self, spends: Mapping[Outpoint, bytes], seen: frozenset[bytes], newest: BlockRef) -> bool:
@@ -57,9 +60,9 @@ class CoinChecks:
 
 def _judged(
     spends: Mapping[Outpoint, bytes], coins: Mapping[Outpoint, bool], seen: Collection[bytes]
-) -> tuple[set[bytes], set[bytes]]:
+) -> tuple[set[bytes], set[bytes], set[bytes]]:
     verdict = Verdict(spends, coins, seen)
-    return verdict.against(), verdict.possible()
+    return verdict.against(), verdict.possible(), verdict.mined
 
 
 class Verdict:
@@ -73,9 +76,9 @@ class Verdict:
         self._inputs: dict[bytes, list[Outpoint]] = {}
         for coin, txid in spends.items():
             self._inputs.setdefault(txid, []).append(coin)
-        self._mined = self._mined_ones()
+        self.mined = self._in_blocks()
 
-    def _mined_ones(self) -> set[bytes]:
+    def _in_blocks(self) -> set[bytes]:
         """The submitted transactions that a block has: an output is in the chain, or spent in the mempool; and their
         ancestors."""
         mined = {coin.txid for coin, is_unspent in self._coins.items() if is_unspent} & self._inputs.keys()
@@ -93,20 +96,20 @@ class Verdict:
         return {coin.txid for coin in self._inputs[txid]} & self._inputs.keys()
 
     def _is_unmined(self, txid: bytes) -> bool:
-        return txid in self._seen or (txid in self._inputs and txid not in self._mined)
+        return txid in self._seen or (txid in self._inputs and txid not in self.mined)
 
     def against(self) -> set[bytes]:
         """The transactions that spend a spent coin, and are not in a block themselves."""
         return {
             txid
             for txid, coins in self._inputs.items()
-            if txid not in self._mined and txid not in self._seen
+            if txid not in self.mined and txid not in self._seen
             if any(self._coins.get(coin) is False and not self._is_unmined(coin.txid) for coin in coins)
         }
 
     def possible(self) -> set[bytes]:
         """The transactions whose coins are all unspent, or outputs of such transactions."""
-        possible = self._mined | {txid for txid in self._inputs if txid in self._seen}
+        possible = self.mined | {txid for txid in self._inputs if txid in self._seen}
         todo = [txid for txid in self._inputs if txid not in possible]
         while added := {txid for txid in todo if all(self._is_there(coin, possible) for coin in self._inputs[txid])}:
             possible |= added

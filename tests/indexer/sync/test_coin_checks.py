@@ -118,20 +118,30 @@ async def test_many_coins_are_asked_for_in_several_refreshes(house: House, monke
     assert shown == dict.fromkeys(ids[1:], "pending")
 
 
-async def test_what_is_unproved_is_bounded_by_the_owner_of_coins_and_by_client(
-    house: House, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_mempool", [True, False])
+async def test_what_no_source_has_is_bounded_by_the_owner_of_coins_and_by_client(
+    house: House, monkeypatch: pytest.MonkeyPatch, has_mempool: bool
 ) -> None:
+    """Also where its coins are unspent: it costs nothing until it is broadcast."""
     monkeypatch.setattr(submissions, "MAX_OF_OWNER", 4)
     monkeypatch.setattr(submissions, "MAX_OF_CLIENT", 2)
-    for number, client in enumerate(("a", "a", "b", "b")):
-        house.submit(house.mint.inscribed(f"Number {number}", number), client=client)
+    house.mint.chain.has_blocks_alone = not has_mempool
+    raws = [house.mint.inscribed(f"Number {number}", number) for number in range(4)]
+    for raw, client in zip(raws, ("a", "a", "b", "b"), strict=True):
+        house.submit(raw, client=client)
+    await house.shown()
+    more = house.mint.inscribed("More", 5)
     with pytest.raises(FullError, match="owner of this coin"):
-        house.submit(house.mint.inscribed("More", 5), client="c")
+        house.submit(more, client="c")
     monkeypatch.setattr(submissions, "MAX_OF_OWNER", 9)
     with pytest.raises(FullError, match="this client"):
-        house.submit(house.mint.inscribed("More", 5), client="a")
+        house.submit(more, client="a")
+    if has_mempool:
+        house.mint.chain.unconfirmed[read(raws[0]).txid] = raws[0]
+    else:
+        house.mint.mine(raws[0])
     await house.shown()
-    house.submit(house.mint.inscribed("More", 5), client="a")
+    house.submit(more, client="a")
 
 
 def test_free_outputs_of_other_keys_are_charged_to_the_owner_of_the_proved_coin(
