@@ -115,7 +115,9 @@ _HANDSHAKE: dict[str, Schema] = {
     "state": {"enum": ["verified", "refused"]}, "reason": maybe(TEXT), "checkedAt": TIME,
     "manifestSha256": maybe(TEXT),
 }  # fmt: skip
-_AGENT: dict[str, Schema] = {
+_OF_KIND: dict[str, Schema] = {
+    "transport": {"enum": ["stdio", "streamable-http", "sse"], "description": "As the config states it; else absent."},
+    "headers": array_of(TEXT) | {"description": "The names of the headers that the url needs; absent without any."},
     "protocol": TEXT,
     "documentationUrl": TEXT,
     "motebit": record(
@@ -170,7 +172,8 @@ _FACET = array_of(record({"value": TEXT, "count": COUNT}))
 
 SCHEMAS: dict[str, Schema] = {
     "Item": record(
-        _CHAIN_FIELDS | _SHOWN | _CHEAPEST | {"score": {"type": "number"}}, _OPTIONAL_CHAIN_FIELDS | _AGENT | _ON_DEMAND
+        _CHAIN_FIELDS | _SHOWN | _CHEAPEST | {"score": {"type": "number"}},
+        _OPTIONAL_CHAIN_FIELDS | _OF_KIND | _ON_DEMAND,
     ),
     "Page": record(
         {
@@ -206,7 +209,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Listing": record(
         _CHAIN_FIELDS | {"warnings": array_of(ref("Warning"))},
-        _SHOWN | _CHEAPEST | {"servers": array_of(TEXT)} | _OPTIONAL_CHAIN_FIELDS | _AGENT,
+        _SHOWN | _CHEAPEST | {"servers": array_of(TEXT)} | _OPTIONAL_CHAIN_FIELDS | _OF_KIND,
         oneOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}],
     ),
     "Skill": record(
@@ -560,7 +563,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Preview": record(
         {"type": {"enum": [*KINDS[:2], "prices"]}},
-        _SHOWN | _CHEAPEST | {"servers": array_of(ref("Preview"))} | _AGENT,
+        _SHOWN | _CHEAPEST | {"servers": array_of(ref("Preview"))} | _OF_KIND,
         anyOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}, {"required": ["offers", *_CHEAPEST]}],
     ),
     "Diagnosis": record(

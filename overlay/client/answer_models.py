@@ -204,6 +204,8 @@ class Item(ListingHead, kw_only=True):
     highlights: tuple[Highlight, ...] = ()
     lacks: tuple[str, ...] = ()
     duplicates: Count = 0
+    transport: str = ""
+    headers: tuple[str, ...] = ()
 
 
 class ServerList(ListingHead, kw_only=True):

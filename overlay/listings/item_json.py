@@ -171,7 +171,9 @@ def _agent_as_server(card: AgentCard) -> dict[str, Any]:
 
 
 def _server(card: McpServer) -> dict[str, Any]:
-    return {
+    stated: dict[str, Any] = {"transport": card.transport} if card.transport else {}
+    stated |= {"headers": list(card.headers)} if card.headers else {}
+    return stated | {
         "serverName": card.key,
         "command": card.command,
         "args": list(card.args),

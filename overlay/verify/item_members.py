@@ -27,6 +27,9 @@ UNPROVABLE_OF_AGENTS = frozenset(("motebit", "signed"))
 UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom"))
 """The same of listings with fetched cards: other pointers, and the results of fetches."""
 
+OPTIONAL_OF_CARDS = ("headers", "transport")
+"""Members that an item has only where its card says something."""
+
 MOST_NAMES, LONGEST_NAME = 200, 100
 """Names of a server's unknown members in a report, and characters of a name, at most."""
 
@@ -80,10 +83,14 @@ def of_card(claim: ServerClaim) -> dict[str, Any]:
         trusted = shown["warnings"]
         shown |= {"cheapest": item_json.cheapest_json(one.offers), "servers": ABSENT}
     here = host(claim)
-    return shown | {
-        "warnings": Partly(lambda served: isinstance(served, list) and same(trusted, served[: len(trusted)])),
-        "domain": Partly(lambda served: isinstance(served, dict) and served.get("host") == here) if here else None,
-    }
+    return (
+        dict.fromkeys(OPTIONAL_OF_CARDS, ABSENT)
+        | shown
+        | {
+            "warnings": Partly(lambda served: isinstance(served, list) and same(trusted, served[: len(trusted)])),
+            "domain": Partly(lambda served: isinstance(served, dict) and served.get("host") == here) if here else None,
+        }
+    )
 
 
 def host(claim: ServerClaim) -> str:

@@ -26,13 +26,16 @@ from overlay.web.cards import mark
 from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render, render_within, wants_json
 from overlay.web.timeline import timeline
 
+_TYPES = {"streamable-http": "http", "sse": "sse"}
+"""Transports as most clients name them."""
+
 
 def install_config(item: Mapping[str, Any]) -> str | None:
     """The `mcpServers` entry of a tool as JSON to paste into a client's settings; None where there is neither command
     nor URL.
 
-    Environment variables have no values: those of the card are public descriptions. Invisible characters are escaped,
-    so that what is copied is what was read.
+    Environment variables and headers have no values: those of the card are public descriptions. Invisible characters
+    are escaped, so that what is copied is what was read.
     """
     if item["type"] != "tool" or not (item["command"] or item["url"]):
         return None
@@ -43,7 +46,11 @@ def install_config(item: Mapping[str, Any]) -> str | None:
         if item["env"]:
             entry["env"] = dict.fromkeys(item["env"], "")
     else:
+        if item.get("transport") in _TYPES:
+            entry["type"] = _TYPES[item["transport"]]
         entry["url"] = item["url"]
+        if item.get("headers"):
+            entry["headers"] = dict.fromkeys(item["headers"], "")
     return visible_in_json(json.dumps({"mcpServers": {item["serverName"]: entry}}, indent=2, ensure_ascii=False))
 
 

@@ -51,7 +51,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     moved = kit.inscribe(agent("Moved", url=url))
     burned = kit.inscribe(agent("Burned"))
     tx = kit.inscribe(
-        {"mcpServers": {name: {"command": "bunx", "args": [name]} for name in ("one", "two")}}, type="a2b-mcp"
+        {"mcpServers": {"one": {"url": url, "type": "sse", "headers": {"K": ""}}, "two": {"command": "bunx"}}},
+        type="a2b-mcp",
     )
     priced = kit.inscribe(agent("Priced", **{"x-payment-config": [PRICE]}))
     kit.mine(still, moved, burned, tx, priced, kit.point(POINTED, digest(POINTED_CARD)))

@@ -422,6 +422,12 @@ def test_only_what_a_client_starts_or_calls_has_settings() -> None:
     assert json.loads(remote or "") == {"mcpServers": {"clock": {"url": "https://a.example/mcp"}}}
 
 
+def test_settings_name_the_stated_transport_and_the_headers() -> None:
+    stated = {"command": "", "url": "https://a.example/x", "transport": "sse", "headers": ["Authorization"]}
+    entry = {"type": "sse", "url": "https://a.example/x", "headers": {"Authorization": ""}}
+    assert json.loads(install_config({**ITEM, **stated}) or "") == {"mcpServers": {"clock": entry}}
+
+
 def test_a_price_filter_tells_its_currency() -> None:
     requests = [("maxPrice", "5"), ("priceCurrency", "usd"), ("interval", "P1M"), ("interval", "none")]
     assert [chip.value for chip in chips(requests)] == ["5 USD", "per month", "per call"]
