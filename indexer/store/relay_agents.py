@@ -7,14 +7,29 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Engine, Index, LargeBinary, String, Table, Text, delete, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Index,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    delete,
+    select,
+    update,
+)
 
 from indexer.store.database import create_tables
 from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
-from indexer.store.queries import Queries, Row, count, is_storable, row_of, upsert
+from indexer.store.queries import Queries, Row, batches, count, insert_new, is_storable, row_of, upsert
 from indexer.store.schema import keys, required
 
-MAX_AGENTS = 100_000
+MAX_AGENTS, MAX_OF_CLIENT = 100_000, 1_000
+"""Agents in all, and those without an account that one client registered: else one could take all places."""
 
 relay_agents = Table(
     "relay_agents",
@@ -24,6 +39,11 @@ relay_agents = Table(
     *required(last_seen=BigInteger, expires_at=BigInteger),
     Index("relay_agents_by_expiry", "expires_at"),
 )
+
+
+relay_places = Table("relay_places", metadata, *keys(motebit_id=String), *required(client=String),
+                     Index("relay_places_by_client", "client"))  # fmt: skip
+"""Which client (address) registered an agent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +95,17 @@ class RelayAgents(Queries):
         rows = select(relay_agents).where(relay_agents.c.expires_at > now)
         return [_agent(row) for row in self._rows(rows.order_by(relay_agents.c.last_seen.desc()).limit(limit))]
 
-    def put(self, agent: RelayAgent, replaced_key: bytes | None) -> None:
-        """Store an agent, new (`replaced_key` None) or in place of the one with that key. Raises KeyConflictError,
-        TooManyAgentsError."""
+    def put(self, agent: RelayAgent, replaced_key: bytes | None, client: str = "") -> None:
+        """Store an agent, new (`replaced_key` None) and registered by a client, or in place of the one with that key.
+        Raises KeyConflictError, TooManyAgentsError."""
         row = _row(agent)
         with booking(self._engine) as connection:
             same = relay_agents.c.motebit_id == agent.motebit_id
             stored = connection.execute(select(relay_agents.c.public_key).where(same)).scalar()
             if stored != replaced_key:
                 raise KeyConflictError("the agent was registered with another key at the same time")
-            if stored is None and count(connection, relay_agents) >= MAX_AGENTS:
-                raise TooManyAgentsError(f"{MAX_AGENTS:,} agents are registered: try again later")
+            if stored is None:
+                _take_place(connection, agent, client)
             added = upsert(connection, relay_agents).values(**row)
             connection.execute(added.on_conflict_do_update(index_elements=["motebit_id"], set_=row))
 
@@ -97,10 +117,31 @@ class RelayAgents(Queries):
 
     def trim(self, before: int) -> None:
         """Delete agents without an account that expired before a time."""
-        accounts = select(ledger_balances.c.account)
-        nobody = (agent_account("") + relay_agents.c.motebit_id).not_in(accounts)
         with booking(self._engine) as connection:
-            connection.execute(delete(relay_agents).where(relay_agents.c.expires_at < before, nobody))
+            _trim(connection, before)
+
+
+def _take_place(connection: Connection, agent: RelayAgent, client: str) -> None:
+    """Raises TooManyAgentsError. Where all places are taken, those of agents that have expired are given up."""
+    own = (relay_places.c.client == client, _has_no_account(relay_places.c.motebit_id))
+    if client and count(connection, relay_places, *own) >= MAX_OF_CLIENT:
+        raise TooManyAgentsError(f"this client has registered {MAX_OF_CLIENT:,} agents that have no account")
+    if count(connection, relay_agents) >= MAX_AGENTS:
+        _trim(connection, agent.last_seen)
+        if count(connection, relay_agents) >= MAX_AGENTS:
+            raise TooManyAgentsError(f"{MAX_AGENTS:,} agents are registered: try again later")
+    insert_new(connection, relay_places, [{"motebit_id": agent.motebit_id, "client": client}])
+
+
+def _trim(connection: Connection, before: int) -> None:
+    is_over = (relay_agents.c.expires_at < before, _has_no_account(relay_agents.c.motebit_id))
+    gone = connection.execute(delete(relay_agents).where(*is_over).returning(relay_agents.c.motebit_id)).scalars().all()
+    for batch in batches(gone):
+        connection.execute(delete(relay_places).where(relay_places.c.motebit_id.in_(batch)))
+
+
+def _has_no_account(motebit_id: Column[Any]) -> ColumnElement[bool]:
+    return (agent_account("") + motebit_id).not_in(select(ledger_balances.c.account))
 
 
 def _agent(row: Row) -> RelayAgent:

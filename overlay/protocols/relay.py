@@ -22,6 +22,7 @@ from overlay.api.door_requests import find
 from overlay.api.parameters import parameter
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_bodies import OpenBody, RawTransaction
+from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
 from overlay.api.schemas import BOOL, COUNT, TEXT, array_of, maybe, record
 from overlay.api.signed_requests import signed_request
@@ -124,6 +125,7 @@ async def register(request: web.Request, relay: Relay) -> web.Response:
         motebit_id=wanted.motebit_id, public_key=wanted.public_key, endpoint_url=wanted.endpoint_url,
         capabilities=_names(wanted.capabilities), pricing=wanted.pricing, succession=succession,
         name=wanted.metadata.name, description=wanted.metadata.description,
+        client=request.app[CONTEXT].clients.of(request),
     )  # fmt: skip
     signed = await signed_request(request, MAX_BODY)
     pinned = await _pinned(request, agent_registration.claimed_id(signed.authorization))

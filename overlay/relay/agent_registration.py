@@ -33,7 +33,8 @@ UNIT = "SAT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRegistration:
-    """What an agent states about itself; `succession` are records that lead to `public_key` (hex)."""
+    """What an agent states about itself; `succession` are records that lead to `public_key` (hex), `client` is the
+    address that it registers from."""
 
     motebit_id: str | None
     public_key: str | None
@@ -43,6 +44,7 @@ class AgentRegistration:
     succession: Sequence[Any]
     name: str
     description: str
+    client: str = ""
 
 
 def register(
@@ -82,7 +84,7 @@ def register(
         last_seen=now, expires_at=now + REGISTERED_SECONDS,
     )  # fmt: skip
     try:
-        relay.agents.put(agent, None if stored is None else stored.public_key)
+        relay.agents.put(agent, None if stored is None else stored.public_key, wanted.client)
     except KeyConflictError as error:
         raise RelayRefusedError(409, "key-mismatch", str(error)) from None
     except TooManyAgentsError as error:

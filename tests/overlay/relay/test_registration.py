@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from indexer.store import relay_agents
 from overlay.relay import accounts, agent_registration
 from overlay.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
 from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest
-from tests.overlay.relay.kit import HOST, World, wanted_registration
+from tests.overlay.relay.kit import AGENTS, HOST, World, wanted_registration
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW, Agent
 
@@ -251,3 +252,31 @@ def test_an_identity_that_looks_like_another_is_refused(world: World) -> None:
                                  "http\u017f://a.example/"])  # fmt: skip
 def test_endpoint_urls_with_markup_or_control_characters_are_refused(world: World, url: str) -> None:
     assert refusal(register, world, EVE, endpoint_url=url) == (400, "bad-request")
+
+
+def test_one_client_takes_few_places(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_agents, "MAX_OF_CLIENT", 2)
+    one, other = {"client": "192.0.2.1"}, {"client": "192.0.2.2"}
+    agents = [Agent(number) for number in range(30, 36)]
+    for agent in agents[:2]:
+        register(world, agent, **one)
+    assert refusal(register, world, agents[2], **one) == (503, "too-many")
+    register(world, agents[0], **one)
+    register(world, agents[2], **other)
+    world.fund(agents[0], 1)
+    register(world, agents[3], **one)
+    assert refusal(register, world, agents[4], **one) == (503, "too-many"), "an account needs no place"
+    world.time += REGISTERED_SECONDS + KEPT_SECONDS + 1
+    world.store.agents.trim(int(world.time) - KEPT_SECONDS)
+    register(world, agents[4], **one)
+
+
+def test_agents_that_are_gone_give_their_places_up_when_all_are_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_agents, "MAX_AGENTS", len(AGENTS))
+    assert refusal(register, world, EVE) == (503, "too-many")
+    world.time += REGISTERED_SECONDS + 1
+    register(world, EVE)
+    everyone = [agent.id for agent in (*AGENTS, EVE)]
+    assert world.store.agents.keys(everyone).keys() == {ALICE.id, BOB.id, EVE.id}, "who has an account stays"
