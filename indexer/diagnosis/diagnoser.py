@@ -4,7 +4,7 @@ not."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from indexer.store.requests import RequestState, TransactionRequest
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.errors import ParseError, TransactionError
-from parsers.reasons import Reason
+from parsers.reasons import UNPROVED, Reason
 
 _STEP_OF = {
     **dict.fromkeys(
@@ -224,15 +224,18 @@ class Diagnoser:
 
     def _of_mempool(self, txid: bytes, pending: list[Unconfirmed]) -> dict[str, Any]:
         chain, event = pending[0]
-        steps = [
-            _step("seen", f"in the mempool of {chain}"),
-            _step("mined", "not in a block yet", ok=False),
-            *_steps(event),
-        ]
+        unproved = next((reason for reason in event.reasons if reason.code == UNPROVED), None)
+        seen = (
+            _step("seen", unproved.sentence, ok=False, code=UNPROVED)
+            if unproved
+            else _step("seen", f"in the mempool of {chain}")
+        )
+        others = tuple(reason for reason in event.reasons if reason.code != UNPROVED)
+        steps = [seen, _step("mined", "not in a block yet", ok=False), *_steps(replace(event, reasons=others))]
         shown = [entry.event.state for entry in pending if entry.event.state and entry.event.valid]
         listed = list(dict.fromkeys(state.id for state in shown if state.status is Status.LIVE))
         if listed:
-            steps.append(_step("listed", f"shown as pending: {', '.join(listed)}"))
+            steps.append(_step("listed", f"shown as {'undecided' if unproved else 'pending'}: {', '.join(listed)}"))
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "mempool", "confirmations": 0, "source": chain,
             "steps": steps, "records": [self._record(entry.event) for entry in pending], "listed": listed,

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.admission.admission import Admissions
+from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.headers.networks import RULES
 from indexer.store import submissions
 from indexer.store.submissions import FullError
 from indexer.sync import coin_checks
@@ -79,6 +81,19 @@ async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_
     house.mint.mine(first)
     assert await house.shown() == {ids[1]: "pending"}
     assert house.indexing.live("live") == {ids[0]}
+
+
+async def test_a_diagnosis_says_that_a_submission_is_unproved(house: House) -> None:
+    house.mint.chain.has_blocks_alone = True
+    raw = house.mint.inscribed("Echo")
+    id_ = house.submit(raw)
+    await house.shown()
+    diagnoser = Diagnoser(house.indexing.store, lambda: {"live": ChainRules(RULES["bsv"], "regtest")})
+    answer = diagnoser.by_name(read(raw).hex_id)
+    failed = [(step["step"], step.get("code")) for step in answer["steps"] if not step["ok"]]
+    assert failed == [("seen", UNPROVED), ("mined", None)]
+    assert answer["steps"][-1]["detail"] == f"shown as undecided: {id_}"
+    assert [reason["code"] for reason in answer["records"][0]["reasons"]] == [UNPROVED]
 
 
 async def test_a_source_that_comes_to_answer_settles_what_was_unproved(house: House) -> None:
