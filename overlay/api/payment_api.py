@@ -18,7 +18,7 @@ from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup
 from overlay.listings.lookup import single_listing
-from overlay.payments.checking import PaymentSources, check_claim, offers_in, utxo_chains
+from overlay.payments.checking import PaymentSources, UnreadableOfferError, check_claim, offers_in, utxo_chains
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.timestamps import timestamp
 from parsers.cards import strict_json
@@ -120,7 +120,7 @@ async def check_payment(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     wanted = await run_in(request, PUBLISHING, _read, await body(request, strict_json.MAX_BYTES))
     if "config" in wanted:
-        offers = offers_in(wanted["config"])
+        offers = _stated(wanted["config"])
     else:
         offers = (await to_thread(single_listing, services.store, wanted["id"])).card.offers
     sources = PaymentSources(
@@ -131,6 +131,15 @@ async def check_payment(request: web.Request) -> web.Response:
         skill=wanted.get("skillId"), state=wanted.get("state"), run=partial(run_in, request, PUBLISHING),
     )  # fmt: skip
     return json_answer(answer)
+
+
+def _stated(config: Any) -> tuple[Offer, ...]:
+    """The prices in a body. Raises BadRequestError for one that cannot be read."""
+    try:
+        return offers_in(config)
+    except UnreadableOfferError as error:
+        reason = error.reason
+        raise bad_request(reason.code, str(error), "config", pointer=f"/config{reason.pointer}") from None
 
 
 def _read(document: bytes) -> dict[str, Any]:

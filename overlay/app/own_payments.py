@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from indexer.errors import SourceError
 from indexer.settings import Settings, SettingsError
 from overlay.app.chain_loops import Loop
-from overlay.payments.checking import offers_in
+from overlay.payments.checking import UnreadableOfferError, offers_in
 from overlay.payments.node import PaymentNode, nodes_of
 from parsers.bitcoin import address
 from parsers.cards import strict_json
@@ -60,7 +60,10 @@ class OwnPayments:
             raise SettingsError(f"the prices in {file} cannot be read: {error.strerror}") from None
         except CardError as error:
             raise SettingsError(f"the prices in {file}: {error}") from None
-        offers = offers_in(exact)
+        try:
+            offers = offers_in(exact)
+        except UnreadableOfferError as error:
+            raise SettingsError(f"the prices in {file}: {error}") from None
         if not offers or any(not offer.amount or not offer.id for offer in offers):
             raise SettingsError(f"{file} is no list of prices with an id and an amount above 0 (A2B x-payment-config)")
         if not self.nodes:

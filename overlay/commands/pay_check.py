@@ -82,7 +82,7 @@ def _ask(args: Namespace, claim: Any) -> Any:
 
 async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
     from overlay.commands.search import exchange_of
-    from overlay.payments.checking import PaymentSources, check_claim, offers_in
+    from overlay.payments.checking import PaymentSources, check_claim
     from overlay.payments.node import nodes_of
     from parsers.bitcoin.address import PREFIXES
     from parsers.claims.payment import UtxoChain
@@ -91,7 +91,7 @@ async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
     nodes = nodes_of(settings.sources())
     try:
         if args.card:
-            offers = offers_in(_read(args.card))
+            offers = _priced(args.card)
             chains = {coin.upper(): UtxoChain(coin, "mainnet") for coin in PREFIXES}
             chains |= {ticker: await node.chain() for ticker, node in nodes.items()}
             sources = PaymentSources(chains=chains, nodes=nodes, exchange=exchange_of(settings))
@@ -101,6 +101,15 @@ async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
     finally:
         for node in nodes.values():
             await node.close()
+
+
+def _priced(file: Path) -> tuple[Offer, ...]:
+    from overlay.payments.checking import UnreadableOfferError, offers_in
+
+    try:
+        return offers_in(_read(file))
+    except UnreadableOfferError as error:
+        raise UsageError(f"{file}: {error}") from None
 
 
 def _stored(settings: Settings, id_: str, nodes: Mapping[str, Broadcaster]) -> tuple[tuple[Offer, ...], PaymentSources]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from overlay.listings.item_json import card_fields, cheapest_json, offer_json, warning_json
@@ -9,18 +10,20 @@ from overlay.listings.listing import Shown
 from parsers import cards
 from parsers.cards import Kind, ToolConfig, strict_json
 from parsers.cards.fields import Fields
-from parsers.cards.offers import PRICE_KEYS, Offer, read_offers
+from parsers.cards.offers import LEFT_OUT, PRICE_KEYS, Offer, read_offers
 from parsers.errors import CardError
 from parsers.reasons import Reason
 
 _OF_A_CARD = frozenset({"name", "skills", "url", "supportedInterfaces", "mcpServers"})
-_LEAVES_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval", "wrong-type"})
+_LEAVES_OUT = LEFT_OUT | {"wrong-type"}
+_PRICES = re.compile(r"/x-payment(-config)?(/[0-9]+)?\Z")
 
 
 def check(body: bytes, kind: str | None = None) -> dict[str, Any]:
-    """CONTRACT's answer to a check: `{ok, errors, warnings, preview}`; `preview` is null when there are errors.
+    """CONTRACT's answer to a check: `{ok, errors, warnings, preview}`; `preview` is null when there is nothing to show.
 
-    `kind` is agent, tool or prices; with None the shape of the JSON decides. Never raises.
+    A price that readers leave out is an error, also of a card that is valid without it. `kind` is agent, tool or
+    prices; with None the shape of the JSON decides. Never raises.
     """
     if kind == "prices" or kind is None:
         try:
@@ -30,7 +33,14 @@ def check(body: bytes, kind: str | None = None) -> dict[str, Any]:
         if kind == "prices" or _is_price_list(value):
             return _prices(value, repeated, len(body))
     examined = cards.examine(body, None if kind is None else Kind(kind))
-    return _answer(examined.errors, examined.warnings, _preview(examined.card) if examined.card else None)
+    left_out = tuple(filter(_leaves_out_a_price, examined.warnings))
+    warnings = tuple(reason for reason in examined.warnings if reason not in left_out)
+    return _answer((*examined.errors, *left_out), warnings, _preview(examined.card) if examined.card else None)
+
+
+def _leaves_out_a_price(reason: Reason) -> bool:
+    is_price = _PRICES.search(reason.pointer) is not None
+    return reason.code in LEFT_OUT or (reason.code == "wrong-type" and is_price)
 
 
 def _is_price_list(value: Any) -> bool:
@@ -52,7 +62,7 @@ def _prices(value: Any, repeated: tuple[Reason, ...], size: int) -> dict[str, An
     if not offers and not errors:
         errors = (Reason("missing", "a price"),)
     warnings = tuple(reason for reason in reasons if reason.code not in _LEAVES_OUT)
-    return _answer(errors, warnings, _offers(offers))
+    return _answer(errors, warnings, None if errors else _offers(offers))
 
 
 def _relative(reason: Reason, *, bare: bool) -> Reason:
@@ -79,5 +89,5 @@ def _answer(errors: tuple[Reason, ...], warnings: tuple[Reason, ...], preview: d
         "ok": not errors,
         "errors": [warning_json(reason) for reason in errors],
         "warnings": [warning_json(reason) for reason in warnings],
-        "preview": None if errors else preview,
+        "preview": preview,
     }

@@ -23,9 +23,10 @@ from parsers.bitcoin.sighash import SharedHashes, p2pkh_error
 from parsers.bitcoin.tx import TxOutput
 from parsers.cards.fields import Fields
 from parsers.cards.money import plain
-from parsers.cards.offers import PRICE_KEYS, Offer, price_lists, read_offers
+from parsers.cards.offers import PRICE_KEYS, UNREADABLE, Offer, price_lists, read_offers
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import Payment, PaymentTerms, UtxoChain, check_payment, read_payment
+from parsers.reasons import Reason
 
 
 def check_inputs(payment: Payment, spent: Sequence[TxOutput | None]) -> None:
@@ -94,10 +95,26 @@ def utxo_chains(chains: Mapping[str, str]) -> dict[str, UtxoChain]:
     return by_ticker
 
 
+class UnreadableOfferError(ValueError):
+    """A price cannot be read, or not as a whole: the message names it by its JSON Pointer."""
+
+    def __init__(self, reason: Reason) -> None:
+        where = f"the price {reason.pointer}" if reason.pointer else "the price"
+        super().__init__(f"{where} cannot be read: {reason.explanation}")
+        self.reason = reason
+
+
 def offers_in(value: Any) -> tuple[Offer, ...]:
-    """The offers in a card, a price list or a single price."""
-    has_list = isinstance(value, dict) and any(price_lists(value, ""))
-    return read_offers(value if has_list else {PRICE_KEYS[0]: value}, Fields(0), frozenset())
+    """The offers in a card, a price list or a single price, which are to be paid as they are written. Raises
+    UnreadableOfferError for one that readers of cards would leave out, whole or in part."""
+    is_holder = isinstance(value, dict) and any(price_lists(value, ""))
+    fields = Fields(0)
+    offers = read_offers(value if is_holder else {PRICE_KEYS[0]: value}, fields, frozenset())
+    for reason in fields.warnings:
+        if reason.code in UNREADABLE:
+            pointer = reason.pointer if is_holder else reason.pointer.removeprefix(f"/{PRICE_KEYS[0]}")
+            raise UnreadableOfferError(reason._replace(pointer=pointer))
+    return offers
 
 
 def currency_of(claim: Any) -> str:

@@ -41,7 +41,7 @@ class PaymentGate:
     """`card` is an agent card, a price list or a single price (JSON); `ledger` remembers the payments of this card,
     `broadcasters` are nodes of the chains that they are made on. `free` are skills, tools and methods that are free; no
     others are. Work may take `work_seconds`. Call `maintain` every few seconds, in one process or several. Raises
-    ValueError for a card without a price."""
+    ValueError for a card without a price, and UnreadableOfferError for one with a price that cannot be read."""
 
     def __init__(
         self,

@@ -16,15 +16,16 @@ _BY_RATES = 60  # orders of magnitude that exchange rates may add
 
 
 def amount(value: Any) -> Decimal | None:
-    """The amount of a number (int, Decimal) or a numeric string; None for anything that is not a decimal from 0 up.
+    """The amount of a number (int, Decimal, float) or a numeric string; None for anything that is not a decimal from 0
+    up. A float is what its shortest decimal text says, as that is what was written: 0.1 is a tenth.
 
     Strings are held to the limits of numbers in cards: 100 digits, exponent within 400 (law 12).
     """
     if isinstance(value, str):
         return _numeric(value.strip())
-    if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal, float)):
         return None
-    decimal = Decimal(value)
+    decimal = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     return decimal.copy_abs() if decimal.is_finite() and decimal >= 0 else None
 
 

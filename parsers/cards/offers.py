@@ -21,6 +21,12 @@ MAX_CURRENCIES = 64
 MAX_SKILL_IDS = 256
 MAX_TICKER = 64
 
+LEFT_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval"})
+"""Reason codes of warnings about prices that are left out."""
+
+UNREADABLE = LEFT_OUT | {"offer-fraction", "wrong-type", "not-indexed"}
+"""Reason codes of warnings about prices of which something is left out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -167,7 +173,13 @@ def _amount(entry: Json, fields: Fields, pointer: str) -> Decimal | None:
 
 
 def _shown(value: Any) -> str:
-    return "absent" if value is None else str(value)[:60] if isinstance(value, (str, int, Decimal)) else kind_of(value)
+    return (
+        "absent"
+        if value is None
+        else str(value)[:60]
+        if isinstance(value, (str, int, float, Decimal))
+        else kind_of(value)
+    )
 
 
 def _ticker(value: Any) -> str:

@@ -79,6 +79,18 @@ def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by
     assert inside["errors"][0]["pointer"] == "/x-payment-config/0/amount"
 
 
+def test_a_price_of_a_card_that_readers_leave_out_is_an_error_that_names_it() -> None:
+    prices = [PRICE, {"currency": "BSV"}, {"amount": 1}, PRICE | {"interval": 30}, "free"]
+    result = checked(AGENT | {"x-payment-config": prices})
+    assert not result["ok"]
+    assert [(error["code"], error["pointer"].removeprefix("/x-payment-config")) for error in result["errors"]] == [
+        ("offer-amount", "/1/amount"), ("offer-currency", "/2/currency"), ("offer-interval", "/3/interval"),
+        ("wrong-type", "/4"),
+    ]  # fmt: skip
+    assert len(result["preview"]["offers"]) == 1, "the card is valid with the other price"
+    assert checked(AGENT | {"x-payment-config": [PRICE], "description": 5})["ok"], "other members are warnings"
+
+
 @pytest.mark.parametrize("kind", ["agent", "tool", "prices", None])
 def test_what_is_no_json_is_named_by_line_and_column(kind: str | None) -> None:
     (error,) = check(b'{"name": "Echo",\n "url": "x" "y"}', kind)["errors"]

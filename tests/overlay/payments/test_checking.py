@@ -154,6 +154,25 @@ async def test_a_body_of_another_form_is_a_problem_that_names_it(
     assert words in (await post(client, body, status))["detail"]
 
 
+async def test_a_price_that_cannot_be_read_is_a_problem_that_names_it(client: ClientSession) -> None:
+    body = {"claim": None, "config": [price(), price(amount="much")]}
+    (fault,) = (await post(client, body, 400))["errors"]
+    assert (fault["code"], fault["pointer"]) == ("offer-amount", "/config/1/amount")
+    assert "much" in fault["detail"]
+
+
+def test_the_command_names_a_price_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from overlay import cli
+
+    card, claim = tmp_path / "card.json", tmp_path / "claim.json"
+    card.write_text(json.dumps({"x-payment-config": [price(currency=None)]}))
+    claim.write_text("{}")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["pay-check", str(claim), "--card", str(card), "--data", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "card.json: the price /x-payment-config/0/currency cannot be read" in capsys.readouterr().err
+
+
 async def test_a_body_that_is_no_json_is_a_problem(client: ClientSession) -> None:
     async with client.post("/v1/pay/check", data=b'{"claim": ' + b"[" * 500) as response:
         assert (await problem(response, 400))["errors"][0]["code"] == "not-json"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import logging
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.store.payment_records import PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
+from overlay.payments.checking import UnreadableOfferError
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
@@ -380,3 +383,57 @@ def test_two_processes_open_one_new_ledger(tmp_path: Path) -> None:
     assert first.counted() == second.counted() == 0
     first.close()
     second.close()
+
+
+# -- prices as programs read them
+
+SPECIFICATION = """[
+  {"id": "wt-basic", "name": "Basic Pay-Per-Call", "currency": "BSV", "amount": 0.0005, "address": "%s",
+   "acceptedCurrencies": ["BSV"], "skillIds": ["watchChannels"]},
+  {"id": "watchtower-18m", "name": "18-Month Enterprise Watchtower", "currency": "BSV", "amount": 0.030,
+   "address": "%s", "acceptedCurrencies": ["BSV", "BTC", "USD"], "depositPct": 0.20, "interval": "P18M",
+   "skillIds": ["watchChannels"]}
+]"""
+"""The examples of A2B \u00a74.1."""
+
+
+async def test_prices_read_by_any_json_reader_are_due_as_they_are_written(desk: Desk) -> None:
+    text = SPECIFICATION % (address_of(SERVER), address_of(SERVER))
+    desk.with_prices(*json.loads(text))
+    assert [offer.amount for offer in desk.gate.offers] == [Decimal("0.0005"), Decimal("0.03")]
+    body = json.loads((await desk.call()).body)
+    due = {(one["extra"]["configId"], one["extra"]["stage"]): one["amount"] for one in body["accepts"]}
+    assert due == {
+        ("wt-basic", "full"): "50000", ("watchtower-18m", "full"): "3000000", ("watchtower-18m", "deposit"): "600000",
+    }  # fmt: skip
+    assert (await desk.call(claim_of(desk.pays(50_000), configId="wt-basic"))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"amount": float("nan")}, "/1/amount cannot be read.*nan"),
+        ({"amount": float("inf")}, "/1/amount"),
+        ({"amount": -0.5}, "/1/amount cannot be read.*-0.5"),
+        ({"amount": None}, "/1/amount cannot be read.*absent"),
+        ({"amount": "much"}, "/1/amount cannot be read.*much"),
+        ({"amount": True}, "/1/amount"),
+        ({"currency": 5}, "/1/currency"),
+        ({"interval": 30}, "/1/interval"),
+        ({"depositPct": 2}, "/1/depositPct"),
+        ({"address": ["a"]}, "/1/address"),
+        ({"skillIds": [7]}, "/1/skillIds/0"),
+        ("free", "/1 cannot be read"),
+    ],
+)
+def test_a_price_that_cannot_be_read_is_an_error_of_the_gate_that_names_it(desk: Desk, wrong: Any, words: str) -> None:
+    prices = [price(), price(id="q") | wrong if isinstance(wrong, dict) else wrong]
+    with pytest.raises(UnreadableOfferError, match=f"the price {words}"):
+        PaymentGate(prices, desk.ledger, desk.node)
+    with pytest.raises(UnreadableOfferError, match=f"the price /x-payment-config{words}"):
+        PaymentGate({"name": "An agent", "x-payment-config": prices}, desk.ledger, desk.node)
+
+
+def test_more_prices_than_are_read_are_an_error_of_the_gate(desk: Desk) -> None:
+    with pytest.raises(UnreadableOfferError, match="only the first 64 of 65 prices"):
+        PaymentGate([price(id=str(number)) for number in range(65)], desk.ledger, desk.node)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from indexer.errors import SourceUnavailableError
 from indexer.store.payment_records import TaskState
 from overlay.payments.asgi_gate import AsgiGate
 from overlay.payments.settlement import GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
@@ -151,7 +152,7 @@ async def test_while_the_node_does_not_answer_a_stream_is_withheld_and_there_lat
     async def accept_without_answer(raw: bytes) -> None:
         await send(raw)
         desk.node.down = True
-        desk.node._answer()
+        raise SourceUnavailableError("no answer")
 
     async def app(deliver: Any) -> None:
         for part in PARTS:

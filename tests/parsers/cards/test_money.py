@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -107,3 +109,17 @@ def test_an_amount_of_a_hundred_digits_is_not_rounded(digits: int, exponent: int
         read = amount(value)
         assert read is not None
         assert Fraction(read) == Fraction(plain(read)) == digits * Fraction(10) ** exponent
+
+
+@given(st.integers(0, 10**15 - 1), st.integers(-20, 20))
+def test_a_number_with_a_fraction_is_what_was_written_whatever_reader_parsed_it(digits: int, exponent: int) -> None:
+    """Of up to 15 digits, which floating point holds; its binary value is another number."""
+    text = f"{digits}e{exponent}"
+    assert amount(json.loads(text)) == amount(json.loads(text, parse_float=Decimal)) == Decimal(text)
+
+
+@given(st.floats())
+def test_any_floating_point_number_is_its_shortest_text_or_no_amount(value: float) -> None:
+    read = amount(value)
+    assert read == (Decimal(repr(value)) if 0 <= value < math.inf else None)
+    assert read is None or float(read) == value
