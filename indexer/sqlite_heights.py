@@ -6,12 +6,16 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from indexer import sqlite_integrity as integrity
+
 _NAMES = "SELECT substr(key, 7) FROM meta WHERE key LIKE 'chain:%'"
 _HEIGHT = "SELECT max(height) FROM blocks WHERE chain = ?"
 
 
 def heights(file: Path) -> dict[str, int]:
-    """The newest height of each chain by name. Raises OSError when the file is not an index database."""
+    """The newest height of each chain by name. Raises OSError when the file is not an index database, or is damaged."""
+    if damage := integrity.guard_of(str(file)).damage():
+        raise OSError(damage)
     try:
         try:
             by_chain = _heights(file, "mode=ro")
@@ -19,6 +23,8 @@ def heights(file: Path) -> dict[str, int]:
             # its write-ahead log cannot be created: nobody writes
             by_chain = _heights(file, "mode=ro&immutable=1")
     except sqlite3.Error as error:
+        if integrity.is_damage(error):
+            raise OSError(integrity.advice(str(file), str(error))) from error
         raise OSError(f"cannot read {file}: {error}") from error
     return {name: height for name, height in by_chain.items() if height is not None}
 

@@ -72,7 +72,8 @@ def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
 
 ORDER = {
     "parsers": "reasons errors local_hosts byte_reader bitcoin cards pointers inscriptions claims",
-    "indexer": "spill errors model masking http_body headers chains store state_hash resolution admission sync fetcher"
+    "indexer": "spill errors model masking http_body sqlite_integrity headers chains store state_hash resolution"
+    " admission sync fetcher"
     " rates setting_values settings diagnosis gasp snapshot sqlite_heights",
     "overlay": "text search engines listings rating duplicates projection pricing publish payments relay webhooks api"
     " web verify client protocols app commands cli __main__",

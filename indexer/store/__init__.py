@@ -4,7 +4,14 @@
 also written by serving processes.
 """
 
-from indexer.store.database import DATABASE_ERRORS, StoreError, StoreUnavailableError, connect, unchecked
+from indexer.store.database import (
+    DATABASE_ERRORS,
+    DamagedDatabaseError,
+    StoreError,
+    StoreUnavailableError,
+    connect,
+    unchecked,
+)
 from indexer.store.fetches import DueLocator, FetchOutcome, FetchState, LocatorStatus, ServedBody
 from indexer.store.history import RegistrationHistory, Revision, Unconfirmed
 from indexer.store.outbox import Change
@@ -14,6 +21,7 @@ from indexer.store.writer import Writer
 __all__ = [
     "DATABASE_ERRORS",
     "Change",
+    "DamagedDatabaseError",
     "DueLocator",
     "FetchOutcome",
     "FetchState",

@@ -34,6 +34,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, Exception
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from indexer import sqlite_integrity as integrity
 from indexer.masking import masked
 from indexer.store import migrations
 from indexer.store.keepalive import parameters
@@ -63,6 +64,10 @@ class StoreUnavailableError(StoreError):
     """The database cannot be reached, or has just closed the connection: worth a retry."""
 
 
+class DamagedDatabaseError(StoreUnavailableError):
+    """The file of the database is damaged: the message says what to do. Loops try again, as for one out of reach."""
+
+
 class OtherChainError(StoreError):
     """The database holds another chain, or another program's accounts, under the name of one that is configured."""
 
@@ -82,6 +87,7 @@ def connect_read_only(file: Path) -> Engine:
     for query in ({"uri": "true", "mode": "ro"}, {"uri": "true", "mode": "ro", "immutable": "1"}):
         url = URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        _guard(engine, str(file))
         try:
             with engine.connect() as connection:
                 _check(connection, importing=False, replica=False)
@@ -110,6 +116,9 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
             if not replica:
                 _prepare(connection, engine.url.database if engine.dialect.name == "sqlite" else None)
             _check(connection, importing=importing, replica=replica)
+    except DamagedDatabaseError:
+        engine.dispose()
+        raise
     except StoreUnavailableError as error:
         engine.dispose()
         raise StoreUnavailableError(f"cannot use the database {name}: {error}") from error
@@ -148,6 +157,7 @@ def _postgresql(target: URL) -> Engine:
 
 def _sqlite(target: Any) -> Engine:
     engine = create_engine(target, connect_args={"timeout": BUSY_SECONDS})
+    _guard(engine, str(target.database))
 
     @event.listens_for(engine, "connect")
     def tune(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
@@ -158,6 +168,24 @@ def _sqlite(target: Any) -> Engine:
         cursor.close()
 
     return engine
+
+
+def _guard(engine: Engine, file: str) -> None:
+    """Raise DamagedDatabaseError for an error of SQLite that means damage, and for every transaction once a check has
+    found damage: a damaged file may also answer wrongly without an error."""
+    guard = integrity.guard_of(file)
+
+    @event.listens_for(engine, "begin")
+    def refuse(_: Connection) -> None:
+        if damage := guard.damage():
+            raise DamagedDatabaseError(damage)
+
+    @event.listens_for(engine, "handle_error")
+    def explain(context: ExceptionContext) -> None:
+        if integrity.is_damage(context.original_exception):
+            guard.suspected.set()
+            detail = integrity.advice(file, str(context.original_exception))
+            raise DamagedDatabaseError(detail) from context.original_exception
 
 
 def _write_ahead(cursor: DBAPICursor) -> None:
@@ -251,7 +279,7 @@ def _without_writer(connection: Connection, file: str | None, version: str) -> I
             raise StoreError(busy)
         yield
         return
-    with Path(f"{file}.lock").open("w") as lock:
+    with Path(f"{file}.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -64,6 +65,8 @@ class Writer:
         self._untrimmed: Counter[str] = Counter()
         self._turn = Lock()
         self._lock_file: IO[str] | None = None
+        self.was_unclean = False
+        """Whether the last writer of this SQLite file did not stop cleanly, and the file was not checked since."""
         if engine.dialect.name == "sqlite":
             self._lock_file = self._lock_sqlite(Path(f"{engine.url.database}.lock"))
         self.connection = self._connect()
@@ -82,15 +85,21 @@ class Writer:
         return connection
 
     def _lock_sqlite(self, path: Path) -> IO[str]:
+        """Lock the file beside the database; its content, which a clean stop removes, is the process that writes."""
         try:
-            file = path.open("w")
-        except OSError as error:
-            raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
-        try:
+            file = path.open("a+")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.seek(0)
+            self.was_unclean = bool(file.read(1))
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            os.fsync(file.fileno())
         except BlockingIOError:
             file.close()
             raise StoreError(f"another indexer is writing to {self._engine.url.database}; stop it first") from None
+        except OSError as error:
+            raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
         return file
 
     @property
@@ -105,7 +114,10 @@ class Writer:
                 # back in the pool it would keep PostgreSQL's lock
                 self.connection.detach()
             self.connection.close()
-        if self._lock_file:
+        if self._lock_file and not self._lock_file.closed:
+            if not self.was_unclean:
+                with suppress(OSError):
+                    self._lock_file.truncate(0)
             self._lock_file.close()
 
     def _unlock(self) -> None:
@@ -128,7 +140,7 @@ class Writer:
                 with self.connection.begin():
                     yield self.connection
             except StoreUnavailableError as error:
-                raise StoreUnavailableError(f"cannot write to {self._name}: {error}") from error
+                raise type(error)(f"cannot write to {self._name}: {error}") from error
             except DBAPIError as error:
                 raise StoreError(f"cannot write to {self._name}: {error.orig}") from error
 

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 from isal import igzip
 
 from indexer.masking import masked
-from indexer.store import StoreUnavailableError
+from indexer.store import DamagedDatabaseError, StoreUnavailableError
 from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_current
 from overlay.api.base_url import add_vary
 from overlay.api.changes_api import EventStream
@@ -35,6 +35,9 @@ COMPRESS_IN_THREAD = 256 * 1024
 GZIP_LEVEL = 1  # 59 kB of items to 15 kB in 0.07 ms; zlib's level 1 takes 0.40 ms for the same size
 SLOW_SECONDS = 1.0
 """An answer that takes longer is worth a line in the log."""
+
+_WITHOUT_DATABASE = ("/healthz", "/metrics", "/static/")
+"""Paths that are answered while the database is damaged."""
 
 _LONGEST_TARGET = 1_000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -139,6 +142,8 @@ def _problem_response(request: web.Request, problem: ProblemError, request_id: s
 
 async def _answer(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
     try:
+        if (damage := request.app[CONTEXT].damage()) and not request.path.startswith(_WITHOUT_DATABASE):
+            raise DamagedDatabaseError(damage)
         if hdrs.AUTHORIZATION in request.headers:
             await authorize_request(request)
         return unless_current(request, await handler(request))
@@ -161,6 +166,9 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
 
 def _unavailable(error: StoreUnavailableError | EngineError, request_id: str) -> ProblemError:
     """The problem for a database or an index that does not respond, or that refuses requests until an operator acts."""
+    if isinstance(error, DamagedDatabaseError):
+        log.error("request %s cannot be answered: the database is damaged", request_id)
+        return ProblemError(503, str(error), headers={"Retry-After": "600"})
     if isinstance(error, StoreUnavailableError | UnavailableError):
         log.warning("request %s cannot be answered for now: %s", request_id, error)
         missing = "database" if isinstance(error, StoreUnavailableError) else "search index"

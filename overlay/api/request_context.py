@@ -50,7 +50,7 @@ class RequestContext:
     """Created once for an application; `add` every route of its router. `page` renders a problem for browsers, None
     for other clients. With `log_requests` every response is logged. `under_way` holds the requests that are being
     answered; while `draining`, each response is the last of its connection. `gate` takes payments for requests beyond
-    a limit."""
+    a limit. `damage` says what to do about a damaged database, from which nothing is answered."""
 
     def __init__(
         self,
@@ -61,8 +61,9 @@ class RequestContext:
         page: ProblemPage = _no_page,
         log_requests: bool = False,
         gate: PaymentGate | None = None,
+        damage: Callable[[], str] = str,
     ) -> None:
-        self.page, self.gate = page, gate
+        self.page, self.gate, self.damage = page, gate, damage
         self.clients, self.counters, self.log_requests = ClientAddresses(trusted), counters, log_requests
         self.under_way: dict[int, web.Request] = {}
         self.draining = False

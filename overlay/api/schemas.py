@@ -627,6 +627,11 @@ SCHEMAS: dict[str, Schema] = {
                 "description": "Of each chain, computed once per tip; null where completeness cannot be known.",
             },
             "rates": maybe(ref("RatesStatus")),
+            "integrity": record(
+                {"state": {"enum": ["checking", "ok", "interrupted", "failed"]}, "checkedAt": TIME, "detail": TEXT},
+                description="The last check of a SQLite database for damage, which follows a stop that was not clean, "
+                "and an error; `interrupted`: no fault was found in 60 s. A damaged database answers 503 everywhere.",
+            ),
             "pointers": {
                 "type": "object",
                 "additionalProperties": COUNT,

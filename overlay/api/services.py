@@ -35,7 +35,8 @@ class ProcessInfo:
     """What metrics and health checks say of a process.
 
     `status` answers CONTRACT's Status; it may take its time and is called in a thread. `ready` is None when all is
-    caught up with, else a sentence saying what is missing. `version` is the program's. `requests` is what publishers
+    caught up with, else a sentence saying what is missing; `damage` says what to do about a damaged database, "" for a
+    whole one, and is called for every request. `version` is the program's. `requests` is what publishers
     ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` tells what was read of each, and
     `fetched` counts fetches by what they came to. With `log_requests` each answer is worth a line in the log.
     """
@@ -44,6 +45,7 @@ class ProcessInfo:
     ready: Callable[[], str | None]
     version: str
     requests: Requests
+    damage: Callable[[], str] = str
     refused: Callable[[], Mapping[str, int]] = dict
     ingested: Callable[[], Mapping[str, SyncProgress]] = dict
     fetched: Callable[[], Mapping[str, int]] = dict

@@ -22,6 +22,7 @@ from overlay.app.background import BackgroundLoops, IndexLoop, match_subscriptio
 from overlay.app.chain_loops import ChainLoops, Loop
 from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
+from overlay.app.integrity_loop import integrity_loops
 from overlay.app.own_payments import OwnPayments, OwnRelay
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
@@ -96,6 +97,7 @@ class AppContext:
         loops = self.chain_loops.loops() + self.background.loops()
         if self.writer is not None or self.engine is not None:
             loops.append(self.status.hash_tips)
+            loops += integrity_loops(self.store, self.writer)
         if self.engine is not None:
             projector = IndexProjector(self.store, self.engine, self.duplicates)
             index = IndexLoop(self.settings, projector, self.status, self.notifier)
@@ -118,7 +120,7 @@ class AppContext:
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
         return ProcessInfo(
-            status=self.status.status, ready=self.status.ready, version=version(),
+            status=self.status.status, ready=self.status.ready, damage=self.status.damage, version=version(),
             requests=Requests(self.store.primary), refused=self.status.refused_blocks, ingested=self.status.ingested,
             fetched=lambda: self.status.fetch_outcomes, counters=self.counters,
             log_requests="requests" in self.settings.log,

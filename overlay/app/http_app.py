@@ -54,6 +54,7 @@ def create_app(services: AppServices) -> web.Application:
         page=for_people,
         log_requests=services.log_requests,
         gate=services.gate,
+        damage=services.damage,
     )
     load = services.counters.load
     app[SEARCH_EXECUTOR] = SearchExecutor(services.engine, load)

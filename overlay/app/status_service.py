@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from indexer import sqlite_integrity as integrity
 from indexer.headers.networks import by_caip2
 from indexer.masking import masked
 from indexer.model import LATE, PARTIAL
@@ -17,12 +18,14 @@ from indexer.store import Store, Writer
 from indexer.store.rates import Quotes
 from indexer.store.state_hashes import StateHash
 from indexer.sync.progress import SyncProgress
+from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
 from overlay.engines import UnavailableError
 from overlay.listings.pointer_counts import ListedPointers
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
+from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from indexer.chains import Chain
@@ -55,6 +58,7 @@ class StatusService:
         self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
         self._projector = IndexProjector(store, engine) if engine else None
         self._pointers = ListedPointers(store)
+        self._file = sqlite_file(store)
         self.rates_loop: RatesLoop | None = None
         self.exchange = ExchangeRates(Quotes(store.engine).newest)
         self.fetch_outcomes: Mapping[str, int] = {}
@@ -112,6 +116,15 @@ class StatusService:
         """How many blocks of each chain that is followed here were refused, by name."""
         return {name: progress.refused for name, progress in self.ingested().items()}
 
+    def damage(self) -> str:
+        """What to do about a database that was found damaged, "" for any other."""
+        return "" if self._file is None else integrity.guard_of(self._file).damage()
+
+    def _integrity(self) -> dict[str, Any] | None:
+        """The last check of a SQLite database for damage, None without one."""
+        report = integrity.read(self._file) if self._file is not None else None
+        return report and {"state": report.state, "checkedAt": timestamp(report.at), "detail": report.detail}
+
     # -- readiness
 
     def ready(self) -> str | None:
@@ -168,6 +181,8 @@ class StatusService:
             "rates": self.exchange.status(self.rates_loop.statuses if self.rates_loop else ()),
             "index": self._index(),
         }
+        if (checked := self._integrity()) is not None:
+            status["integrity"] = checked
         return status | ({"replica": self._replica()} if self._store.primary is not self._store.engine else {})
 
     def _replica(self) -> dict[str, Any]:

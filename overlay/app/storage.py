@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from indexer import sqlite_integrity as integrity
 from indexer.masking import masked
 from indexer.settings import Settings, SettingsError
 from overlay.app.compilation import set_cache_folder
@@ -109,10 +110,12 @@ def stored_heights(settings: Settings) -> dict[str, int]:
 
 
 def open_index(settings: Settings, *, create: bool) -> SearchIndex:
-    """The search index; with `create`, a new one where none exists. Raises EngineError, MissingError, OSError."""
+    """The search index; with `create`, a new one where none exists. Raises EngineError, MissingError, OSError, and
+    StoreError where it is one of a database that was found damaged."""
     from overlay.engines import IN_FILES
     from overlay.projection.search_index import SearchIndex
 
+    _refuse_damaged(settings)
     scheme, _, path = settings.search.partition(":")
     if scheme not in IN_FILES:
         return SearchIndex(settings.search)
@@ -124,6 +127,14 @@ def open_index(settings: Settings, *, create: bool) -> SearchIndex:
         warn_read_only(Path(path).parent)
         return SearchIndex(f"{scheme}:{readable_copy(Path(path))}")
     return SearchIndex(settings.search)
+
+
+def _refuse_damaged(settings: Settings) -> None:
+    file = _sqlite_file(settings)
+    if damage := integrity.guard_of(str(file)).damage() if file is not None else "":
+        from indexer.store import DamagedDatabaseError
+
+        raise DamagedDatabaseError(damage)
 
 
 def open_duplicates(settings: Settings) -> DuplicateIndex:

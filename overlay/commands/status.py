@@ -94,6 +94,10 @@ def show_status(answer: Mapping[str, Any]) -> None:
         say(f"pointed at: {', '.join(pointers)}")
     for line in _rates(answer.get("rates")):
         say(line)
+    checked = answer.get("integrity")
+    if checked:
+        detail = f": {on_one_line(checked['detail'])}" if checked["detail"] else ""
+        say(f"database check: {checked['state']}, {checked['checkedAt']}{detail}")
     index = answer.get("index")
     if index:
         backlog = f", {index['behind']:,} changes behind" if index["behind"] else ""

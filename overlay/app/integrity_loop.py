@@ -1,0 +1,69 @@
+"""Checks a SQLite database in the background: after a stop that was not clean, and after an error that means damage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from indexer import sqlite_integrity as integrity
+from indexer.store import Store, Writer
+
+if TYPE_CHECKING:
+    from overlay.app.chain_loops import Loop
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+AGAIN_SECONDS = 600
+"""Least seconds between two checks that errors cause."""
+
+
+class IntegrityLoop:
+    """The loop for the database `file`; `writer` says how its last writer ended, where this process is the next."""
+
+    def __init__(self, file: str, writer: Writer | None) -> None:
+        self._file, self._writer, self._guard = file, writer, integrity.guard_of(file)
+
+    async def run(self) -> None:
+        """Check when it is due, until cancelled."""
+        while True:
+            if self._writer is not None and self._writer.was_unclean:
+                log.warning("the program did not stop cleanly the last time: checking its database")
+                await self._check()
+                self._writer.was_unclean = False
+            elif self._guard.suspected.is_set():
+                self._guard.suspected.clear()
+                last = integrity.read(self._file)
+                if last is None or time.time() - last.at >= AGAIN_SECONDS:
+                    await self._check()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _check(self) -> None:
+        ended = threading.Event()
+        self._guard.report(integrity.Report(integrity.CHECKING, int(time.time())))
+        try:
+            report = await asyncio.to_thread(integrity.quick_check, self._file, ended)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+        self._guard.report(report)
+        if report.state == integrity.DAMAGED:
+            log.error("%s", integrity.advice(self._file, report.detail))
+        else:
+            log.info("the check of the database ended: %s %s", report.state, report.detail)
+
+
+def integrity_loops(store: Store, writer: Writer | None) -> list[Loop]:
+    """The loop for a SQLite database, none for one on a server."""
+    file = sqlite_file(store)
+    return [] if file is None else [IntegrityLoop(file, writer).run]
+
+
+def sqlite_file(store: Store) -> str | None:
+    """The file of the database that is written to, None where it is on a server."""
+    engine = store.primary
+    return engine.url.database if engine.dialect.name == "sqlite" else None
