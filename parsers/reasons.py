@@ -27,6 +27,8 @@ SENTENCES: dict[str, str] = {
     "content-type": "content type is not JSON",
     "content-encoding": "the envelope declares the content encoding {}, which is not read: inscribe the card "
     "uncompressed",
+    "script-truncated": "a push runs past the end of the tapscript, so nothing in it is read",
+    "unbound": "bound to no satoshi: {}",
     "outpoint-taken": "another registration of this transaction has the same outpoint",
     # what a re-inscription got wrong (law 4)
     "kind-changed": "{}",

@@ -25,9 +25,9 @@ def registrations(store: Store, chain: str) -> list[Record]:
     return sorted(results, key=_born)
 
 
-def _born(registration: Record) -> tuple[int, int, int]:
+def _born(registration: Record) -> tuple[int, int, int, str]:
     first = registration["revisions"][0]
-    return first["height"], first["txIndex"], int(first["outpoint"][65:])
+    return first["height"], first["txIndex"], int(first["outpoint"][65:]), registration["id"]
 
 
 def _registration(store: Store, history: list[Revision]) -> Record:

@@ -113,6 +113,10 @@ def pointer_script(
     return start + OP_RETURN + pushes("a2b", domain) + (push(digest) if digest is not None else b"")
 
 
+TAP_KEY = push(b"\x53" * 32) + b"\xac"
+"""`<key> OP_CHECKSIG`, with which tapscripts begin."""
+
+
 def tapscript(
     body: bytes,
     content_type: str = "application/json",
@@ -120,9 +124,22 @@ def tapscript(
     map: dict[str, str] | None = None,  # noqa: A002 - the protocol has this name
     chunk: int = 520,
     close: bool = True,
+    before: Sequence[tuple[bytes, bytes]] = (),
+    pointer: int | None = None,
 ) -> bytes:
-    """`<key> OP_CHECKSIG` and an ord envelope whose body is cut into pushes of at most `chunk` bytes (BTC, LTC)."""
+    """`<key> OP_CHECKSIG` and an ord envelope whose body is cut into pushes of at most `chunk` bytes (BTC, LTC).
+
+    `before` are fields ahead of the content type, `pointer` the position that tag 2 names.
+    """
+    named = b"".join(push(name) + push(value) for name, value in before)
+    if pointer is not None:
+        named += push(b"\x02") + push(pointer.to_bytes((pointer.bit_length() + 7) // 8, "little"))
     fields = push(MAP_PREFIX) + push(map_pushes(map)) if map else b""
     chunks = b"".join(push(body[index : index + chunk]) for index in range(0, len(body), chunk))
-    start = push(b"\x53" * 32) + b"\xac" + OP_FALSE + OP_IF + push("ord")
+    start = TAP_KEY + OP_FALSE + OP_IF + push("ord") + named
     return start + push(b"\x01") + push(content_type) + fields + b"\x00" + chunks + (OP_ENDIF if close else b"")
+
+
+def batch(*scripts: bytes) -> bytes:
+    """One tapscript with the envelopes of several."""
+    return TAP_KEY + b"".join(script.removeprefix(TAP_KEY) for script in scripts)

@@ -27,7 +27,7 @@ from parsers.reasons import UNPROVED, Reason
 _STEP_OF = {
     **dict.fromkeys(
         ("no-envelope", "envelope-in-push", "body-truncated", "envelope-open", "envelope-no-body", "envelope-opcode",
-         "satoshis"),
+         "script-truncated", "satoshis"),
         "envelope",
     ),
     **dict.fromkeys(("no-map", "map-type", "map-app", "map-command", "map-elsewhere", "kind-changed"), "map"),
@@ -43,7 +43,7 @@ _STEP_OF = {
     ),
     **dict.fromkeys(
         ("burned-merged", "burned-fee", "burned-displaced", "burned-unspendable", "values-unknown", "origin-unknown",
-         "origin-untraced", "outpoint-taken", "spent-elsewhere"),
+         "origin-untraced", "outpoint-taken", "unbound", "spent-elsewhere"),
         "satoshi",
     ),
     **dict.fromkeys(

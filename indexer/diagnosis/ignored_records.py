@@ -8,8 +8,8 @@ from itertools import islice
 
 from indexer.headers.networks import CoinRules
 from indexer.model import Event, EventKind
+from indexer.resolution.reveals import reveals
 from indexer.resolution.verdict import count_of_satoshis, judge_registration
-from parsers.bitcoin.script import is_unspendable
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.inscriptions import envelope, map_protocol, output_record
 from parsers.inscriptions.output_record import OutputRecord
@@ -44,13 +44,9 @@ def _in_outputs(transaction: Transaction, judged: Container[Outpoint]) -> Iterat
 
 
 def _in_inputs(transaction: Transaction, _judged: Container[Outpoint]) -> Iterator[tuple[None, OutputRecord]]:
-    data_script = next((output.script for output in transaction.outputs if is_unspendable(output.script)), b"")
-    for spent in transaction.inputs:
-        for inscription in envelope.read_witness(spent.witness):
-            fields = map_protocol.read_field(inscription) or map_protocol.read(data_script)
-            record = OutputRecord(0, 0, b"", inscription, fields)
-            if judge_registration(record, elsewhere=False, one_sat_rule=False) is None:
-                yield None, record
+    for reveal in reveals(transaction):
+        if judge_registration(reveal.record, elsewhere=False, one_sat_rule=False) is None:
+            yield None, reveal.record
 
 
 def _reasons(record: OutputRecord, *, one_sat_rule: bool) -> tuple[Reason, ...]:

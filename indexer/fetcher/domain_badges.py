@@ -126,7 +126,8 @@ def _normalised(texts: Iterable[str]) -> frozenset[str]:
     ids = set()
     for text in texts:
         try:
-            ids.add(str(Outpoint.parse(text.strip())))
+            outpoint, mark, number = text.strip().partition("#")
+            ids.add(f"{Outpoint.parse(outpoint)}{mark}{number}")
         except ValueError:  # the id of an account or a log
             ids.add(text.strip())
     return frozenset(ids - {""})

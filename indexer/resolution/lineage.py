@@ -68,6 +68,11 @@ class OutputRanges:
         self._outputs = outputs
         self._alone = one_sat_rule
 
+    @property
+    def total(self) -> int:
+        """All satoshis of the outputs."""
+        return self._total
+
     def locate(self, position: int) -> SatLocation:
         """Where the satoshi at `position` is after this transaction."""
         if position >= self._total:

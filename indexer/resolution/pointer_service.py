@@ -16,7 +16,7 @@ from parsers import cards
 from parsers.cards import Kind, is_entry
 from parsers.errors import CardError
 
-_OUTPOINT = re.compile(r"[0-9a-f]{64}_[0-9]+\Z")
+_OUTPOINT = re.compile(r"[0-9a-f]{64}_[0-9]+(#[0-9]{1,10})?\Z")
 
 AT_ONCE = 64
 """Ids resolved together: for each at least one card of up to 1 MiB is read."""

@@ -122,12 +122,14 @@ class TransactionReader:
         return self.records[vout]
 
     def spent_registrations(self) -> list[tuple[int, RegistrationState, Outpoint]]:
-        """The registrations that this transaction spends, in order of input: (input number, state, outpoint)."""
-        return [
-            (number, state, spent.prevout)
+        """The registrations that this transaction spends, in order of input: (input number, state, outpoint). Of each
+        the newest state counts: several envelopes of one transaction may have updated it (law 3a)."""
+        newest = {
+            (number, state.id): (number, state, spent.prevout)
             for number, spent in enumerate(self.tx.inputs)
             for state in self.session.registrations_by_outpoint.get(spent.prevout, ())
-        ]
+        }
+        return list(newest.values())
 
     def positions(self, sats: Iterable[tuple[int, int]]) -> list[int | UnknownPosition]:
         """The positions of satoshis, each (input number, offset in satoshis), among all satoshis of the inputs.
@@ -182,8 +184,8 @@ class TransactionReader:
 
     def transfer(
         self, state: RegistrationState, spent: Outpoint, location: SatLocation, verdict: Judgement, signer: str | None
-    ) -> None:
-        """Law 4: the registration moves to a new output, whose record may update it."""
+    ) -> RegistrationState:
+        """Law 4: the registration moves to a new output, whose record may update it; returns its state there."""
         vout = location.vout
         assert vout is not None  # noqa: S101 - the fee is a burn
         satpoint, owner = self.tx.outpoint(vout), self.owner(vout)
@@ -199,37 +201,38 @@ class TransactionReader:
             verdict.event, vout, spent=spent, card=verdict.card, reasons=verdict.reasons, owner=owner, signer=signer,
             state=after,
         )  # fmt: skip
+        return after
 
-    def register(self, location: SatLocation, verdict: Judgement, signer: str | None) -> None:
-        """Law 3: the first record on a satoshi gives the registration its id."""
-        state = self._first_state(location, verdict)
-        if self.session.rules.envelope == "witness":  # only witness chains read it, and a block may have a million
-            self.session.new_ids.add(state.id)
+    def register(self, location: SatLocation, verdict: Judgement, signer: str | None, suffix: str = "") -> None:
+        """Law 3: the first record on a satoshi gives the registration its id, which ends in `suffix` (law 3a)."""
+        state = self._first_state(location, verdict, suffix)
         self.store_card(verdict)
         self.add_event(
             EventKind.INSCRIBED, location.vout, card=state.card, owner=state.owner, signer=signer, state=state
         )
 
-    def defer(self, location: SatLocation, verdict: Judgement, reason: Reason) -> None:
+    def defer(self, location: SatLocation, verdict: Judgement, reason: Reason, suffix: str = "") -> None:
         """Law 3: a card that may update a registration made before reading began is undecided. One that can be a first
         record is listed meanwhile under the id that it would have."""
         state, vout = None, location.vout
         if verdict.event is EventKind.INSCRIBED:
-            first = self._first_state(location, verdict)
+            first = self._first_state(location, verdict, suffix)
             state = replace(first, status=Status.UNDECIDED, outpoint=None, offset=0, satoshis=0)
             self.store_card(verdict)
         owner = self.owner(vout) if vout is not None else None
         self.add_event(EventKind.UNDECIDED, vout, card=verdict.card, reasons=(reason,), owner=owner, state=state)
 
-    def _first_state(self, location: SatLocation, verdict: Judgement) -> RegistrationState:
+    def _first_state(self, location: SatLocation, verdict: Judgement, suffix: str) -> RegistrationState:
         """The registration that a first record creates."""
         vout = location.vout
         assert vout is not None  # noqa: S101
         assert verdict.kind is not None  # noqa: S101
         assert verdict.card is not None  # noqa: S101
         satpoint = self.tx.outpoint(vout)
+        if self.session.rules.envelope == "witness":  # only witness chains read it, and a block may have a million
+            self.session.new_ids.add(f"{satpoint}{suffix}")
         return RegistrationState.begun(
-            str(satpoint), verdict.kind, verdict.card, satpoint, self.session.height,
+            f"{satpoint}{suffix}", verdict.kind, verdict.card, satpoint, self.session.height,
             offset=location.offset, satoshis=self.tx.outputs[vout].satoshis,
             owner=self.owner(vout), fields=merge_map({}, verdict.fields),
         )  # fmt: skip

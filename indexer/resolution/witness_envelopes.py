@@ -2,91 +2,146 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from indexer.model import EventKind, RegistrationState
 from indexer.resolution.lineage import SatLocation, UnknownPosition
+from indexer.resolution.reveals import Reveal, Satoshi, reveals, unbound
 from indexer.resolution.session import TransactionReader, may_concern_a2b, values_unknown
-from indexer.resolution.verdict import judge_registration, judge_update
-from parsers.bitcoin.script import is_unspendable
-from parsers.bitcoin.tx import Outpoint, Transaction
-from parsers.inscriptions import envelope, map_protocol, output_record
-from parsers.inscriptions.output_record import OutputRecord
+from indexer.resolution.verdict import Judgement, judge_registration, judge_update
+from parsers.bitcoin.tx import Outpoint
+from parsers.inscriptions import output_record
 from parsers.reasons import Reason
+
+_Position = int | UnknownPosition
+
+
+class _Spent(NamedTuple):
+    """A registration that the transaction spends, and where its satoshi goes among all."""
+
+    number: int
+    state: RegistrationState
+    outpoint: Outpoint
+    position: _Position
+
+
+class _Placed(NamedTuple):
+    """An envelope that inscribes a satoshi, where that goes among all, and what it means as a first record."""
+
+    reveal: Reveal
+    position: _Position
+    verdict: Judgement | None
 
 
 class WitnessEnvelopeReader(TransactionReader):
-    """BTC and LTC: an envelope in an input's tapscript inscribes the first satoshi of that input (law 3a)."""
+    """BTC and LTC: every envelope in a tapscript inscribes the satoshi that it names, or the first of its input.
+
+    What a satoshi carried before the transaction decides what the envelopes on it are: first records, each by itself,
+    or updates of its registration, one after the other; of several registrations on it the first is updated, so that
+    the events of a transaction are no more than its envelopes and the registrations that it spends.
+    """
 
     def read(self) -> None:
-        """Add the events of this transaction, in the order of the satoshis that they are about."""
-        spent_registrations = self.spent_registrations()
-        revealing = {
-            number
-            for number, spent in enumerate(self.tx.inputs)
-            if spent.witness and envelope.read_witness(spent.witness)
-        }
-        met = {number for number, state, _ in spent_registrations if number in revealing and state.offset == 0}
-        wants: list[tuple[int, int, RegistrationState | None, Outpoint | None]] = [
-            *((number, state.offset, state, spent) for number, state, spent in spent_registrations),
-            *((number, 0, None, None) for number in revealing if number not in met),
+        """Add the events of this transaction: near misses that inscribe no satoshi, the registrations that it spends in
+        the order of their satoshis, and new records in the order of their envelopes."""
+        registrations = sorted(self.spent_registrations(), key=_by_satoshi)
+        judged = [(reveal, self._judge(reveal)) for reveal in reveals(self.tx)]
+        if not registrations:
+            judged = [(reveal, verdict) for reveal, verdict in judged if verdict is not None]
+        bound = [(reveal, verdict) for reveal, verdict in judged if self._is_bound(reveal, verdict)]
+        wanted = [(number, state.offset) for number, state, _ in registrations]
+        wanted += [(reveal.input, 0) for reveal, _ in bound if reveal.pointer is None]
+        sats = sorted(set(wanted))
+        positions: dict[tuple[int, int], _Position] = dict(zip(sats, self.positions(sats), strict=True))
+        placed = [_Placed(reveal, self._position(reveal, positions), verdict) for reveal, verdict in bound]
+        spent = [
+            _Spent(number, state, there, positions[number, state.offset]) for number, state, there in registrations
         ]
-        wants.sort(key=lambda want: want[:2])
-        positions = self.positions((number, offset) for number, offset, _, _ in wants)
         self.clear_spent()
-        for (number, offset, state, spent), position in zip(wants, positions, strict=True):
-            record = record_of(self.tx, number, has_envelope=offset == 0 and number in revealing)
-            self._follow(state, spent, position, record)
+        left = self._carry(spent, placed)
+        unknown = (one.position for one in spent if isinstance(one.position, UnknownPosition))
+        lost = min(unknown, key=lambda position: position.at_least, default=None)
+        for one in left:
+            self._first_record(one, lost)
         self._pointers()
 
-    def _follow(
-        self,
-        state: RegistrationState | None,
-        spent: Outpoint | None,
-        position: int | UnknownPosition,
-        record: OutputRecord,
-    ) -> None:
-        if isinstance(position, UnknownPosition):
-            self._defer(state, spent, position)
-            return
-        location = self.output_ranges.locate(position)
-        if state is not None and spent is not None:
+    @staticmethod
+    def _judge(reveal: Reveal) -> Judgement | None:
+        return judge_registration(reveal.record, elsewhere=False, one_sat_rule=False)
+
+    def _is_bound(self, reveal: Reveal, verdict: Judgement | None) -> bool:
+        """Whether an envelope inscribes a satoshi, as far as that is known; else it is a near miss at most."""
+        reasons: tuple[Reason, ...] = ()
+        if not reveal.envelope.fault:
+            reason = unbound(self.tx, reveal, self.session.value)
+            if not isinstance(reason, Reason):
+                return True
+            reasons = (reason,)
+        if verdict is not None:
+            self._reject(None, verdict, *reasons)
+        return False
+
+    def _position(self, reveal: Reveal, positions: Mapping[tuple[int, int], _Position]) -> _Position:
+        missing = unbound(self.tx, reveal, self.session.value)
+        if isinstance(missing, Outpoint):
+            self.session.missing_values.add(missing)
+            return UnknownPosition((missing,), 0)
+        return positions[reveal.input, 0] if reveal.pointer is None else reveal.pointer
+
+    def _carry(self, spent: Iterable[_Spent], placed: Sequence[_Placed]) -> list[_Placed]:
+        """Follow the registrations; returns the envelopes that update none."""
+        by_satoshi: dict[Satoshi, list[Reveal]] = {}
+        for one in placed:
+            by_satoshi.setdefault(one.reveal.satoshi, []).append(one.reveal)
+        tape, updating = output_record.read_tape(self.tx), set[int]()
+        for number, state, outpoint, position in spent:
+            here = by_satoshi.get((number, state.offset), [])
+            if isinstance(position, UnknownPosition):
+                self.mark_undecided(state, outpoint, position.missing)
+                updating |= {reveal.number for reveal in here}
+                continue
+            location = self.output_ranges.locate(position)
             if location.burned:
-                code = "burned-fee" if location.vout is None else "burned-unspendable"
-                self.burn(state, spent, location, Reason(code))
-            else:
-                self.transfer(state, spent, location, judge_update(state.kind, record), None)
-            return
-        self._new_record(location, record)
+                self.burn(state, outpoint, location, _burned(location))
+                continue
+            here = sorted(here + by_satoshi.get(position, []), key=lambda reveal: reveal.number)
+            updates = [reveal.record for reveal in here if reveal.number not in updating]
+            for record in updates or [tape]:
+                state = self.transfer(state, outpoint, location, judge_update(state.kind, record), None)
+            updating |= {reveal.number for reveal in here}
+        return [one for one in placed if one.reveal.number not in updating]
 
-    def _defer(self, state: RegistrationState | None, spent: Outpoint | None, position: UnknownPosition) -> None:
-        if state is not None and spent is not None:
-            self.mark_undecided(state, spent, position.missing)
-            return
-        self.add_event(EventKind.UNDECIDED, None, reasons=(values_unknown(position.missing),))
-
-    def _new_record(self, location: SatLocation, record: OutputRecord) -> None:
-        verdict = judge_registration(record, elsewhere=False, one_sat_rule=False)
+    def _first_record(self, placed: _Placed, lost: UnknownPosition | None) -> None:
+        reveal, position, verdict = placed
         if verdict is None:
             return
-        if verdict.event is not EventKind.REJECTED:
-            refusal = self._refusal(location)
-            if refusal is None:
-                if self.session.origins is None:
-                    self.register(location, verdict, None)
-                else:
-                    self.defer(location, verdict, Reason("origin-untraced", "this is done on BSV only"))
-                return
-            verdict = replace(verdict, event=EventKind.REJECTED, reasons=(refusal,))
-        self.reject(location.vout, verdict)
+        if reveal.pointer is not None and lost is not None and lost.at_least <= reveal.pointer:
+            position = lost
+        if isinstance(position, UnknownPosition):
+            if verdict.event is EventKind.REJECTED:
+                self.reject(None, verdict)
+            else:
+                self.add_event(EventKind.UNDECIDED, None, reasons=(values_unknown(position.missing),))
+            return
+        self._new_record(self.output_ranges.locate(position), verdict, reveal.number)
 
-    def _refusal(self, location: SatLocation) -> Reason | None:
-        if location.vout is None:
-            return Reason("burned-fee")
-        if location.burned:
-            return Reason("burned-unspendable")
-        taken = str(self.tx.outpoint(location.vout)) in self.session.new_ids
-        return Reason("outpoint-taken") if taken else None
+    def _new_record(self, location: SatLocation, verdict: Judgement, number: int) -> None:
+        if verdict.event is EventKind.REJECTED:
+            self.reject(location.vout, verdict)
+        elif location.vout is None or location.burned:
+            self._reject(location.vout, verdict, _burned(location))
+        else:
+            is_taken = str(self.tx.outpoint(location.vout)) in self.session.new_ids
+            suffix = f"#{number}" if is_taken else ""
+            if self.session.origins is None:
+                self.register(location, verdict, None, suffix)
+            else:
+                self.defer(location, verdict, Reason("origin-untraced", "this is done on BSV only"), suffix)
+
+    def _reject(self, vout: int | None, verdict: Judgement, *reasons: Reason) -> None:
+        self.reject(vout, replace(verdict, event=EventKind.REJECTED, reasons=(*reasons, *verdict.reasons)))
 
     def _pointers(self) -> None:
         for vout, txout in enumerate(self.tx.outputs):
@@ -95,11 +150,11 @@ class WitnessEnvelopeReader(TransactionReader):
         self.add_split_pointer()
 
 
-def record_of(tx: Transaction, number: int, *, has_envelope: bool) -> OutputRecord:
-    """The record for a satoshi of input `number`: with `has_envelope`, the envelope of that input with the MAP inside
-    it, else the MAP of the first OP_RETURN output, which is also for registrations that are moved without an
-    envelope."""
-    if has_envelope:
-        return output_record.read(tx, 0, witness=tx.inputs[number].witness)
-    data = next((txout.script for txout in tx.outputs if is_unspendable(txout.script)), b"")
-    return OutputRecord(0, 0, data, map=map_protocol.read(data))
+def _by_satoshi(spent: tuple[int, RegistrationState, Outpoint]) -> tuple[int, int, int, str]:
+    """A sorting key: by satoshi, and on one satoshi by the number in the id, of which the plain one is the first."""
+    number, state, _ = spent
+    return number, state.offset, len(state.id), state.id
+
+
+def _burned(location: SatLocation) -> Reason:
+    return Reason("burned-fee" if location.vout is None else "burned-unspendable")

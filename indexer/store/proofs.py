@@ -124,6 +124,11 @@ class ContentQueries(Queries):
         """Raw transactions by txid (internal byte order) whose outputs' values were looked up."""
         return {row["txid"]: row["raw"] for row in self._rows_in(select(parents), parents.c.txid, set(txids))}
 
+    def parent_sizes(self, txids: Iterable[bytes]) -> dict[bytes, int]:
+        """The bytes of such transactions by txid."""
+        statement = select(parents.c.txid, func.length(parents.c.raw).label("size"))
+        return {row["txid"]: row["size"] for row in self._rows_in(statement, parents.c.txid, set(txids))}
+
 
 @cache
 def _card_bodies() -> Select[Any]:

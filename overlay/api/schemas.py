@@ -59,7 +59,7 @@ _CHAIN_FIELDS: dict[str, Schema] = {
     "chain": {"type": "string", "description": "The configured name."},
     "caip2": {"type": "string", "description": "The chain's CAIP-2 id."},
     "outpoint": maybe(OUTPOINT) | {"description": "Where the satoshi is now; null once burned to the fee."},
-    "origin": maybe(TEXT) | {"description": "The outpoint of the first record; null for a pointer."},
+    "origin": maybe(TEXT) | {"description": "The registration: the outpoint of its first record; null for a pointer."},
     "owner": maybe(TEXT),
     "txid": TXID | {"description": "The transaction of the winning revision."},
     "app": TEXT,

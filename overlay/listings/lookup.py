@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from overlay.listings import item_json
 from overlay.listings.from_pointer import why_not
@@ -58,12 +58,13 @@ class ListingNotFoundError(LookupError):
 def parse_id(text: str) -> tuple[str, str | None]:
     """A listing's id as (registration id, server key or None). Outpoints and contract addresses are normalised; keys
     are percent-encoded (law 6), also when the client has decoded them."""
-    registration_id, separator, key = text.partition("#")
+    registration_id, key = cards.split_id(text)
     if registration_id.startswith("eip155:"):
         registration_id = registration_id.lower()  # the checksum of an address is in the case of its letters
+    base, mark, number = registration_id.partition("#")
     with suppress(ValueError):  # the id of a pointer is a domain or a URL
-        registration_id = str(Outpoint.parse(registration_id))
-    return registration_id, quote(unquote(key), safe="", errors="surrogatepass") if separator else None
+        registration_id = f"{Outpoint.parse(base)}{mark}{number}"
+    return registration_id, None if key is None else cards.encoded_key(unquote(key))
 
 
 def registration(repository: ListingRepository, registration_id: str, text: str) -> Registration:

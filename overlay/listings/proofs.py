@@ -115,7 +115,8 @@ def _with_lineage(partial: Evidence, store: Store, history: Sequence[Revision], 
     is_small = winner in sizes and last in sizes and sizes[winner] + sizes[last] <= MAX_RAW
     if last != winner and is_small and state.status is not Status.UNDECIDED:
         partial = _with_current(partial, store, last, state.outpoint)
-    begins = str(history[0].event.outpoint) == state.id  # else it was registered before the first block indexed
+    # else it was registered before the first block indexed
+    begins = str(history[0].event.outpoint) == state.id.partition("#")[0]
     if not begins or len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
         return partial
     way = store.proofs.get_many(partial.chain, txids)
@@ -132,19 +133,23 @@ def _with_current(partial: Evidence, store: Store, txid: bytes, outpoint: Outpoi
 
 
 def _parents(partial: Evidence, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
-    """The stored transactions whose outputs are spent in inputs before the one that carries the satoshi."""
+    """The stored transactions whose outputs are spent beside the satoshi: their values decide where it goes."""
     network = by_caip2(partial.caip2)
     segwit = network is not None and network.rules.segwit
     txids = {hop.txid for hop in way}
     wanted: set[bytes] = set()
-    for hop in way[1:]:
+    for hop in way if segwit else way[1:]:
         spent = [spending.prevout.txid for spending in tx.read(hop.proof.raw, segwit=segwit).inputs]
         ours = max((number for number, txid in enumerate(spent) if txid in txids), default=0)
-        wanted |= set(spent[:ours]) - txids
-    sizes = store.proofs.sizes(partial.chain, sorted(wanted)[:MAX_LINEAGE])
-    if sum(sizes.values()) > room:
+        # where envelopes are in witnesses, the values of their own inputs count, too (law 3a)
+        wanted |= set(spent if segwit and len(spent) > 1 else spent[:ours]) - txids
+    some = sorted(wanted)[:MAX_LINEAGE]
+    sizes = store.proofs.sizes(partial.chain, some)
+    looked_up = store.content.parent_sizes(txid for txid in some if txid not in sizes)
+    if sum(sizes.values()) + sum(looked_up.values()) > room:
         return ()
-    return tuple(parent.proof.raw for parent in store.proofs.get_many(partial.chain, sizes).values())
+    proved = store.proofs.get_many(partial.chain, sizes).values()
+    return (*(parent.proof.raw for parent in proved), *store.content.parents(looked_up).values())
 
 
 def _located(outpoint: Outpoint | None, proved: Proved, caip2: str) -> Located:

@@ -3,20 +3,20 @@ laws as in the indexer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import NamedTuple
 
 from indexer.model import EventKind
 from indexer.resolution import verdict
 from indexer.resolution.lineage import OutputRanges, UnknownPosition, positions
+from indexer.resolution.reveals import Reveal, reveals, unbound
 from indexer.resolution.session import merge_map
-from indexer.resolution.witness_envelopes import record_of
 from overlay.verify.server_claim import NotProvedError, ServerClaim
 from overlay.verify.trusted_source import TrustedSource
 from parsers.bitcoin.tx import Outpoint, Transaction
-from parsers.cards import Kind
-from parsers.inscriptions import envelope, output_record
+from parsers.inscriptions import output_record
 from parsers.inscriptions.output_record import OutputRecord
 
 Value = Callable[[Outpoint], int | None]
@@ -26,39 +26,64 @@ Value = Callable[[Outpoint], int | None]
 @dataclass(frozen=True, slots=True)
 class SatoshiState:
     """A registration after a transaction: where its satoshi is (None once burned) and how far into that output, its
-    merged MAP, and the outpoint and SHA-256 of its newest valid card."""
+    merged MAP, and the outpoint and SHA-256 of its newest valid card. `is_first`: of the registrations on the satoshi,
+    it is the one that later cards update (law 3a)."""
 
     location: Outpoint | None
     offset: int
     fields: Mapping[str, str]
     winner: Outpoint
     card: bytes
+    is_first: bool = True
+
+
+class InscribedRecord(NamedTuple):
+    """A record of an output: its number among the inscriptions of the transaction where envelopes are in witnesses,
+    and how many satoshis into the output the one is that it inscribes."""
+
+    number: int
+    record: OutputRecord
+    offset: int
 
 
 def inscribed(
     claim: ServerClaim, outpoint: Outpoint, tx: Transaction, trusted: TrustedSource | None
-) -> tuple[OutputRecord, int]:
-    """What an output of `tx` inscribes, and how many satoshis into that output: in its script, or, where envelopes are
-    in a witness, in the tapscript of the input whose first satoshi moves there (law 3a). Raises NotProvedError when
-    that cannot be determined."""
+) -> list[InscribedRecord]:
+    """What an output of `tx` inscribes: in its script, or, where envelopes are in witnesses, in the tapscripts whose
+    satoshis move there (law 3a). Raises NotProvedError when that cannot be determined."""
     if tx.txid != outpoint.txid or outpoint.vout >= len(tx.outputs):
         raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
     if claim.network.rules.envelope != "witness":
-        return output_record.read(tx, outpoint.vout), 0
-    ranges, value = OutputRanges(tx.outputs, one_sat_rule=False), _values(claim, trusted)
-    prevouts = [spent.prevout for spent in tx.inputs]
-    for number, spent in enumerate(tx.inputs):
-        if not envelope.read_witness(spent.witness):
-            continue
-        position = next(positions(prevouts, [(number, 0)], value))
-        if isinstance(position, UnknownPosition):
-            raise NotProvedError(
-                f"where input {number} of {tx.hex_id} goes depends on the values of the inputs before it"
-            )
-        location = ranges.locate(position)
-        if location.vout == outpoint.vout:
-            return output_record.read(tx, outpoint.vout, witness=spent.witness), location.offset
-    return output_record.read(tx, outpoint.vout, witness=()), 0
+        return [InscribedRecord(0, output_record.read(tx, outpoint.vout), 0)]
+    value, ranges = _values(claim, trusted), OutputRanges(tx.outputs, one_sat_rule=False)
+    records = []
+    for reveal in _bound(tx, value):
+        location = ranges.locate(_position(tx, reveal, value))
+        if location.vout == outpoint.vout and not location.burned:
+            records.append(InscribedRecord(reveal.number, reveal.record, location.offset))
+    return records
+
+
+def _bound(tx: Transaction, value: Value) -> Iterator[Reveal]:
+    """The envelopes in a transaction's tapscripts that inscribe a satoshi."""
+    for reveal in reveals(tx):
+        reason = None if reveal.envelope.fault else unbound(tx, reveal, value)
+        if isinstance(reason, Outpoint):
+            raise NotProvedError(f"what {tx.hex_id} inscribes depends on the value of {reason}, which is not known")
+        if not reveal.envelope.fault and reason is None:
+            yield reveal
+
+
+def _position(tx: Transaction, reveal: Reveal, value: Value) -> int:
+    """The position among all satoshis of the one that an envelope inscribes."""
+    if reveal.pointer is not None:
+        return reveal.pointer
+    position = next(positions([spent.prevout for spent in tx.inputs], [(reveal.input, 0)], value))
+    if isinstance(position, UnknownPosition):
+        raise NotProvedError(
+            f"where input {reveal.input} of {tx.hex_id} goes depends on the values of the inputs before it"
+        )
+    return position
 
 
 def to_winner(claim: ServerClaim, trusted: TrustedSource | None = None) -> SatoshiState:
@@ -100,12 +125,18 @@ def where(location: Outpoint | None) -> str:
 def _register(claim: ServerClaim, first: Transaction, trusted: TrustedSource | None) -> SatoshiState:
     if claim.origin is None or first.txid != claim.origin.txid:
         raise NotProvedError(f"the first transaction is {first.hex_id}, and not the one that the id names")
-    record, offset = inscribed(claim, claim.origin, first, trusted)
-    judged = verdict.judge_registration(record, elsewhere=False, one_sat_rule=claim.network.rules.envelope != "witness")
-    is_first = judged is not None and judged.event is EventKind.INSCRIBED and judged.kind is claim.kind
-    if judged is None or judged.card is None or not is_first:
-        raise NotProvedError(f"output {claim.origin} does not register {claim.kind.value}")
-    return SatoshiState(claim.origin, offset, merge_map({}, judged.fields), claim.origin, judged.card)
+    one_sat_rule = claim.network.rules.envelope != "witness"
+    offsets: set[int] = set()
+    for number, record, offset in inscribed(claim, claim.origin, first, trusted):
+        judged = verdict.judge_registration(record, elsewhere=False, one_sat_rule=one_sat_rule)
+        if judged is None or judged.event is not EventKind.INSCRIBED or judged.card is None:
+            continue
+        # the first one there has the plain id, and every other one its number
+        if claim.number == (number if offsets else None) and judged.kind is claim.kind:
+            fields = merge_map({}, judged.fields)
+            return SatoshiState(claim.origin, offset, fields, claim.origin, judged.card, offset not in offsets)
+        offsets.add(offset)
+    raise NotProvedError(f"output {claim.origin} does not register {claim.kind.value}")
 
 
 def _follow(
@@ -115,7 +146,7 @@ def _follow(
     for tx in way:
         if place.location is None:
             raise NotProvedError(f"the satoshi is burned before transaction {tx.hex_id}")
-        place = _step(tx, place, place.location, value, claim.kind, claim.network.rules.envelope)
+        place = _step(tx, place, place.location, value, claim)
     return place
 
 
@@ -131,10 +162,9 @@ def _values(claim: ServerClaim, trusted: TrustedSource | None) -> Value:
     return value
 
 
-def _step(
-    tx: Transaction, place: SatoshiState, location: Outpoint, value: Value, kind: Kind, envelope_in: str | None
-) -> SatoshiState:
+def _step(tx: Transaction, place: SatoshiState, location: Outpoint, value: Value, claim: ServerClaim) -> SatoshiState:
     """A registration after a transaction that spends `location`, its previous location."""
+    in_witness = claim.network.rules.envelope == "witness"
     prevouts = [spent.prevout for spent in tx.inputs]
     if location not in prevouts:
         raise NotProvedError(f"transaction {tx.hex_id} does not spend {location}")
@@ -145,20 +175,22 @@ def _step(
         raise NotProvedError(
             f"where {location} goes in {tx.hex_id} depends on the value of {missing}, which is not in the answer"
         )
-    target = OutputRanges(tx.outputs, one_sat_rule=envelope_in != "witness").locate(position)
+    target = OutputRanges(tx.outputs, one_sat_rule=not in_witness).locate(position)
     if target.burned or target.vout is None:
         return replace(place, location=None, offset=0)
     arrived = tx.outpoint(target.vout)
-    if envelope_in == "witness":
-        has_envelope = place.offset == 0 and bool(envelope.read_witness(tx.inputs[number].witness))
-        record = record_of(tx, number, has_envelope=has_envelope)
-    else:
-        record = output_record.read(tx, target.vout)
-    judged = verdict.judge_update(kind, record)
-    fields = merge_map(place.fields, judged.fields) if judged.fields else place.fields
-    place = replace(place, location=arrived, offset=target.offset, fields=fields)
-    if judged.event is EventKind.REINSCRIBED and judged.card:
-        place = replace(place, winner=arrived, card=judged.card)
+    here = ((number, place.offset), position)
+    records = [output_record.read(tx, target.vout)]
+    if in_witness:
+        updates = [one.record for one in _bound(tx, value) if place.is_first and one.satoshi in here]
+        records = updates or [output_record.read_tape(tx)]
+    place = replace(place, location=arrived, offset=target.offset)
+    for record in records:
+        judged = verdict.judge_update(claim.kind, record)
+        if judged.fields:
+            place = replace(place, fields=merge_map(place.fields, judged.fields))
+        if judged.event is EventKind.REINSCRIBED and judged.card:
+            place = replace(place, winner=arrived, card=judged.card)
     return place
 
 

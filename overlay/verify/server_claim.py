@@ -11,7 +11,7 @@ from indexer.resolution.pointer_service import is_outpoint
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.bitcoin.witness_commitment import CoinbaseProof
-from parsers.cards import Kind
+from parsers.cards import Kind, split_id
 from parsers.errors import ParseError
 
 MAX_TRANSACTIONS = 2_000
@@ -105,7 +105,13 @@ class ServerClaim:
     @property
     def registration(self) -> str:
         """The id without the key of one of several servers."""
-        return self.id.partition("#")[0]
+        return split_id(self.id)[0]
+
+    @property
+    def number(self) -> int | None:
+        """The number of the inscription that the id names beside an outpoint (law 3a), None without one."""
+        number = self.registration.partition("#")[2]
+        return int(number) if number else None
 
     @property
     def is_in_witness(self) -> bool:
@@ -125,10 +131,10 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
         raise NotProvedError(f"it is on {proof['chain']!a}, a chain that this program does not support")
     if item.get("type") not in tuple(Kind):
         raise NotProvedError(f"the answer calls it {str(item.get('type'))[:60]!a}, and not an agent or a tool")
-    registration = id_.partition("#")[0]
+    registration, _ = split_id(id_)
     if _text(proof, "id") != registration:
         raise NotProvedError(f"the proof is of {proof['id'][:100]!a}, and not of {registration[:100]!a}")
-    origin = _outpoint(registration, "id") if is_outpoint(registration) else None
+    origin = _outpoint(registration.partition("#")[0], "id") if is_outpoint(registration) else None
     segwit = network.rules.segwit
     winner = _mined(proof, segwit)
     if winner.block is None:

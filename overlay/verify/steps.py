@@ -84,8 +84,8 @@ def card(context: VerificationContext) -> Finding:
     shown = item_members.of_card(claim) | {"id": claim.id, "cardSha256": sha256(claim.card).hexdigest()}
     if claim.origin is None:
         return Finding(pointer_checks.check_card(claim, pointer_checks.read(claim)), shown | _of_hashed())
-    record, _ = satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted)
-    if record.inscription is None or record.inscription.body != claim.card:
+    records = [one.record for one in satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted)]
+    if not any(record.inscription is not None and record.inscription.body == claim.card for record in records):
         raise NotProvedError(f"output {claim.outpoint.vout} of the transaction does not inscribe these bytes")
     in_output = claim.network.rules.envelope == "output"
     signer = sigma.signer(claim.tx, claim.outpoint.vout) if in_output else None
@@ -112,7 +112,7 @@ def registration(context: VerificationContext) -> Finding:
         _check_hop(context, hop)  # no txid commits to their witnesses
     of = f"{len(claim.before or ()) + 1:,} transactions lead" if claim.before else "the transaction leads"
     detail = f"{of} the satoshi from the registration to the winning revision"
-    return Finding(detail, {"type": claim.kind.value, "origin": str(claim.origin)})
+    return Finding(detail, {"type": claim.kind.value, "origin": claim.registration})
 
 
 # -- its block ---------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ from overlay.web.rendering import PAGE_BYTES, Measure, cut, html_answer, render,
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
-from parsers.inscriptions.envelope import Inscription, is_json, read, read_witness
+from parsers.inscriptions import tapscript
+from parsers.inscriptions.envelope import Inscription, is_json, read
 
 MOST = 8
 """Listings that are shown of a transaction."""
@@ -96,7 +97,7 @@ def _inscriptions(raw: bytes) -> Iterator[Inscription]:
                 inscription for output in transaction.outputs if (inscription := read(output.script)) is not None
             )
             for spent in transaction.inputs:
-                yield from read_witness(spent.witness)
+                yield from (one.inscription for one in tapscript.read(spent.witness) if not one.fault)
             return
 
 

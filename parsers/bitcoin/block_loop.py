@@ -263,7 +263,7 @@ def json_envelope(base: int, pos: int, stop: int, budget: int) -> int:
         first, after = push(base, pos, stop)
         if code > 0x60:
             return budget
-        if not is_value and (code == 0 or (after - first == 1 and first < stop and load8(base + first) == 0)):
+        if not is_value and code == 0:
             return budget
         budget -= 8 + min(after, stop) - first
         if mentions_json(base, first, min(after, stop)):

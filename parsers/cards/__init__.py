@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from parsers.cards.card import AgentCard, Card, Kind, McpServer, MotebitClaim, Skill, ToolConfig, is_entry, server_id
+from parsers.cards.card import (
+    AgentCard,
+    Card,
+    Kind,
+    McpServer,
+    MotebitClaim,
+    Skill,
+    ToolConfig,
+    encoded_key,
+    is_entry,
+    server_id,
+    split_id,
+)
 from parsers.cards.card_reader import Examination, examine, faults, read, read_of
 from parsers.cards.summary import summary
 
 __all__ = [
     "AgentCard", "Card", "Examination", "Kind", "McpServer", "MotebitClaim", "Skill", "ToolConfig",
-    "examine", "faults", "is_entry", "read", "read_of", "server_id", "summary",
+    "encoded_key", "examine", "faults", "is_entry", "read", "read_of", "server_id", "split_id", "summary",
 ]  # fmt: skip

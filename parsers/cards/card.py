@@ -126,6 +126,23 @@ def is_entry(id_: str) -> bool:
 def server_id(registration_id: str, key: str, count: int) -> str:
     """The id of one of a config's `count` servers (law 6): the plain id for a single one, else `<id>#<key>`.
 
-    The key is percent-encoded as UTF-8, except the unreserved characters of RFC 3986.
+    The key is percent-encoded as UTF-8, except the unreserved characters of RFC 3986; of a key of digits only, the
+    first digit is encoded, too: `#` and a number belong to the id of a registration (law 3a).
     """
-    return registration_id if count == 1 else f"{registration_id}#{quote(key, safe='')}"
+    return registration_id if count == 1 else f"{registration_id}#{encoded_key(key)}"
+
+
+def encoded_key(key: str) -> str:
+    """The name of a server as it is in ids."""
+    text = quote(key, safe="", errors="surrogatepass")
+    return f"%{ord(text[0]):X}{text[1:]}" if text.isdecimal() else text
+
+
+def split_id(id_: str) -> tuple[str, str | None]:
+    """The id of a listing as that of its registration, which may end in `#` and a number, and the encoded name of one
+    of several servers, None without one."""
+    base, separator, rest = id_.partition("#")
+    number, second, key = rest.partition("#")
+    if number.isascii() and number.isdecimal():
+        return f"{base}#{number}", key if second else None
+    return base, rest if separator else None

@@ -1,4 +1,4 @@
-"""Ord envelopes: files inside output scripts (law 2), and inside the tapscript of an input (law 3a).
+"""Ord envelopes: files inside output scripts (law 2). Those in the tapscripts of inputs are read by `tapscript`.
 
 An envelope is `OP_FALSE OP_IF "ord"`, pairs of field and value, the body, `OP_ENDIF`. Parsing walks opcodes: the same
 bytes inside a push, which real contracts contain, are not an envelope.
@@ -18,9 +18,7 @@ MARK = b"ord"
 CONTENT_TYPE, CONTENT_ENCODING = b"\x01", b"\x09"
 _BODY_TAGS = (b"", b"\x00")
 _OPENING = bytes((OP_FALSE, OP_IF)) + push(MARK)
-_ANNEX = 0x50
 _MAX_NEAR_MISSES = 16
-_CONTROL_BLOCKS = frozenset(range(33, 33 + 32 * 128 + 1, 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,67 +132,28 @@ def _content_type(fields: list[Field]) -> bytes:
 
 
 def _inscription(body: bytes, fields: list[Field], pushed_tag: bool, start: int, end: int) -> Inscription:
-    oddities = ["pushed-tag"] if pushed_tag else []
+    oddities = ("pushed-tag",) if pushed_tag else ()
+    return _described(body, tuple(fields), _content_type(fields), oddities, start, end)
+
+
+def inscription(body: bytes, fields: list[Field], start: int, end: int) -> Inscription:
+    """An inscription with the first value of each of these fields, as ordinals have it (law 3a)."""
+    first: dict[bytes, bytes] = {}
+    for name, value in fields:
+        first.setdefault(name, value)
+    oddities = ("repeated-field",) if len(first) < len(fields) else ()
+    return _described(body, tuple(first.items()), first.get(CONTENT_TYPE, b""), oddities, start, end)
+
+
+def _described(
+    body: bytes, fields: tuple[Field, ...], raw: bytes, oddities: tuple[str, ...], start: int, end: int
+) -> Inscription:
     if len({name for name, _ in fields}) < len(fields):
-        oddities.append("repeated-field")
-    raw = _content_type(fields)
+        oddities = (*oddities, "repeated-field")
     content_type = raw.decode("utf-8", "replace")
     if content_type.encode() != raw:
-        oddities.append("content-type-not-utf8")
-    return Inscription(content_type, body, tuple(fields), tuple(oddities), start, end)
-
-
-def read_witness(witness: tuple[bytes, ...]) -> list[Inscription]:
-    """Every envelope with a body in the tapscript of an input's witness stack, in order (law 3a, BIP 341).
-
-    Here the body is the concatenation of all pushes after the empty tag. A witness without a tapscript has no envelope.
-    """
-    script = tapscript(witness)
-    if script is None or MARK not in script:
-        return []
-    envelopes = []
-    walk = ops(script)
-    before = last = -1
-    for op in walk:
-        if op.data == MARK and last == OP_IF and before == OP_FALSE:
-            items, before, stop = _run(walk)
-            last = stop.opcode if stop else -1
-            if stop is not None and last == OP_ENDIF and (envelope := _from_items(items, op.start - 2, stop.end)):
-                envelopes.append(envelope)
-        else:
-            before, last = last, op.opcode
-    return envelopes
-
-
-def tapscript(witness: tuple[bytes, ...]) -> bytes | None:
-    """The script of a taproot script-path spend: the item before the control block, ignoring the annex (BIP 341).
-
-    None for any other witness.
-    """
-    stack = witness[:-1] if len(witness) >= 2 and witness[-1][:1] == bytes((_ANNEX,)) else witness
-    if len(stack) < 2 or len(stack[-1]) not in _CONTROL_BLOCKS:
-        return None
-    return stack[-2]
-
-
-def _run(walk: Iterator[Op]) -> tuple[list[bytes], int, Op | None]:
-    """The pushes up to the first opcode that pushes nothing, the opcode of the last push, and that first opcode."""
-    items: list[bytes] = []
-    before = -1
-    for op in walk:
-        if op.data is None:
-            return items, before, op
-        items.append(op.data)
-        before = op.opcode
-    return items, before, None
-
-
-def _from_items(items: list[bytes], start: int, end: int) -> Inscription | None:
-    body_index = next((index for index in range(0, len(items), 2) if not items[index]), None)
-    if body_index is None:
-        return None
-    fields = list(zip(items[0:body_index:2], items[1:body_index:2], strict=True))
-    return _inscription(b"".join(items[body_index + 1 :]), fields, False, start, end)
+        oddities = (*oddities, "content-type-not-utf8")
+    return Inscription(content_type, body, fields, oddities, start, end)
 
 
 def build(content_type: str | None, body: bytes, fields: Iterable[Field] = (), *, pushed_tag: bool = False) -> bytes:

@@ -11,6 +11,7 @@ from parsers.cards import Kind
 from parsers.inscriptions import envelope, map_protocol
 from parsers.inscriptions.envelope import Inscription
 from parsers.inscriptions.map_protocol import Map
+from parsers.inscriptions.tapscript import TapscriptEnvelope
 from parsers.pointers import pointer
 from parsers.pointers.pointer import Pointer
 
@@ -46,15 +47,9 @@ class OutputRecord:
         return kind_of(self.fields)
 
 
-def read(tx: Transaction, vout: int, *, witness: tuple[bytes, ...] | None = None) -> OutputRecord:
-    """Parse output number `vout`: its envelope, MAP and pointer. Never raises.
-
-    `witness` is the stack of the input whose first satoshi moves to this output: then the envelope is in its tapscript,
-    and MAP is the envelope's field or, without it, in the transaction's first OP_RETURN output (law 3a).
-    """
+def read(tx: Transaction, vout: int) -> OutputRecord:
+    """Parse output number `vout`: its envelope, MAP and pointer. Never raises."""
     satoshis, script = tx.outputs[vout]
-    if witness is not None:
-        return _read_witness(tx, vout, witness)
     inscription = envelope.read(script)
     fields = map_protocol.read(script, inscription)
     near = () if inscription else envelope.near_misses(script)
@@ -66,16 +61,19 @@ def read(tx: Transaction, vout: int, *, witness: tuple[bytes, ...] | None = None
     return OutputRecord(vout, satoshis, script, inscription, fields, target, codes, near_json)
 
 
-def _read_witness(tx: Transaction, vout: int, witness: tuple[bytes, ...]) -> OutputRecord:
-    satoshis, script = tx.outputs[vout]
-    inscription = next(iter(envelope.read_witness(witness)), None)
-    if inscription is None:
-        return OutputRecord(vout, satoshis, script)
-    fields = map_protocol.read_field(inscription)
-    if fields is None:
-        data_script = next((other.script for other in tx.outputs if is_unspendable(other.script)), b"")
-        fields = map_protocol.read(data_script)
-    return OutputRecord(vout, satoshis, script, inscription, fields)
+def read_tape(tx: Transaction) -> OutputRecord:
+    """The MAP of the first OP_RETURN output: what a transaction tells each registration that it moves (law 3a)."""
+    data = next((output.script for output in tx.outputs if is_unspendable(output.script)), b"")
+    return OutputRecord(0, 0, data, map=map_protocol.read(data))
+
+
+def read_revealed(revealed: TapscriptEnvelope, tape: OutputRecord) -> OutputRecord:
+    """The record of an envelope in a tapscript: its MAP is its field, or without it that of the `tape` (law 3a)."""
+    shown = revealed.inscription
+    fields = map_protocol.read_field(shown) or tape.map
+    if revealed.fault:
+        return OutputRecord(0, 0, b"", None, fields, near=(revealed.fault,))
+    return OutputRecord(0, 0, b"", shown, fields)
 
 
 def kind_of(fields: Mapping[str, str]) -> Kind | None:

@@ -83,7 +83,7 @@ class Registry:
             self._read(ready[1], ready[0])
         for records in (self.pointers, self.rejected):
             records.sort(key=lambda item: (item["height"], item["txIndex"], int((item["outpoint"] or "0" * 66)[65:])))
-        self.registrations.sort(key=lambda item: (*_born(item), int(item["id"][65:])))
+        self.registrations.sort(key=lambda item: (*_born(item), int(item["id"][65:].partition("#")[0]), item["id"]))
 
     def _read(self, tx: Tx, index: int) -> None:
         """One transaction: share out the satoshis, then ask each output what it says of the one it holds."""

@@ -130,31 +130,6 @@ class OutputContents:
     pointer: dict[str, object] | None
 
 
-def tapscript_envelope(script: bytes) -> Envelope | None:
-    """The first good envelope of a tapscript (law 3a): its body is all pushes between the empty tag and OP_ENDIF."""
-    ops = operations(script)
-    codes = [op.code for op in ops]
-    for start in range(len(ops) - 2):
-        if codes[start : start + 2] != [0, 0x63] or ops[start + 2].data != b"ord":
-            continue
-        envelope, position = Envelope(start, start + 3), start + 3
-        while (
-            position + 1 < len(ops)
-            and ops[position].data
-            and ops[position].data != b"\0"
-            and ops[position + 1].data is not None
-        ):
-            envelope.fields[ops[position].data or b""] = ops[position + 1].data or b""
-            position += 2
-        if position < len(ops) and ops[position].data in (b"", b"\0"):
-            chunks = list(itertools.takewhile(lambda op: op.data is not None, ops[position + 1 :]))
-            after = ops[position + 1 + len(chunks) :]
-            envelope.body = b"".join(op.data or b"" for op in chunks)
-            if after and after[0].code == 0x68:
-                return envelope
-    return None
-
-
 def say(script: bytes, network: str = "regtest") -> OutputContents:
     """Everything that an output's script says."""
     ops = operations(script)

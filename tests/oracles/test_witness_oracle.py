@@ -83,7 +83,7 @@ def test_a_reveal_over_the_registered_satoshi_updates_and_one_over_another_is_ne
     assert answer.ids("live") == {str(first), str(later.outpoint(0))}
 
 
-def test_of_two_records_that_land_in_one_output_the_first_input_counts() -> None:
+def test_of_two_records_that_land_in_one_output_the_second_has_its_number() -> None:
     kit = ChainKit("ltc")
     both = kit.spend(
         [kit.fund(), kit.fund()],
@@ -92,7 +92,28 @@ def test_of_two_records_that_land_in_one_output_the_first_input_counts() -> None
     )
     kit.mine(both)
     answer = look(kit)
-    assert [registration["card"]["name"] for registration in answer.registrations] == ["One"]
+    assert [(registration["id"][64:], registration["card"]["name"]) for registration in answer.registrations] == [
+        ("_0", "One"),
+        ("_0#1", "Two"),
+    ]
+    assert answer.rejected == []
+
+
+def test_a_pointer_is_followed_and_an_unknown_even_tag_leaves_no_satoshi() -> None:
+    kit = ChainKit("ltc")
+    tx = kit.spend(
+        [kit.fund()],
+        [(10, p2pkh("bob")), (10, p2pkh("carol")), (0, map_tape(MAP))],
+        witnesses=[stack(agent("One"), pointer=15)],
+    )
+    unbound = kit.spend(
+        [kit.fund()],
+        [(10, p2pkh("bob")), (0, map_tape(MAP))],
+        witnesses=[stack(agent("Two"), before=[(b"\x04", b"x")])],
+    )
+    kit.mine(tx, unbound)
+    answer = look(kit)
+    assert [registration["id"] for registration in answer.registrations] == [str(tx.outpoint(1))]
     assert [item["reason"] for item in answer.rejected] == [
-        "another registration of this transaction has the same outpoint"
+        "bound to no satoshi: the envelope has the unknown even tag 04"
     ]

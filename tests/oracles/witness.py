@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.oracles.hard_rules import faults
-from tests.oracles.registry import Ranges, Record, Registry, claims, first_kind
-from tests.oracles.scripts import Envelope, OutputContents, map_fields, operations, say, tapscript_envelope
+from tests.oracles.ordinals import Revealed, inscriptions
+from tests.oracles.registry import Ranges, Record, Registry, first_kind
+from tests.oracles.scripts import Envelope, OutputContents, map_fields, operations, say
 from tests.oracles.wire import Tx
 
 
@@ -12,76 +13,149 @@ class WitnessRegistry(Registry):
     """What the blocks of a chain with witnesses say. Rejections name the outpoint where the satoshi landed.
 
     Where the law leaves a choice: an in-envelope MAP field silences the transaction's tape for that envelope; the tape
-    is heard by every registered satoshi of the transaction that has no envelope; input order decides between two first
-    records that land in one output.
+    is heard by every registered satoshi of the transaction that has no envelope; the envelope's number decides between
+    first records that land in one output, and which of the registrations on one satoshi a later card updates.
     """
 
     segwit = True
 
+    def __init__(self, network: str = "regtest") -> None:
+        super().__init__(network)
+        self._sharing: dict[int, list[Record]] = {}
+
     def _read(self, tx: Tx, index: int) -> None:
-        firsts = [self._first_satoshi(spent) for spent in tx.spends] if not tx.is_coinbase else []
+        sizes = [sum(size for _, size in self._held[spent]) for spent in tx.spends] if not tx.is_coinbase else []
+        stacks = list(tx.witnesses)[: len(sizes)]
         pool, outs = self._share_out(tx)
         for vout, ranges in enumerate(outs):
             self._held[f"{tx.txid}_{vout}"] = ranges
-        tape = _tape(tx)
-        messages = {
-            first: _contents(envelope, tape)
-            for first, stack in zip(firsts, tx.witnesses, strict=False)
-            if first is not None and (envelope := tapscript_envelope(_tapscript(stack)))
-        }
-        place: Record = {"txid": tx.txid, "height": self.height, "txIndex": index}
+        tape, place = _tape(tx), {"txid": tx.txid, "height": self.height, "txIndex": index}
         existing = [serial for start, size in pool for serial in self._within(start, size)]
+        updates: dict[int, list[OutputContents]] = {}
+        new: list[tuple[int, int, OutputContents]] = []
+        for number, revealed in inscriptions(stacks):
+            words = _contents(revealed.envelope, tape)
+            unbound = _why_unbound(revealed, number, sizes, outs)
+            if revealed.fault or unbound:
+                self._miss(revealed, words, unbound, place)
+                continue
+            serial = _inscribed(revealed, sum(sizes[:number]), pool, outs)
+            if serial in existing and not self._is_lost(serial, tx, outs):
+                updates.setdefault(serial, []).append(words)
+            else:
+                new.append((serial, revealed.number, words))
         for serial in existing:
-            self._carry(serial, tx, outs, messages.get(serial) or _contents(None, tape), place)
-        for serial, words in messages.items():
-            if serial not in existing:
-                self._consider(serial, tx, outs, words, place)
+            self._carry_on(
+                serial, tx, outs, updates.get(serial) or [_contents(None, tape)], _contents(None, tape), place
+            )
+        for serial, number, words in new:
+            self._consider(serial, number, tx, outs, words, place)
         for vout, out in enumerate(tx.outs):
             pointer = say(out.script, self.network).pointer
             if pointer:
                 self.pointers.append({"outpoint": f"{tx.txid}_{vout}", **place, **pointer})
 
-    def _first_satoshi(self, spent: str) -> int | None:
-        held = self._held[spent]
-        return held[0][0] if held else None
+    def _is_lost(self, serial: int, tx: Tx, outs: list[Ranges]) -> bool:
+        vout = _where(serial, outs)
+        return vout is None or _unspendable(tx.outs[vout].script)
 
-    def _carry(self, serial: int, tx: Tx, outs: list[Ranges], message: OutputContents, place: Record) -> None:
+    def _miss(self, revealed: Revealed, words: OutputContents, unbound: str, place: Record) -> None:
+        """An envelope that inscribes no satoshi is a near miss if it is meant for the registry."""
+        is_meant = is_named(words.map) if revealed.fault else _reasons(words, first_kind(words.map)) is not None
+        if is_meant:
+            self.rejected.append({"outpoint": None, **place, "reason": revealed.fault or unbound})
+
+    def _carry_on(
+        self,
+        serial: int,
+        tx: Tx,
+        outs: list[Ranges],
+        messages: list[OutputContents],
+        silent: OutputContents,
+        place: Record,
+    ) -> None:
         """A registered satoshi goes on: burned only in the fee or in an output that cannot be spent."""
         vout = _where(serial, outs)
-        if vout is None:
-            self._burn(serial, None, "to the fee", place)
-        elif _unspendable(tx.outs[vout].script):
-            self._burn(serial, f"{tx.txid}_{vout}", "into an output that cannot be spent", place)
-        else:
-            created = self._followed[serial]
-            message.owner = say(tx.outs[vout].script, self.network).owner
-            created["outpoint"], created["owner"] = f"{tx.txid}_{vout}", message.owner
-            self._hear(created, f"{tx.txid}_{vout}", message, place)
+        sharing = self._sharing.pop(serial)
+        for number, record in enumerate(sharing):
+            self._followed[serial] = record
+            if vout is None:
+                self._burn(serial, None, "to the fee", place)
+            elif _unspendable(tx.outs[vout].script):
+                self._burn(serial, f"{tx.txid}_{vout}", "into an output that cannot be spent", place)
+            else:
+                for message in messages if number == 0 else [silent]:
+                    message.owner = say(tx.outs[vout].script, self.network).owner
+                    record["outpoint"], record["owner"] = f"{tx.txid}_{vout}", message.owner
+                    self._hear(record, f"{tx.txid}_{vout}", message, place)
+        if serial in self._followed:
+            self._sharing[serial] = sharing
 
-    def _consider(self, serial: int, tx: Tx, outs: list[Ranges], message: OutputContents, place: Record) -> None:
+    def _consider(
+        self, serial: int, number: int, tx: Tx, outs: list[Ranges], message: OutputContents, place: Record
+    ) -> None:
         """An envelope on a satoshi that carries no registration: a first record, a near miss, or nothing of ours."""
-        assert message.envelope is not None
         vout = _where(serial, outs)
-        kind, reasons = first_kind(message.map), []
-        if not message.envelope.is_json:
-            reasons = ["content type is not JSON"] if claims(message.map) else []
-        elif kind is None:
-            reasons = _no_kind(message)
-        else:
-            reasons = message.envelope.encoded or faults(message.envelope.body, kind)
-        if kind and not reasons:
+        kind = first_kind(message.map)
+        reasons = _reasons(message, kind)
+        if reasons is None:
+            return
+        if not reasons:
+            assert kind is not None
             if vout is None:
                 reasons = ["to the fee"]
             elif _unspendable(tx.outs[vout].script):
                 reasons = ["into an output that cannot be spent"]
-            elif any(registration["id"] == f"{tx.txid}_{vout}" for registration in self.registrations):
-                reasons = ["another registration of this transaction has the same outpoint"]
             else:
                 message.owner = say(tx.outs[vout].script, self.network).owner
+                taken = {registration["id"] for registration in self.registrations}
                 self._register(serial, vout, kind, message, place)
+                record = self.registrations[-1]
+                record["id"] += f"#{number}" if record["id"] in taken else ""
+                self._sharing.setdefault(serial, []).append(record)
         if reasons:
             landed = None if vout is None else f"{tx.txid}_{vout}"
             self.rejected.append({"outpoint": landed, **place, "reason": reasons[0]})
+
+
+def is_named(message: dict[str, str]) -> bool:
+    """Whether a MAP is meant for the registry: its type registers, or begins with a2b."""
+    return first_kind(message) is not None or message.get("type", "").startswith("a2b")
+
+
+def _why_unbound(revealed: Revealed, number: int, sizes: list[int], outs: list[Ranges]) -> str:
+    """Why an envelope inscribes no satoshi; the first one after the last input is one of the fee."""
+    if revealed.unknown_tags:
+        return f"bound to no satoshi: the envelope has the unknown even tag {revealed.unknown_tags[0][:16].hex()}"
+    is_of_fee = number == len(sizes) - 1 and _pointed(revealed, outs) is None
+    return "" if sizes[number] or is_of_fee else f"bound to no satoshi: input {number} has no satoshis"
+
+
+def _pointed(revealed: Revealed, outs: list[Ranges]) -> int | None:
+    """The position that a pointer names, if there is such a satoshi in the outputs."""
+    total = sum(size for ranges in outs for _, size in ranges)
+    return revealed.pointer if revealed.pointer is not None and revealed.pointer < total else None
+
+
+def _inscribed(revealed: Revealed, before: int, pool: Ranges, outs: list[Ranges]) -> int:
+    """The serial number of the satoshi that an envelope inscribes: pointed at, or its input's first; -1 in the fee."""
+    pointed = _pointed(revealed, outs)
+    position = before if pointed is None else pointed
+    for start, size in pool:
+        if position < size:
+            return start + position
+        position -= size
+    return -1
+
+
+def _reasons(message: OutputContents, kind: str | None) -> list[str] | None:
+    """Why an envelope registers nothing, empty where it does; None where it is not meant for the registry."""
+    assert message.envelope is not None
+    if not message.envelope.is_json:
+        return ["content type is not JSON"] if is_named(message.map) else None
+    if kind is None:
+        return _no_kind(message) or None
+    return message.envelope.encoded or faults(message.envelope.body, kind)
 
 
 def _where(serial: int, outs: list[Ranges]) -> int | None:
@@ -91,19 +165,13 @@ def _where(serial: int, outs: list[Ranges]) -> int | None:
 
 def _no_kind(message: OutputContents) -> list[str]:
     assert message.envelope is not None
-    if not message.map:
-        fit = any(not faults(message.envelope.body, kind) for kind in ("agent", "tool"))
-        return ["no MAP record"] if fit else []
-    if message.map.get("type") == "agent":
-        return ["MAP type agent belongs to app bsv-mcp only"]
-    return ["MAP type is not an A2B type"] if claims(message.map) else []
-
-
-def _tapscript(stack: tuple[bytes, ...]) -> bytes:
-    """The script of a taproot script spend: the last but one item, an annex (0x50…) left aside (BIP 341)."""
-    if len(stack) >= 2 and stack[-1][:1] == b"\x50":
-        stack = stack[:-1]
-    return stack[-2] if len(stack) >= 2 else b""
+    if is_named(message.map):
+        return ["MAP type is not an A2B type"]
+    if message.map.get("type") not in (None, "agent"):
+        return []
+    if all(faults(message.envelope.body, kind) for kind in ("agent", "tool")):
+        return []
+    return ["MAP type agent belongs to app bsv-mcp only" if "type" in message.map else "no MAP record"]
 
 
 def _tape(tx: Tx) -> dict[str, str]:

@@ -18,7 +18,7 @@ from parsers.bitcoin import beef, bump
 from parsers.bitcoin.tx import Outpoint, serialise
 from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
-from tests.chainkit_scripts import body_of, p2pkh
+from tests.chainkit_scripts import batch, body_of, p2pkh, tapscript
 from tests.overlay import lying_server
 from tests.overlay.lying_server import Look, Server, look, paths, remove, words
 
@@ -178,3 +178,56 @@ def test_every_member_of_a_proof_that_a_server_leaves_out_is_found_out(server: S
         remove(server.proofs[str(listed)], path)
         report = lying_server.check(server, str(listed), expected=whole["chain"])
         assert report.missing or path == ("ownerCheckedAt",), path
+
+
+# -- batches and pointers (law 3a)
+
+AGENT = {"app": "test", "type": "a2b-agent"}
+
+
+def card(name: str, pointer: int | None = None) -> bytes:
+    return tapscript(body_of(agent(name)), map=AGENT, pointer=pointer)
+
+
+def shown(*scripts: bytes) -> tuple[bytes, ...]:
+    return (b"\x51" * 64, batch(*scripts), b"\xc0" + b"\x52" * 32)
+
+
+def test_every_card_of_a_batch_is_proved_by_its_own_id_and_none_by_that_of_another(look: Look, kit: ChainKit) -> None:
+    outputs = [(10_000, p2pkh("alice")), (10_000, p2pkh("bob"))]
+    tx = kit.spend(
+        [kit.fund()],
+        outputs,
+        witnesses=[shown(tapscript(b"GIF", "image/gif"), card("A"), card("B", 10_000), card("C", 10_009), card("D"))],
+    )
+    kit.mine(tx)
+    newer = kit.spend([tx.outpoint(0)], [(9_000, p2pkh("bob"))], witnesses=[shown(card("E"), card("F"))])
+    kit.mine(newer)
+    ids = {name: f"{tx.outpoint(vout)}{end}" for name, vout, end in
+           (("F", 0, ""), ("B", 1, ""), ("C", 1, "#3"), ("D", 0, "#4"))}  # fmt: skip
+    answer = Server(look(kit, kit.chain), *ids.values())
+    for name, id_ in ids.items():
+        assert answer.items[id_]["name"] == name
+        assert check(answer, id_).missing == [], name
+    id_, evil = ids["D"], body_of(agent("A"))
+    answer.items[id_] |= {"name": "A", "serverName": "A", "cardSha256": sha256(evil).hexdigest()}
+    answer.cards[id_] = evil
+    assert {"registration", "lineage"} <= set(check(answer, id_).missing)
+
+
+def test_a_card_in_a_later_input_is_proved_with_the_values_of_the_inputs(look: Look, kit: ChainKit) -> None:
+    before = kit.spend([kit.fund()], [(700, p2pkh("alice")), (800, p2pkh("alice")), (900, p2pkh("alice"))])
+    kit.mine(before)
+    tx = kit.spend(
+        [before.outpoint(0), before.outpoint(1), before.outpoint(2)],
+        [(700, p2pkh("bob")), (1_500, p2pkh("carol"))],
+        witnesses=[(), shown(card("Second")), shown(card("Pointed", 3))],
+    )
+    kit.mine(tx)
+    ids = [str(tx.outpoint(vout)) for vout in (1, 0)]
+    answer = Server(look(kit, kit.chain), *ids)
+    for id_, name in zip(ids, ("Second", "Pointed"), strict=True):
+        assert answer.items[id_]["name"] == name
+        assert check(answer, id_).missing == [], name
+        answer.proofs[id_]["parents"] = []
+        assert "depends on the value" in words(check(answer, id_), "card")

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from overlay.text.compact_json import encode
+from parsers.cards import encoded_key, split_id
 
 MEDIA_TYPES = {"agent": "application/a2a-agent-card+json", "tool": "application/mcp-server-card+json"}
 """The media type of the artifact of each kind of listing."""
@@ -27,10 +28,10 @@ def publisher(base: str) -> str:
 
 def identifier(base: str, id_: str) -> str:
     """The URN of a listing: an outpoint as it is, a server's key or any other id with bytes escaped as `_XX`."""
-    registration, separator, key = id_.partition("#")
+    registration, key = split_id(id_)
     if not _PLAIN.fullmatch(registration):
         return f"urn:air:{publisher(base)}:{_NAMESPACE}:{_escaped(id_)}"
-    segments = (registration, _escaped(unquote(key))) if separator else (registration,)
+    segments = (registration,) if key is None else (registration, _escaped(unquote(key)))
     return ":".join(("urn:air", publisher(base), _NAMESPACE, *segments))
 
 
@@ -40,7 +41,7 @@ def listing_id(text: str) -> str:
         case ["urn", "air", _, namespace, name] if namespace == _NAMESPACE:
             return name if _PLAIN.fullmatch(name) else _unescaped(name)
         case ["urn", "air", _, namespace, registration, key] if namespace == _NAMESPACE:
-            return f"{registration}#{quote(_unescaped(key), safe='')}"
+            return f"{registration}#{encoded_key(_unescaped(key))}"
     return text
 
 
@@ -110,7 +111,7 @@ def _trust(base: str, item: dict[str, Any]) -> dict[str, Any]:
         "provenance": [{"relation": "publishedFrom", "sourceId": source, "sourceDigest": digest}],
     }
     if item["status"] == "live" and item["integrity"] == "inscribed":
-        uri = f"{base}/v1/listings/{quote(item['id'].partition('#')[0], safe='')}/proof"
+        uri = f"{base}/v1/listings/{quote(split_id(item['id'])[0], safe='')}/proof"
         members["attestations"] = [{"type": "SPV", "uri": uri, "mediaType": "application/json"}]
     return members
 

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from parsers.bitcoin.tx import Transaction
 from tests.chainkit import COIN, ChainKit, agent, tool
-from tests.chainkit_scripts import body_of, map_tape, p2pkh, tapscript
+from tests.chainkit_scripts import TAP_KEY, batch, body_of, map_tape, p2pkh, tapscript
 from tests.indexer.conftest import Look
 
 AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
 BROKEN = b'{"name":"Echo",'
+BARE = b"\x00\x63\x03ord\x51\x10application/json\x68"
+"""An envelope without a body."""
 
 
 @pytest.fixture(params=["ltc", "btc"])
@@ -146,18 +149,172 @@ async def test_only_the_first_op_return_output_is_heard(kit: ChainKit, look: Loo
     assert indexing.rejections() == [(str(first.outpoint(0)), "no MAP record")]
 
 
-async def test_of_two_first_records_in_one_output_the_first_input_counts(kit: ChainKit, look: Look) -> None:
+async def test_of_two_first_records_in_one_output_the_second_has_its_number_in_its_id(
+    kit: ChainKit, look: Look
+) -> None:
     both = kit.spend(
         [kit.fund(), kit.fund()],
         [(2 * COIN, p2pkh("bob")), (0, map_tape(AGENT))],
         witnesses=[stack(agent("One")), stack(agent("Two"))],
     )
+    parted = kit.spend([both.outpoint(0)], [(COIN, p2pkh("carol")), (COIN, p2pkh("dave"))])
     kit.mine(both)
+    kit.mine(parted)
     indexing = await look(kit)
-    assert indexing.registration(both.outpoint(0))["card"]["name"] == "One"
+    first, second = str(both.outpoint(0)), f"{both.outpoint(0)}#1"
+    assert [indexing.registration(id_)["card"]["name"] for id_ in (first, second)] == ["One", "Two"]
+    assert indexing.registration(first)["outpoint"] == str(parted.outpoint(0))
+    assert indexing.registration(second)["outpoint"] == str(parted.outpoint(1))
+    assert indexing.rejections() == []
+
+
+# -- pointers, batches and what is bound to no satoshi, as ord has them ------------------------------------------------
+
+
+def reveal(kit: ChainKit, *scripts: bytes, outputs: list[tuple[int, bytes]] | None = None) -> Transaction:
+    """A transaction whose one input shows a tapscript with these envelopes."""
+    witness = (b"\x51" * 64, batch(*scripts), b"\xc0" + b"\x52" * 32)
+    return kit.spend([kit.fund()], outputs or list(ABC), witnesses=[witness])
+
+
+def card(name: str, pointer: int | None = None, **form: Any) -> bytes:
+    return tapscript(body_of(agent(name)), map=AGENT, pointer=pointer, **form)
+
+
+ABC = ((10_000, p2pkh("alice")), (10_000, p2pkh("bob")), (10_000, p2pkh("carol")))
+
+
+@pytest.mark.parametrize(
+    ("pointer", "vout", "offset"),
+    [(0, 0, 0), (10_000, 1, 0), (10_001, 1, 1), (29_999, 2, 9_999), (30_000, 0, 0), (2**64, 0, 0), (None, 0, 0)],
+)
+async def test_a_pointer_puts_the_card_on_the_satoshi_that_it_names(
+    pointer: int | None, vout: int, offset: int, kit: ChainKit, look: Look
+) -> None:
+    tx = reveal(kit, card("Pointed", pointer))
+    kit.mine(tx)
+    indexing = await look(kit)
+    assert indexing.live() == {str(tx.outpoint(vout))}
+    assert indexing.registration(tx.outpoint(vout))["owner"] == kit.address(("alice", "bob", "carol")[vout])
+    (state,) = indexing.store.registrations.at_outpoints("demo", [tx.outpoint(vout)])[tx.outpoint(vout)]
+    assert state.offset == offset
+
+
+async def test_every_card_of_a_batch_registers_where_it_lands(kit: ChainKit, look: Look) -> None:
+    picture = tapscript(b"GIF89a", "image/gif")
+    tx = reveal(kit, picture, card("A"), card("B", 10_000), card("C", 20_000), card("D", 10_005), card("E"))
+    kit.mine(tx)
+    indexing = await look(kit)
+    names = {"_0": "A", "_1": "B", "_2": "C", "_1#4": "D", "_0#5": "E"}
+    assert {id_[64:]: indexing.registration(id_)["card"]["name"] for id_ in indexing.live()} == names
+    assert indexing.rejections() == []
+
+
+async def test_a_later_card_updates_the_first_of_the_registrations_on_its_satoshi(kit: ChainKit, look: Look) -> None:
+    tx = reveal(kit, card("One"), card("Two"), outputs=[(10_000, p2pkh("alice"))])
+    first, second = str(tx.outpoint(0)), f"{tx.outpoint(0)}#1"
+    later = kit.spend(
+        [tx.outpoint(0)], [(9_000, p2pkh("bob"))], witnesses=[(b"", batch(card("Three"), card("Four")), b"\xc0" * 33)]
+    )
+    moved = kit.spend([later.outpoint(0)], [(8_000, p2pkh("carol"))])
+    kit.mine(tx, later, moved)
+    indexing = await look(kit)
+    assert indexing.kinds(first) == ["inscribed", "reinscribed", "reinscribed", "moved"]
+    assert indexing.kinds(second) == ["inscribed", "moved", "moved"]
+    assert [indexing.registration(id_)["card"]["name"] for id_ in (first, second)] == ["Four", "Two"]
+
+
+async def test_a_pointer_to_a_registered_satoshi_updates_its_registration(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    tx = kit.spend(
+        [kit.fund(), first],
+        [(COIN, p2pkh("bob")), (9_000, p2pkh("carol"))],
+        witnesses=[stack(agent("Two"), map=AGENT, pointer=COIN), ()],
+    )
+    kit.mine(first)
+    kit.mine(tx)
+    indexing = await look(kit)
+    assert indexing.kinds(first) == ["inscribed", "reinscribed"]
+    assert indexing.live() == {str(first)}
+
+
+@pytest.mark.parametrize("tag", [b"\x04", b"\x42", b"\x02\x00"])
+async def test_an_unknown_even_tag_leaves_the_card_without_a_satoshi(tag: bytes, kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    unbound = reveal(kit, card("Unbound", before=[(tag, b"x")]), card("Bound"))
+    update = kit.reveal(agent("Two"), source=first, before=[(tag, b"x")])
+    kit.mine(first, unbound, update)
+    indexing = await look(kit)
+    why = f"bound to no satoshi: the envelope has the unknown even tag {tag.hex()}"
+    assert indexing.rejections() == [(None, why), (None, why)]
+    assert indexing.live() == {str(first), str(unbound.outpoint(0))}
+    assert indexing.kinds(first) == ["inscribed", "map_only"]
+
+
+async def test_a_second_pointer_is_an_unknown_even_tag_and_a_repeated_type_is_not(kit: ChainKit, look: Look) -> None:
+    twice = reveal(kit, card("Twice", 10_000, before=[(b"\x02", b"\x05")]))
+    typed = reveal(kit, card("Typed", before=[(b"\x01", b"application/json"), (b"\x01", b"text/plain")]))
+    plain = reveal(kit, card("Plain", before=[(b"\x01", b"text/plain")]))
+    kit.mine(twice, typed, plain)
+    indexing = await look(kit)
+    assert indexing.live() == {str(typed.outpoint(0))}
     assert [reason for _, reason in indexing.rejections()] == [
-        "another registration of this transaction has the same outpoint"
-    ]
+        "bound to no satoshi: the envelope has the unknown even tag 02", "content type is not JSON"
+    ]  # fmt: skip
+
+
+async def test_an_input_without_satoshis_inscribes_none(kit: ChainKit, look: Look) -> None:
+    empty = kit.spend([kit.fund()], [(0, p2pkh("alice")), (0, p2pkh("alice")), (COIN, p2pkh("alice"))])
+    tx = kit.spend(
+        [empty.outpoint(0), empty.outpoint(2), empty.outpoint(1)],
+        [(COIN, p2pkh("bob"))],
+        witnesses=[stack(agent("One"), map=AGENT), (), stack(agent("Two"), map=AGENT, pointer=5)],
+    )
+    kit.mine(empty)
+    kit.mine(tx)
+    indexing = await look(kit)
+    why = "bound to no satoshi: input {} has no satoshis"
+    assert indexing.live() == set()
+    assert indexing.rejections() == [(None, why.format(0)), (None, why.format(2))]
+
+
+async def test_a_card_after_a_picture_or_a_broken_envelope_is_read(kit: ChainKit, look: Look) -> None:
+    picture, broken = tapscript(b"GIF89a", "image/gif"), TAP_KEY + b"\x00\x63\x03ord\x51\x03a/b\x61"
+    first, second = reveal(kit, picture, card("One")), reveal(kit, broken, card("Two"))
+    kit.mine(first, second)
+    indexing = await look(kit)
+    assert indexing.live() == {str(first.outpoint(0)), str(second.outpoint(0))}
+    assert indexing.rejections() == []
+
+
+async def test_a_broken_envelope_beside_a_map_is_a_near_miss_that_says_what_is_wrong(kit: ChainKit, look: Look) -> None:
+    script = tapscript(body_of(agent("Cut")))
+    outputs = [(10_000, p2pkh("alice")), (0, map_tape(AGENT))]
+    cut, bare = reveal(kit, script + b"\x05cut", outputs=outputs), reveal(kit, TAP_KEY + BARE, outputs=outputs)
+    opcode = reveal(kit, script[:-1] + b"\x61\x68", outputs=outputs)
+    kit.mine(cut, bare, opcode)
+    indexing = await look(kit)
+    assert indexing.live() == set()
+    assert [reason for _, reason in indexing.rejections()] == [
+        "a push runs past the end of the tapscript, so nothing in it is read", "the envelope has no body",
+        "an opcode is where the envelope needs a push",
+    ]  # fmt: skip
+
+
+async def test_cards_on_one_satoshi_that_burns_leave_near_misses(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    burnt = kit.spend([first], [(9_000, b"\x6a\x01x")], witnesses=[stack(agent("Two"), map=AGENT)])
+    kit.mine(first, burnt)
+    indexing = await look(kit)
+    assert indexing.kinds(first) == ["inscribed", "burned"]
+    assert indexing.rejections() == [(str(burnt.outpoint(0)), "into an output that cannot be spent")]
+
+
+async def test_a_compressed_card_in_a_tapscript_is_a_near_miss(kit: ChainKit, look: Look) -> None:
+    tx = reveal(kit, card("Packed", before=[(b"\x09", b"br"), (b"\x09", b"")]))
+    kit.mine(tx)
+    why = "the envelope declares the content encoding br, which is not read: inscribe the card uncompressed"
+    assert (await look(kit)).rejections() == [(str(tx.outpoint(0)), why)]
 
 
 async def test_first_records_that_land_nowhere_are_near_misses(kit: ChainKit, look: Look) -> None:

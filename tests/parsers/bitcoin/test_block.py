@@ -22,7 +22,7 @@ from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, seriali
 from parsers.bitcoin.tx import read as read_tx
 from parsers.errors import BlockError
 from parsers.inscriptions import envelope as envelopes_
-from parsers.inscriptions import output_record
+from parsers.inscriptions import output_record, tapscript
 from tests.bench.synthetic import COINBASE, MAP_PREFIX, Maker, envelope, push
 from tests.conftest import ROOT
 from tests.oracles import walker
@@ -275,7 +275,7 @@ def test_whatever_the_parsers_find_in_a_witness_is_flagged(stack: list[bytes]) -
     tx = b"\x01\0\0\0\0\1\x01" + bytes(36) + b"\0" + bytes(4) + b"\x01" + bytes(8) + b"\0" + varint(len(stack))
     tx += b"".join(varint(len(item)) + item for item in stack) + bytes(4)
     result = block.worth_reading(bytes(80) + b"\1" + tx, block.WatchedOutpoints(), segwit=True, witness=True)
-    if any(envelopes_.is_json(item.content_type) for item in envelopes_.read_witness(tuple(stack))):
+    if any(envelopes_.is_json(item.inscription.content_type) for item in tapscript.read(tuple(stack))):
         assert len(result) == 1
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers import cards
-from parsers.cards import AgentCard, Kind, McpServer, ToolConfig, examine, read, server_id
+from parsers.cards import AgentCard, Kind, McpServer, ToolConfig, examine, read, server_id, split_id
 from parsers.cards.fields import MAX_OF_A_CODE, MAX_WARNINGS, cut
 from parsers.cards.mcp_config import looks_secret
 from parsers.errors import CardError
@@ -529,6 +529,20 @@ def test_only_one_server_has_the_plain_id() -> None:
     assert server_id("ab_0", "Bitcoin SV", 1) == "ab_0"
     assert server_id("ab_0", "Bitcoin SV", 2) == "ab_0#Bitcoin%20SV"
     assert server_id("ab_0", "a/b#c%é~", 2) == "ab_0#a%2Fb%23c%25%C3%A9~"
+
+
+def test_a_server_named_by_a_number_is_not_taken_for_the_number_of_an_inscription() -> None:
+    assert server_id("ab_0", "12", 2) == "ab_0#%312"
+    assert split_id("ab_0#%312") == ("ab_0", "%312")
+    assert split_id("ab_0#12") == ("ab_0#12", None)
+    assert split_id(server_id("ab_0#12", "7", 2)) == ("ab_0#12", "%37")
+    assert split_id("ab_0") == ("ab_0", None)
+
+
+@given(st.sampled_from(["ab_0", "ab_0#3"]), st.text("0123456789a#%١", max_size=4))
+def test_ids_of_registrations_and_servers_are_told_apart(registration: str, key: str) -> None:
+    base, name = split_id(server_id(registration, key, 2))
+    assert (base, unquote(name or "")) == (registration, key)
 
 
 @given(st.text(max_size=40).filter(lambda key: "\ud800" not in key))

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.bitcoin.script import p2pkh, push, pushes
-from parsers.inscriptions import envelope
+from parsers.bitcoin.script import p2pkh, push
 from parsers.inscriptions.envelope import (
     Inscription,
     NearMiss,
@@ -19,7 +18,7 @@ from parsers.inscriptions.envelope import (
     read,
 )
 from tests.oracles import envelope as oracle
-from tests.parsers.writers import build_output, build_witness
+from tests.parsers.writers import build_output
 
 LOCK = p2pkh(bytes(range(20)))
 OPENING = b"\x00\x63\x03ord"
@@ -79,7 +78,6 @@ def test_the_reader_and_the_slow_oracle_agree(script: bytes) -> None:
 def test_any_bytes_give_an_inscription_or_none(script: bytes) -> None:
     assert isinstance(read(OPENING + script), Inscription | None)
     assert all(isinstance(miss, NearMiss) for miss in near_misses(OPENING + script))
-    assert isinstance(envelope.read_witness((OPENING + script, bytes(33))), list)
 
 
 @pytest.mark.parametrize(
@@ -224,46 +222,6 @@ def test_a_field_that_would_be_read_as_the_body_is_not_built() -> None:
     for name in (b"", b"\0"):
         with pytest.raises(ValueError, match="read as the body"):
             build("a/b", b"", [(name, b"x")])
-
-
-# tapscripts (law 3a)
-
-KEY = push(b"\x53" * 32) + b"\xac"
-CONTROL = b"\xc0" + bytes(32)
-
-
-@given(types, st.binary(max_size=2000), extra, st.integers(1, 520), st.booleans(), st.integers(0, 3))
-def test_an_envelope_in_a_tapscript_is_read_back(
-    content_type: str, body: bytes, fields: list[tuple[bytes, bytes]], chunk: int, annex: bool, depth: int
-) -> None:
-    script = KEY + build_witness(content_type, body, fields, chunk=chunk)
-    stack = (b"sig", script, CONTROL + bytes(32 * depth), *([b"\x50annex"] if annex else []))
-    (result,) = envelope.read_witness(stack)
-    assert (result.content_type, result.body) == (content_type, body)
-    assert result.fields == (*fields, (b"\x01", content_type.encode()))
-    assert script[result.start : result.end] == script[len(KEY) :]
-
-
-def test_several_envelopes_of_a_tapscript_come_in_order() -> None:
-    script = build_witness("a/b", b"1") + OPENING + b"\x61" + OPENING + b"\0" + build_witness("a/b", b"2")
-    assert [result.body for result in envelope.read_witness((script, CONTROL))] == [b"1", b"2"]
-
-
-@pytest.mark.parametrize(
-    "stack",
-    [
-        (),
-        (b"sig",),
-        (build_witness("a/b", b"1"),),
-        (b"\x30" * 71, b"\x02" * 33),  # P2WPKH: the signature stands where a tapscript would
-        (build_witness("a/b", b"1"), bytes(34)),  # no control block has this length
-        (build_witness("a/b", b"1"), b"\x50" + bytes(32)),  # an annex, and no script left
-        (build_witness("a/b", b"1")[:-1], CONTROL),
-        (OPENING + pushes(b"\x01", b"a/b") + b"\x68", CONTROL),  # no empty tag: no body
-    ],
-)
-def test_a_witness_without_a_tapscript_envelope_holds_none(stack: tuple[bytes, ...]) -> None:
-    assert envelope.read_witness(stack) == []
 
 
 @pytest.mark.parametrize("pair", [b"\x4f" + push(b"x"), b"\x57\x4f"], ids=["name", "value"])

@@ -14,7 +14,7 @@ from parsers.bitcoin import address
 from parsers.bitcoin.script import p2pkh, push
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput
 from parsers.cards import Kind
-from parsers.inscriptions import envelope, output_record, sigma
+from parsers.inscriptions import envelope, output_record, sigma, tapscript
 from parsers.inscriptions.map_protocol import PREFIX, Map, build, build_field
 from parsers.inscriptions.output_record import OutputRecord, family, is_claim, kind_of
 from parsers.pointers import pointer
@@ -149,13 +149,14 @@ def test_plain_pointers_are_read_and_parts_of_split_ones_are_left_to_the_transac
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
-def test_any_script_and_witness_give_a_record(script: bytes, tapscript: bytes) -> None:
+def test_any_script_and_witness_give_a_record(script: bytes, inside: bytes) -> None:
     for prefix in (b"", b"\x00\x63\x03ord", b"\x6a" + push(PREFIX), b"\x6a\x03a2b"):
         parsed = output_record.read(transaction(prefix + script), 0)
         assert isinstance(parsed, OutputRecord)
         assert set(parsed.near) <= SENTENCES.keys()
-        stack = (b"\x00\x63\x03ord" + tapscript, bytes(33))
-        assert isinstance(output_record.read(transaction(script, witness=stack), 0, witness=stack), OutputRecord)
+        for revealed in tapscript.read((b"\x00\x63\x03ord" + inside, bytes(33))):
+            record = output_record.read_revealed(revealed, output_record.read_tape(transaction(script)))
+            assert set(record.near) <= SENTENCES.keys()
 
 
 # the inscriptions of taproot inputs (law 3a)
@@ -170,21 +171,18 @@ def stack(*fields: tuple[bytes, bytes]) -> tuple[bytes, ...]:
 
 def test_map_of_a_tapscript_is_its_field_or_stands_in_the_first_op_return_output() -> None:
     data = b"\0" + build({"app": "outside", "type": "a2b-agent"}), build({"app": "second"})
-    outside = output_record.read(transaction(LOCK, *data), 0, witness=stack())
-    inside = output_record.read(transaction(LOCK, *data), 0, witness=stack(INSIDE))
-    neither = output_record.read(transaction(LOCK), 0, witness=stack())
+
+    def record(witness: tuple[bytes, ...], *outputs: bytes) -> OutputRecord:
+        (revealed,) = tapscript.read(witness)
+        return output_record.read_revealed(revealed, output_record.read_tape(transaction(LOCK, *outputs)))
+
+    outside, inside, neither = record(stack(), *data), record(stack(INSIDE), *data), record(stack())
     assert [result.map.fields["app"] if result.map else None for result in (outside, inside, neither)] == [
         "outside",
         "inside",
         None,
     ]
     assert {result.inscription.body for result in (outside, inside, neither) if result.inscription} == {CARD}
-
-
-def test_the_output_where_a_tapscript_lands_is_not_searched_for_an_envelope() -> None:
-    script = build_output(LOCK, envelope.build("application/json", b"{}"), build(AGENT))
-    parsed = output_record.read(transaction(script), 0, witness=(b"signature",))
-    assert (parsed.inscription, parsed.map) == (None, None)
 
 
 # kinds (laws 1 and 4)
