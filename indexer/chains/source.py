@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -27,9 +27,10 @@ class ProvenTransaction(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PartialBlock:
     """Some transactions of a block, in block order, from a source that does not deliver whole blocks. `witnessed`:
-    their raw bytes include the witnesses. Its length is the sum of their sizes in bytes."""
+    their raw bytes include the witnesses. Its length is the sum of their sizes in bytes. The sequence may read them
+    from a disk on each access."""
 
-    transactions: tuple[ProvenTransaction, ...] = ()
+    transactions: Sequence[ProvenTransaction] = ()
     witnessed: bool = False
 
     def __len__(self) -> int:

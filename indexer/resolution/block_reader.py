@@ -6,19 +6,19 @@ them within the block (law 3b), and then each is read in the order in which sato
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from indexer.chains import PartialBlock
 from indexer.headers.networks import CoinRules
-from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Proof, RegistrationState
+from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Proof, Proofs, RegistrationState
 from indexer.resolution.block_proofs import BlockProofs, proofs
 from indexer.resolution.output_envelopes import OutputEnvelopeReader
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origins, Session, Values
 from indexer.resolution.spend_order import OutputValues, spend_order
 from indexer.resolution.witness_envelopes import WitnessEnvelopeReader
-from indexer.spill import pieces
+from indexer.spill import BYTES_AT_ONCE, SpilledPairs, pieces
 from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.errors import BlockError
@@ -99,22 +99,57 @@ def read_partial_block(
     """
     if rules.envelope == "witness" and not partial.witnessed:
         raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
-    by_index = {proven.tx_index: tx.read(proven.raw, segwit=rules.segwit) for proven in partial.transactions}
-    numbers = sorted(by_index)
-    transactions = [by_index[number] for number in numbers]
+    transactions = _Proven(partial, rules)
     registrations_by_outpoint = _registrations_at(registry, _prevouts(transactions))
     session = Session(
         ref.height, rules, network, registrations_by_outpoint, values, OutputValues(transactions), origins
     )
     for position in spend_order(transactions).positions:
-        _read_tx(session, numbers[position], transactions[position])
-    proved = set(_proved(session, by_index.items()))
-    proofs_by_txid = {
-        by_index[proven.tx_index].txid: Proof(proven.raw, proven.bump)
-        for proven in partial.transactions
-        if proven.tx_index in proved
-    }
-    return ReadResult(session.reading(ref, proofs_by_txid), frozenset(session.missing_values), session.untraced)
+        _read_tx(session, *transactions[position])
+    proved = set(_proved(session, transactions.numbered()))
+    return ReadResult(
+        session.reading(ref, transactions.proofs(proved)), frozenset(session.missing_values), session.untraced
+    )
+
+
+class _Proven:
+    """The transactions of a partial block in block order: parsed once as far as BYTES_AT_ONCE bytes go, the others on
+    each access, so that they do not stay in memory."""
+
+    def __init__(self, partial: PartialBlock, rules: CoinRules) -> None:
+        self._proven, self._rules = partial.transactions, rules
+        self._places = sorted({proven.tx_index: place for place, proven in enumerate(self._proven)}.items())
+        self._parsed: dict[int, Transaction] = {}
+        self._parsed_bytes = 0
+
+    def __getitem__(self, position: int) -> tuple[int, Transaction]:
+        """The index in the block and the transaction at a position."""
+        index, place = self._places[position]
+        transaction = self._parsed.get(place)
+        if transaction is None:
+            raw = self._proven[place].raw
+            transaction = tx.read(raw, segwit=self._rules.segwit)
+            if self._parsed_bytes + len(raw) <= BYTES_AT_ONCE:
+                self._parsed[place] = transaction
+                self._parsed_bytes += len(raw)
+        return index, transaction
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return (transaction for _, transaction in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, Transaction]]:
+        """Pairs of index in the block and transaction."""
+        return (self[position] for position in range(len(self._places)))
+
+    def proofs(self, indexes: Collection[int]) -> Proofs:
+        """The proofs of the transactions with these indexes, in block order."""
+        pairs: SpilledPairs[bytes, Proof] = SpilledPairs()
+        for position, (index, place) in enumerate(self._places):
+            if index in indexes:
+                proven = self._proven[place]
+                size = len(proven.raw) + len(proven.bump)
+                pairs.add(self[position][1].txid, Proof(proven.raw, proven.bump), size)
+        return pairs.settled()
 
 
 def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -> Iterator[int]:

@@ -29,6 +29,8 @@ from parsers.cards import Kind
 from parsers.reasons import SENTENCES, Reason
 
 FORMAT = "a2b-snapshot/3"
+PROOF = b'{"proof":'
+"""How a line of a transaction begins, in the one canonical form."""
 
 Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
@@ -262,7 +264,8 @@ def parse(line: bytes) -> tuple[str, Any]:
         del members[0]
     elif len(members) != 1 or members[0] in ("format", "chains"):
         raise SnapshotError(f"this is no line of a snapshot: {line[:60]!a}")
-    if _ENCODER.encode(record) + b"\n" != line:
+    encoded = _ENCODER.encode(record)
+    if len(line) != len(encoded) + 1 or not (line.startswith(encoded) and line.endswith(b"\n")):
         raise SnapshotError(f"this line is not in canonical form: {line[:60]!a}")
     value = getattr(record, members[0])
     convert = _CONVERTERS.get(members[0])

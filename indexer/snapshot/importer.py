@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from indexer.headers.networks import by_caip2, mined
 from indexer.model import RULES, BlockFacts, BlockRef, Event, Proof
-from indexer.snapshot.codec import ChainHead, Counts, Headers, SnapshotError, parse
+from indexer.snapshot.codec import PROOF, ChainHead, Counts, Headers, SnapshotError, parse
 from indexer.snapshot.replay import VerifiedChain
 from indexer.snapshot.trusted import TrustedChain
 from indexer.state_hash import update_state_hash
@@ -28,7 +28,7 @@ BATCH_LINES, BATCH_BYTES = 500, 8 << 20
 """Lines and bytes held in memory before they are stored: a block's events always together."""
 
 MAX_BLOCK_BYTES = 1 << 30
-"""Bytes of one block's lines: a million events."""
+"""Bytes of one block's lines without its proofs, which are not held in memory: a million events."""
 
 Progress = Callable[[int, int], None]
 """Called with blocks done, of how many; the latter is 0 while it is unknown."""
@@ -141,7 +141,7 @@ class _Import:
     def run(self, source: Iterable[bytes]) -> Report:
         for number, line in enumerate(source, 1):
             self._batch_bytes += len(line)
-            self._block_bytes += len(line)
+            self._block_bytes += 0 if line.startswith(PROOF) else len(line)
             try:
                 self._handle(*parse(line), number)
             except SnapshotError as error:

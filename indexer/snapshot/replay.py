@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from indexer.chains import HeaderStore, PartialBlock, ProvenTransaction
 from indexer.errors import SourceError
@@ -17,6 +17,8 @@ from indexer.model import BlockFacts, BlockRef, Event, EventKind, Proof
 from indexer.resolution.block_reader import ReadResult, read_partial_block
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.snapshot.codec import ChainHead, Headers, SnapshotError
+from indexer.snapshot.proof_file import ProofFile, size_of
+from indexer.spill import SpilledPairs
 from indexer.store import Store
 from parsers.bitcoin import bump, tx, witness_commitment
 from parsers.bitcoin.bump import MerklePath
@@ -175,8 +177,8 @@ class ReplayedBlock:
         self._is_late = is_late
         self.parents: set[bytes] = set()
         self.coinbase: CoinbaseProof | None = None
-        self._proofs: dict[bytes, Proof] = {}
-        self._transactions: list[ProvenTransaction] = []
+        self._proofs = ProofFile()
+        self._places: list[tuple[int, bytes]] = []
         self._read: ReadResult | None = None
         self._left: dict[bytes, deque[Event]] = {}
         self._events: list[Event] = []
@@ -198,8 +200,8 @@ class ReplayedBlock:
             )
         self._check_witness(txid, proof, path)
         index = next(leaf.offset for leaf in path.levels[0] if leaf.hash == txid)
-        self._proofs[txid] = proof
-        self._transactions.append(ProvenTransaction(index, proof.raw, proof.bump))
+        self._proofs.add(txid, proof)
+        self._places.append((index, txid))
 
     def _check_witness(self, txid: bytes, proof: Proof, path: MerklePath) -> None:
         """Verify the witness, which the txid does not cover, against the coinbase (law 16)."""
@@ -249,7 +251,8 @@ class ReplayedBlock:
     def _replay(self) -> ReadResult:
         """Read the transactions, as a block without any others."""
         if self._read is None:
-            partial = PartialBlock(tuple(sorted(self._transactions)), witnessed=self.coinbase is not None)
+            transactions = _Transactions(self._proofs, sorted(self._places))
+            partial = PartialBlock(transactions, witnessed=self.coinbase is not None)
             try:
                 self._read = self._with_values(partial)
             except ParseError as error:
@@ -270,14 +273,20 @@ class ReplayedBlock:
         return read
 
     def _values(self, wanted: Iterable[Outpoint]) -> dict[Outpoint, int]:
-        raws = self._store.content.parents({outpoint.txid for outpoint in wanted})
-        self.parents |= raws.keys()
-        outputs = {txid: tx.read(raw, segwit=True).outputs for txid, raw in raws.items()}
-        return tx.values_of(wanted, outputs)
+        outpoints_by_txid: dict[bytes, list[Outpoint]] = {}
+        for outpoint in wanted:
+            outpoints_by_txid.setdefault(outpoint.txid, []).append(outpoint)
+        values: dict[Outpoint, int] = {}
+        for txid, outpoints in outpoints_by_txid.items():  # one by one: each parent may have 16 MiB
+            raws = self._store.content.parents({txid})
+            self.parents |= raws.keys()
+            outputs = {parent: tx.read(raw, segwit=True).outputs for parent, raw in raws.items()}
+            values |= tx.values_of(outpoints, outputs)
+        return values
 
     def reading(self) -> BlockFacts:
         """All facts of the block. Raises SnapshotError where its transactions have events that the file omits."""
-        if not self._transactions:
+        if not self._places:
             return BlockFacts(self._ref, (), {})
         read = self._replay()
         for left in self._left.values():
@@ -286,8 +295,34 @@ class ReplayedBlock:
                     raise SnapshotError(
                         f"{event.kind} in {event.txid[::-1].hex()}, block {self._ref.height:,}, is left out"
                     )
-        proofs = {txid: self._proofs[txid] for txid, _ in read.reading.proofs.items()}
-        return BlockFacts(self._ref, tuple(self._events), read.reading.cards, proofs, self.coinbase)
+        proofs: SpilledPairs[bytes, Proof] = SpilledPairs()
+        for pair in read.reading.proofs.items():
+            proof = self._proofs.get(pair[0])  # with its witness
+            proofs.add(pair[0], proof, size_of(proof))
+        return BlockFacts(self._ref, tuple(self._events), read.reading.cards, proofs.settled(), self.coinbase)
+
+
+class _Transactions(Sequence[ProvenTransaction]):
+    """The transactions of a block in its order, whose proofs are read on each access."""
+
+    def __init__(self, proofs: ProofFile, places: Sequence[tuple[int, bytes]]) -> None:
+        self._proofs, self._places = proofs, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> ProvenTransaction: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[ProvenTransaction]: ...
+
+    def __getitem__(self, place: int | slice) -> ProvenTransaction | list[ProvenTransaction]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        index, txid = self._places[place]
+        proof = self._proofs.get(txid)
+        return ProvenTransaction(index, proof.raw, proof.bump)
 
 
 def _may_be_left_out(event: Event) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from indexer.model import BlockFacts, BlockRef, Event, Proof
 from indexer.snapshot.codec import ChainHead, Headers, SnapshotError
+from indexer.snapshot.proof_file import size_of
+from indexer.spill import SpilledPairs
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 
 
@@ -18,7 +20,7 @@ class TrustedChain:
         self._head, self._is_empty = head, True
         self._ref: BlockRef | None = None
         self._events: list[Event] = []
-        self._proofs: dict[bytes, Proof] = {}
+        self._proofs: SpilledPairs[bytes, Proof] = SpilledPairs()
         self._coinbase: CoinbaseProof | None = None
 
     def add_headers(self, headers: Headers) -> None:
@@ -29,7 +31,7 @@ class TrustedChain:
         if self._is_empty and ref.height != self._head.first:
             raise SnapshotError(f"block {ref.height:,} is not the first of {ref.chain}, {self._head.first:,}")
         self._is_empty = False
-        self._ref, self._events, self._proofs, self._coinbase = ref, [], {}, None
+        self._ref, self._events, self._proofs, self._coinbase = ref, [], SpilledPairs(), None
 
     def add_coinbase(self, coinbase: CoinbaseProof) -> None:
         """Add the coinbase of the block."""
@@ -37,7 +39,7 @@ class TrustedChain:
 
     def add_proof(self, txid: bytes, proof: Proof) -> None:
         """Add a proof of the block."""
-        self._proofs[txid] = proof
+        self._proofs.add(txid, proof, size_of(proof))
 
     def add_event(self, event: Event) -> None:
         """Add an event of the block."""
@@ -46,7 +48,9 @@ class TrustedChain:
     def end(self) -> BlockFacts | None:
         """The facts of the block."""
         ref, self._ref = self._ref, None
-        return BlockFacts(ref, tuple(self._events), {}, self._proofs, self._coinbase) if ref is not None else None
+        if ref is None:
+            return None
+        return BlockFacts(ref, tuple(self._events), {}, self._proofs.settled(), self._coinbase)
 
     def stored(self) -> None:
         """Nothing: events are not recomputed from the store."""

@@ -1,0 +1,63 @@
+"""The proofs of one block, read by txid in any order: the first in memory, the others in an unnamed file."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Iterator
+from weakref import finalize
+
+from indexer.model import Proof
+from indexer.spill import BYTES_AT_ONCE, folder
+
+
+class ProofFile:
+    """Proofs by txid (internal byte order). At most BYTES_AT_ONCE bytes of them are in memory, as a block may have many
+    transactions of 15 MiB. Raises OSError when the disk is full."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, Proof | tuple[int, int]] = {}
+        self._held_bytes = self._end = 0
+        self._file: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, txid: object) -> bool:
+        return txid in self._places
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._places)
+
+    def add(self, txid: bytes, proof: Proof) -> None:
+        """Add the proof of a transaction."""
+        size = size_of(proof)
+        if self._held_bytes + size <= BYTES_AT_ONCE:
+            self._held_bytes += size
+            self._places[txid] = proof
+            return
+        if self._file is None:
+            with tempfile.TemporaryFile(dir=folder()) as file:
+                self._file = os.dup(file.fileno())
+            finalize(self, os.close, self._file)
+        packed = pickle.dumps(proof, pickle.HIGHEST_PROTOCOL)
+        self._places[txid] = self._end, len(packed)
+        written = 0
+        while written < len(packed):
+            written += os.pwrite(self._file, memoryview(packed)[written:], self._end + written)
+        self._end += written
+
+    def get(self, txid: bytes) -> Proof:
+        """The proof of a transaction. Raises KeyError."""
+        place = self._places[txid]
+        if isinstance(place, Proof):
+            return place
+        assert self._file is not None  # noqa: S101 - there are places in it
+        proof: Proof = pickle.loads(os.pread(self._file, place[1], place[0]))  # noqa: S301 - written above
+        return proof
+
+
+def size_of(proof: Proof) -> int:
+    """The bytes of a proof."""
+    return len(proof.raw) + len(proof.bump) + len(proof.witness or b"")
