@@ -55,6 +55,7 @@ SLOW_FILES = frozenset(
         "indexer/resolution/test_witness_laws.py",
         "indexer/resolution/test_witnesses.py",
         "indexer/snapshot/test_export_import.py",
+        "indexer/snapshot/test_large_blocks.py",
         "indexer/snapshot/test_replay.py",
         "indexer/snapshot/test_snapshot_law.py",
         "indexer/snapshot/test_witnesses.py",
