@@ -172,7 +172,8 @@ class Mempool:
             return pending
         count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
         log.warning("%s: %d submitted transactions spend what is spent in a block; dropped", self._chain.name, count)
-        return await asyncio.to_thread(self._store.submissions.pending, self._chain.name)
+        # what was submitted meanwhile is not checked yet
+        return pending & await asyncio.to_thread(self._store.submissions.pending, self._chain.name)
 
     async def _note_submissions(self, pending: frozenset[bytes]) -> None:
         """Announce those among new submissions that are unconfirmed already: their proofs are new."""

@@ -69,6 +69,26 @@ async def test_a_coin_that_a_mined_transaction_of_others_has_spent_makes_no_list
     assert len({spent, good, child}) == 3
 
 
+async def test_what_is_submitted_while_others_are_checked_waits_for_its_own_check(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.mint.mine(pay(house.mint.coins[:2], [(1_000, house.mint.key.lock)]))
+    await house.indexing.catch_up()
+    house.submit(house.mint.inscribed("Free"))
+    late = house.mint.inscribed("Late", 1)
+    unspent = house.mint.chain.unspent
+
+    async def slow(outpoints: Any) -> Any:
+        monkeypatch.undo()
+        house.submit(late)
+        return await unspent(outpoints)
+
+    monkeypatch.setattr(house.mint.chain, "unspent", slow)
+    assert await house.shown() == {}
+    assert await house.shown() == {}
+    assert house.indexing.store.submissions.pending("live") == frozenset()
+
+
 async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_or_a_block_has_it(house: House) -> None:
     house.silence()
     first, second = house.mint.inscribed("First"), house.mint.inscribed("Second", 1)
