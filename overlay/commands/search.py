@@ -10,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -115,10 +116,27 @@ _FILTERS = (
     ("--skill", "skillId", "ID", "a skill's id, exactly", True),
     ("--currency", "acceptedCurrency", "CODE", "a currency that an offer takes", True),
     ("--interval", "interval", "INTERVAL", "how it is paid: P1M, month, none (per call)...", True),
+    ("--min-price", "minPrice", "AMOUNT", "the least an offer may cost", False),
     ("--max-price", "maxPrice", "AMOUNT", "the most an offer may cost", False),
-    ("--price-currency", "priceCurrency", "CODE", "the currency of --max-price", False),
+    (
+        "--price-currency",
+        "priceCurrency",
+        "CODE",
+        "the currency of --min-price, --max-price and the order by price",
+        False,
+    ),
     ("--tag", "tag", "TAG", "a tag of the listing or of a skill", True),
     ("--chain", "chain", "CHAIN", "a chain by its name or CAIP-2 id", True),
+    ("--domain", "domain", "HOST", "the host of an agent's URL, or the domain of a pointer", True),
+    ("--owner", "owner", "ADDRESS", "the address that holds the listing", True),
+    ("--status", "status", "STATUS", "live, pending, burned, undecided or all [live and pending]", True),
+    (
+        "--verified",
+        "verified",
+        "true|false",
+        "only listings with a domain badge or a met hash, or only those without",
+        False,
+    ),
     (
         "--sort",
         "sort",
@@ -126,7 +144,8 @@ _FILTERS = (
         "relevance, price, price_per_day, updated, created, rating or name; --sort=-name reverses",
         False,
     ),
-    ("--limit", "limit", "NUMBER", "listings to show, at most 100 [20]", False),
+    ("--limit", "limit", "NUMBER", "listings a page, at most 100 [20]", False),
+    ("--offset", "offset", "NUMBER", "listings to skip, at most 10,000", False),
 )
 
 LONGEST_NAME = 100
@@ -147,6 +166,7 @@ def add(commands: Commands) -> None:
     for option, name, metavar, text, is_repeatable in _FILTERS:
         text = f"{text}; repeated: any of them" if is_repeatable else text
         parser.add_argument(option, dest=f"filter_{name}", metavar=metavar, action="append", help=text)
+    parser.add_argument("--all", action="store_true", help="all pages, one after the other")
     add_url(parser)
     add_json(parser)
 
@@ -156,12 +176,30 @@ def search(args: Namespace) -> int:
     parameters = _parameters(args)
     if args.text and not args.json and can_mark():
         parameters.append(("highlight", "true"))
+    if args.all and not args.filter_limit:
+        parameters.append(("limit", "100"))
+    found = False
+    for page in _pages(args, parameters):
+        is_followed = args.all and page.get("nextCursor")
+        print_answer(args, page, _show_items if is_followed else partial(_show, is_one_page=not args.all))
+        found = found or bool(page.get("items"))
+    return 0 if found else 1
+
+
+def _pages(args: Namespace, parameters: list[tuple[str, str]]) -> Iterator[Any]:
+    """The requested page; with `--all` also those after it."""
+    page = _page(args, parameters)
+    yield page
+    rest = [pair for pair in parameters if pair[0] != "offset"]
+    while args.all and (cursor := page.get("nextCursor")):
+        page = _page(args, [*rest, ("cursor", cursor)])
+        yield page
+
+
+def _page(args: Namespace, parameters: list[tuple[str, str]]) -> Any:
     if args.url:
-        page = ask(args.url, lambda calls: calls.search_by(parameters))
-    else:
-        page = _local(settings_of(args), parameters)
-    print_answer(args, page, _show)
-    return 0 if page.get("items") else 1
+        return ask(args.url, lambda calls: calls.search_by(parameters))
+    return _local(settings_of(args), parameters)
 
 
 def _parameters(args: Namespace) -> list[tuple[str, str]]:
@@ -237,13 +275,17 @@ def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
     return in_configured_order(settings, caip2_ids)
 
 
-def _show(page: Mapping[str, Any]) -> None:
+def _show_items(page: Mapping[str, Any]) -> None:
     for item in page["items"]:
         if marks(item):
             sys.stdout.write("".join(f"{line}\n" for line in _marked_card(item)))
         else:
             for line in card_lines(item):
                 say(line)
+
+
+def _show(page: Mapping[str, Any], *, is_one_page: bool) -> None:
+    _show_items(page)
     for line in help_lines(page):
         say(line)
     if corrected := page.get("corrected"):
@@ -256,7 +298,9 @@ def _show(page: Mapping[str, Any]) -> None:
     if comparison := page.get("priceComparison"):
         say(f"prices are compared {'per day' if comparison == 'per-day' else 'as amounts, whatever their interval'}")
     more = "more than " if page["totalRelation"] == "gte" else ""
-    shown = f", {len(page['items'])} shown" if len(page["items"]) < page["total"] else ""
+    last = page["offset"] + len(page["items"])
+    is_part = is_one_page and 0 < len(page["items"]) < page["total"]
+    shown = f", {page['offset'] + 1:,} to {last:,} shown" if is_part else ""
     say(f"{more}{_count(page['total'])}{shown}")
 
 

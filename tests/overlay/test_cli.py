@@ -142,6 +142,34 @@ def test_search_prints_the_page_of_the_api_as_json(run: Run, data: Path) -> None
     assert result.json["total"] > 1
 
 
+def test_search_takes_the_filters_of_the_api(run: Run, data: Path) -> None:
+    everything = run("search", "--data", data, "--status", "all", "--limit", "100", "--json").json["items"]
+    owner = everything[0]["owner"]
+    owned = run("search", "--data", data, "--owner", owner, "--status", "all", "--json").json["items"]
+    assert {item["id"] for item in owned} == {item["id"] for item in everything if item["owner"] == owner}
+    burned = run("search", "--data", data, "--status", "burned", "--json").json["items"]
+    assert {item["status"] for item in burned} == {"burned"}
+    priced = run("search", "--data", data, "--min-price", "1", "--price-currency", "USD", "--json").json["items"]
+    assert all(float(item["cheapest"]["amount"]) >= 1 for item in priced)
+    assert priced
+    assert run("search", "--data", data, "--verified", "true").code == 1  # the packaged chain's hosts are not asked
+    assert run("search", "--data", data, "--domain", "nowhere.example").code == 1
+    second = run("search", "--data", data, "--limit", "2", "--offset", "2", "--json").json["items"]
+    listed = run("search", "--data", data, "--limit", "4", "--json").json["items"]
+    assert second == listed[2:]
+
+
+def test_search_prints_all_pages(run: Run, data: Path) -> None:
+    listed = run("search", "--data", data, "--limit", "100", "--json").json["items"]
+    paged = run("search", "--data", data, "--limit", "8", "--all")
+    assert [line.strip() for line in paged.out.splitlines() if re.fullmatch(r"    [0-9a-f]{64}_\S+", line)] == [
+        item["id"] for item in listed
+    ]
+    assert paged.out.endswith(f"\n{len(listed)} listings\n")
+    pages = run("search", "--data", data, "--limit", "8", "--all", "--json").out
+    assert pages.count('"totalRelation"') == -(-len(listed) // 8)
+
+
 def test_search_marks_what_was_asked_for_on_a_terminal(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = run("search", "dex", "--data", data, "--limit", "3")
     monkeypatch.setattr("overlay.commands.search.can_mark", lambda: True)
