@@ -196,6 +196,14 @@ def switch(name: str, text: str) -> bool:
     return text == "on"
 
 
+def ticker(name: str, text: str) -> str:
+    """A currency code, in upper case. Raises SettingsError."""
+    code = text.strip().upper()
+    if not code or len(code) > 64 or not code.isprintable() or " " in code:
+        raise SettingsError(f"{name} is {text!a}: a currency code such as USD is needed")
+    return code
+
+
 def token(name: str, secret: str) -> str:
     """A secret of some length, or none."""
     if 0 < len(secret) < MIN_SECRET:

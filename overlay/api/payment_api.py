@@ -21,13 +21,15 @@ from overlay.listings.lookup import single_listing
 from overlay.payments.checking import PaymentSources, UnreadableOfferError, check_claim, offers_in, utxo_chains
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.timestamps import timestamp
+from parsers.bitcoin.address import looks_valid
 from parsers.cards import strict_json
 from parsers.cards.money import plain
-from parsers.cards.offers import Offer
+from parsers.cards.offers import CHECKED_ADDRESSES, Offer
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import DECIMALS, SATOSHIS, Due, PaymentRefusedError, check_currency, due, satoshis
 from parsers.claims.payment import STAGES_IN
 from parsers.errors import CardError
+from parsers.reasons import Reason
 
 
 class AmountDue(NamedTuple):
@@ -93,7 +95,17 @@ def quoted(services: AppServices, parameters: dict[str, Any]) -> dict[str, Any]:
     except PaymentRefusedError as error:
         return {"ok": False, "code": error.code, "error": error.name, "detail": str(error)} | answer
     anchor = {"amount": plain(amount.due.anchor), "currency": offer.currency}
-    return {"ok": True} | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
+    return (
+        _payable(offer, currency) | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
+    )
+
+
+def _payable(offer: Offer, currency: str) -> dict[str, Any]:
+    """Whether a payment in a currency can reach the address of an offer, as far as its checksum shows."""
+    if currency not in CHECKED_ADDRESSES or not offer.address or looks_valid(offer.address):
+        return {"ok": True}
+    reason = Reason("address-checksum", offer.address)
+    return {"ok": False, "error": reason.code, "detail": reason.sentence}
 
 
 def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:

@@ -77,6 +77,11 @@ class SearchRequest(NamedTuple):
 
 
 NO_PHRASE = Fault("phrase-not-found", "no listing contains the quoted phrase, so its words were searched for")
+NOT_COMPARED = Fault(
+    "currencies-not-compared",
+    "there are no exchange rates, so prices in different currencies are not compared: what is free comes first, then "
+    "each currency by itself in the order of its name; bounds hold in each price's own currency",
+)
 NO_EXCHANGE = ExchangeRates()
 NO_HEIGHTS: Mapping[str, int] = {}
 
@@ -96,7 +101,7 @@ def from_pairs(
     names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
     sort = values_by_name.get("sort", "relevance")
     place = _place(values_by_name, sort, faults) if "cursor" in values_by_name else None
-    price_currency = _price_currency(values_by_name, faults)
+    price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)
     _check_height(values_by_name.get("asOfHeight"), height_chain, heights, faults)
     if faults:
@@ -111,6 +116,10 @@ def from_pairs(
         by_filter = "priceCurrency" not in values_by_name
         query = query._replace(price_currency=price_currency, priced_by_filter=by_filter, rates=rates)
         notes += tuple(_on_prices(values_by_name, price_currency, table, exchange))
+    elif _by_price(values_by_name):
+        if place is not None and place.rates:
+            raise _rates_changed()
+        notes += (NOT_COMPARED,)
     if "priceCurrency" not in values_by_name and not _BOUNDS.isdisjoint(values_by_name):
         query = query._replace(quotes=exchange.quotes())
     if not _HEIGHTS.keys().isdisjoint(values_by_name):
@@ -156,9 +165,13 @@ def _table(exchange: ExchangeRates, price_currency: str, place: cursors.PagePosi
         return newest
     table = exchange.of_version(place.rates, price_currency)
     if table is None:
-        detail = "the exchange rates have changed since this order by price began: ask again without the cursor"
-        raise bad_request("rates-changed", detail, "cursor")
+        raise _rates_changed()
     return table
+
+
+def _rates_changed() -> BadRequestError:
+    detail = "the exchange rates have changed since this order by price began: ask again without the cursor"
+    return bad_request("rates-changed", detail, "cursor")
 
 
 def _query(values_by_name: Mapping[str, Any], words: ParsedText, chains: tuple[str, ...], sort: str) -> Query:
@@ -248,12 +261,15 @@ def _place(values_by_name: Mapping[str, Any], sort: str, faults: list[Fault]) ->
     return place
 
 
-def _price_currency(values_by_name: Mapping[str, Any], faults: list[Fault]) -> str | None:
-    """Law 15: `priceCurrency`, else the only accepted currency. With several a fault is added."""
+def _price_currency(values_by_name: Mapping[str, Any], exchange: ExchangeRates, faults: list[Fault]) -> str | None:
+    """Law 15: `priceCurrency`, else the only accepted currency, else the default one where it is quoted. With several
+    accepted currencies, bounds and no default a fault is added."""
     currency: str | None = values_by_name.get("priceCurrency")
     accepted: tuple[str, ...] = values_by_name.get("acceptedCurrency", ())
     if currency is not None or not _by_price(values_by_name):
         return currency
+    if len(accepted) != 1 and (default := exchange.default_currency()) is not None:
+        return default
     if len(accepted) > 1 and not _BOUNDS.isdisjoint(values_by_name):
         detail = f"priceCurrency is needed: prices could be in {' or '.join(map(shown, accepted))}"
         faults.append(Fault("price-currency-needed", detail, "priceCurrency"))
@@ -294,7 +310,7 @@ def _on_prices(
     if table is None:
         code, why = exchange.missing(price_currency)
         detail = f"{why}: only offers priced in {shown(price_currency)} were compared by price"
-        yield Fault(code, detail, "priceCurrency")
+        yield Fault(code, detail, "priceCurrency" if "priceCurrency" in values_by_name else None)
     else:
         detail = f"offers in a currency that {table.source} does not quote were not compared by price"
         yield Fault("quoted-only", detail)

@@ -60,7 +60,7 @@ class StatusService:
         self._pointers = ListedPointers(store)
         self._file = sqlite_file(store)
         self.rates_loop: RatesLoop | None = None
-        self.exchange = ExchangeRates(Quotes(store.engine).newest)
+        self.exchange = ExchangeRates(Quotes(store.engine).newest, default_currency=settings.price_currency)
         self.fetch_outcomes: Mapping[str, int] = {}
         self._was_ready = False
         self.progress: dict[str, SyncProgress] = {}

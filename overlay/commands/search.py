@@ -246,7 +246,7 @@ def exchange_of(settings: Settings) -> ExchangeRates:
     from indexer.store.rates import Quotes
 
     with closing(store):
-        rates = ExchangeRates(Quotes(store.engine).newest)
+        rates = ExchangeRates(Quotes(store.engine).newest, default_currency=settings.price_currency)
         rates.refresh()
         return rates
 

@@ -33,10 +33,16 @@ _ATTRIBUTES = ("base", "source", "quoted_at", "until", "rates")
 
 class ExchangeRates:
     """A cache of rate tables. `read` returns the newest quote of every feed, the preferred feed first; only `refresh`
-    calls it. `clock` returns seconds since 1970."""
+    calls it. `clock` returns seconds since 1970. Prices are compared in `default_currency` where a search names none,
+    as far as it is quoted."""
 
-    def __init__(self, read: Callable[[], Sequence[Quote]] = tuple, clock: Callable[[], float] = time.time) -> None:
-        self._read, self._clock = read, clock
+    def __init__(
+        self,
+        read: Callable[[], Sequence[Quote]] = tuple,
+        clock: Callable[[], float] = time.time,
+        default_currency: str = "USD",
+    ) -> None:
+        self._read, self._clock, self._default_currency = read, clock, default_currency
         self._tables: tuple[RateTable, ...] = ()
         self._refused: tuple[RateTable, ...] = ()
         self._crosses: dict[tuple[RateTable, str], dict[str, Decimal]] = {}
@@ -76,6 +82,10 @@ class ExchangeRates:
     def quoting(self, *currencies: str) -> RateTable | None:
         """The preferred table of those that quote all of these currencies, None where there is none."""
         return _preferred(self.usable(), *currencies)
+
+    def default_currency(self) -> str | None:
+        """The currency in which prices are compared where a search names none; None where no usable table quotes it."""
+        return self._default_currency if self.quoting(self._default_currency) else None
 
     def crosses(self, table: RateTable, into: str) -> Mapping[str, Decimal]:
         """The rates of a table into a currency that it quotes; cached, as many queries need the same ones."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from indexer import store
 from indexer.model import Event, Status
+from indexer.resolution.pointer_resolution import Integrity
 from indexer.resolution.pointer_service import is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
 from indexer.store.evidence import StoredRating
@@ -228,6 +229,7 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
         owner=state.owner or "",
         domain=listing.host,
         verified=listing.verified,
+        drifted=listing.integrity is Integrity.DRIFTED,
         also_on=tuple(_other_chains(listing)),
         from_height=state.updated_height if has_heights else None,
         until_height=until_height,

@@ -70,7 +70,8 @@ class Document:
     UTF-8 JSON object without the members that depend on a query (`score`, `cheapest`, `highlights`). Texts are already
     bounded (law 12). `fingerprint` holds the features by which a current listing is compared with others; `hidden_in`
     are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
-    those of its domain on its chains; `group` is the id of the representative. `signed`: the winning revision has a
+    those of its domain on its chains; `group` is the id of the representative. `drifted`: its host serves another
+    card now, so that it ranks as `verified` but is not found as such. `signed`: the winning revision has a
     verified signature. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols.
     `analysed` are its texts if they are already analysed.
     """
@@ -84,6 +85,7 @@ class Document:
     owner: str
     domain: str = ""
     verified: bool = False
+    drifted: bool = False
     also_on: tuple[str, ...] = ()
     from_height: int | None
     until_height: int | None

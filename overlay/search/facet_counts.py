@@ -28,10 +28,10 @@ def without_own(query: Query, facet: str) -> Query:
     pending) are no filter."""
     name, nothing = _OWN[facet]
     values = getattr(query, name)
-    if values == nothing or (name == "statuses" and frozenset(values) == LISTED):
-        return query
     if facet == "acceptedCurrency" and query.priced_by_filter:
         return query._replace(currencies=(), price_currency=None, priced_by_filter=False, rates={})
+    if values == nothing or (name == "statuses" and frozenset(values) == LISTED):
+        return query
     return query._replace(**{name: nothing})
 
 

@@ -120,7 +120,7 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
     if document.domain:
         yield f"domain:{document.domain}"
     yield from map(source_fact, filter(None, source_numbers(document)))
-    yield "verified" if document.verified else "unverified"
+    yield "verified" if document.verified and not document.drifted else "unverified"
     yield from document.more_facts
     if document.until_height is None:
         yield "current"

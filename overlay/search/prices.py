@@ -130,7 +130,17 @@ def price_key(price: Cheapest | None, id_: str, query: Query) -> tuple[int | str
         return (1, id_)
     amount, currency = price.converted or (price.amount, price.currency)
     if not compares_per_day(query):
-        return (0, currency, decimal_key(Decimal(amount)), id_)
+        return (*price_position(currency, decimal_key(Decimal(amount)), query), id_)
     offer = PackedOffer(price.offer_id, price.currency, Decimal(price.amount), price.interval, ())
     daily = offer_filter.worth_per_day(offer, offer_filter_of(query))
-    return (1, id_) if daily is None else (0, currency, decimal_key(daily), id_)
+    return (1, id_) if daily is None else (*price_position(currency, decimal_key(daily), query), id_)
+
+
+_FREE = decimal_key(Decimal(0))
+
+
+def price_position(currency: str, key: str, query: Query) -> tuple[int, str, str]:
+    """The position of a price in the order: by currency, then by amount (its `decimal_key`). Where currencies are not
+    compared, what costs nothing comes first (law 15)."""
+    is_free_of_all = query.price_currency is None and key == _FREE
+    return (0, "" if is_free_of_all else currency, key)

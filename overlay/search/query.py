@@ -70,7 +70,7 @@ class Query(NamedTuple):
     (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `group` is the id of
     a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are
     in `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
-    where nothing but the one of `currencies` says so (law 15). `rates` are units of `price_currency` for one unit of
+    where the filter of `currencies` decides it, or would (law 15). `rates` are units of `price_currency` for one of
     each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
     another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
     seconds since 1970. `as_of` asks for the registry as it stood after that block of `height_chain`. `descending` is

@@ -82,9 +82,7 @@ _COMPARED = {
 
 def _compared(query: Query) -> str | None:
     comparison = price_comparison(query)
-    if comparison is None:
-        return None
-    return _COMPARED[comparison] + ("" if query.price_currency else " No currency is chosen: 1 BSV counts like 1 USD.")
+    return None if comparison is None else _COMPARED[comparison]
 
 
 EXAMPLES = (

@@ -20,6 +20,8 @@ MAX_OFFERS = 64
 MAX_CURRENCIES = 64
 MAX_SKILL_IDS = 256
 MAX_TICKER = 64
+CHECKED_ADDRESSES = frozenset(("BSV", "BTC"))
+"""The currencies whose addresses are checked."""
 
 LEFT_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval"})
 """Reason codes of warnings about prices that are left out."""
@@ -142,7 +144,8 @@ def _offer(number: int, entry: Json, fields: Fields, skills: frozenset[str], poi
     if amount is None or not currency or interval is None:
         return None
     address = fields.text(entry, "address", pointer)
-    if currency in ("BSV", "BTC") and address and not looks_valid(address):
+    accepted = _accepted(entry, currency, fields, pointer)
+    if not CHECKED_ADDRESSES.isdisjoint(accepted) and address and not looks_valid(address):
         fields.warn("address-checksum", address, f"{pointer}/address")
     return Offer(
         number=number,
@@ -152,7 +155,7 @@ def _offer(number: int, entry: Json, fields: Fields, skills: frozenset[str], poi
         amount=amount,
         interval=interval or None,
         interval_key=interval_key(interval),
-        accepted=_accepted(entry, currency, fields, pointer),
+        accepted=accepted,
         skill_ids=_skill_ids(entry, fields, skills, pointer),
         address=address,
         deposit_pct=_fraction(entry, "depositPct", fields, pointer),

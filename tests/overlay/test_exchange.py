@@ -66,7 +66,8 @@ def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -
     stale = exchange(table("https://a.example", "BSV", 3600, USD="50"), SECOND)
     assert ask("priceCurrency=usd&maxPrice=5", stale).rates is not None
     assert ask("priceCurrency=usd&maxPrice=5", stale).query.rates == {"BSV": 50, "JPY": Decimal("0.00666666666667")}
-    assert ask("maxPrice=5", both).rates is None
+    assert ask("maxPrice=5", both).query.price_currency == "USD"  # the default
+    assert ask("sort=price", exchange(table("https://a.example", "BSV", EUR="40"))).rates is None
     assert ask("maxPrice=5&acceptedCurrency=eur", both).rates is FIRST
 
 
@@ -81,7 +82,7 @@ def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -
 def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[RateTable, ...], code: str) -> None:
     for query in ("priceCurrency=gbp&maxPrice=5", "priceCurrency=gbp&sort=-price", "acceptedCurrency=gbp&minPrice=1"):
         parsed = ask(query, exchange(*tables))
-        assert parsed.unapplied == ["priceCurrency"]
+        assert parsed.unapplied == (["priceCurrency"] if "priceCurrency" in query else [])
         assert [note.code for note in parsed.notes] == [code]
         assert "only offers priced in 'GBP' were compared by price" in parsed.notes[0].detail
         assert (parsed.rates, parsed.query.rates) == (None, {})
@@ -290,7 +291,17 @@ def test_rates_that_came_or_went_end_an_order_by_price_too() -> None:
     for began, goes_on in ((without, having), (having, without)):
         with pytest.raises(BadRequestError, match="the exchange rates have changed"):
             ask(next_page("priceCurrency=usd&sort=-price&limit=1", began), goes_on)
-        assert ask(next_page("sort=-price&limit=1", began), goes_on).rates is None, "where nothing is converted"
+        with pytest.raises(BadRequestError, match="the exchange rates have changed"):
+            ask(next_page("sort=-price&limit=1", began), goes_on)  # in the default currency
+
+
+def test_without_rates_currencies_are_not_compared_and_the_answer_says_so() -> None:
+    for query in ("sort=price", "maxPrice=5", "sort=-price_per_day"):
+        parsed = ask(query, exchange())
+        assert [note.code for note in parsed.notes] == ["currencies-not-compared"]
+        assert (parsed.unapplied, parsed.query.price_currency) == ([], None)
+        assert [note.code for note in ask(query, exchange(FIRST)).notes] == ["quoted-only"]
+    assert ask("sort=name", exchange()).notes == ()
 
 
 def test_what_is_kept_of_old_rates_is_bounded() -> None:

@@ -178,7 +178,9 @@ async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Ap
     client = await serve(replace(services, exchange=exchange(FIRST)))
     answer = await get(client, f"/v1/quote?id={TOWER}&configId=wt-basic")
     assert answer == {
-        "ok": True, "id": TOWER, "status": "live", "configId": "wt-basic", "stage": "full", "currency": "BSV",
+        "ok": False, "error": "address-checksum",
+        "detail": "the address has no valid checksum, so no payment can reach it: 1WatchtowerAddr",
+        "id": TOWER, "status": "live", "configId": "wt-basic", "stage": "full", "currency": "BSV",
         "interval": None, "depositPct": None, "address": "1WatchtowerAddr",
         "anchor": {"amount": "0.00045", "currency": "BSV"}, "amount": "0.00045", "least": "0.0004455", "rate": "1",
         "slippagePct": "0.01", "validUntil": None, "neededSatoshis": 45_000, "leastSatoshis": 44_550,

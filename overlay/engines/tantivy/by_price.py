@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from overlay.engines.tantivy.offers import PER_DAY, OfferTerms, under
 from overlay.engines.tantivy.translation import Part, every
 from overlay.engines.tantivy.view import TantivyView
-from overlay.search.prices import cheapest_for, price_key
+from overlay.search.prices import cheapest_for, price_key, price_position
 from overlay.search.query import Query
 from overlay.search.record_file import IndexRecord
 from overlay.search.sorting import compares_per_day, is_reversed
@@ -99,7 +99,7 @@ def _amounts(offers: OfferTerms, query: Query) -> list[_Amount]:
         prefix = under(anchor, PER_DAY if compares_per_day(query) else "")
         for key, count in zip(*offers.amounts(prefix), strict=True):
             place = (
-                (0, anchor, key)
+                price_position(anchor, key, query)
                 if rate is None
                 else (0, query.price_currency, decimal_key(convert(amount_of_key(key), rate)))
             )

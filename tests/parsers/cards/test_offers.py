@@ -16,7 +16,7 @@ PRICE: dict[str, Any] = {
     "name": "Price",
     "currency": "usd",
     "amount": 0.05,
-    "address": "1Addr",
+    "address": "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
     "acceptedCurrencies": ["USD", "bsv", "Usd"],
     "skillIds": ["a"],
 }
@@ -218,13 +218,19 @@ def test_a_signed_twin_that_says_the_same_is_no_conflict() -> None:
 
 
 def test_skills_that_the_card_lacks_repeated_ids_and_fake_addresses_are_warned_of() -> None:
-    result = card([PRICE | {"skillIds": ["a", "zzz"]}, PRICE | {"currency": "BSV"}])
+    result = card([PRICE | {"skillIds": ["a", "zzz"]}, PRICE | {"currency": "BSV", "address": "1Addr"}])
     assert result.offers[0].skill_ids == ("a", "zzz")
     assert codes(result) == [
         ("offer-skill", "/x-payment-config/0/skillIds/1"),
         ("address-checksum", "/x-payment-config/1/address"),
         ("offer-repeated", "/x-payment-config/1/id"),
     ]
+
+
+def test_an_address_is_checked_wherever_bsv_is_taken() -> None:
+    for accepted, warned in ((["BSV"], True), (["USD", "btc"], True), (["EUR"], False), ([], False)):
+        result = card([PRICE | {"currency": "USD", "acceptedCurrencies": accepted, "address": "1Addr"}])
+        assert codes(result) == ([("address-checksum", "/x-payment-config/0/address")] if warned else [])
 
 
 def test_a_skill_beyond_those_indexed_is_not_called_missing() -> None:
