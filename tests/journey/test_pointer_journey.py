@@ -365,10 +365,12 @@ async def test_a_listing_that_drifts_stays_and_says_so(registry: Registry) -> No
     assert item["drift"] == {"cardSha256": digest(BETA).hex(), "since": since}
     (warning,) = [element for element in item["warnings"] if element["code"] == "drifted"]
     assert since in warning["detail"]
-    assert await registry.matching(verified="true") == ["a.example"]
+    assert await registry.matching(verified="true") == []
+    assert await registry.matching(verified="false") == ["a.example"]
     assert item["domain"]["verified"] is False
     registry.fetched("a.example", ALPHA)
     item = await registry.listing("a.example")
+    assert await registry.matching(verified="true") == ["a.example"]
     assert (item["integrity"], item["domain"]["verified"]) == ("hash-verified", True)
 
 
