@@ -3,6 +3,7 @@ byte order, amounts satoshis."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -118,10 +119,10 @@ class LedgerPayment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidTask:
-    """A task that was paid for. `head` (JSON) and `body` are an answer that is withheld, or kept for a client that did
-    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the paid interval that it
-    is to renew ("" for a new one), and once it is completed the one that it paid for; `refund` an unsigned transaction
-    that pays the deposit back."""
+    """A task that was paid for. `head` (JSON: status, headers, `names`) and `body` are an answer that is withheld, or
+    kept for a client that did not receive it; `deadline` is when the work, or the final payment, is due; `subscription`
+    the paid interval that it is to renew ("" for a new one), and once it is completed the one that it paid for;
+    `refund` an unsigned transaction that pays the deposit back."""
 
     id: str
     state: TaskState
@@ -134,6 +135,12 @@ class PaidTask:
     head: str = ""
     body: bytes | None = None
     detail: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of A2A tasks that the call and its answer had; earlier versions stored none."""
+        parts = json.loads(self.head) if self.head else []
+        return parts[2] if len(parts) > 2 else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ so no satoshi is counted twice.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -140,6 +141,13 @@ class PaymentLedger(Queries):
         """A task."""
         row = self._first(select(paid_tasks).where(paid_tasks.c.id == id_))
         return PaidTask(**row) if row else None
+
+    def waiting(self, name: str) -> PaidTask | None:
+        """The task that needs its final payment and has this name of A2A; of several the newest."""
+        needs_final = paid_tasks.c.state == TaskState.NEEDS_FINAL
+        named = paid_tasks.c.head.contains(json.dumps(name), autoescape=True)
+        rows = self._rows(select(paid_tasks).where(needs_final, named).order_by(paid_tasks.c.updated_at.desc()))
+        return next((task for row in rows if name in (task := PaidTask(**row)).names), None)
 
     def overdue(self, now: int) -> list[PaidTask]:
         """Tasks past their deadline: that of the final payment, or that of their work."""

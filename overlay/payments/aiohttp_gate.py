@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import GateAnswer
+from overlay.payments.gate_answers import Delivery, GateAnswer
 from overlay.payments.paid_paths import covering, is_preflight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
+
+PAID_CONFIG: web.RequestKey[str] = web.RequestKey("a2b.config", str)
+"""Member of the request that the handler gets: the id of the price that was paid, "" where none was."""
 
 _OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
 
@@ -32,7 +35,10 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
         if request.headers.get("Upgrade", "").strip().lower() == "websocket":
             raise web.HTTPForbidden(text="paid calls are not made by WebSocket")
 
+        delivery = Delivery()
+
         async def work() -> GateAnswer:
+            request[PAID_CONFIG] = delivery.config
             try:
                 response = await handler(request)
             except web.HTTPException as error:
@@ -44,7 +50,9 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
         body = await request.read()
         if is_preflight(request.method, request.headers, body):
             return await handler(request)
-        answer = await gate.answer(request.headers, body, work, url=str(request.url), skill=paths[path])
+        answer = await gate.answer(
+            request.headers, body, work, url=str(request.url), skill=paths[path], delivery=delivery
+        )
         return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
 
     return demand

@@ -17,6 +17,9 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 MAX_BODY_BYTES = 2 << 20
 """Bytes of a request's body."""
 
+PAID_CONFIG = "a2b.config"
+"""Member of the scope that the application gets: the id of the price that was paid, "" where none was."""
+
 _STREAM = "text/event-stream"
 _LENGTH = "content-length"
 
@@ -91,6 +94,7 @@ class _Exchange:
 
     async def work(self) -> GateAnswer:
         """Run the application; its answer, or what is left to send of it."""
+        self._scope[PAID_CONFIG] = self.delivery.config
         await self._app(self._scope, self._receive, self._take)
         return GateAnswer(self._status, self._headers, bytes(self._held), streamed=self._is_started)
 

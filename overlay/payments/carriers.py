@@ -42,12 +42,13 @@ _ID = re.compile(r"[A-Za-z0-9_-]{16,128}")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidCall:
     """A request as a gate sees it. `claim` is JSON, None for none; `task` and `subscription` are ids that the client
-    names, hard to guess ("" for none, or one of another form); `skill` is what is asked for, None where the request
-    does not say; `method` that of JSON-RPC. `rpc` is the id of a JSON-RPC request, in a list of one; empty for plain
-    HTTP. `is_paid`: it may ask for work."""
+    names, hard to guess ("" for none, or one of another form), and `a2a_task` is that of its A2A task; `skill` is what
+    is asked for, None where the request does not say; `method` that of JSON-RPC. `rpc` is the id of a JSON-RPC request,
+    in a list of one; empty for plain HTTP. `is_paid`: it may ask for work."""
 
     claim: Any = None
     task: str = ""
+    a2a_task: str = ""
     subscription: str = ""
     skill: str | None = None
     method: str = ""
@@ -61,26 +62,29 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
     header that is neither JSON nor base64 of it, for a JSON body that another parser might read otherwise (a batch,
     repeated keys, other encodings than UTF-8, more than 64 levels or 1 MiB), for a compressed one, and for a call that
     names two skills."""
-    task, subscription = _id(headers.get(TASK_HEADER)), _id(headers.get(SUBSCRIPTION_HEADER))
+    task, subscription = task_id(headers.get(TASK_HEADER)), task_id(headers.get(SUBSCRIPTION_HEADER))
     claim = _header_claim(headers.get(PAYMENT_HEADER))
     if body and headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
         raise _malformed("the request is compressed: send it as it is")
     message = _message(body)
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
         return PaidCall(claim=claim, task=task, subscription=subscription, url=url)
-    method, params = message["method"], _object(message.get("params"))
+    method, params, a2a_task = message["method"], _object(message.get("params")), ""
     meta = _object(params.get("_meta"))
     if method in A2A_METHODS:
         sent = _object(params.get("message"))
         around, within = _object(params.get("metadata")), _object(sent.get("metadata"))
         meta = around | within
+        # A2A 0.1 and 0.2: the client names the task of `tasks/send`; later: the server, and messages repeat its id
+        a2a_task = task_id(sent.get("taskId")) or (task_id(params.get("id")) if method.startswith("tasks/") else "")
         carried, skill = _part_claim(sent.get("parts")), _skill(params, around, within)
     else:
         carried, skill = meta.get(MEMBER), params.get("name") if method in MCP_METHODS else None
     return PaidCall(
         claim=claim if carried is None else carried,
-        task=_id(meta.get(TASK_MEMBER)) or task,
-        subscription=_id(meta.get(SUBSCRIPTION_MEMBER)) or subscription,
+        task=task_id(meta.get(TASK_MEMBER)) or task,
+        a2a_task=a2a_task,
+        subscription=task_id(meta.get(SUBSCRIPTION_MEMBER)) or subscription,
         skill=skill if isinstance(skill, str) else None,
         method=method,
         rpc=[message.get("id")],
@@ -160,5 +164,6 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _id(value: Any) -> str:
+def task_id(value: Any) -> str:
+    """An id of a task or subscription that is hard to guess, "" for anything else."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else ""

@@ -108,6 +108,8 @@ def offers_in(value: Any) -> tuple[Offer, ...]:
     """The offers in a card, a price list or a single price, which are to be paid as they are written. Raises
     UnreadableOfferError for one that readers of cards would leave out, whole or in part."""
     is_holder = isinstance(value, dict) and any(price_lists(value, ""))
+    if isinstance(value, dict) and not is_holder and not value.keys() & {"amount", "currency"}:
+        return ()  # a card without prices
     fields = Fields(0)
     offers = read_offers(value if is_holder else {PRICE_KEYS[0]: value}, fields, frozenset())
     for reason in fields.warnings:

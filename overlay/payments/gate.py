@@ -122,9 +122,11 @@ class PaymentGate:
             return await work()
         named = call.skill if skill is None else skill
         offers = self.offers if skill == "" else self._offers_for(named)
+        if not offers and named is None and call.claim is not None:
+            offers = self.offers  # the claim names the price
         if not offers:
             skills = sorted({skill for offer in self.offers for skill in offer.skill_ids or ()})[:16]
-            detail = f"name the skill, of which each has its price: {', '.join(map(ascii, skills))}"
+            detail = f"name the price by the configId of a claim, or the skill: {', '.join(map(ascii, skills))}"
             reasons = ("PaymentMissing", "missing") if call.claim is None else ("PaymentInvalid", "skill")
             return await self.refuse(call, PaymentRefusedError(*reasons, detail))
         is_priced = any(offer.skill_ids is not None and named in offer.skill_ids for offer in offers)

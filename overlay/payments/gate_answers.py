@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from indexer.errors import SourceError
 from indexer.headers.networks import NETWORKS
 from indexer.store.payment_records import LedgerPayment, TaskState
-from overlay.payments.carriers import PaidCall
+from overlay.payments.carriers import PaidCall, task_id
 from overlay.payments.checking import PaymentSources
 from overlay.text.compact_json import encode
 from parsers.cards.money import plain
@@ -36,6 +36,9 @@ MAX_ANSWER_BYTES = 8 << 20
 
 RETRY_SECONDS = 30
 
+MAX_NAMES = 8
+"""Ids of A2A tasks in an answer by which its final payment may name its task."""
+
 
 class GateAnswer(NamedTuple):
     """An HTTP answer. `streamed`: its head and the beginning of its body have gone to the client already. `payment` is
@@ -50,10 +53,11 @@ class GateAnswer(NamedTuple):
 
 class Delivery:
     """Whether parts of a streamed answer may go out before it ends: once they have, what was delivered is paid for,
-    however the stream ends. `failure` is why none may."""
+    however the stream ends. `failure` is why none may; `config` the id of the price that was paid."""
 
     def __init__(self) -> None:
         self._settle: Callable[[], Awaitable[None]] | None = None
+        self.config = ""
         self.has_begun, self.failure = False, cast("Exception | None", None)
 
     def settle_before(self, settle: Callable[[], Awaitable[None]]) -> None:
@@ -162,6 +166,19 @@ _FAILED_STATES = frozenset(("failed", "rejected", "canceled"))
 def is_failed(answer: GateAnswer, call: PaidCall) -> bool:
     """Whether an answer to a call is that of failed work; of a streamed one the last part is looked at."""
     return answer.status >= 400 or bool(call.rpc and any(map(_is_error, _messages(answer.body))))
+
+
+_FORMS = ("task", "statusUpdate", "artifactUpdate", "message")
+"""Members of a result of A2A 1.0 that hold what earlier versions answer itself."""
+
+
+def a2a_tasks(answer: GateAnswer) -> list[str]:
+    """The ids of A2A tasks in an answer; of a streamed one the last part is looked at."""
+    results = (message.get("result") for message in _messages(answer.body) if isinstance(message, dict))
+    held = [form for result in results if isinstance(result, dict) for form in (result, *map(result.get, _FORMS))]
+    forms = [form for form in held if isinstance(form, dict)]
+    ids = [task_id(form.get("taskId") or ("status" in form and form.get("id"))) for form in forms]
+    return list(dict.fromkeys(filter(None, ids)))[:MAX_NAMES]
 
 
 def _messages(body: bytes) -> Iterator[Any]:

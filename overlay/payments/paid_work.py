@@ -28,6 +28,7 @@ from overlay.payments.gate_answers import (
     MAX_ANSWER_BYTES,
     Delivery,
     GateAnswer,
+    a2a_tasks,
     is_failed,
     payment_required,
     too_large,
@@ -71,17 +72,18 @@ class PaidWork:
         self._ledger, self._sources, self._settlement = ledger, sources, settlement
         self._offers, self._call, self._work, self._work_seconds = offers, call, work, work_seconds
         self._state, self._delivery = TaskState.PENDING, delivery
+        self._id = call.task or call.a2a_task
 
     async def run(self) -> GateAnswer:
         """The answer."""
         call = self._call
         try:
-            task = await to_thread(self._ledger.task, call.task) if call.task else None
+            task = await to_thread(self._named)
             if task is not None and task.state is not TaskState.FAILED:
                 self._state = task.state
             stored = await to_thread(self._stored)
             if stored is not None:
-                return await self._again(task, stored)
+                return await self._again(await to_thread(self._paid_by, stored, task), stored)
             return await self._take(await self._verified(task), task)
         except PaymentRefusedError as error:
             return self._refused(error)
@@ -91,7 +93,26 @@ class PaidWork:
             return self._refused(PaymentRefusedError("PaymentInvalid", "not-accepted", str(error)))
         except SourceError:
             detail = "the chain's node does not answer: repeat the call with the same claim and task later"
-            return unavailable(call, detail, taskId=call.task)
+            return unavailable(call, detail, taskId=self._id)
+
+    def _named(self) -> PaidTask | None:
+        """The task that the call names. One that has ended keeps no other payment from the same task of A2A, which may
+        go on: it is another task here."""
+        call, ended = self._call, (TaskState.COMPLETED, TaskState.FAILED)
+        if call.task or not call.a2a_task:
+            return self._ledger.task(call.task) if call.task else None
+        task = self._ledger.waiting(call.a2a_task) or self._ledger.task(call.a2a_task)
+        if task is not None:
+            self._id = "" if task.state in ended else task.id
+        return None if task is not None and task.state in ended else task
+
+    def _paid_by(self, stored: LedgerPayment, task: PaidTask | None) -> PaidTask | None:
+        """The task that a stored payment pays for, where the call names it."""
+        named = self._call.a2a_task
+        if self._call.task or not named:
+            return task
+        paid = self._ledger.task(stored.task)
+        return paid if paid is not None and named in (paid.id, *paid.names) else None
 
     def _stored(self) -> LedgerPayment | None:
         """The payment of the claim where it was taken before; the rest of the claim is not checked again, as rates and
@@ -132,7 +153,7 @@ class PaidWork:
 
     async def _take(self, payment: Payment, task: PaidTask | None) -> GateAnswer:
         """Reserve a payment and do what its stage asks for."""
-        now, stage = self._settlement.now(), payment.claim.stage
+        now, stage, self._delivery.config = self._settlement.now(), payment.claim.stage, payment.offer.id
         entry = LedgerPayment(
             chain=_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
             stage=stage, needed=payment.needed, paid=payment.paid, raw=payment.claim.raw,
@@ -158,12 +179,12 @@ class PaidWork:
             await self._keep(task.id, answer)
             return (await self._paid(answer, task.id))._replace(payment=entry)
         if self._delivery.failure is not None:  # the payment may have been sent: `recover` finds out
-            await to_thread(self._ledger.move_task, _with(task, answer), TaskState.RUNNING)
+            await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.RUNNING)
             raise self._delivery.failure
         if is_failed(answer, self._call):
             await self._settlement.release(entry, f"the work failed with status {answer.status}")
             return answer
-        await self._send(entry, _with(task, answer))
+        await self._send(entry, self._with(task, answer))
         return (await self._paid(answer, task.id))._replace(payment=entry)
 
     async def _deposit(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
@@ -175,7 +196,7 @@ class PaidWork:
             return answer
         task, now = self._delivered(task), self._settlement.now()
         waiting = replace(
-            _with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
+            self._with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
         )
         if not await to_thread(self._ledger.move_task, waiting, TaskState.RUNNING):
             raise TaskStateError("the task failed meanwhile, as its work took too long")
@@ -193,7 +214,7 @@ class PaidWork:
         """Store the last part of an answer whose payment was sent before its first."""
         task = await to_thread(self._ledger.task, id_)
         if task is not None and task.state is TaskState.COMPLETED:
-            await to_thread(self._ledger.move_task, _with(task, answer), TaskState.COMPLETED)
+            await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.COMPLETED)
 
     async def _keep_deposit(self, task: PaidTask) -> None:
         """Refund nothing from now on: parts of the answer go out. Raises TaskStateError."""
@@ -265,23 +286,23 @@ class PaidWork:
         return answer._replace(headers=(*answer.headers, (TASK_HEADER, task.id)), streamed=streamed)
 
     def _refused(self, error: PaymentRefusedError) -> GateAnswer:
-        members = {"taskId": self._call.task} if self._call.task else {}
+        members = {"taskId": self._id} if self._id else {}
         return payment_required(self._call, error, self._offers, self._sources, self._state, **members)
 
     def _task_id(self) -> str:
         """The client's own id, or a new one: whoever knows it gets the answer."""
-        return self._call.task or secrets.token_urlsafe(24)
+        return self._id or secrets.token_urlsafe(24)
+
+    def _with(self, task: PaidTask, answer: GateAnswer) -> PaidTask:
+        """The task with an answer to withhold."""
+        names = list(dict.fromkeys(filter(None, (self._call.a2a_task, *a2a_tasks(answer)))))
+        return replace(task, head=json.dumps([answer.status, answer.headers, names]), body=answer.body)
 
 
 def _name(chain: UtxoChain) -> str:
     return f"{chain.coin}:{chain.network}"
 
 
-def _with(task: PaidTask, answer: GateAnswer) -> PaidTask:
-    """The task with an answer to withhold."""
-    return replace(task, head=json.dumps([answer.status, answer.headers]), body=answer.body)
-
-
 def _withheld(task: PaidTask) -> GateAnswer:
-    status, headers = json.loads(task.head)
+    status, headers = json.loads(task.head)[:2]
     return GateAnswer(status, tuple((name, value) for name, value in headers), task.body or b"")

@@ -53,10 +53,13 @@ async def test_a_call_that_may_be_for_any_of_several_prices_must_say_which(desk:
     desk.with_prices(price(id="cheap", amount="0.00001", skillIds=["one"]), price(id="dear", skillIds=["two"]))
     assert refusal_of_rpc(await desk.call(body=a2a())) == (402, -32030, "missing")
     cheap = claim_of(desk.pays(1_000), configId="cheap")
-    for body in (a2a({"data": {"x-payment": cheap}}), mcp("three", **{"x-payment": cheap})):
-        assert refusal_of_rpc(await desk.call(body=body)) == (402, -32031, "skill")
+    assert refusal_of_rpc(await desk.call(body=mcp("three", **{"x-payment": cheap}))) == (402, -32031, "skill")
     two = mcp("two", **{"x-payment": cheap})
     assert refusal_of_rpc(await desk.call(body=two)) == (402, -32031, "unknown-config")
+    dear = a2a({"data": {"x-payment": cheap}}, metadata={"skillId": "two"})
+    assert refusal_of_rpc(await desk.call(body=dear)) == (402, -32031, "unknown-config")
+    nowhere = a2a({"data": {"x-payment": cheap | {"configId": "of-no-price"}}})
+    assert refusal_of_rpc(await desk.call(body=nowhere)) == (402, -32031, "unknown-config")
     assert desk.done == 0
 
 
