@@ -106,6 +106,8 @@ SENTENCES: dict[str, str] = {
     "offer-amount": "a price is left out, because its amount is not a number from 0 up: {}",
     "offer-currency": "a price is left out, because it names no currency",
     "offer-interval": "a price is left out, because its interval is not a text: {}",
+    "interval-unknown": "the interval of a price is neither a duration such as P1M, nor day, week, month or year, nor "
+    "per call, so that no filter but this text finds it: {}",
     "offer-skill": "a price names a skill that the card does not have: {}",
     "offer-fraction": "a share that is not a number from 0 to 1 is ignored: {}",
     "offer-repeated": "two prices have the id {}",

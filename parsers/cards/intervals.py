@@ -8,7 +8,9 @@ from decimal import Context, Decimal, Inexact
 from parsers.cards.money import MOST_EXPONENT
 
 PER_CALL = "none"
-_WORDS = {"day": "P1D", "week": "P1W", "month": "P1M", "year": "P1Y"}
+_PER_CALL = frozenset({"none", "null", "per call"})
+_UNIT_KEYS = {"da": "P1D", "we": "P1W", "mo": "P1M", "ye": "P1Y"}
+_WORDS = re.compile(r"(?:(?:per|every|each|an?|one|1) )?(?:day|week|month|year)|(?:dai|week|month|year)ly")
 _DIGITS = r"([0-9]{1,100}(?:[.,][0-9]{1,100})?)"
 _DURATION = re.compile(
     rf"P(?!$)(?:{_DIGITS}Y)?(?:{_DIGITS}M)?(?:{_DIGITS}W)?(?:{_DIGITS}D)?"
@@ -28,16 +30,22 @@ def interval_key(text: str | None) -> str:
 
     ISO 8601 durations (designators in upper case, a fraction only in the last component, at most 100 digits each side
     of the point) compare as (12Y+M months, 7W+D days, seconds), exactly. The words day, week, month and year, in any
-    case, are P1D, P1W, P1M and P1Y. Absent or blank means per call: `none`. Any other text is its own key.
+    case, are P1D, P1W, P1M and P1Y, as are daily, `per day`, `1 day` and the like. Absent, blank, null and `per call`
+    mean per call: `none`. Any other text is its own key.
     """
-    stripped = text.strip() if text else ""
-    if not stripped:
+    return meant(text) or str(text)
+
+
+def meant(text: str | None) -> str | None:
+    """The canonical form of an interval; None for a text that is not understood."""
+    words = " ".join(text.lower().split()) if text else ""
+    if not words or words in _PER_CALL:
         return PER_CALL
-    word = _WORDS.get(stripped.lower())
-    if word:
-        return word
-    measure = duration(stripped)
-    return _canonical(*measure) if measure else str(text)
+    if _WORDS.fullmatch(words):
+        unit = words.rpartition(" ")[2]
+        return _UNIT_KEYS[unit[:2]]
+    measure = duration(text.strip()) if text else None
+    return _canonical(*measure) if measure else None
 
 
 def duration(text: str) -> tuple[Decimal, Decimal, Decimal] | None:

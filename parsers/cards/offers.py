@@ -10,7 +10,7 @@ from typing import Any
 from parsers.bitcoin.address import looks_valid
 from parsers.cards import money
 from parsers.cards.fields import Fields, Json, kind_of
-from parsers.cards.intervals import interval_key
+from parsers.cards.intervals import PER_CALL, interval_key, meant
 from parsers.cards.strict_json import step
 
 __all__ = ["PRICE_KEYS", "Offer", "interval_key", "read_offers"]
@@ -197,7 +197,10 @@ def _interval(entry: Json, fields: Fields, pointer: str) -> str | None:
     value = entry.get("interval")
     if value is None or isinstance(value, str):
         text = fields.identifier(value or "", pointer, "interval")
-        return "" if text.isspace() else text
+        key = meant(text)
+        if key is None:
+            fields.warn("interval-unknown", text, f"{pointer}/interval")
+        return "" if key == PER_CALL else text
     fields.warn("offer-interval", kind_of(value), f"{pointer}/interval")
     return None
 

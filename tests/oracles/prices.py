@@ -17,11 +17,18 @@ _TIME = {"H": (2, 3600), "M": (2, 60), "S": (2, 1)}
 
 def meaning(text: str | None) -> object:
     """What an interval means: None per call, a tuple of fractions, or the text itself."""
-    if text is None or not text.strip() or text == "none":  # as the filter has it
+    if text is None or not text.strip():
         return None
-    word = text.strip().lower()
-    if word in ("day", "week", "month", "year"):
-        return {"day": (0, 1, 0), "week": (0, 7, 0), "month": (1, 0, 0), "year": (12, 0, 0)}[word]
+    words = text.lower().split()
+    if words in (["none"], ["null"], ["per", "call"]):
+        return None
+    one = len(words) == 2 and words[0] in ("per", "every", "each", "a", "an", "one", "1")
+    units = {"day": (0, 1, 0), "week": (0, 7, 0), "month": (1, 0, 0), "year": (12, 0, 0)}
+    adverbs = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
+    if len(words) == 1 or one:
+        word = words[-1] if one else adverbs.get(words[0], words[0])
+        if word in units:
+            return units[word]
     return _iso(text.strip()) or text
 
 

@@ -50,8 +50,26 @@ def durations(draw: st.DrawFn) -> str:
         ("P0D", "P0D"),
         ("PT0S", "P0D"),
         ("P0M", "P0D"),
-        ("monthly", "monthly"),
-        (" monthly", " monthly"),
+        ("monthly", "P1M"),
+        (" Monthly", "P1M"),
+        ("yearly", "P1Y"),
+        ("DAILY", "P1D"),
+        ("weekly", "P1W"),
+        ("per month", "P1M"),
+        ("Per  Year", "P1Y"),
+        ("1 month", "P1M"),
+        ("every week", "P1W"),
+        ("a day", "P1D"),
+        ("per call", "none"),
+        ("Per Call", "none"),
+        ("null", "none"),
+        ("None", "none"),
+        ("2 months", "2 months"),
+        ("daly", "daly"),
+        ("dayly", "dayly"),
+        ("per monthly", "per monthly"),
+        ("fortnightly", "fortnightly"),
+        (" fortnightly", " fortnightly"),
         ("P", "P"),
         ("PT", "PT"),
         ("P1", "P1"),
@@ -85,7 +103,15 @@ def test_hostile_numbers_are_exact_up_to_a_hundred_digits_and_as_written_beyond(
     assert interval_key("P" + "9" * 8000) == "P" + "9" * 8000
 
 
-@given(durations() | st.text(max_size=6), durations() | st.text(max_size=6))
+phrases = st.builds(
+    lambda start, word, case: case(f"{start}{word}"),
+    st.sampled_from(["", "per ", "every ", "each ", "a ", "an ", "one ", "1 ", "2 ", " "]),
+    st.sampled_from(["day", "week", "month", "year", "daily", "weekly", "monthly", "yearly", "call", "null", "none"]),
+    st.sampled_from([str, str.upper, str.title]),
+)
+
+
+@given(durations() | phrases | st.text(max_size=6), durations() | phrases | st.text(max_size=6))
 @example("P1Y", "P12M")
 @example("PT1H", "PT60M")
 @example("", "none")
@@ -93,7 +119,7 @@ def test_keys_are_equal_exactly_when_the_meaning_is(one: str, other: str) -> Non
     assert (interval_key(one) == interval_key(other)) == (meaning(one) == meaning(other))
 
 
-@given(durations() | st.text(max_size=6))
+@given(durations() | phrases | st.text(max_size=6))
 def test_a_key_is_its_own_key_and_keeps_the_meaning(text: str) -> None:
     key = interval_key(text)
     assert interval_key(key) == key

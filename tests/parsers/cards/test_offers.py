@@ -76,7 +76,7 @@ def test_currencies_are_upper_case_the_anchor_first_each_once() -> None:
     assert offer(acceptedCurrencies=["sol", " bsv "]).accepted == ("USD", "SOL", "BSV")
 
 
-@pytest.mark.parametrize("interval", [None, "", " "])
+@pytest.mark.parametrize("interval", [None, "", " ", "null", "per call", "None"])
 def test_no_interval_is_per_call(interval: str | None) -> None:
     assert (offer(interval=interval).interval, offer(interval=interval).interval_key) == (None, "none")
 
@@ -84,6 +84,13 @@ def test_no_interval_is_per_call(interval: str | None) -> None:
 def test_an_interval_is_kept_as_written_beside_its_key() -> None:
     assert (offer(interval="Month").interval, offer(interval="Month").interval_key) == ("Month", "P1M")
     assert offer(interval="P1M").interval_key == interval_key("month")
+
+
+def test_an_interval_that_is_not_understood_is_a_warning_and_one_in_words_is_none() -> None:
+    prices = [PRICE | {"id": text, "interval": text} for text in ("monthly", "per day", "1 month", "p1m", "fortnightly")]
+    result = card(prices)
+    assert [item.interval_key for item in result.offers] == ["P1M", "P1D", "P1M", "p1m", "fortnightly"]
+    assert codes(result) == [("interval-unknown", f"/x-payment-config/{number}/interval") for number in (3, 4)]
 
 
 @pytest.mark.parametrize("skills", [None, []])
