@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import Delivery, GateAnswer
+from overlay.payments.gate_answers import GateAnswer, StreamDelivery
 from overlay.payments.paid_paths import covering, is_preflight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -35,7 +35,7 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
         if request.headers.get("Upgrade", "").strip().lower() == "websocket":
             raise web.HTTPForbidden(text="paid calls are not made by WebSocket")
 
-        delivery = Delivery()
+        delivery = StreamDelivery()
 
         async def work() -> GateAnswer:
             request[PAID_CONFIG] = delivery.config
@@ -61,7 +61,7 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
 def _paid_path(request: web.Request, paths: Mapping[str, str | None]) -> str | None:
     """The paid path of a request; in a sub-application, of any end of its path, as its prefix is not known here."""
     path, is_below = request.path, len(request.match_info.apps) > 1
-    starts = [at for at, letter in enumerate(path) if letter == "/"] if is_below else [0]
+    starts = [index for index, letter in enumerate(path) if letter == "/"] if is_below else [0]
     return next(filter(None, (covering(path[start:], paths) for start in starts)), None)
 
 

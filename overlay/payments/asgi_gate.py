@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import MAX_ANSWER_BYTES, Delivery, GateAnswer
+from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer, StreamDelivery
 from overlay.payments.paid_paths import covering, is_preflight
 
 Message = MutableMapping[str, Any]
@@ -86,7 +86,7 @@ class _Exchange:
         self._status, self._headers = 500, tuple[tuple[str, str], ...]()
         self._held = bytearray()
         self._is_stream = self._is_started = self._is_delivered = False
-        self.delivery = Delivery()
+        self.delivery = StreamDelivery()
 
     async def pass_on(self) -> None:
         """Let the application answer by itself."""

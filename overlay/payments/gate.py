@@ -21,7 +21,7 @@ from indexer.store.payment_records import TaskState
 from indexer.store.payments import PaymentLedger
 from overlay.payments.carriers import PaidCall, read_call
 from overlay.payments.checking import PaymentSources, currency_of, offers_in
-from overlay.payments.gate_answers import Delivery, GateAnswer, payment_required, unavailable
+from overlay.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
 from overlay.payments.node import Broadcaster
 from overlay.payments.paid_work import PaidWork, Work, WorkError
 from overlay.payments.settlement import WORK_SECONDS, Settlement
@@ -110,7 +110,7 @@ class PaymentGate:
         *,
         url: str = "",
         skill: str | None = None,
-        delivery: Delivery | None = None,
+        delivery: StreamDelivery | None = None,
     ) -> GateAnswer:
         """`handle` for an HTTP request. `skill` is the one that its address is for, "" for any: then its body is not
         looked at. None: it is a JSON-RPC call of A2A or MCP, whose body says what it is for and may carry a claim."""
@@ -133,7 +133,7 @@ class PaymentGate:
         return await self.handle(replace(call, skill=named if is_priced else None), work, offers, delivery)
 
     async def handle(
-        self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None, delivery: Delivery | None = None
+        self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None, delivery: StreamDelivery | None = None
     ) -> GateAnswer:
         """The answer of `work` to a call that is paid for by one of the offers (all of the card by default), or has a
         subscription; else 402, and 503 where that cannot be decided now. `delivery` is what `work` asks before it
@@ -147,7 +147,14 @@ class PaymentGate:
             return unavailable(call, str(error))
         try:
             paid = PaidWork(
-                self._ledger, sources, self._settlement, offers, call, work, self._work_seconds, delivery or Delivery()
+                self._ledger,
+                sources,
+                self._settlement,
+                offers,
+                call,
+                work,
+                self._work_seconds,
+                delivery or StreamDelivery(),
             )
             return await paid.run()
         except WorkError as failed:

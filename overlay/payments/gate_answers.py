@@ -51,7 +51,7 @@ class GateAnswer(NamedTuple):
     payment: LedgerPayment | None = None
 
 
-class Delivery:
+class StreamDelivery:
     """Whether parts of a streamed answer may go out before it ends: once they have, what was delivered is paid for,
     however the stream ends. `failure` is why none may; `config` the id of the price that was paid."""
 

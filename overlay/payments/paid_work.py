@@ -26,8 +26,8 @@ from overlay.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
 from overlay.payments.checking import PaymentSources, check_inputs, currency_of
 from overlay.payments.gate_answers import (
     MAX_ANSWER_BYTES,
-    Delivery,
     GateAnswer,
+    StreamDelivery,
     a2a_tasks,
     is_failed,
     payment_required,
@@ -67,7 +67,7 @@ class PaidWork:
         call: PaidCall,
         work: Work,
         work_seconds: int,
-        delivery: Delivery,
+        delivery: StreamDelivery,
     ) -> None:
         self._ledger, self._sources, self._settlement = ledger, sources, settlement
         self._offers, self._call, self._work, self._work_seconds = offers, call, work, work_seconds
@@ -218,8 +218,8 @@ class PaidWork:
 
     async def _keep_deposit(self, task: PaidTask) -> None:
         """Refund nothing from now on: parts of the answer go out. Raises TaskStateError."""
-        kept = replace(task, refund_address="", updated_at=self._settlement.now())
-        if not await to_thread(self._ledger.move_task, kept, TaskState.RUNNING):
+        unrefundable = replace(task, refund_address="", updated_at=self._settlement.now())
+        if not await to_thread(self._ledger.move_task, unrefundable, TaskState.RUNNING):
             raise TaskStateError("the task failed meanwhile, as its work took too long")
 
     def _delivered(self, task: PaidTask) -> PaidTask:

@@ -52,14 +52,14 @@ def sources() -> Iterator[Path]:
 @cache
 def collections_of_tables() -> tuple[MetaData, ...]:
     """Every MetaData of the program, whichever module makes it; all modules with tables are imported for that."""
-    found: dict[int, MetaData] = {}
+    by_identity: dict[int, MetaData] = {}
     for path in sources():
         text = path.read_text()
         if "MetaData(" in text or re.search(r"\bTable\(\n", text):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             values = vars(import_module(name)).values()
-            found |= {id(value): value for value in values if isinstance(value, MetaData)}
-    return tuple(found.values())
+            by_identity |= {id(value): value for value in values if isinstance(value, MetaData)}
+    return tuple(by_identity.values())
 
 
 def test_no_two_tables_and_no_two_indexes_of_the_program_share_a_name() -> None:

@@ -15,7 +15,7 @@ from overlay.payments.aiohttp_gate import PAID_CONFIG as IN_REQUEST
 from overlay.payments.aiohttp_gate import middleware
 from overlay.payments.asgi_gate import PAID_CONFIG as IN_SCOPE
 from overlay.payments.asgi_gate import AsgiGate
-from overlay.payments.gate_answers import Delivery, GateAnswer
+from overlay.payments.gate_answers import GateAnswer, StreamDelivery
 from parsers.bitcoin.tx import Transaction
 from tests.overlay.payments.desk import Desk
 from tests.overlay.payments.fake_node import claim_of, price
@@ -122,31 +122,31 @@ async def test_the_config_id_of_the_claim_names_the_price_at_a_card_with_several
     desk.with_prices(*SKILLS)
     missing = error(await desk.call(body=call(None)))
     assert {one["extra"]["configId"] for one in missing["accepts"]} == {"cheap", "dear"}
-    told: list[str] = []
+    configs: list[str] = []
     for config, satoshis in (("cheap", 10_000), ("dear", 50_000)):
-        delivery = Delivery()
+        delivery = StreamDelivery()
 
-        async def work(delivery: Delivery = delivery) -> GateAnswer:
-            told.append(delivery.config)
+        async def work(delivery: StreamDelivery = delivery) -> GateAnswer:
+            configs.append(delivery.config)
             return GateAnswer(200, (), b"done")
 
         body = call(claim_of(desk.pays(satoshis), configId=config))
         assert (await desk.gate.answer({}, body, work, delivery=delivery)).status == 200
-    assert told == ["cheap", "dear"], "the agent does what was paid for"
+    assert configs == ["cheap", "dear"], "the agent does what was paid for"
     too_little = call(claim_of(desk.pays(10_000), configId="dear"))
     assert error(await desk.call(body=too_little))["reason"] == "amount"
 
 
 async def test_the_application_is_given_the_price_that_was_paid(desk: Desk) -> None:
     desk.with_prices(*SKILLS)
-    told: list[str] = []
+    configs: list[str] = []
 
     async def handle(request: web.Request) -> web.Response:
-        told.append(request[IN_REQUEST])
+        configs.append(request[IN_REQUEST])
         return web.Response(text="done")
 
     async def app(scope: Any, _receive: Any, send: Any) -> None:
-        told.append(scope[IN_SCOPE])
+        configs.append(scope[IN_SCOPE])
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"done"})
 
@@ -165,4 +165,4 @@ async def test_the_application_is_given_the_price_that_was_paid(desk: Desk) -> N
     await AsgiGate(app, desk.gate, {"/": None})(
         {"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send
     )
-    assert told == ["cheap", "dear"]
+    assert configs == ["cheap", "dear"]
