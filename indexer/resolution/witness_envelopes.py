@@ -9,9 +9,9 @@ from typing import NamedTuple
 from indexer.model import EventKind, RegistrationState
 from indexer.resolution.lineage import SatLocation, UnknownPosition
 from indexer.resolution.reveals import Reveal, Satoshi, reveals, unbound
-from indexer.resolution.session import TransactionReader, may_concern_a2b, values_unknown
+from indexer.resolution.session import Session, TransactionReader, may_concern_a2b, values_unknown
 from indexer.resolution.verdict import Judgement, judge_registration, judge_update
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.inscriptions import output_record
 from parsers.reasons import Reason
 
@@ -43,14 +43,20 @@ class WitnessEnvelopeReader(TransactionReader):
     the events of a transaction are no more than its envelopes and the registrations that it spends.
     """
 
+    def __init__(self, session: Session, index: int, transaction: Transaction) -> None:
+        super().__init__(session, index, transaction)
+        self._faults: set[tuple[int, str]] = set()  # a tapscript may have half a million
+
     def read(self) -> None:
         """Add the events of this transaction: near misses that inscribe no satoshi, the registrations that it spends in
         the order of their satoshis, and new records in the order of their envelopes."""
         registrations = sorted(self.spent_registrations(), key=_by_satoshi)
-        judged = [(reveal, self._judge(reveal)) for reveal in reveals(self.tx)]
-        if not registrations:
-            judged = [(reveal, verdict) for reveal, verdict in judged if verdict is not None]
-        bound = [(reveal, verdict) for reveal, verdict in judged if self._is_bound(reveal, verdict)]
+        judged = ((reveal, self._judge(reveal)) for reveal in reveals(self.tx))
+        bound = [
+            (reveal, verdict)
+            for reveal, verdict in judged
+            if (registrations or verdict is not None) and self._is_bound(reveal, verdict)
+        ]
         wanted = [(number, state.offset) for number, state, _ in registrations]
         wanted += [(reveal.input, 0) for reveal, _ in bound if reveal.pointer is None]
         sats = sorted(set(wanted))
@@ -72,14 +78,19 @@ class WitnessEnvelopeReader(TransactionReader):
         return judge_registration(reveal.record, elsewhere=False, one_sat_rule=False)
 
     def _is_bound(self, reveal: Reveal, verdict: Judgement | None) -> bool:
-        """Whether an envelope inscribes a satoshi, as far as that is known; else it is a near miss at most."""
+        """Whether an envelope inscribes a satoshi, as far as that is known; else it is a near miss at most: of each
+        fault the first in its input."""
         reasons: tuple[Reason, ...] = ()
+        fault = (reveal.input, reveal.envelope.fault)
         if not reveal.envelope.fault:
             reason = unbound(self.tx, reveal, self.session.value)
             if not isinstance(reason, Reason):
                 return True
             reasons = (reason,)
+        elif fault in self._faults:
+            return False
         if verdict is not None:
+            self._faults.add(fault)
             self._reject(None, verdict, *reasons)
         return False
 

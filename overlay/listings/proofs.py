@@ -138,14 +138,16 @@ def _parents(partial: Evidence, store: Store, way: Sequence[Proved], room: int) 
     segwit = network is not None and network.rules.segwit
     txids = {hop.txid for hop in way}
     wanted: set[bytes] = set()
-    for hop in way if segwit else way[1:]:
+    for hop in way[1:]:
         spent = [spending.prevout.txid for spending in tx.read(hop.proof.raw, segwit=segwit).inputs]
         ours = max((number for number, txid in enumerate(spent) if txid in txids), default=0)
-        # where envelopes are in witnesses, the values of their own inputs count, too (law 3a)
-        wanted |= set(spent if segwit and len(spent) > 1 else spent[:ours]) - txids
-    some = sorted(wanted)[:MAX_LINEAGE]
+        wanted |= set(spent[:ours]) - txids
+    # which satoshi an envelope in a witness inscribes depends on the inputs of its transaction (law 3a)
+    revealed = tx.read(way[0].proof.raw, segwit=True).inputs if segwit else ()
+    inscribed = {spending.prevout.txid for spending in revealed if len(revealed) > 1} - txids
+    some = sorted(wanted | inscribed)[:MAX_LINEAGE]
     sizes = store.proofs.sizes(partial.chain, some)
-    looked_up = store.content.parent_sizes(txid for txid in some if txid not in sizes)
+    looked_up = store.content.parent_sizes(inscribed.intersection(some) - sizes.keys())
     if sum(sizes.values()) + sum(looked_up.values()) > room:
         return ()
     proved = store.proofs.get_many(partial.chain, sizes).values()

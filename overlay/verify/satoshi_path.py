@@ -48,30 +48,29 @@ class InscribedRecord(NamedTuple):
 
 def inscribed(
     claim: ServerClaim, outpoint: Outpoint, tx: Transaction, trusted: TrustedSource | None
-) -> list[InscribedRecord]:
+) -> Iterator[InscribedRecord]:
     """What an output of `tx` inscribes: in its script, or, where envelopes are in witnesses, in the tapscripts whose
-    satoshis move there (law 3a). Raises NotProvedError when that cannot be determined."""
+    satoshis move there (law 3a), in order. Raises NotProvedError when that cannot be determined."""
     if tx.txid != outpoint.txid or outpoint.vout >= len(tx.outputs):
         raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
     if claim.network.rules.envelope != "witness":
-        return [InscribedRecord(0, output_record.read(tx, outpoint.vout), 0)]
+        yield InscribedRecord(0, output_record.read(tx, outpoint.vout), 0)
+        return
     value, ranges = _values(claim, trusted), OutputRanges(tx.outputs, one_sat_rule=False)
-    records = []
-    for reveal in _bound(tx, value):
+    for reveal in reveals(tx):
+        if not _is_bound(tx, reveal, value):
+            continue
         location = ranges.locate(_position(tx, reveal, value))
         if location.vout == outpoint.vout and not location.burned:
-            records.append(InscribedRecord(reveal.number, reveal.record, location.offset))
-    return records
+            yield InscribedRecord(reveal.number, reveal.record, location.offset)
 
 
-def _bound(tx: Transaction, value: Value) -> Iterator[Reveal]:
-    """The envelopes in a transaction's tapscripts that inscribe a satoshi."""
-    for reveal in reveals(tx):
-        reason = None if reveal.envelope.fault else unbound(tx, reveal, value)
-        if isinstance(reason, Outpoint):
-            raise NotProvedError(f"what {tx.hex_id} inscribes depends on the value of {reason}, which is not known")
-        if not reveal.envelope.fault and reason is None:
-            yield reveal
+def _is_bound(tx: Transaction, reveal: Reveal, value: Value) -> bool:
+    """Whether an envelope in a tapscript inscribes a satoshi."""
+    reason = None if reveal.envelope.fault else unbound(tx, reveal, value)
+    if isinstance(reason, Outpoint):
+        raise NotProvedError(f"what {tx.hex_id} inscribes depends on the value of {reason}, which is not known")
+    return not reveal.envelope.fault and reason is None
 
 
 def _position(tx: Transaction, reveal: Reveal, value: Value) -> int:
@@ -182,7 +181,8 @@ def _step(tx: Transaction, place: SatoshiState, location: Outpoint, value: Value
     here = ((number, place.offset), position)
     records = [output_record.read(tx, target.vout)]
     if in_witness:
-        updates = [one.record for one in _bound(tx, value) if place.is_first and one.satoshi in here]
+        on_it = [reveal for reveal in reveals(tx) if place.is_first and reveal.satoshi in here]
+        updates = [reveal.record for reveal in on_it if _is_bound(tx, reveal, value)]
         records = updates or [output_record.read_tape(tx)]
     place = replace(place, location=arrived, offset=target.offset)
     for record in records:

@@ -84,7 +84,7 @@ def card(context: VerificationContext) -> Finding:
     shown = item_members.of_card(claim) | {"id": claim.id, "cardSha256": sha256(claim.card).hexdigest()}
     if claim.origin is None:
         return Finding(pointer_checks.check_card(claim, pointer_checks.read(claim)), shown | _of_hashed())
-    records = [one.record for one in satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted)]
+    records = (one.record for one in satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted))
     if not any(record.inscription is not None and record.inscription.body == claim.card for record in records):
         raise NotProvedError(f"output {claim.outpoint.vout} of the transaction does not inscribe these bytes")
     in_output = claim.network.rules.envelope == "output"

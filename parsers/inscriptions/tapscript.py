@@ -41,15 +41,15 @@ class TapscriptEnvelope:
         return self.fault in ("", "envelope-no-body")
 
 
-def read(witness: tuple[bytes, ...]) -> list[TapscriptEnvelope]:
+def read(witness: tuple[bytes, ...]) -> Iterator[TapscriptEnvelope]:
     """Every envelope in the tapscript of an input's witness stack, in order, faulty ones included; none without a
     tapscript (BIP 341). Takes time linear in the script; never raises."""
     script = tapscript(witness)
     if script is None or MARK not in script:
-        return []
-    walk = _OpcodeWalk(script)
-    envelopes = list(_envelopes(walk))
-    return [replace(one, fault="script-truncated") for one in envelopes] if walk.is_truncated else envelopes
+        return
+    is_truncated = any(op.truncated for op in ops(script))
+    for envelope in _envelopes(_OpcodeWalk(script)):
+        yield replace(envelope, fault="script-truncated") if is_truncated else envelope
 
 
 def tapscript(witness: tuple[bytes, ...]) -> bytes | None:
@@ -68,14 +68,12 @@ class _OpcodeWalk:
 
     def __init__(self, script: bytes) -> None:
         self._ops = ops(script)
-        self.is_truncated = False
         self.op: Op | None = None
         self.step()
 
     def step(self) -> None:
         """Go on by one opcode."""
         self.op = next(self._ops, None)
-        self.is_truncated |= self.op is not None and self.op.truncated
 
 
 def _envelopes(walk: _OpcodeWalk) -> Iterator[TapscriptEnvelope]:

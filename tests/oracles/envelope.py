@@ -10,23 +10,28 @@ OP_IF, OP_ENDIF, ORD = ("op", b"\x63"), ("op", b"\x68"), ("push", b"ord")
 
 def tokens(script: bytes) -> list[Token]:
     """(kind, data): `zero` is the opcode 0, `push` what else pushes, `op` another opcode, `cut` a push cut short."""
-    if not script:
-        return []
-    first, rest = script[0], script[1:]
+    results: list[Token] = []
+    while script and results[-1:] != [("cut", b"")]:
+        token, script = _token(script[0], script[1:])
+        results.append(token)
+    return results
+
+
+def _token(first: int, rest: bytes) -> tuple[Token, bytes]:
     if first == 0:
-        return [("zero", b""), *tokens(rest)]
+        return ("zero", b""), rest
     if first == 0x4F:
-        return [("push", b"\x81"), *tokens(rest)]
+        return ("push", b"\x81"), rest
     if 0x51 <= first <= 0x60:
-        return [("push", bytes([first - 0x50])), *tokens(rest)]
+        return ("push", bytes([first - 0x50])), rest
     if first > 78:
-        return [("op", bytes([first])), *tokens(rest)]
+        return ("op", bytes([first])), rest
     width = {76: 1, 77: 2, 78: 4}.get(first, 0)
     size = int.from_bytes(rest[:width], "little") if width else first
     data = rest[width : width + size]
     if len(rest) < width or len(data) < size:
-        return [("cut", b"")]
-    return [("push", data), *tokens(rest[width + size :])]
+        return ("cut", b""), b""
+    return ("push", data), rest[width + size :]
 
 
 def first_valid(script: bytes) -> EnvelopeFields | None:

@@ -31,12 +31,17 @@ class WitnessRegistry(Registry):
             self._held[f"{tx.txid}_{vout}"] = ranges
         tape, place = _tape(tx), {"txid": tx.txid, "height": self.height, "txIndex": index}
         existing = [serial for start, size in pool for serial in self._within(start, size)]
+        faults_of: set[tuple[int, str]] = set()
         updates: dict[int, list[OutputContents]] = {}
         new: list[tuple[int, int, OutputContents]] = []
         for number, revealed in inscriptions(stacks):
             words = _contents(revealed.envelope, tape)
             unbound = _why_unbound(revealed, number, sizes, outs)
             if revealed.fault or unbound:
+                if (number, revealed.fault) in faults_of and revealed.fault:
+                    continue  # of one fault the first that is meant for the registry counts
+                if revealed.fault and is_named(words.map):
+                    faults_of.add((number, revealed.fault))
                 self._miss(revealed, words, unbound, place)
                 continue
             serial = _inscribed(revealed, sum(sizes[:number]), pool, outs)

@@ -301,6 +301,17 @@ async def test_a_broken_envelope_beside_a_map_is_a_near_miss_that_says_what_is_w
     ]  # fmt: skip
 
 
+async def test_thousands_of_broken_envelopes_of_one_kind_are_one_near_miss_and_take_no_numbers_away(
+    kit: ChainKit, look: Look
+) -> None:
+    outputs = [(10_000, p2pkh("alice")), (0, map_tape(AGENT))]
+    tx = reveal(kit, TAP_KEY + BARE * 200, card("One"), card("Two"), outputs=outputs)
+    kit.mine(tx)
+    indexing = await look(kit)
+    assert indexing.live() == {str(tx.outpoint(0)), f"{tx.outpoint(0)}#201"}
+    assert indexing.rejections() == [(None, "the envelope has no body")]
+
+
 async def test_cards_on_one_satoshi_that_burns_leave_near_misses(kit: ChainKit, look: Look) -> None:
     first = kit.reveal(agent("One"))
     burnt = kit.spend([first], [(9_000, b"\x6a\x01x")], witnesses=[stack(agent("Two"), map=AGENT)])
