@@ -31,11 +31,11 @@ CHECKING, OK, INTERRUPTED, FAILED, DAMAGED = "checking", "ok", "interrupted", "f
 _DAMAGED_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-class Report(NamedTuple):
+class IntegrityReport(NamedTuple):
     """The last check of a database: its state, when it was written (Unix seconds), and what was found."""
 
     state: str
-    at: int
+    written_at: int
     detail: str = ""
 
 
@@ -55,18 +55,18 @@ def advice(file: str, detail: str) -> str:
     )
 
 
-def read(file: str) -> Report | None:
+def read(file: str) -> IntegrityReport | None:
     """The report on this very file, not one that was in its place before; None without one."""
     try:
         members: dict[str, Any] = json.loads(_report_file(file).read_bytes())
         if members.pop("inode") != Path(file).stat().st_ino:
             return None
-        return Report(**members)
+        return IntegrityReport(**members)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def write(file: str, report: Report) -> None:
+def write(file: str, report: IntegrityReport) -> None:
     """Replace the report on a file."""
     target = _report_file(file)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
@@ -81,7 +81,7 @@ def _report_file(file: str) -> Path:
     return Path(f"{file}.check")
 
 
-def quick_check(file: str, ended: threading.Event, seconds: float = CHECK_SECONDS) -> Report:
+def quick_check(file: str, ended: threading.Event, seconds: float = CHECK_SECONDS) -> IntegrityReport:
     """Check the structure of a file as SQLite's `quick_check` does, for so many seconds, or until `ended` is set."""
     faults: list[str] = []
     state, detail = OK, ""
@@ -101,7 +101,7 @@ def quick_check(file: str, ended: threading.Event, seconds: float = CHECK_SECOND
             finished.set()
     if faults:
         state, detail = DAMAGED, "; ".join(faults[:MOST_FAULTS])
-    return Report(state, int(time.time()), detail)
+    return IntegrityReport(state, int(time.time()), detail)
 
 
 def _interrupt(
@@ -133,7 +133,7 @@ class Guard:
             self._damage = advice(self._file, report.detail) if report and is_damaged else ""
         return self._damage
 
-    def report(self, report: Report) -> None:
+    def report(self, report: IntegrityReport) -> None:
         """Write a report, and act on it at once."""
         write(self._file, report)
         self._looked_at = float("-inf")

@@ -99,7 +99,7 @@ def read_partial_block(
     """
     if rules.envelope == "witness" and not partial.witnessed:
         raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
-    transactions = _Proven(partial, rules)
+    transactions = _PartialTransactions(partial, rules)
     registrations_by_outpoint = _registrations_at(registry, _prevouts(transactions))
     session = Session(
         ref.height, rules, network, registrations_by_outpoint, values, OutputValues(transactions), origins
@@ -112,19 +112,19 @@ def read_partial_block(
     )
 
 
-class _Proven:
+class _PartialTransactions:
     """The transactions of a partial block in block order: parsed once as far as BYTES_AT_ONCE bytes go, the others on
     each access, so that they do not stay in memory."""
 
     def __init__(self, partial: PartialBlock, rules: CoinRules) -> None:
         self._proven, self._rules = partial.transactions, rules
-        self._places = sorted({proven.tx_index: place for place, proven in enumerate(self._proven)}.items())
+        self._positions = sorted({proven.tx_index: place for place, proven in enumerate(self._proven)}.items())
         self._parsed: dict[int, Transaction] = {}
         self._parsed_bytes = 0
 
     def __getitem__(self, position: int) -> tuple[int, Transaction]:
         """The index in the block and the transaction at a position."""
-        index, place = self._places[position]
+        index, place = self._positions[position]
         transaction = self._parsed.get(place)
         if transaction is None:
             raw = self._proven[place].raw
@@ -139,12 +139,12 @@ class _Proven:
 
     def numbered(self) -> Iterator[tuple[int, Transaction]]:
         """Pairs of index in the block and transaction."""
-        return (self[position] for position in range(len(self._places)))
+        return (self[position] for position in range(len(self._positions)))
 
     def proofs(self, indexes: Collection[int]) -> Proofs:
         """The proofs of the transactions with these indexes, in block order."""
         pairs: SpilledPairs[bytes, Proof] = SpilledPairs()
-        for position, (index, place) in enumerate(self._places):
+        for position, (index, place) in enumerate(self._positions):
             if index in indexes:
                 proven = self._proven[place]
                 size = len(proven.raw) + len(proven.bump)

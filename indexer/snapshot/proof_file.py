@@ -17,32 +17,32 @@ class ProofFile:
     transactions of 15 MiB. Raises OSError when the disk is full."""
 
     def __init__(self) -> None:
-        self._places: dict[bytes, Proof | tuple[int, int]] = {}
+        self._proofs: dict[bytes, Proof | tuple[int, int]] = {}
         self._held_bytes = self._end = 0
         self._file: int | None = None
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._proofs)
 
     def __contains__(self, txid: object) -> bool:
-        return txid in self._places
+        return txid in self._proofs
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._places)
+        return iter(self._proofs)
 
     def add(self, txid: bytes, proof: Proof) -> None:
         """Add the proof of a transaction."""
         size = size_of(proof)
         if self._held_bytes + size <= BYTES_AT_ONCE:
             self._held_bytes += size
-            self._places[txid] = proof
+            self._proofs[txid] = proof
             return
         if self._file is None:
             with tempfile.TemporaryFile(dir=folder()) as file:
                 self._file = os.dup(file.fileno())
             finalize(self, os.close, self._file)
         packed = pickle.dumps(proof, pickle.HIGHEST_PROTOCOL)
-        self._places[txid] = self._end, len(packed)
+        self._proofs[txid] = self._end, len(packed)
         written = 0
         while written < len(packed):
             written += os.pwrite(self._file, memoryview(packed)[written:], self._end + written)
@@ -50,7 +50,7 @@ class ProofFile:
 
     def get(self, txid: bytes) -> Proof:
         """The proof of a transaction. Raises KeyError."""
-        place = self._places[txid]
+        place = self._proofs[txid]
         if isinstance(place, Proof):
             return place
         assert self._file is not None  # noqa: S101 - there are places in it

@@ -178,7 +178,7 @@ class ReplayedBlock:
         self.parents: set[bytes] = set()
         self.coinbase: CoinbaseProof | None = None
         self._proofs = ProofFile()
-        self._places: list[tuple[int, bytes]] = []
+        self._positions: list[tuple[int, bytes]] = []
         self._read: ReadResult | None = None
         self._left: dict[bytes, deque[Event]] = {}
         self._events: list[Event] = []
@@ -201,7 +201,7 @@ class ReplayedBlock:
         self._check_witness(txid, proof, path)
         index = next(leaf.offset for leaf in path.levels[0] if leaf.hash == txid)
         self._proofs.add(txid, proof)
-        self._places.append((index, txid))
+        self._positions.append((index, txid))
 
     def _check_witness(self, txid: bytes, proof: Proof, path: MerklePath) -> None:
         """Verify the witness, which the txid does not cover, against the coinbase (law 16)."""
@@ -251,7 +251,7 @@ class ReplayedBlock:
     def _replay(self) -> ReadResult:
         """Read the transactions, as a block without any others."""
         if self._read is None:
-            transactions = _Transactions(self._proofs, sorted(self._places))
+            transactions = _BlockTransactions(self._proofs, sorted(self._positions))
             partial = PartialBlock(transactions, witnessed=self.coinbase is not None)
             try:
                 self._read = self._with_values(partial)
@@ -286,7 +286,7 @@ class ReplayedBlock:
 
     def reading(self) -> BlockFacts:
         """All facts of the block. Raises SnapshotError where its transactions have events that the file omits."""
-        if not self._places:
+        if not self._positions:
             return BlockFacts(self._ref, (), {})
         read = self._replay()
         for left in self._left.values():
@@ -302,14 +302,14 @@ class ReplayedBlock:
         return BlockFacts(self._ref, tuple(self._events), read.reading.cards, proofs.settled(), self.coinbase)
 
 
-class _Transactions(Sequence[ProvenTransaction]):
+class _BlockTransactions(Sequence[ProvenTransaction]):
     """The transactions of a block in its order, whose proofs are read on each access."""
 
-    def __init__(self, proofs: ProofFile, places: Sequence[tuple[int, bytes]]) -> None:
-        self._proofs, self._places = proofs, places
+    def __init__(self, proofs: ProofFile, positions: Sequence[tuple[int, bytes]]) -> None:
+        self._proofs, self._positions = proofs, positions
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     @overload
     def __getitem__(self, place: int) -> ProvenTransaction: ...
@@ -320,7 +320,7 @@ class _Transactions(Sequence[ProvenTransaction]):
     def __getitem__(self, place: int | slice) -> ProvenTransaction | list[ProvenTransaction]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
-        index, txid = self._places[place]
+        index, txid = self._positions[place]
         proof = self._proofs.get(txid)
         return ProvenTransaction(index, proof.raw, proof.bump)
 

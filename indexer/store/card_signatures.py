@@ -90,7 +90,7 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
     changed: set[str] = set()
     for verdict in verdicts:
         same = card_signatures.c.card == verdict.card
-        ids = _ids_of(connection, verdict.card)
+        ids = ids_of(connection, verdict.card)
         row = connection.execute(select(card_signatures).where(same)).mappings().one()
         is_changed = any(row[name] != value for name, value in verdict._asdict().items())
         tries = 0 if verdict.by else row["tries"] + 1
@@ -111,10 +111,10 @@ def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -
     digests = connection.execute(select(card_signatures.c.card).where(lost)).scalars().all()
     connection.execute(update(card_signatures).where(lost).values(by="", kid="", form="", covers_pricing=False))
     connection.execute(update(card_signatures).where(due).values(reason=reason, **retry(card_signatures, now_ms)))
-    return sorted({id_ for digest in digests for id_ in _ids_of(connection, digest)})
+    return sorted({id_ for digest in digests for id_ in ids_of(connection, digest)})
 
 
-def _ids_of(connection: Connection, card: bytes) -> list[str]:
+def ids_of(connection: Connection, card: bytes) -> list[str]:
     """The inscribed agents with this card, those first that their host confirms, as anybody can copy a card; and the
     pointers whose locators served it."""
     inscribed = select(badges.c.registration).where(badges.c.card == card).order_by(badges.c.by == "").limit(MAX_IDS)

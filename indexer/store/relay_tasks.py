@@ -195,7 +195,7 @@ class RelayTasks(Queries):
         """At most MAX_EDGES edges among these agents, by submitter and worker."""
         among = (relay_trust.c.submitted_by.in_(agents), relay_trust.c.worker.in_(agents))
         rows = self._rows(select(relay_trust).where(*among).order_by(*relay_trust.primary_key).limit(MAX_EDGES))
-        return {(row["submitted_by"], row["worker"]): _edge(row) for row in rows}
+        return {(row["submitted_by"], row["worker"]): _trust_edge(row) for row in rows}
 
     def locked_by(self, motebit_id: str) -> int:
         """What the pending tasks of a submitter lock."""
@@ -210,12 +210,12 @@ def _observe(connection: Connection, submitted_by: str, worker: str, outcome: st
     pair = {"submitted_by": submitted_by, "worker": worker}
     same = (relay_trust.c.submitted_by == submitted_by, relay_trust.c.worker == worker)
     stored = connection.execute(select(relay_trust).where(*same)).mappings().first()
-    edge = (_edge(stored) if stored else TrustEdge()).after(outcome)
-    row = upsert(connection, relay_trust).values(**pair, **edge._asdict())
-    connection.execute(row.on_conflict_do_update(index_elements=list(pair), set_=edge._asdict()))
+    trust = (_trust_edge(stored) if stored else TrustEdge()).after(outcome)
+    row = upsert(connection, relay_trust).values(**pair, **trust._asdict())
+    connection.execute(row.on_conflict_do_update(index_elements=list(pair), set_=trust._asdict()))
 
 
-def _edge(row: Row) -> TrustEdge:
+def _trust_edge(row: Row) -> TrustEdge:
     return TrustEdge(row["level"], row["successes"], row["failures"])
 
 

@@ -38,13 +38,13 @@ class IntegrityLoop:
             elif self._guard.suspected.is_set():
                 self._guard.suspected.clear()
                 last = integrity.read(self._file)
-                if last is None or time.time() - last.at >= AGAIN_SECONDS:
+                if last is None or time.time() - last.written_at >= AGAIN_SECONDS:
                     await self._check()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _check(self) -> None:
         ended = threading.Event()
-        self._guard.report(integrity.Report(integrity.CHECKING, int(time.time())))
+        self._guard.report(integrity.IntegrityReport(integrity.CHECKING, int(time.time())))
         try:
             report = await asyncio.to_thread(integrity.quick_check, self._file, ended)
         except asyncio.CancelledError:

@@ -123,7 +123,7 @@ class StatusService:
     def _integrity(self) -> dict[str, Any] | None:
         """The last check of a SQLite database for damage, None without one."""
         report = integrity.read(self._file) if self._file is not None else None
-        return report and {"state": report.state, "checkedAt": timestamp(report.at), "detail": report.detail}
+        return report and {"state": report.state, "checkedAt": timestamp(report.written_at), "detail": report.detail}
 
     # -- readiness
 

@@ -178,12 +178,12 @@ def search(args: Namespace) -> int:
         parameters.append(("highlight", "true"))
     if args.all and not args.filter_limit:
         parameters.append(("limit", "100"))
-    found = False
+    has_results = False
     for page in _pages(args, parameters):
         is_followed = args.all and page.get("nextCursor")
         print_answer(args, page, _show_items if is_followed else partial(_show, is_one_page=not args.all))
-        found = found or bool(page.get("items"))
-    return 0 if found else 1
+        has_results = has_results or bool(page.get("items"))
+    return 0 if has_results else 1
 
 
 def _pages(args: Namespace, parameters: list[tuple[str, str]]) -> Iterator[Any]:

@@ -165,7 +165,7 @@ def _stop_words(compounds: Sequence[Compound]) -> frozenset[Compound]:
     return stop if len(stop) < len(compounds) else frozenset()
 
 
-class _Correction(NamedTuple):
+class _NearTerm(NamedTuple):
     """A term that a word can be corrected to, the word of which it is the stem, the edits, and the number of listings
     that contain the term."""
 
@@ -232,7 +232,7 @@ class _Planner:
             if is_spelt(one.text) and is_spelt(other.text):
                 yield stem(one.text + other.text)
 
-    def _corrections(self, word: _QueryWord) -> Iterator[tuple[_Correction, float]]:
+    def _corrections(self, word: _QueryWord) -> Iterator[tuple[_NearTerm, float]]:
         """Corrections of a word, and their weights."""
         near = self._near(word)
         if self._is_long:
@@ -243,18 +243,18 @@ class _Planner:
         for one, part in zip(near, likely, strict=True):
             yield one, CORRECTED * (part / sum(likely)) ** 0.5
 
-    def _near(self, word: _QueryWord) -> list[_Correction]:
+    def _near(self, word: _QueryWord) -> list[_NearTerm]:
         """The terms within the allowed edits of a word."""
         text = word.text
         edits = allowed_edits(word.compound.written if len(word.compound.parts) == 1 else text, text)
         if not edits and len(text) == _LOST_ONE and is_spelt(text) and self._is_long:
             edits = 1
-        exact, candidates = stem(text), dict[str, _Correction]()
+        exact, candidates = stem(text), dict[str, _NearTerm]()
         for near in self._terms.similar(text, edits) if edits else ():
             term = stem(near.word)
             count = self._frequency(term)
             if count and term != exact and (not has_digit(text) or digits_of(near.word) == digits_of(text)):
-                candidates.setdefault(term, _Correction(term, near.word, near.edits, count))
+                candidates.setdefault(term, _NearTerm(term, near.word, near.edits, count))
         return list(candidates.values())
 
     def _split(self, word: str, rarest: int) -> Iterator[str]:

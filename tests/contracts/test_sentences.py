@@ -16,7 +16,7 @@ def ask_in(engine: SearchIndex, text: str, **parameters: str) -> Hits:
     return engine.search(from_pairs([("q", text), *parameters.items()], {}).query)
 
 
-def found(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
+def ids_in(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
     return [hit.id for hit in ask_in(engine, text, **parameters).hits]
 
 
@@ -37,17 +37,17 @@ def place(engine: SearchIndex) -> None:
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_stop_word_alone_finds_nothing_beside_other_words(engine: SearchIndex, sort: str) -> None:
     place(engine)
-    assert found(engine, "launch a rocket", sort=sort) == ["1"]
-    assert found(engine, "a rocket", sort=sort) == []
-    assert found(engine, "I am looking for something like a rocket or the way to it", sort=sort) == []
-    assert set(found(engine, "a", sort=sort)) == {"1", "2", "3", "4", "6"}
+    assert ids_in(engine, "launch a rocket", sort=sort) == ["1"]
+    assert ids_in(engine, "a rocket", sort=sort) == []
+    assert ids_in(engine, "I am looking for something like a rocket or the way to it", sort=sort) == []
+    assert set(ids_in(engine, "a", sort=sort)) == {"1", "2", "3", "4", "6"}
 
 
 def test_names_of_stop_words_are_found(engine: SearchIndex) -> None:
     place(engine)
-    assert found(engine, "The Graph")[0] == "3"
-    assert found(engine, "graph the")[0] == "3"
-    assert found(engine, "I am")[0] == "5"
+    assert ids_in(engine, "The Graph")[0] == "3"
+    assert ids_in(engine, "graph the")[0] == "3"
+    assert ids_in(engine, "I am")[0] == "5"
 
 
 def test_a_sentence_finds_what_it_describes(engine: SearchIndex) -> None:
@@ -73,7 +73,7 @@ def test_what_a_listing_lacks_is_named(engine: SearchIndex, sort: str) -> None:
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_word_that_a_listing_contains_is_not_corrected(engine: SearchIndex, sort: str) -> None:
     place(engine)
-    assert found(engine, "audit", sort=sort) == ["7"]
+    assert ids_in(engine, "audit", sort=sort) == ["7"]
     hits = ask_in(engine, "audti", sort=sort)
     assert [hit.id for hit in hits.hits] == ["7"]
     assert hits.plan.corrected == (("audti", "audit"),)

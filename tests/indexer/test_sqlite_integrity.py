@@ -35,20 +35,20 @@ def store(file: Path) -> Iterator[Store]:
         yield store
 
 
-def check(file: Path, seconds: float = 60.0) -> integrity.Report:
+def check(file: Path, seconds: float = 60.0) -> integrity.IntegrityReport:
     return integrity.quick_check(str(file), threading.Event(), seconds)
 
 
 def report(file: Path, state: str, detail: str = "") -> None:
-    integrity.guard_of(str(file)).report(integrity.Report(state, 1, detail))
+    integrity.guard_of(str(file)).report(integrity.IntegrityReport(state, 1, detail))
 
 
 def test_a_whole_file_has_no_fault_and_a_damaged_one_is_named_by_its_page(file: Path) -> None:
     assert check(file).state == integrity.OK
     damage_table(file, "cards")
-    found = check(file)
-    assert found.state == integrity.DAMAGED
-    assert found.detail
+    checked = check(file)
+    assert checked.state == integrity.DAMAGED
+    assert checked.detail
     file.write_bytes(b"no database at all" * 500)
     assert check(file)[::2] == (integrity.DAMAGED, "file is not a database")
 
@@ -58,7 +58,7 @@ def test_a_check_is_interrupted_after_its_time_and_at_the_end_of_the_program(fil
         connection.execute("CREATE TABLE large (body BLOB NOT NULL)")
         numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000)"
         connection.execute(f"INSERT INTO large {numbers} SELECT randomblob(100) FROM n")
-    assert check(file, 0.0) == (integrity.INTERRUPTED, check(file, 0.0).at, "no fault was found in 0 s")
+    assert check(file, 0.0) == (integrity.INTERRUPTED, check(file, 0.0).written_at, "no fault was found in 0 s")
     ended = threading.Event()
     ended.set()
     assert integrity.quick_check(str(file), ended).state == integrity.INTERRUPTED

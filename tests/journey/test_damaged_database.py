@@ -61,12 +61,14 @@ def test_after_a_kill_the_database_is_checked_and_status_says_so_until_the_next(
         assert "database check: ok, 20" in printed.stdout
         assert running.stop()[0] == 0
         assert running.err.count("did not stop cleanly") == 1
-    at = json.loads(Path(f"{file(killed)}.check").read_text())["at"]
+    checked_at = json.loads(Path(f"{file(killed)}.check").read_text())["written_at"]
     with Running(*UP, cwd=killed) as running:
         running.until_ready()
         assert "did not stop cleanly" not in running.err
         running.stop()
-    assert json.loads(Path(f"{file(killed)}.check").read_text())["at"] == at, "a clean stop causes no check"
+    assert json.loads(Path(f"{file(killed)}.check").read_text())["written_at"] == checked_at, (
+        "a clean stop causes no check"
+    )
 
 
 def test_a_damaged_page_is_found_and_from_then_on_nothing_is_answered_but_what_to_do(killed: Path) -> None:

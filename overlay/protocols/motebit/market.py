@@ -96,10 +96,10 @@ def _edges(
     keys_of = {id_: agent.key for id_, agent in agents.items()} | {observer.motebit_id: observer.key}
     registered = {id_: key.hex() for id_, key in relay.agents.keys(keys_of).items()}
     current = {id_: key for id_, key in registered.items() if key == keys_of[id_]}
-    for (submitter, worker), edge in relay.tasks.trust(current).items():
+    for (submitter, worker), trust in relay.tasks.trust(current).items():
         pair = EdgePair(current[submitter], current[worker])
-        if pair.observer != pair.worker and edge.tasks >= edges.get(pair, TrustEdge()).tasks:
-            edges[pair] = edge
+        if pair.observer != pair.worker and trust.tasks >= edges.get(pair, TrustEdge()).tasks:
+            edges[pair] = trust
     return edges
 
 

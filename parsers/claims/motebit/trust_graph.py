@@ -51,7 +51,7 @@ class TrustEdge(NamedTuple):
 def fold(outcomes: Iterable[TaskOutcome]) -> TrustEdge:
     """The edge that outcomes come to, in the order of their completion and then of their digests, each digest once: in
     whatever order they arrived. Denied tasks are neutral."""
-    edge = TrustEdge()
+    trust = TrustEdge()
     for one in sorted({outcome.digest: outcome for outcome in outcomes}.values()):
-        edge = edge.after(one.outcome)
-    return edge
+        trust = trust.after(one.outcome)
+    return trust

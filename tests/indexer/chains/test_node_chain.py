@@ -238,12 +238,12 @@ async def test_outputs_that_no_block_has_spent_are_asked_for(
     memory.unconfirmed[unconfirmed.txid] = kit.raw(unconfirmed)
     async with Node(memory) as node:
         chain = await opened(node)
-        asked = [spent, unspent, unconfirmed, Outpoint(b"\7" * 32, 0)]
-        assert await chain.unspent(asked) == {unspent}
+        coins = [spent, unspent, unconfirmed, Outpoint(b"\7" * 32, 0)]
+        assert await chain.unspent(coins) == {unspent}
         monkeypatch.setattr("indexer.chains.node.transactions.ANSWER_BYTES", 40)
-        assert await chain.unspent(asked) == {unspent}, "in halves"
+        assert await chain.unspent(coins) == {unspent}, "in halves"
         monkeypatch.delattr(Node, "_do_gettxout")
-        assert await chain.unspent(asked) is None, "a node that answers no such question"
+        assert await chain.unspent(coins) is None, "a node that answers no such question"
 
 
 async def test_a_node_that_tells_another_transaction_is_not_believed(kit: ChainKit, opened: Open) -> None:

@@ -22,4 +22,4 @@ def test_the_listing_that_a_host_confirms_comes_before_those_of_strangers(
         if module is motebit_hosts:
             assert list(motebit_hosts.ids_of(connection, HOST)) == ["confirmed"]
         else:
-            assert card_signatures._ids_of(connection, CARD) == ["confirmed"]
+            assert card_signatures.ids_of(connection, CARD) == ["confirmed"]

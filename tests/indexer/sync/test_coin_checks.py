@@ -44,8 +44,8 @@ class House:
         """The status of every unconfirmed registration, after a refresh."""
         await self.indexing.refresh()
         listings = ListingRepository(self.indexing.store)
-        found = [(id_, listings.listing(id_)) for id_ in self.indexing.store.pending.ids()]
-        return {id_: one.undecided.code if one.undecided else "pending" for id_, one in found if one}
+        shown = [(id_, listings.listing(id_)) for id_ in self.indexing.store.pending.ids()]
+        return {id_: one.undecided.code if one.undecided else "pending" for id_, one in shown if one}
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ ABSENT = dict.fromkeys(("digest", "sha256", "agent", "task", "subscription"), "x
 
 
 @pytest.fixture(scope="module")
-def places(overlay_url: str) -> dict[str, str]:
+def members(overlay_url: str) -> dict[str, str]:
     """What stands for the names in paths."""
     [agent] = house(overlay_url, type="agent", q="dex chart", limit=1)["items"]
     servers = local_http.get(f"{overlay_url}/v0.1/servers", params={"limit": 1}).json()["servers"]
@@ -54,9 +54,9 @@ def words(response: httpx.Response) -> str:
 @pytest.mark.parametrize("path", GETS)
 @pytest.mark.parametrize("accept", ["application/json", "text/html"])
 def test_an_answer_that_names_the_host_varies_by_it(
-    overlay_url: str, places: dict[str, str], path: str, accept: str
+    overlay_url: str, members: dict[str, str], path: str, accept: str
 ) -> None:
-    target = (path + QUERIES.get(path, "")).format_map(ABSENT | places)
+    target = (path + QUERIES.get(path, "")).format_map(ABSENT | members)
     one, other = (ask(overlay_url, target, host, Accept=accept) for host in (ONE, OTHER))
     assert OTHER not in words(one), "nothing is kept of what another client asked"
     assert ONE not in words(other)
@@ -71,14 +71,14 @@ def test_an_answer_that_names_the_host_varies_by_it(
         assert again.headers["Vary"] == one.headers["Vary"]
 
 
-def test_routes_of_every_kind_name_the_host_and_others_do_not_vary(overlay_url: str, places: dict[str, str]) -> None:
+def test_routes_of_every_kind_name_the_host_and_others_do_not_vary(overlay_url: str, members: dict[str, str]) -> None:
     """So that the test above does not hold for want of anything to test."""
     naming = ("/.well-known/agent-card.json", "/agents", "/.well-known/ai-catalog.json", "/v1/feeds/search.atom",
               "/mrp/manifest", "/mrp/registry/query", "/discovery/resources", "/openapi.yaml",
               "/.well-known/motebit.json")  # fmt: skip
     for path in naming:
         assert ONE in ask(overlay_url, path, ONE).text, path
-    for path in ("/v1/search", f"/v1/listings/{places['id']}", "/v1/changes", "/.well-known/jwks.json", "/"):
+    for path in ("/v1/search", f"/v1/listings/{members['id']}", "/v1/changes", "/.well-known/jwks.json", "/"):
         response = ask(overlay_url, path, ONE)
         assert ONE not in words(response)
         assert "Host" not in response.headers["Vary"]
@@ -86,9 +86,9 @@ def test_routes_of_every_kind_name_the_host_and_others_do_not_vary(overlay_url: 
 
 @pytest.mark.parametrize("path", GETS)
 def test_behind_a_proxy_that_names_this_machine_answers_name_no_machine(
-    overlay_url: str, places: dict[str, str], path: str
+    overlay_url: str, members: dict[str, str], path: str
 ) -> None:
-    target = (path + QUERIES.get(path, "")).format_map(ABSENT | places)
+    target = (path + QUERIES.get(path, "")).format_map(ABSENT | members)
     direct = ask(overlay_url, target, "127.0.0.1:8080", Accept="application/json")
     proxied = ask(
         overlay_url, target, "127.0.0.1:8080", Accept="application/json", **{"X-Forwarded-For": "203.0.113.7"}

@@ -25,7 +25,7 @@ def work(world: World, submitter: Agent, worker: Agent, status: str = "completed
     world.settle(worker, worker, task, worker.receipt(task, relay_task_id=task, status=status))
 
 
-def edge(world: World, submitter: Agent, worker: Agent) -> TrustEdge | None:
+def trust_between(world: World, submitter: Agent, worker: Agent) -> TrustEdge | None:
     return world.store.tasks.trust(MEMBERS).get((submitter.id, worker.id))
 
 
@@ -35,8 +35,8 @@ def test_each_hop_of_a_chain_is_trusted_by_who_submitted_its_task(world: World) 
     receipt = BOB.receipt(nested=[nested], relay_task_id=top)
     for _ in range(2):
         world.settle(ALICE, BOB, top, receipt)
-    assert edge(world, ALICE, BOB) == TrustEdge("first_contact", 1, 0), "a receipt counts once"
-    assert edge(world, BOB, CAROL) == TrustEdge("first_contact", 0, 1)
+    assert trust_between(world, ALICE, BOB) == TrustEdge("first_contact", 1, 0), "a receipt counts once"
+    assert trust_between(world, BOB, CAROL) == TrustEdge("first_contact", 0, 1)
     assert world.store.tasks.trust(MEMBERS).keys() == {(ALICE.id, BOB.id), (BOB.id, CAROL.id)}
 
 
@@ -53,12 +53,12 @@ def test_tasks_of_an_earlier_version_count_when_the_relay_starts(world: World) -
     world.register(BOB, price=0)
     for _ in range(5):
         work(world, ALICE, BOB)
-    before = edge(world, ALICE, BOB)
+    before = trust_between(world, ALICE, BOB)
     with booking(world.engine) as connection:
         connection.execute(delete(relay_trust))
     RelayStore(world.engine)
     RelayStore(world.engine)
-    assert edge(world, ALICE, BOB) == before == TrustEdge("verified", 5, 0)
+    assert trust_between(world, ALICE, BOB) == before == TrustEdge("verified", 5, 0)
 
 
 def slowly(outcomes: Sequence[str]) -> tuple[str, int, int]:
@@ -84,6 +84,6 @@ def test_the_level_moves_one_step_with_each_task(outcomes: list[str]) -> None:
         world.register(ALICE, BOB, price=0)
         for outcome in outcomes:
             work(world, ALICE, BOB, outcome)
-        stored = edge(world, ALICE, BOB) or TrustEdge()
+        stored = trust_between(world, ALICE, BOB) or TrustEdge()
         world.engine.dispose()
     assert (stored.level, stored.successes, stored.failures) == slowly(outcomes)

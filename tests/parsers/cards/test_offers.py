@@ -87,7 +87,9 @@ def test_an_interval_is_kept_as_written_beside_its_key() -> None:
 
 
 def test_an_interval_that_is_not_understood_is_a_warning_and_one_in_words_is_none() -> None:
-    prices = [PRICE | {"id": text, "interval": text} for text in ("monthly", "per day", "1 month", "p1m", "fortnightly")]
+    prices = [
+        PRICE | {"id": text, "interval": text} for text in ("monthly", "per day", "1 month", "p1m", "fortnightly")
+    ]
     result = card(prices)
     assert [item.interval_key for item in result.offers] == ["P1M", "P1D", "P1M", "p1m", "fortnightly"]
     assert codes(result) == [("interval-unknown", f"/x-payment-config/{number}/interval") for number in (3, 4)]

@@ -177,7 +177,7 @@ def test_receipts_that_pay_less_or_are_of_one_signer_make_room() -> None:
         patch.setattr(rating_windows, "MAX_A_SIGNER", 2)
         sums = [record(f"{paid}", paid=paid, received_at=paid) for paid in (500, 700, 600)]
         assert {entry.digest for entry in rate(sums, LISTING, NOW).basis} == {"700", "600"}
-        same = [record(name, received_at=at) for name, at in (("c", 1), ("b", 2), ("a", 2))]
+        same = [record(name, received_at=time) for name, time in (("c", 1), ("b", 2), ("a", 2))]
         assert {entry.digest for entry in rate(same, LISTING, NOW).basis} == {"c", "a"}, "the first accepted"
         by_one = [record(f"{number}", payment="", received_at=number) for number in range(4)]
         by_another = [record("x", payment="", counter_signer="p4")]
