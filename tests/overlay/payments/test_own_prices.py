@@ -68,6 +68,17 @@ async def test_a_payment_lifts_the_limit_by_what_was_paid(client: ClientSession,
     assert len(node.sent) == 1
 
 
+async def test_no_method_gets_around_the_limit(client: ClientSession, node: FakeNode) -> None:
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
+    for method in ("HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"):
+        async with client.request(method, "/v1/search?q=tower", data=b"{}") as response:
+            assert (response.status, await response.read()) in ((429, b""), (204, b"")) or response.status == 405
+    headers = {"A2B-Payment": json.dumps(claim_of(tx))}
+    async with client.options("/v1/search?q=tower", headers=headers) as response:
+        assert (response.status, await response.read(), node.sent) == (204, b"", [])
+
+
 async def test_the_402_is_documented(client: ClientSession, node: FakeNode) -> None:
     async with client.get("/openapi.json") as response:
         document = await response.json()
