@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from overlay.api.problems import BadRequestError
 from overlay.protocols.ard.ard_requests import expression, order
 from overlay.protocols.ard.catalog_entries import identifier, listing_id
+from parsers.cards import server_id
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send
 
@@ -220,9 +221,8 @@ def test_a_config_of_several_servers_names_its_entries(overlay_url: str) -> None
 
 @given(st.text(min_size=1, max_size=40))
 def test_a_urn_gives_back_the_id_that_it_was_made_from(key: str) -> None:
-    from urllib.parse import quote
-
-    for id_ in ("ab" * 32 + "_7", "ab" * 32 + f"_0#{quote(key, safe='')}", key.replace("#", ""), "eip155:1:0xab:7"):
+    servers = [server_id("ab" * 32 + end, key, 2) for end in ("_0", "_0#3")]
+    for id_ in ("ab" * 32 + "_7", "ab" * 32 + "_7#12", *servers, key.replace("#", ""), "eip155:1:0xab:7"):
         if id_:
             assert listing_id(identifier("http://a.example:80", id_)) == id_
 
