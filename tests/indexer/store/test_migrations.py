@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, inspect, select
 
+from indexer.model import RULES
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, connect, migrations
+from indexer.store.block_writer import set_rules
 from indexer.store.database import WRITER_LOCK
 from indexer.store.schema import SCHEMA, metadata
 from tests.databases import Cluster
@@ -106,6 +108,9 @@ def test_an_old_database_says_what_a_new_one_says(old: str, today: Rows, sample:
     stated = json.loads((sample / "expected.json").read_text())["stateHashes"]
     hashes = {int(height): digest for height, digest in stated.items()}
     store = Store(engine)
+    assert {state_hash(store, "demo", height) for height in hashes} == {None}, "read by older rules"
+    with engine.begin() as connection:
+        set_rules(connection, "demo", RULES)
     assert {height: state_hash(store, "demo", height) for height in hashes} == hashes
     engine.dispose()
 
