@@ -1,18 +1,21 @@
 """Text analysis: text in any script to index terms, the same for listings and for queries.
 
 Words are compared after Unicode compatibility folding (NFKD: full-width and ligatures), without accents, vowel points,
-tatweel and invisible characters, case folded. `web_search`, `node.js` and `getDexChart` yield their parts and also the
-joined whole. Han, kana and hangul, written without spaces, yield single characters and pairs. English words are stemmed
-(Snowball's English stemmer, after Porter, Program 14(3), 1980), and a few abbreviations are expanded (`k8s`, `db`).
+tatweel and invisible characters, case folded, traditional Chinese as simplified. `web_search`, `getDexChart`, `GPT 4`
+and `1,000,000` yield their parts and also the joined whole. The symbols of `C++`, `C#` and `.NET` belong to the word.
+An emoji is a word. Scripts without spaces (Han, kana, hangul; Thai, Lao, Khmer, Burmese by clusters of a letter and its
+signs) yield characters and pairs. English words are stemmed (Snowball's English stemmer, after Porter, Program 14(3),
+1980), Arabic ones lose their article, and a few abbreviations are expanded (`k8s`, `db`).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 from Stemmer import Stemmer
@@ -25,17 +28,47 @@ _CJK += (
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 # Python's \w leaves out the vowel signs of Indic and South-East Asian scripts, which are parts of their words.
-_SIGNS = "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e4e\u0eb1\u0eb4-\u0ece\u0f71-\u0f87\u102b-\u103e\u17b4-\u17d3"
+_SIGNS = "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e4e\u0eb1\u0eb4-\u0ece\u0f71-\u0f87\u102b-\u103e"
+_SIGNS += "\u1056-\u108f\u17b4-\u17d3"
+_UNSPACED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3\u17dc\u17dd"
 _LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
-_COMPOUND = re.compile(rf"{_LETTER}+(?:[-_.\u2010\u2011·]{_LETTER}+)*")
-_ASCII_COMPOUND = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
-JOINER = re.compile(r"[-_.\u2010\u2011·]")
-"""The separators between the segments of a compound."""
-_RUN = re.compile(f"([{_CJK}]+)")
+EMOJI = "\u231a\u231b\u23e9-\u23fa\u25b6\u25c0\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
+"""The symbols that are words, as the inside of a character class."""
+_EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|[{EMOJI}]"  # a flag is a pair of letters
+_GROUP = r"(?=\d{3}(?!\d))"
+_NUMBER = rf"(?=\d{{1,5}}(?!\d|[,._ ]{_GROUP}))"
+_SHORT = "|".join(rf"(?<=(?<![\w./:-])[A-Za-z]{{{letters}}}.)" for letters in (1, 2, 3))
+_SHORT = rf"(?:{_SHORT})(?=[A-Za-z]{{1,3}}(?![\w/]|\.\w))"
+
+
+def _compound(letter: str, joiners: str) -> str:
+    """The pattern of words with joiners between them, of a word and a number (`GPT 4`), of groups of digits (`10,000`),
+    of two short words (`CI/CD`, `Q&A`), and of a word with its symbols (`C++`, `C#`)."""
+    space = rf" (?=\d)(?:(?<={letter} )(?<!\d ){_NUMBER}|(?<=\d ){_GROUP})"
+    joined = rf"[{joiners}]|{space}|,(?<=\d,){_GROUP}|[/&]{_SHORT}"
+    return rf"{letter}+(?:(?:{joined}){letter}+)*(?:[+#](?<=[A-Za-z].)(?:(?<=\+)\+|(?!\w)))?"
+
+
+_DOT = r"\.(?<![\w.]\.)(?=[A-Za-z])"
+_DOTTED = re.compile(_DOT)
+_JOINERS = r"-_.\u2010\u2011·"
+_JOINER = re.compile(rf"(?<!^)[{_JOINERS} ,/&]")
+_ASCII_COMPOUND = re.compile(_compound("[A-Za-z0-9]", "-_."))
+_COMPOUND = re.compile(rf"{_compound(_LETTER, _JOINERS)}|{_EMOJI}")
+_ASCII_WITH_DOT = re.compile(f"(?:{_DOT})?{_ASCII_COMPOUND.pattern}")
+_WITH_DOT = re.compile(f"(?:{_DOT})?{_COMPOUND.pattern}")
+_SYMBOLS = ".+#"
+_RUN = re.compile(f"([{_CJK}{_UNSPACED}]+)")
+_CLUSTER = re.compile(  # a leading vowel, a letter, and the signs and stacked letters that belong to it
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]?.(?:[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebd\u0ec8-\u0ece\u102b-\u1038\u103a-\u103e"
+    "\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u17b4-\u17d1\u17d3\u17dd]|[\u1039\u17d2].){0,8}",
+    re.DOTALL,
+)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])")
 _DIGIT = re.compile(r"\d")
 _LONGEST_CAMEL = 40
 _SHORTEST_ID = 16
+_SHORT_CODE = 4  # letters: `A2A`, `K8S` and `B2B` have no humps
 _LONGEST_PLAIN = 24
 _FEWEST_LETTERS = 5
 _HEXADECIMAL = "abcdef0123456789"
@@ -44,14 +77,16 @@ _SPECIAL = str.maketrans(
     {
         "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "ħ": "h", "Ħ": "H", "ı": "i",
         "þ": "th", "Þ": "Th", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ŧ": "t", "Ŧ": "T",
-        "ـ": None, "ى": "ي", "ة": "ه", "ی": "ي", "ک": "ك", "ٱ": "ا",
+        "ـ": None, "ى": "ي", "ة": "ه", "ی": "ي", "ک": "ك", "ٱ": "ا", "™": " ", "℠": " ", "♯": "#",
         "'": None, "’": None, "ʼ": None, "‘": None, "＇": None,
     }
+    | dict.fromkeys(map(chr, (*range(0xFE00, 0xFE10), *range(0x1F3FB, 0x1F400))))  # variants and skin tones of emoji
 )  # fmt: skip
 
 
 class Compound(NamedTuple):
-    """A word of a query: as typed, its parts, and (if there are two or more) the parts joined, all folded."""
+    """A word of a query: as typed, its parts, and the parts joined if there are two or more, else the word without its
+    symbols (`.net`: `net`); all folded."""
 
     written: str
     parts: tuple[str, ...]
@@ -59,9 +94,10 @@ class Compound(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The index terms of a text. `terms` are in order, one per position: the stems of words, single CJK characters.
-    `pairs` (of neighbouring CJK characters) and `wholes` (joined compounds) have no position. `surfaces` are all of
-    them before stemming: the words that completions and corrections propose."""
+    """The index terms of a text. `terms` are in order, one per position: the stems of words, single characters of
+    scripts without spaces. `pairs` (of neighbours of these) and `wholes` (joined compounds, words without their
+    symbols, emoji) have no position. `surfaces` are all of them before stemming: the words that completions and
+    corrections propose."""
 
     terms: tuple[str, ...]
     pairs: tuple[str, ...]
@@ -69,9 +105,9 @@ class Tokens(NamedTuple):
     surfaces: tuple[str, ...]
 
     def sequences(self) -> list[str]:
-        """The terms in order, separated by spaces, for phrase search; then each joined compound. Empty for a text
+        """The terms in order, separated by spaces, for phrase search; then each of `wholes`. Empty for a text
         without words."""
-        return [" ".join(self.terms), *self.wholes] if self.terms else []
+        return [*filter(None, [" ".join(self.terms)]), *self.wholes]
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -95,21 +131,25 @@ def _tokens_of(compound: str) -> Tokens:
     if compound.isascii() and compound.isalnum() and (compound.islower() or compound[1:].islower()):
         word = compound.lower()[:MAX_WORD]
         return Tokens((stem(word),), (), (), (word,))
+    if _is_emoji(compound):
+        return Tokens((), (), (compound,), (compound,))
     terms: list[str] = []
     characters: list[str] = []
     pairs: list[str] = []
     parts: list[str] = []
-    for segment in JOINER.split(compound):
-        for part, is_cjk in _parts(segment):
-            if is_cjk:
-                characters += part
-                pairs += (part[start : start + 2] for start in range(len(part) - 1))
-                terms += part
-            else:
-                parts.append(part)
-                terms.append(stem(part))
-    whole = ["".join(parts)[:MAX_WORD]] if 1 < len(parts) <= MAX_PARTS else []
-    return Tokens(tuple(terms), tuple(pairs), tuple(map(stem, whole)), (*characters, *pairs, *parts, *whole))
+    for _, piece, is_run in pieces(compound):
+        if is_run:
+            clusters = clusters_of(piece)
+            characters += clusters
+            pairs += map("".join, pairwise(clusters))
+            terms += clusters
+        else:
+            parts.append(piece.casefold()[:MAX_WORD])
+            terms.append(stem(parts[-1]))
+    wholes = [plain for part in parts if (plain := without_symbols(part))]
+    if 1 < len(parts) <= MAX_PARTS:
+        wholes.append("".join(parts)[:MAX_WORD])
+    return Tokens(tuple(terms), tuple(pairs), tuple(map(stem, wholes)), (*characters, *pairs, *parts, *wholes))
 
 
 def words(text: str) -> Iterator[str]:
@@ -123,7 +163,7 @@ def has_digit(word: str) -> bool:
 
 
 def sequences(text: str) -> list[str]:
-    """The terms of a text in order, separated by spaces, for phrase search; then each joined compound. Empty for a text
+    """The terms of a text in order, separated by spaces, for phrase search; then each of `wholes`. Empty for a text
     without words."""
     return tokenize(text).sequences()
 
@@ -131,7 +171,8 @@ def sequences(text: str) -> list[str]:
 def query_words(text: str) -> list[Compound]:
     """The distinct words of a query, in order.
 
-    A CJK run of up to four characters is one word whose parts are its pairs; every pair of a longer one is a word.
+    A run of a script without spaces of up to four characters is one word whose parts are its pairs; every pair of a
+    longer one is a word.
     """
     by_parts: dict[tuple[str, ...], Compound] = {}
     for compound in _compounds(text):
@@ -144,20 +185,20 @@ def query_words(text: str) -> list[Compound]:
 def _query_words_of(compound: str) -> tuple[Compound, ...]:
     if compound.isascii() and compound.isalpha() and compound.islower():
         return (Compound(compound, (compound[:MAX_WORD],), None),)
+    if _is_emoji(compound):
+        return (Compound(compound, (compound,), None),)
     compounds: list[Compound] = []
     parts: list[str] = []
-    segments = JOINER.split(compound)
-    for segment in segments:
-        for part, is_cjk in _parts(segment):
-            if is_cjk:
-                compounds += (Compound("".join(grams), grams, None) for grams in _grams(part))
-            else:
-                parts.append(part)
+    for _, piece, is_run in pieces(compound):
+        if is_run:
+            compounds += (Compound("".join(grams), grams, None) for grams in _grams(clusters_of(piece)))
+        else:
+            parts.append(piece.casefold()[:MAX_WORD])
     if len(parts) > MAX_PARTS:
         compounds += (Compound(part, (part,), None) for part in parts)
     elif parts:
-        whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else None
-        compounds.append(Compound(".".join(segments), tuple(parts), whole))
+        whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else without_symbols(parts[0])
+        compounds.append(Compound(compound, tuple(parts), whole))
     return tuple(compounds)
 
 
@@ -195,23 +236,27 @@ def is_spelt(word: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
-    """The stem of an English word (`integrate`, `integrations`: `integr`). Other words, and those of up to three
-    letters, are returned unchanged."""
+    """The stem of an English word of four letters or more (`integrate`, `integrations`: `integr`); an Arabic word
+    without article. Other words are returned unchanged."""
     fixed = _FIXED_STEMS.get(word)
     if fixed is not None:
         return fixed
-    return _STEMMER.stemWord(word) if len(word) > 3 and word.isascii() and word.isalpha() else word
+    if word.isascii():
+        return _STEMMER.stemWord(word) if len(word) > 3 and word.isalpha() else word
+    return _ARTICLE.sub("", word)
 
 
+_ARTICLE = re.compile("^(?:[وبكف]?ال|لل)(?=[\u0621-\u064a]{3})")
 _STEMMER = Stemmer("english", 0)  # no cache of its own: ours is enough
 _OVERSTEMMED = ("businesses", "conversion", "conversions", "customer", "customers", "general", "generic",
                 "organization", "organizations", "production", "productivity", "transportation",
                 "universal")  # fmt: skip
 """Words that Snowball conflates with words of another meaning: busy, conversation, custom, generate."""
 _ABBREVIATIONS = {
-    "k8s": "kubernetes", "db": "database", "dbs": "database", "repo": "repository", "repos": "repository",
-    "js": "javascript", "img": "image", "docs": "documents", "auth": "authentication", "config": "configuration",
-    "configs": "configuration", "postgresql": "postgres", "analysis": "analyze", "analyses": "analyze",
+    ".net": "dotnet", "k8s": "kubernetes", "db": "database", "dbs": "database", "repo": "repository",
+    "repos": "repository", "js": "javascript", "img": "image", "docs": "documents", "auth": "authentication",
+    "config": "configuration", "configs": "configuration", "postgresql": "postgres", "analysis": "analyze",
+    "analyses": "analyze",
 }  # fmt: skip
 _FIXED_STEMS = {
     word: word.removesuffix("es") if word.endswith("sses") else word.removesuffix("s") for word in _OVERSTEMMED
@@ -226,7 +271,7 @@ def fold(text: str) -> str:
         return text.replace("'", "")
     decomposed = unicodedata.normalize("NFKD", text.translate(_SPECIAL)).translate(_SPECIAL)
     letters = "".join(filter(_is_distinctive, decomposed))
-    return unicodedata.normalize("NFC", letters).translate(_DIGITS)
+    return unicodedata.normalize("NFC", letters).translate(_LETTERS)
 
 
 @lru_cache(maxsize=8_192)
@@ -241,8 +286,8 @@ def _is_distinctive(letter: str) -> bool:
     return not (10 <= kind <= 36 or kind >= 200 or kind == 1) and unicodedata.category(letter) != "Cf"
 
 
-class _Digits(dict[int, int]):
-    """Decimal digits of every script to ASCII, memoised."""
+class _Letters(dict[int, int]):
+    """Decimal digits of every script to ASCII, memoised, and traditional characters to simplified ones."""
 
     def __missing__(self, code: int) -> int:
         letter = chr(code)
@@ -250,7 +295,13 @@ class _Digits(dict[int, int]):
         return digit
 
 
-_DIGITS = _Digits()
+_LETTERS = _Letters(
+    (ord(traditional), ord(group[0]))
+    for line in Path(__file__).with_name("han_variants.txt").read_text("utf-8").splitlines()
+    if not line.startswith("#")
+    for group in line.split()
+    for traditional in group[1:]
+)
 
 
 def _compounds(text: str) -> list[str]:
@@ -260,17 +311,23 @@ def _compounds(text: str) -> list[str]:
 
 def compounds_of(folded: str) -> re.Pattern[str]:
     """The pattern of compounds in a folded text."""
+    if _DOTTED.search(folded):
+        return _ASCII_WITH_DOT if folded.isascii() else _WITH_DOT
     return _ASCII_COMPOUND if folded.isascii() else _COMPOUND
 
 
-def _parts(segment: str) -> Iterator[tuple[str, bool]]:
-    """The case-folded words in a run of letters and digits, and whether each is a run of CJK."""
-    for piece, cjk in pieces(segment):
-        yield piece if cjk else piece.casefold()[:MAX_WORD], cjk
+def pieces(compound: str) -> Iterator[tuple[int, str, bool]]:
+    """The words of a compound, case unchanged, with their offsets, and whether each is a run of a script without
+    spaces."""
+    offset = 0
+    for segment in _JOINER.split(compound):
+        for piece, is_run in _pieces(segment):
+            yield offset, piece, is_run
+            offset += len(piece)
+        offset += 1
 
 
-def pieces(segment: str) -> Iterator[tuple[str, bool]]:
-    """A run of letters and digits split into words, case unchanged, and whether each is a run of CJK."""
+def _pieces(segment: str) -> Iterator[tuple[str, bool]]:
     if not segment.isascii():
         for run in _RUN.split(segment):
             if run:
@@ -283,12 +340,28 @@ def pieces(segment: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_id(segment: str) -> bool:
-    """True for base58, base64 and hexadecimal, which only look like camelCase."""
+    """True for base58, base64 and hexadecimal, which only look like camelCase, and for short codes in capitals."""
+    if len(segment) <= _SHORT_CODE:
+        return segment.isupper()
     return len(segment) > _LONGEST_CAMEL or (len(segment) >= _SHORTEST_ID and any(map(str.isdigit, segment)))
 
 
-def _grams(run: str) -> list[tuple[str, ...]]:
-    pairs = [run[start : start + 2] for start in range(len(run) - 1)]
-    if not pairs:
-        return [(run,)]
-    return [tuple(pairs)] if len(pairs) <= 3 else [(pair,) for pair in pairs]
+def _is_emoji(compound: str) -> bool:
+    return compound[0] > "\u2300" and not compound[0].isalnum()
+
+
+def without_symbols(word: str) -> str | None:
+    """A word of two letters or more without its symbols, if it has any: `net` for `.net`, but None for `c++`, as `c` is
+    another language."""
+    plain = word.strip(_SYMBOLS)
+    return plain if 1 < len(plain) < len(word) else None
+
+
+def clusters_of(run: str) -> list[str]:
+    """The characters of a run of a script without spaces, each with the signs that belong to it."""
+    return _CLUSTER.findall(run)
+
+
+def _grams(characters: Sequence[str]) -> list[tuple[str, ...]]:
+    pairs = tuple(map("".join, pairwise(characters))) or tuple(characters)
+    return [pairs] if len(pairs) <= 3 else [(pair,) for pair in pairs]

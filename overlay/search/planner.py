@@ -4,7 +4,8 @@ A listing that contains any alternative of any group is a result; engines look u
 a word and their weights:
 
 * its stem, 1;
-* the word joined with its neighbour in the query (`qr code`: `qrcode`), or the compound it is part of, 0.9;
+* the word joined with its neighbour in the query (`qr code`: `qrcode`, `3 d`: `3d`), the compound it is part of, or
+  itself without symbols (`.net`: `net`), 0.9;
 * corrections, if no listing contains the word: terms one or two edits away, weighted by the square root of their share
   of the listings that contain one of them;
 * the two words that such a word is composed of (`weatherapi`), 0.6 each;
@@ -17,12 +18,21 @@ listing is a result by them alone, unless there is no other word.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
-from overlay.search.analysis import Compound, allowed_edits, digits_of, has_digit, is_spelt, query_words, stem
+from overlay.search.analysis import (
+    Compound,
+    allowed_edits,
+    digits_of,
+    has_digit,
+    is_correctable,
+    is_spelt,
+    query_words,
+    stem,
+)
 from overlay.search.stop_words import stop_words
 from overlay.search.term_dictionary import TermDictionary
 
@@ -140,26 +150,27 @@ def required_terms(text: str) -> list[frozenset[str]]:
 def _words(text: str) -> list[_QueryWord]:
     """The parts of all words, without repeated stems, and without stop words in a long text."""
     compounds = query_words(text)
-    stop = _stop_words(compounds)
+    listed = stop_words(part for compound in compounds for part in compound.parts)
+    stop = _stop_words(compounds, listed)
     if len(compounds) > NAME_WORDS and stop:
         compounds, stop = [compound for compound in compounds if compound not in stop], frozenset()
     by_stem: dict[str, _QueryWord] = {}
     for compound in compounds:
         for part in compound.parts:
-            by_stem.setdefault(stem(part), _QueryWord(part, compound, compound in stop))
+            is_stop = compound in stop or (part in listed and not listed >= set(compound.parts))
+            by_stem.setdefault(stem(part), _QueryWord(part, compound, is_stop))
     return list(by_stem.values())[:MAX_GROUPS]
 
 
-def _stop_words(compounds: Sequence[Compound]) -> frozenset[Compound]:
+def _stop_words(compounds: Sequence[Compound], listed: Set[str]) -> frozenset[Compound]:
     """The words that are stop words; none where no other word would be left. In a text that is not all in capitals, a
     word in capitals is a name (`IT`)."""
-    words = stop_words(compound.parts[0] for compound in compounds)
     has_names = not all(compound.written.isupper() for compound in compounds)
     stop = frozenset(
         compound
         for compound in compounds
         if len(compound.parts) == 1
-        and compound.parts[0] in words
+        and compound.parts[0] in listed
         and not (has_names and len(compound.written) > 1 and compound.written.isupper())
     )
     return stop if len(stop) < len(compounds) else frozenset()
@@ -229,7 +240,9 @@ class _Planner:
         if word.compound.whole:
             yield stem(word.compound.whole)
         for one, other in pairwise(self._words[max(0, position - 1) : position + 2]):
-            if is_spelt(one.text) and is_spelt(other.text):
+            if all(is_spelt(word.text) or word.text.isdigit() for word in (one, other)) and not (
+                one.text.isdigit() and other.text.isdigit()
+            ):
                 yield stem(one.text + other.text)
 
     def _corrections(self, word: _QueryWord) -> Iterator[tuple[_NearTerm, float]]:
@@ -259,9 +272,11 @@ class _Planner:
 
     def _split(self, word: str, rarest: int) -> Iterator[str]:
         """The parts of a word that is composed of two words, of which more than `rarest` listings contain each."""
-        if len(word) < _SHORTEST_SPLIT or not (word.isascii() and word.isalpha()):
+        if len(word) < _SHORTEST_SPLIT or not is_correctable(word):
             return
         for cut in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
+            if word[cut - 1 : cut + 1].isdigit():
+                continue
             parts = stem(word[:cut]), stem(word[cut:])
             if min(map(self._frequency, parts)) > rarest:
                 yield from parts

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from overlay.search.analysis import fold, query_words, sequences, stem
+from overlay.search.analysis import EMOJI, fold, query_words, sequences, stem
 from overlay.search.query import Operators
 from overlay.search.stop_words import stop_words
 
@@ -24,10 +24,11 @@ OPERATOR_WORDS = 8
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
 _HINT = re.compile(f"[-:{_MARKS}]")  # a text without one of these has no operator: the fast path for most texts
 _UNFINISHED = re.compile(rf"[-\s{_MARKS}]*")
-_OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
+_BEGINS = rf"(?:[^\W_]|[{EMOJI}{_MARKS}])"
+_OPERATOR = re.compile(rf"(?:^|\s)(?:-{_BEGINS}|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
 # A missing closing quote is searched for at most once, so matching takes linear time.
 _TOKEN = re.compile(
-    rf"(?P<no>-(?=[^\W_]|[{_MARKS}]))?(?:(?P<field>(?ai:tag|owner|skill)):)?"
+    rf"(?P<no>-(?={_BEGINS}))?(?:(?P<field>(?ai:tag|owner|skill)):)?"
     rf"(?:[{_MARKS}](?P<phrase>[^{_MARKS}]*)[{_MARKS}]|(?P<word>\S*))"
 )
 

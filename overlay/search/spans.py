@@ -9,10 +9,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from overlay.search.analysis import JOINER, MAX_PARTS, MAX_WORD, compounds_of, fold, pieces
+from overlay.search.analysis import MAX_PARTS, MAX_WORD, clusters_of, compounds_of, fold, pieces, without_symbols
 
 
 class Span(NamedTuple):
@@ -37,23 +37,22 @@ def spans(text: str) -> Iterator[Span]:
 
 @lru_cache(maxsize=16_384)
 def _in_compound(compound: str) -> tuple[Span, ...]:
-    cjk: list[Span] = []
+    clusters: list[Span] = []
     parts: list[Span] = []
-    offset = 0
-    for segment in JOINER.split(compound):
-        for piece, is_run in pieces(segment):
-            end = offset + len(piece)
-            if is_run:
-                cjk += (Span(index, index + 1, compound[index]) for index in range(offset, end))
-                cjk += (Span(index, index + 2, compound[index : index + 2]) for index in range(offset, end - 1))
-            else:
-                parts.append(Span(offset, end, piece.casefold()[:MAX_WORD]))
-            offset = end
-        offset += 1
+    for offset, piece, is_run in pieces(compound):
+        if is_run:
+            texts = clusters_of(piece)
+            places = accumulate(map(len, texts), initial=offset)
+            run = [Span(*place, text) for place, text in zip(pairwise(places), texts, strict=True)]
+            clusters += run
+            clusters += (Span(one.start, other.end, one.word + other.word) for one, other in pairwise(run))
+        else:
+            parts.append(Span(offset, offset + len(piece), piece.casefold()[:MAX_WORD]))
+    plain = [part._replace(word=word) for part in parts if (word := without_symbols(part.word))]
     if 1 < len(parts) <= MAX_PARTS:
         whole = "".join(part.word for part in parts)[:MAX_WORD]
         parts.append(Span(parts[0].start, parts[-1].end, whole))
-    return (*cjk, *parts)
+    return (*clusters, *parts, *plain)
 
 
 def _aligned(text: str) -> tuple[str, list[int] | None, list[int] | None]:
@@ -86,5 +85,10 @@ def _letters(text: str) -> list[str]:
 
 
 def _joins(letter: str) -> bool:
-    """Whether a letter may compose with the one before: marks, and the vowel and final jamo of hangul."""
-    return unicodedata.category(letter)[0] == "M" or "\u1160" <= letter <= "\u11ff" or "\uff9e" <= letter <= "\uff9f"
+    """Whether a letter may compose with the one before: marks, skin tones, and the vowel and final jamo of hangul."""
+    return (
+        unicodedata.category(letter)[0] == "M"
+        or "\u1160" <= letter <= "\u11ff"
+        or "\uff9e" <= letter <= "\uff9f"
+        or "\U0001f3fb" <= letter <= "\U0001f3ff"
+    )

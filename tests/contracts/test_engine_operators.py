@@ -8,11 +8,13 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import sequences
 from overlay.search.query import Operators
 from parsers.cards import Skill
-from tests.contracts.listed import ask, listing, matching_ids, price, put
+from tests.contracts.listed import ask, ids, listing, matching_ids, price, put
 
 
 def with_operators(engine: SearchIndex, text: str = "", **requests: tuple[str, ...]) -> set[str]:
-    return matching_ids(engine, text, operators=Operators(**requests))
+    """The ids found with these operators; none where the words of a phrase had to do instead."""
+    hits = ask(engine, text, operators=Operators(**requests), limit=100)
+    return set() if hits.phrases_dropped else set(ids(hits))
 
 
 def say(engine: SearchIndex) -> None:
@@ -45,6 +47,17 @@ def test_a_phrase_stands_word_for_word_in_one_text(engine: SearchIndex, phrase: 
     assert with_operators(engine, phrase, phrases=tuple(sequences(phrase)[:1])) == meant
     every = {"1", "2", "3", "5"}
     assert with_operators(engine, excluded=tuple(sequences(phrase)[:1])) == every - meant
+
+
+@pytest.mark.parametrize(
+    ("phrase", "meant"),
+    [("c++", {"1"}), ("reviews c#", {"2"}), ("🔥", {"3"}), ("widget maker", {"3"}), ("ไทย", {"4"}), ("gpt 4", {"4"})],
+)
+def test_symbols_and_emoji_are_words_of_phrases(engine: SearchIndex, phrase: str, meant: set[str]) -> None:
+    put(engine, listing("1", "reviews C++"), listing("2", "reviews C#"), listing("3", "WIDGET™ 🔥 Maker"))
+    put(engine, listing("4", "ประเทศไทย, GPT 4"), seq=2)
+    assert with_operators(engine, phrases=tuple(sequences(phrase)[:1])) == meant
+    assert with_operators(engine, excluded=tuple(sequences(phrase)[:1])) == {*"1234"} - meant
 
 
 def test_phrases_are_found_in_what_is_not_listed_any_more(engine: SearchIndex) -> None:

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlay.search.analysis import _ABBREVIATIONS, MAX_PARTS, MAX_WORD, allowed_edits, fold, query_words, stem, words
+from overlay.search.analysis import (
+    _ABBREVIATIONS,
+    MAX_PARTS,
+    MAX_WORD,
+    allowed_edits,
+    fold,
+    query_words,
+    stem,
+    tokenize,
+    words,
+)
 
 
 def parts_of(text: str) -> list[str]:
@@ -25,6 +35,24 @@ def parts_of(text: str) -> list[str]:
         ("APIs, PDFs", ["apis", "pdfs"]),
         ("don't user's", ["dont", "users"]),
         ("GPT-4.1", ["gpt", "4", "1", "gpt41"]),
+        ("GPT 4, GPT  4, RFC 123456", ["gpt", "4", "gpt4", "gpt", "4", "rfc", "123456"]),
+        ("Web 3.0", ["web", "3", "0", "web30"]),
+        ("has 1,000,000", ["has", "1", "000", "000", "1000000"]),
+        ("over 10 000", ["over", "10", "000", "10000"]),
+        ("10 000; 80, 443; 1,2345", ["10", "000", "10000", "80", "443", "1", "2345"]),
+        ("C++, C++20 c# F#", ["c++", "c++", "20", "c#", "f#"]),
+        ("Notepad++ Disney+ dev-c++", ["notepad++", "notepad", "disney+", "disney", "dev", "c++", "devc++"]),
+        ("1+1 a+b issue#12 18+", ["1", "1", "a", "b", "issue", "12", "18"]),
+        (".NET ASP.NET end. Net", [".net", "net", "asp", "net", "aspnet", "end", "net"]),
+        ("CI/CD. Q&A", ["ci", "cd", "cicd", "q", "a", "qa"]),
+        ("x.com/a/b and/other", ["x", "com", "xcom", "a", "b", "and", "other"]),
+        ("A2A K8S B2B GPT4o", ["a2a", "k8s", "b2b", "gpt4o"]),
+        ("WIDGET™Maker CARE℠", ["widget", "maker", "care"]),
+        ("🔥Desk👍🏽 ❤️ 🇯🇵🇫🇷 👩‍💻", ["🔥", "desk", "👍", "❤", "🇯🇵", "🇫🇷", "👩", "💻"]),
+        ("ไทย", ["ไท", "ย", "ไทย"]),
+        ("ខ្មែរ", ["ខ្មែ", "រ", "ខ្មែរ"]),
+        ("မြန်မာ", ["မြ", "န်", "မာ", "မြန်", "န်မာ"]),
+        ("圖書館 图书馆", ["图", "书", "馆", "图书", "书馆"] * 2),
         ("a.b, c", ["a", "b", "ab", "c"]),
         ("ＵＳＤＣ Ｐａｙ", ["usdc", "pay"]),
         ("Übersetzung Straße Łódź", ["ubersetzung", "strasse", "lodz"]),
@@ -62,6 +90,81 @@ def test_compounds_of_many_parts_have_no_whole() -> None:
     many = "_".join("abcdefghijk")
     assert len(list(words(many))) == 11 > MAX_PARTS
     assert [compound.whole for compound in query_words(many)] == [None] * 11
+
+
+def test_the_table_of_traditional_characters_leads_to_simplified_ones() -> None:
+    pairs = {letter: fold(letter) for letter in map(chr, range(0x3400, 0xA000)) if fold(letter) != letter}
+    assert len(pairs) > 2_700
+    assert {"書": "书", "網": "网", "裡": "里", "後": "后", "乾": "干"}.items() <= pairs.items()
+    assert not pairs.keys() & set(pairs.values()), "folding twice changes nothing"
+
+
+PIECES = st.sampled_from(
+    [
+        "C++",
+        "c#",
+        ".NET",
+        "GPT",
+        "gpt4",
+        "4",
+        "000",
+        "1,000",
+        "Web",
+        "q",
+        "™",
+        "🔥",
+        "🇯🇵",
+        "👍🏽",
+        "ไทย",
+        "เ",
+        "ា",
+        "圖",
+        "支",
+        "ال",
+        "وثائق",
+    ]
+)
+WRITTEN = st.lists(PIECES | st.sampled_from([" ", ",", "/", "&", "+", "#", ".", "-", "\ufe0f", "\u200d"])).map("".join)
+
+
+@given(WRITTEN)
+@example(".net-.net")
+def test_every_word_of_a_question_is_a_word_of_the_same_text(text: str) -> None:
+    held = set(words(text))
+    for compound in query_words(text):
+        assert held.issuperset(compound.parts)
+        assert compound.whole is None or compound.whole in held
+
+
+@given(WRITTEN)
+def test_only_the_parts_of_a_text_have_positions(text: str) -> None:
+    tokens = tokenize(text)
+    assert sorted((*tokens.terms, *tokens.extra)) == sorted(map(stem, words(text)))
+    assert all(sequence and "" not in sequence.split(" ") for sequence in tokens.sequences())
+
+
+@pytest.mark.parametrize(
+    ("joined", "others"),
+    [
+        ("gpt4", ("GPT 4", "gpt-4", "Gpt_4", "gpt.4")),
+        ("web3", ("Web 3", "WEB-3", "web3")),
+        ("1000000", ("1,000,000", "1 000 000", "1_000_000", "1'000'000", "1.000.000", "1\u202f000\u202f000")),
+        (".net", (".NET", ".Net")),
+        ("cicd", ("CI/CD", "ci-cd", "CiCd")),
+    ],
+)
+def test_spellings_of_one_name_share_a_word(joined: str, others: tuple[str, ...]) -> None:
+    assert all(joined in words(other) for other in others)
+
+
+@pytest.mark.parametrize("word", ["الوثائق", "والوثائق", "بالوثائق", "للوثائق", "وثائق"])
+def test_an_article_makes_no_other_word(word: str) -> None:
+    assert stem(fold(word)) == fold("وثائق")
+
+
+@pytest.mark.parametrize("word", ["الله", "الان", "علم", "c#"])
+def test_what_only_looks_like_an_article_stays(word: str) -> None:
+    assert stem(word) == word
 
 
 @given(st.text())

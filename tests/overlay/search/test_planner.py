@@ -19,7 +19,12 @@ def dictionary(*texts: str) -> TermDictionary:
     return TermDictionary([counts])
 
 
-COMMON = ["payment gateway"] * 30 + ["weather forecast"] * 40 + ["qrcode reader", "things3 tasks"] + ["api"] * 25
+COMMON = (
+    ["payment gateway"] * 30
+    + ["weather forecast"] * 40
+    + ["qrcode reader", "things3 tasks", "4K net", "Zed Quill", "GPT4 relay"]
+    + ["api"] * 25
+)
 TERMS = dictionary(*COMMON)
 
 
@@ -41,6 +46,11 @@ def matches(group: TermGroup) -> dict[str, str]:
         ("weatherapi", "api", "split"),
         ("qr code", "qrcode", "joined"),
         ("qrCode", "qrcode", "joined"),
+        ("things 3", "things3", "joined"),
+        ("4 k", "4k", "joined"),
+        (".net", "net", "joined"),
+        ("zedquill", "quill", "split"),
+        ("gpt4relay", "gpt4", "split"),
         ("weat", "weather", "completed"),
         ("thigns3", "things3", "corrected"),
     ],
@@ -75,3 +85,14 @@ def test_an_empty_text_asks_for_everything_and_punctuation_for_nothing() -> None
 @pytest.mark.parametrize("texts", [COMMON, COMMON[::-1]])
 def test_the_order_of_listings_changes_no_plan(texts: Iterable[str]) -> None:
     assert groups("weathr qr code paymnt", dictionary(*texts)) == groups("weathr qr code paymnt")
+
+
+@pytest.mark.parametrize(("text", "stop"), [("point-of-sale", ["of"]), ("top-to-do 3", ["to", "do"]), ("how-to", [])])
+def test_stop_words_inside_a_compound_find_nothing(text: str, stop: list[str]) -> None:
+    assert [group.word for group in groups(text) if group.is_stop] == stop
+
+
+def test_parts_of_a_word_are_not_cut_inside_a_number() -> None:
+    terms = dictionary("2031", "2030", "abc20", "314")
+    assert {"split"}.isdisjoint(match for group in groups("20312030", terms) for match in matches(group).values())
+    assert {"split"}.isdisjoint(match for group in groups("abc20314", terms) for match in matches(group).values())

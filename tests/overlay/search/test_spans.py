@@ -26,13 +26,25 @@ from overlay.search.spans import spans
         ("\U0001f600 pay", "pay", ["pay"]),
         ("\u1112\u1161\u11ab\u1100\u1173\u11af 한글", "한글", ["\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"]),
         ("ﾀﾞﾒ", "ダメ", ["ﾀﾞﾒ"]),
+        ("C++, C++20", "c++", ["C++", "C++"]),
+        ("a .NET b", ".net", [".NET"]),
+        ("a .NET b", "net", [".NET"]),
+        ("GPT 4 GPT4", "gpt4", ["GPT 4", "GPT4"]),
+        ("1,000,000 rows", "1000000", ["1,000,000"]),
+        ("x ❤\ufe0f 👍\U0001f3fd", "❤", ["❤\ufe0f"]),
+        ("x ❤\ufe0f 👍\U0001f3fd", "👍", ["👍\U0001f3fd"]),
+        ("WIDGET™ Maker", "widget", ["WIDGET"]),
+        ("พยากรณ์อากาศ", "กาศ", ["กาศ"]),
+        ("圖書館", "书馆", ["書館"]),
     ],
 )
 def test_a_word_is_found_where_it_stands(text: str, word: str, where: list[str]) -> None:
     assert [text[span.start : span.end] for span in spans(text) if span.word == word] == where
 
 
-alphabet = st.characters() | st.sampled_from("aZ9 -_.'·éß支付ガ\u0301\u3099\u1100\u1161\u11a8\u200dİﬁＡ\u0644\u064b")
+alphabet = st.characters() | st.sampled_from(
+    "aZ9 -_.'·+#,/&éß支付書ガ🔥🇯🇵ไย\u0e35ខ\u17d2™\ufe0f\U0001f3fd\u0301\u3099\u1100\u1161\u11a8\u200dİﬁＡ\u0644\u064b"
+)
 
 
 @given(st.text(alphabet, max_size=40))
@@ -44,7 +56,7 @@ def test_the_words_are_those_of_the_analyser_and_stand_in_the_text(text: str) ->
     assert all(0 <= span.start < span.end <= len(text) for span in results)
 
 
-@given(st.text("abcXY_. 支付é", max_size=40))
+@given(st.text("abcXY_.+# 4支付éไทย🔥", max_size=40))
 def test_a_word_by_itself_is_what_stands_in_its_place(text: str) -> None:
     for span in spans(text):
         assert span.word in set(words(text[span.start : span.end]))
