@@ -8,7 +8,7 @@ from aiohttp import web
 
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer, StreamDelivery
-from overlay.payments.paid_paths import covering, is_preflight
+from overlay.payments.paid_paths import AmbiguousPathError, covering, is_preflight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
@@ -29,7 +29,10 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
 
     @web.middleware
     async def demand(request: web.Request, handler: Handler) -> web.StreamResponse:
-        path = _paid_path(request, paths)
+        try:
+            path = covering(request.path, paths, mounted=len(request.match_info.apps) > 1)
+        except AmbiguousPathError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
         if path is None:
             return await handler(request)
         if request.headers.get("Upgrade", "").strip().lower() == "websocket":
@@ -56,13 +59,6 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
         return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
 
     return demand
-
-
-def _paid_path(request: web.Request, paths: Mapping[str, str | None]) -> str | None:
-    """The paid path of a request; in a sub-application, of any end of its path, as its prefix is not known here."""
-    path, is_below = request.path, len(request.match_info.apps) > 1
-    starts = [index for index, letter in enumerate(path) if letter == "/"] if is_below else [0]
-    return next(filter(None, (covering(path[start:], paths) for start in starts)), None)
 
 
 def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

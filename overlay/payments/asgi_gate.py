@@ -7,7 +7,7 @@ from typing import Any
 
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer, StreamDelivery
-from overlay.payments.paid_paths import covering, is_preflight
+from overlay.payments.paid_paths import AmbiguousPathError, covering, is_preflight
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -22,6 +22,7 @@ PAID_CONFIG = "a2b.config"
 
 _STREAM = "text/event-stream"
 _LENGTH = "content-length"
+_TEXT = (("Content-Type", "text/plain"),)
 
 
 class AsgiGate:
@@ -34,7 +35,13 @@ class AsgiGate:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one connection. A WebSocket on a paid path is refused, as nothing of it could be withheld."""
-        path = self._paid_path(scope) if scope["type"] != "lifespan" else None
+        try:
+            path = self._paid_path(scope) if scope["type"] != "lifespan" else None
+        except AmbiguousPathError as error:
+            if scope["type"] != "http":
+                raise
+            await _send_whole(send, GateAnswer(400, _TEXT, str(error).encode()))
+            return
         if path is None:
             await self._app(scope, receive, send)
             return
@@ -49,7 +56,7 @@ class AsgiGate:
             return  # nobody waits for an answer, and what arrived is not the whole call
         if body is None:
             detail = f"the body is larger than {MAX_BODY_BYTES:,} bytes".encode()
-            await _send_whole(send, GateAnswer(413, (("Content-Type", "text/plain"),), detail))
+            await _send_whole(send, GateAnswer(413, _TEXT, detail))
             return
         headers = _FoldedHeaders(
             {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}

@@ -19,7 +19,7 @@ from typing import Any
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.store.payment_records import TaskState
 from indexer.store.payments import PaymentLedger
-from overlay.payments.carriers import PaidCall, read_call
+from overlay.payments.carriers import A2A_METHODS, PaidCall, read_call
 from overlay.payments.checking import PaymentSources, currency_of, offers_in
 from overlay.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
 from overlay.payments.node import Broadcaster
@@ -122,7 +122,7 @@ class PaymentGate:
             return await work()
         named = call.skill if skill is None else skill
         offers = self.offers if skill == "" else self._offers_for(named)
-        if not offers and named is None and call.claim is not None:
+        if not offers and named is None and call.claim is not None and call.method in A2A_METHODS:
             offers = self.offers  # the claim names the price
         if not offers:
             skills = sorted({skill for offer in self.offers for skill in offer.skill_ids or ()})[:16]

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from posixpath import normpath
 
 
-def covering(path: str, paths: Collection[str]) -> str | None:
+class AmbiguousPathError(ValueError):
+    """A path with dots or empty segments that routers read as below one paid path or another."""
+
+
+def covering(path: str, paths: Collection[str], *, mounted: bool = False) -> str | None:
     """The longest of the paid paths that a path is, or is below, as a mounted application serves them all; "/" covers
-    everything. Slashes and dots are read as a router may read them."""
-    clean = normpath(f"/{path.lstrip('/')}")
-    covered = (one for one in paths if clean == (base := one.rstrip("/")) or clean.startswith(f"{base}/"))
-    return max(covered, key=len, default=None)
+    everything. Where routers differ in how they read dots and slashes, each place that one may come by counts:
+    `/paid/../free` is below `/paid` for those that do not resolve it. `mounted`: paid paths count after any prefix, the
+    first one that is met. Raises AmbiguousPathError."""
+    bases = [(one, [segment for segment in one.split("/") if segment]) for one in paths]
+    segments, met = list[str](), dict[str, tuple[int, int]]()
+    for segment in path.split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment not in ("", "."):
+            segments.append(segment)
+        for one, base in bases:
+            start = len(segments) - len(base) if mounted else 0
+            if len(segments) - start == len(base) and segments[start:] == base:
+                met.setdefault(one, (start, -len(base)))
+    if len(met) > 1 and any(segment in ("", ".", "..") for segment in path.split("/")[1:-1]):
+        raise AmbiguousPathError(f"the path {path[:200]!a} has dots or empty segments, and more than one price")
+    return min(met, key=met.__getitem__, default=None)
 
 
 def is_preflight(method: str, headers: Mapping[str, str], body: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from pathlib import Path
@@ -112,6 +113,24 @@ async def test_aiohttp_lets_only_a_preflight_through(ledger: PaymentLedger, node
                 assert done == []
                 assert await ask(client, "OPTIONS", path, headers=PREFLIGHT) == 200
                 done.clear()
+
+
+@pytest.mark.parametrize("prefix", ["", "/api"])
+@pytest.mark.parametrize("path", ["/paid/../free", "/paid/%2e%2e/free", "/paid/..%2Fx/../free", "/paid/.."])
+async def test_dots_lead_out_of_no_paid_path(ledger: PaymentLedger, node: FakeNode, prefix: str, path: str) -> None:
+    async def work(_request: web.Request) -> web.Response:
+        raise AssertionError("unpaid work")
+
+    app = web.Application(middlewares=[middleware(PaymentGate([price()], ledger, node), {"/paid": ""})])
+    app.router.add_route("*", "/{any:.*}", work)
+    outer = web.Application() if prefix else app
+    if prefix:
+        outer.add_subapp(prefix, app)
+    async with TestServer(outer) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)  # clients resolve dots themselves
+        writer.write(f"GET {prefix}{path} HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n".encode())
+        assert (await reader.read()).split(b"\r\n")[0] == b"HTTP/1.1 402 Payment Required"
+        writer.close()
 
 
 async def test_a_paid_path_of_a_sub_application_is_paid(ledger: PaymentLedger, node: FakeNode) -> None:

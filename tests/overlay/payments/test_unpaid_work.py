@@ -11,7 +11,7 @@ from indexer.store.payment_records import PaymentState
 from overlay.payments.asgi_gate import AsgiGate
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES
-from overlay.payments.paid_paths import covering
+from overlay.payments.paid_paths import AmbiguousPathError, covering
 from overlay.text.timestamps import timestamp
 from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import claim_of, price
@@ -56,6 +56,11 @@ async def test_a_call_that_may_be_for_any_of_several_prices_must_say_which(desk:
     assert refusal_of_rpc(await desk.call(body=mcp("three", **{"x-payment": cheap}))) == (402, -32031, "skill")
     two = mcp("two", **{"x-payment": cheap})
     assert refusal_of_rpc(await desk.call(body=two)) == (402, -32031, "unknown-config")
+    by_header = {"A2B_Payment": json.dumps(cheap)}
+    call = {"method": "tools/call", "params": {"name": "two"}}
+    assert refusal(await desk.call(body=json.dumps(call).encode(), **by_header)) == (402, -32031, "skill")
+    unnamed = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "two"}).encode()
+    assert refusal_of_rpc(await desk.call(body=unnamed, **by_header)) == (402, -32031, "skill")
     dear = a2a({"data": {"x-payment": cheap}}, metadata={"skillId": "two"})
     assert refusal_of_rpc(await desk.call(body=dear)) == (402, -32031, "unknown-config")
     nowhere = a2a({"data": {"x-payment": cheap | {"configId": "of-no-price"}}})
@@ -129,7 +134,9 @@ async def test_a_subscription_whose_only_payment_was_double_spent_is_over(desk: 
     assert refusal(await desk.call(claim_of(tx), A2B_Task=TASK)) == (402, -32031, "input-spent")
 
 
-async def run_asgi(desk: Desk, scope: dict[str, Any], *messages: dict[str, Any]) -> list[Any]:
+async def run_asgi(
+    desk: Desk, scope: dict[str, Any], *messages: dict[str, Any], paths: dict[str, str | None] | None = None
+) -> list[Any]:
     """What an application behind the gate sends for one connection."""
     sent: list[Any] = []
     arriving = iter(messages or ({"type": "http.request", "body": b"", "more_body": False},))
@@ -150,7 +157,7 @@ async def run_asgi(desk: Desk, scope: dict[str, Any], *messages: dict[str, Any])
         sent.append(message)
 
     base = {"type": "http", "method": "POST", "headers": [], "path": "/paid"}
-    await AsgiGate(app, desk.gate, {"/paid": ""})(base | scope, receive, send)
+    await AsgiGate(app, desk.gate, paths or {"/paid": ""})(base | scope, receive, send)
     return sent
 
 
@@ -170,7 +177,10 @@ async def test_other_paths_are_free_behind_any_root(desk: Desk) -> None:
 PREFLIGHT = [(b"origin", b"https://a.example"), (b"access-control-request-method", b"POST")]
 
 
-@pytest.mark.parametrize("path", ["/paid", "/paid/", "/paid/below", "//paid", "/paid//x", "/x/../paid", "/paid/."])
+@pytest.mark.parametrize(
+    "path",
+    ["/paid", "/paid/", "/paid/below", "//paid", "/paid//x", "/x/../paid", "/paid/.", "/paid/../free", "/paid/.."],
+)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "options", "X"])
 async def test_every_method_on_a_paid_path_and_below_is_paid(desk: Desk, method: str, path: str) -> None:
     body = {"type": "http.request", "body": b'{"jsonrpc":"2.0","id":1,"method":"message/send"}', "more_body": False}
@@ -197,11 +207,23 @@ async def test_connections_of_other_types_do_not_reach_a_paid_path(desk: Desk) -
 
 @pytest.mark.parametrize(
     ("path", "paid"),
-    [("/a", "/a"), ("/a/", "/a"), ("/a/b/c", "/a/b"), ("/ab", None), ("/", None), ("/b/a", None), ("/a/../b", None)],
-)
+    [("/a", "/a"), ("/a/", "/a"), ("/a/b/c", "/a/b"), ("/ab", None), ("/", None), ("/b/a", None), ("/a/../b", "/a"),
+     ("/b/../c/x", "/c"), ("/b/./..", None)],
+)  # fmt: skip
 def test_the_longest_path_that_covers_a_request_is_its_price(path: str, paid: str | None) -> None:
     assert covering(path, ["/a", "/a/b/", "/c"]) == (f"{paid}/" if paid == "/a/b" else paid)
     assert covering(path, ["/"]) == "/"
+
+
+@pytest.mark.parametrize("path", ["/a/../c", "/c/x/../../a/b", "/a/./b", "/a//b"])
+def test_a_path_that_routers_may_read_as_of_another_price_has_none(path: str) -> None:
+    with pytest.raises(AmbiguousPathError, match="more than one price"):
+        covering(path, ["/a", "/a/b/", "/c"])
+
+
+async def test_a_path_of_two_prices_is_no_call(desk: Desk) -> None:
+    sent = await run_asgi(desk, {"path": "/paid/../dear"}, paths={"/paid": "", "/dear": ""})
+    assert (sent[0]["status"], desk.done) == (400, 0)
 
 
 async def test_no_work_is_done_over_a_websocket(desk: Desk) -> None:
