@@ -125,9 +125,9 @@ class Diagnoser:
         self._store, self._networks, self._ask = store, networks, ask
 
     def by_name(self, name: str) -> dict[str, Any]:
-        """Diagnose a txid (64 hex digits, perhaps after `0x`) or an outpoint `<txid>_<vout>`. Raises ValueError for
-        anything else."""
-        name = name.removeprefix("0x")
+        """Diagnose a txid (64 hex digits, perhaps after `0x`) or an outpoint `<txid>_<vout>`, perhaps after `ord://`.
+        Raises ValueError for anything else."""
+        name = tx.transaction_name(name)
         outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
         if len(name) > 64:
             stored = self._of_stored(outpoint.txid, (outpoint, None)) or self._of_other_output(outpoint)

@@ -21,7 +21,7 @@ from overlay.listings import card_check as checks
 from overlay.listings.lookup import parse_id, registration
 from overlay.text.compact_json import encode
 from overlay.text.timestamps import timestamp
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import transaction_name
 from parsers.errors import ParseError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def diagnose_raw(request: web.Request) -> web.Response:
 
 async def diagnosis(request: web.Request, transaction: str) -> dict[str, Any]:
     """CONTRACT's diagnosis of a txid, an outpoint or a raw transaction as hex. Raises ProblemError."""
-    if len(transaction) <= 64 or "_" in transaction:
+    if len(transaction) < 120 or "_" in transaction:  # the smallest transaction has 60 bytes
         return await _diagnosis_by_id(request, transaction)
     raw = request_bodies.checked(request_bodies.RawTransaction, {"rawTx": transaction}).rawTx
     return await run_in(request, PUBLISHING, _diagnosis_of, request.app[SERVICES], raw)
@@ -89,7 +89,7 @@ def _checked(document: bytes, kind: str | None) -> bytes:
 def _what(text: str) -> str:
     """A txid or an outpoint, normalised. Raises BadRequestError."""
     try:
-        return str(Outpoint.parse(text if len(text) != 64 else f"{text}_0"))[: None if len(text) != 64 else 64]
+        return transaction_name(text)
     except ValueError:
         detail = f"{text[:100]!a} is neither a txid (64 hex digits) nor an outpoint (<txid>_<output number>)"
         raise bad_request("not-a-transaction-id", detail, "what") from None

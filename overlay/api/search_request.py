@@ -8,13 +8,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from overlay.api import cursors, values
+from overlay.api.lookups import lookups
 from overlay.api.parameters import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import Cursor
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
-from overlay.search.query import PRICE_SORTS, Hits, Operators, Query, question_mark
+from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from overlay.text.safe_text import on_one_line, one_line
@@ -64,7 +65,8 @@ class SearchRequest(NamedTuple):
 
     def notes_on(self, hits: Hits) -> tuple[Fault, ...]:
         """The notes of a page of hits."""
-        return (*self.notes, NO_PHRASE) if hits.phrases_dropped else self.notes
+        notes = (*self.notes, NO_PHRASE) if hits.phrases_dropped else self.notes
+        return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
         """`corrected`, `unappliedFilters` and `notes` of a page, as far as there are any (law 15)."""
@@ -77,6 +79,14 @@ class SearchRequest(NamedTuple):
 
 
 NO_PHRASE = Fault("phrase-not-found", "no listing contains the quoted phrase, so its words were searched for")
+
+
+def _looked_up(lookup: Lookup) -> Fault:
+    what = "the first result" if lookup.leads else "the results"
+    detail = f"{what} matched by {lookup.by}; in quotation marks, the text is searched for by its words only"
+    return Fault("looked-up", detail)
+
+
 NOT_COMPARED = Fault(
     "currencies-not-compared",
     "there are no exchange rates, so prices in different currencies are not compared: what is free comes first, then "
@@ -106,8 +116,9 @@ def from_pairs(
     _check_height(values_by_name.get("asOfHeight"), height_chain, heights, faults)
     if faults:
         raise BadRequestError(faults)
-    words = query_syntax.read(values_by_name.get("q", ""))
-    query = _query(values_by_name, words, names, sort)
+    text = values_by_name.get("q", "")
+    words = query_syntax.read(text)
+    query = _query(values_by_name, words, names, sort)._replace(lookups=lookups(text))
     table: RateTable | None = None
     notes = tuple(_on_words(words))
     if price_currency is not None:
@@ -135,7 +146,7 @@ def from_pairs(
         beyond=not place and values_by_name.get("offset", 0) > MAX_OFFSET,
         explain=values_by_name.get("explain", False),
         notes=notes,
-        text=values_by_name.get("q", ""),
+        text=text,
         highlight=values_by_name.get("highlight", False),
         rates=table,
         after=Cursor(place.epoch, place.seq) if place else None,

@@ -47,15 +47,14 @@ def diagnose(args: Namespace) -> int:
 
 
 def _transaction_id(text: str) -> str:
-    from parsers.bitcoin.tx import Outpoint
+    from parsers.bitcoin.tx import transaction_name
 
     try:
-        outpoint = Outpoint.parse(text if len(text) != 64 else f"{text}_0")
+        return transaction_name(text)
     except ValueError:
         raise UsageError(
             f"{text[:100]!a} is neither a txid (64 hex digits) nor an outpoint (<txid>_<output number>)"
         ) from None
-    return str(outpoint)[:64] if len(text) == 64 else str(outpoint)
 
 
 def _raw_bytes(raw: str) -> bytes:

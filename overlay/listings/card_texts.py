@@ -9,6 +9,7 @@ from hashlib import blake2b
 from overlay.search.analysis import words
 from parsers import cards
 from parsers.cards import AgentCard, Kind, McpServer, ToolConfig
+from parsers.cards.command_packages import installed
 from parsers.cards.offers import Offer
 
 
@@ -37,6 +38,8 @@ def more(card: AgentCard | McpServer) -> Iterable[str]:
     """The texts of a card other than name, description, tags and skills."""
     if isinstance(card, McpServer):
         yield from (card.key, *card.keywords, *card.tools, *card.prompts, *card.resources)
+        if run := installed(card.command, card.args):
+            yield run.name
     yield from card.provider.values()
 
 

@@ -14,7 +14,7 @@ from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers import cards
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint, without_ord
 
 if TYPE_CHECKING:
     from overlay.listings.records import Registration
@@ -56,9 +56,9 @@ class ListingNotFoundError(LookupError):
 
 
 def parse_id(text: str) -> tuple[str, str | None]:
-    """A listing's id as (registration id, server key or None). Outpoints and contract addresses are normalised; keys
-    are percent-encoded (law 6), also when the client has decoded them."""
-    registration_id, key = cards.split_id(text)
+    """A listing's id as (registration id, server key or None). Outpoints, also after `ord://`, and contract addresses
+    are normalised; keys are percent-encoded (law 6), also when the client has decoded them."""
+    registration_id, key = cards.split_id(without_ord(text))
     if registration_id.startswith("eip155:"):
         registration_id = registration_id.lower()  # the checksum of an address is in the case of its letters
     base, mark, number = registration_id.partition("#")

@@ -19,6 +19,7 @@ from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import more
+from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.motebit import motebit_facts
@@ -245,7 +246,7 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
         offers=card.offers,
         signed=listing.signer is not None,
         rating=listing.rating.score if listing.rating else None,
-        more_facts=tuple(motebit_facts(listing)),
+        more_facts=(*identifier_facts(listing), *motebit_facts(listing)),
         item=encode(listing_json(listing)),
         analysed=listing.analysed,
     )

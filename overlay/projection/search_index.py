@@ -25,15 +25,17 @@ from overlay.search.query import (
     EngineHit,
     Hit,
     Hits,
+    Lookup,
     Matches,
     Query,
     StaleCursorError,
     Suggestion,
+    looked_up,
     shown_mark,
     without_phrases,
 )
 from overlay.search.rerank import Factors, Scored, factors
-from overlay.search.sorting import follows, is_reversed, order
+from overlay.search.sorting import LATEST, follows, is_reversed, order
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -103,6 +105,7 @@ class SearchIndex:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
         relevance after the index has changed, if the query lacks the marks of what was shown."""
         engine = self._current()
+        query, lookup = _looked_up(engine, query)
         planned = plan(query.text, engine.terms())
         matches = _page(engine, query, planned)
         phrases_dropped = False
@@ -123,6 +126,7 @@ class SearchIndex:
             facets=counts,
             plan=planned,
             phrases_dropped=phrases_dropped,
+            lookup=lookup,
         )
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
@@ -206,6 +210,16 @@ class SearchIndex:
         self._versions.cleanup()
 
 
+def _looked_up(engine: Engine, query: Query) -> tuple[Query, Lookup | None]:
+    """The query by the first of its lookups that finds anything, and that one."""
+    for lookup in query.lookups:
+        narrowed = looked_up(query, lookup)
+        planned = plan(narrowed.text, engine.terms())
+        if engine.search(narrowed._replace(facets=()), planned, 0, 0).total:
+            return query._replace(lookups=(lookup,)) if lookup.leads else narrowed, lookup
+    return query._replace(lookups=()), None
+
+
 def _page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     """The results of the requested page."""
     if query.after is None:
@@ -230,8 +244,8 @@ def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
 
 def _after(engine: Engine, query: Query, planned: QueryPlan, after: tuple[Any, ...]) -> Matches:
     """The first results after a sort key of an index that has changed. Raises StaleCursorError by relevance, where any
-    change can move any listing."""
-    if order(query) == "relevance":
+    change can move any listing, and for a lookup."""
+    if order(query) == "relevance" or _is_by_age(query):
         raise StaleCursorError
     start, window, later = 0, _WINDOW, list[EngineHit]()
     while True:
@@ -243,6 +257,8 @@ def _after(engine: Engine, query: Query, planned: QueryPlan, after: tuple[Any, .
 
 
 def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    if _is_by_age(query):
+        return _verified_first(engine, query, planned, start, stop)
     if order(query) != "relevance" or not planned.groups or stop <= start:
         return engine.search(query, planned, start, stop)
     if not is_reversed(query):
@@ -252,6 +268,30 @@ def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop:
     return matches._replace(rows=matches.rows[::-1])
 
 
+def _is_by_age(query: Query) -> bool:
+    """Whether the results are those of a lookup in the order of `_verified_first`."""
+    return bool(query.lookups) and order(query) == LATEST and not is_reversed(query)
+
+
+def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    """What a lookup finds: the verified listings first, then the oldest."""
+    matches, rows, before = engine.search(query, planned, 0, 0), list[EngineHit](), 0
+    for place, fact in enumerate(("verified", "unverified")):
+        part = query._replace(
+            more_facts=(*query.more_facts, (fact,)), sort="created", descending=False, facets=(), offset=0
+        )
+        own = engine.search(part, planned, max(0, start - before), max(0, stop - before))
+        rows += [row._replace(key=(place, *row.key[1:])) for row in own.rows]
+        before += own.total
+    return matches._replace(rows=rows)
+
+
+def _leading(engine: Engine, query: Query, planned: QueryPlan) -> list[EngineHit]:
+    """The listing that a lookup lets lead the results of the words, if there is one."""
+    leads = [looked_up(query, lookup) for lookup in query.lookups]  # with words, none but those that lead are left
+    return _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
+
+
 def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """Results by relevance, the candidates re-ranked."""
     is_deep = start >= 2 * CANDIDATES
@@ -259,13 +299,15 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
     rows, bare = first.rows, query._replace(facets=())
     if not rows:
         return first
+    if leading := _leading(engine, bare, planned):
+        rows = _without_repeats([*leading, *rows])
     scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
     floods = flooding(scored.sources) if first.total > CANDIDATES and not _names_sources(query) else []
     if floods and (others := _others(engine, bare, planned, floods)):
         rows = rows if len(rows) >= min(stop, first.total) else engine.search(bare, planned, 0, stop).rows
-        rows = _with_others(rows, others)
+        rows = _without_repeats([*leading, *_with_others(rows, others)])
         scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
-    head = _reranked(rows[:CANDIDATES], scored, stop)
+    head = _reranked(rows[:CANDIDATES], scored, stop, len(leading))
     beyond = rows[max(start, CANDIDATES) : stop]
     if len(rows) < min(stop, first.total):
         beyond += engine.search(bare, planned, max(start, len(rows)), stop).rows
@@ -277,6 +319,10 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
         row._replace(score=lowest * (row.score / last)) for row in beyond
     ]  # division first, so that equal scores stay equal
     return first._replace(rows=[*head[start:], *tail])
+
+
+def _without_repeats(rows: Sequence[EngineHit]) -> list[EngineHit]:
+    return list({row.record.id: row for row in rows}.values())
 
 
 def _names_sources(query: Query) -> bool:
@@ -298,12 +344,12 @@ def _with_others(rows: Sequence[EngineHit], others: Sequence[EngineHit]) -> list
     return [*chosen, *(row for row in rows if row.record.id not in ids)]
 
 
-def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int) -> list[EngineHit]:
-    """The first `stop` candidates, re-ranked and diversified. Results that diversity moves get keys that keep the keys
-    ascending."""
+def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int, leading: int) -> list[EngineHit]:
+    """The first `stop` candidates, re-ranked and diversified, the first `leading` before the others. Results that this
+    moves get keys that keep the keys ascending."""
     scores = scored.scores.tolist()
     keys = [(-score, row.record.id) for score, row in zip(scores, rows, strict=True)]
-    best = sorted(range(len(rows)), key=keys.__getitem__)
+    best = sorted(range(len(rows)), key=lambda index: (index >= leading, keys[index]))
     head: list[EngineHit] = []
     for position in diversified([scored.sources[index] for index in best], stop):
         index = best[position]

@@ -59,6 +59,16 @@ def question_mark(query: Query) -> str:
     return blake2b(repr(members).encode("utf-8", "surrogatepass"), digest_size=QUESTION_BYTES).hexdigest()
 
 
+class Lookup(NamedTuple):
+    """What a whole text may name, `by` which kind of name: listings with one of `facts`; for a `host`, those of it.
+    Listings with `leads` only come first among the results of the words."""
+
+    by: str
+    facts: tuple[str, ...]
+    host: str = ""
+    leads: bool = False
+
+
 class StaleCursorError(Exception):
     """The index has changed since a page was read, so that the start of the next page is undefined."""
 
@@ -79,7 +89,8 @@ class Query(NamedTuple):
     `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
     own filter does not narrow its counts. `with_duplicates`: no listing is hidden as a duplicate.
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
-    Its hash leaves out the rates.
+    `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
+    results. Its hash leaves out the rates.
     """
 
     text: str = ""
@@ -116,9 +127,25 @@ class Query(NamedTuple):
     with_duplicates: bool = False
     more_facts: tuple[tuple[str, ...], ...] = ()
     not_facts: tuple[str, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     def __hash__(self) -> int:
         return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name not in _UNHASHED]))
+
+
+def looked_up(query: Query, lookup: Lookup) -> Query:
+    """The query for what a lookup names: instead of its words, with duplicates unless it is a host, or among the
+    results of its words where that only leads them."""
+    narrowed = query._replace(more_facts=(*query.more_facts, lookup.facts))
+    if lookup.leads:
+        return narrowed
+    return narrowed._replace(
+        text="",
+        operators=None,
+        domains=query.domains or ((lookup.host,) if lookup.host else ()),
+        with_duplicates=query.with_duplicates or not lookup.host,
+        lookups=(lookup,),
+    )
 
 
 def without_phrases(query: Query) -> Query | None:
@@ -190,7 +217,7 @@ class Hits:
     `total` is exact up to 10,000, beyond that `at_least` is true; `matched` counts the results that contain all words.
     `facets` maps each requested facet to (value, count) pairs, the most frequent first, then by value. `plan` is the
     plan of the query text. `phrases_dropped`: no listing contains the quoted phrases, so these are results by their
-    words.
+    words. `lookup` is that of the query which counts.
     """
 
     hits: Sequence[Hit]
@@ -200,3 +227,4 @@ class Hits:
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None
     plan: QueryPlan = field(default=ALL, compare=False)
     phrases_dropped: bool = False
+    lookup: Lookup | None = None

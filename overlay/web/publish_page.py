@@ -31,7 +31,7 @@ from overlay.web.badges import Badge, explained
 from overlay.web.cards import preview, render_card, result
 from overlay.web.rendering import PAGE_BYTES, Measure, cut, html_answer, render, render_within, wants_json
 from parsers.bitcoin import tx
-from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.tx import transaction_name
 from parsers.errors import ParseError
 from parsers.inscriptions import tapscript
 from parsers.inscriptions.envelope import Inscription, is_json, read
@@ -104,7 +104,7 @@ def _inscriptions(raw: bytes) -> Iterator[Inscription]:
 MAX_BYTES = 5 << 20
 """Bytes of a form: a card of 1 MiB, percent-encoded, or a transaction as hex."""
 
-_TXID = re.compile(r"(?:0x)?([0-9a-fA-F]{64})(?:[_:.i][0-9]{1,10})?")
+_TXID = re.compile(r"(?:(?i:ord)://)?(?:0x)?([0-9a-fA-F]{64})(?:[_:.i][0-9]{1,10})?")
 _RAW = re.compile(r"(?:[0-9a-fA-F]{2}){60,}")
 _FIELDS = 8
 
@@ -179,7 +179,7 @@ def _traced(services: AppServices, text: str) -> TraceOutcome:
     try:
         if _is_raw(text):
             return TraceOutcome(text, trace=services.diagnose(bytes.fromhex(text)))
-        return TraceOutcome(text, trace=services.diagnose(_name(text)))
+        return TraceOutcome(text, trace=services.diagnose(transaction_name(text)))
     except ParseError as error:
         return TraceOutcome(text, fault=f"these bytes are no transaction: {error}")
     except ValueError:
@@ -190,12 +190,6 @@ def _traced(services: AppServices, text: str) -> TraceOutcome:
 
 def _is_raw(text: str) -> bool:
     return _RAW.fullmatch(text) is not None and not _TXID.fullmatch(text)
-
-
-def _name(text: str) -> str:
-    """A txid or outpoint, normalised. Raises ValueError."""
-    text = text.removeprefix("0x")
-    return str(Outpoint.parse(f"{text}_0"))[:64] if len(text) == 64 else str(Outpoint.parse(text))
 
 
 async def _answer(request: web.Request, outcome: TraceOutcome) -> web.Response:

@@ -93,7 +93,8 @@ class Percolator:
 
 
 def _saved(query: Query, keys: list[str]) -> _Saved:
-    words = (frozenset(_WORD + term for term in group) for group in required_terms(query.text))
+    named = frozenset(fact for lookup in query.lookups if not lookup.leads for fact in lookup.facts)
+    words = (named.union(_WORD + term for term in group) for group in required_terms(query.text))
     filters = map(frozenset, (*selection(query), *wanted(query)))
     operators = query.operators
     phrases = (operators.phrases, operators.excluded) if operators else ((), ())

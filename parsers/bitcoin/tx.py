@@ -54,6 +54,21 @@ class Outpoint(NamedTuple):
         return self.txid + _U32.pack(self.vout)
 
 
+def transaction_name(text: str) -> str:
+    """A txid (64 hex digits in display order, perhaps after `0x`) or an outpoint, perhaps after `ord://`, in its usual
+    form: hex in lower case, `<txid>_<vout>`.
+
+    Raises ValueError naming the text when it is neither.
+    """
+    bare = without_ord(text).removeprefix("0x")
+    return str(Outpoint.parse(f"{bare}_0"))[:64] if len(bare) == 64 else str(Outpoint.parse(bare))
+
+
+def without_ord(text: str) -> str:
+    """A text without `ord://`, which publishing tools print before outpoints."""
+    return text[6:] if text[:6].lower() == "ord://" else text
+
+
 class TxInput(NamedTuple):
     """An input: the outpoint that it spends, its unlocking script, its sequence number and, on segwit chains, its
     witness stack (bottom first)."""

@@ -33,7 +33,7 @@ class RemoteSource:
 
     async def diagnose(self, transaction: str) -> Mapping[str, Any]:
         """The steps of a transaction."""
-        if len(transaction) <= 64 or "_" in transaction:
+        if len(transaction) < 120 or "_" in transaction:  # the smallest transaction has 60 bytes
             return await self._ask(calls.diagnose(transaction))
         try:
             raw = bytes.fromhex(transaction)

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from overlay.listings.item_json import domain_json, offer_json, warning_json
-from overlay.protocols.mcp_registry.command_packages import package
 from overlay.protocols.mcp_registry.official_rules import MAX_PUBLISHER, is_local, is_url, size
+from overlay.protocols.mcp_registry.packages import package
 from overlay.protocols.mcp_registry.placeholders import header, read_template
 from overlay.protocols.mcp_registry.server_versions import ServerVersion
 from overlay.text.timestamps import timestamp

@@ -1,6 +1,6 @@
-"""Commands of MCP configs as packages of a `server.json`: what `npx`, `uvx`, `docker run` and their like would install.
+"""Commands of MCP configs: the package that `npx`, `uvx`, `docker run` and their like would install.
 
-A command that is not certain to name a package gives none: the config itself is in the listing's metadata.
+A command that is not certain to name a package gives none.
 """
 
 from __future__ import annotations
@@ -8,10 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from overlay.protocols.mcp_registry.official_rules import is_version
-from overlay.protocols.mcp_registry.placeholders import is_secret
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +69,19 @@ _ABSOLUTE = re.compile(r"/|~[\\/]|\\\\|[A-Za-z]:[\\/]|%\w+%[\\/]|\$\{?(?:env:)?\
 MOST_WRAPPED = 4
 
 
-def package(command: str, args: Sequence[str], env: dict[str, str]) -> dict[str, Any] | None:
-    """The package (`Package` of server.json) that a command runs by stdio, None where it is not certain. `env` holds
-    the descriptions of variables by name."""
+class Installed(NamedTuple):
+    """A package as a command runs it: its runner, its name and version ("" for none), the flags before it that the
+    runner's own do not imply, and the arguments after it."""
+
+    runner: PackageRunner
+    name: str
+    version: str
+    flags: list[str]
+    arguments: list[str]
+
+
+def installed(command: str, args: Sequence[str]) -> Installed | None:
+    """The package that a command runs, None where it is not certain."""
     words = _unwrapped([command, *args])
     count = next((count for count in (3, 2, 1) if " ".join(words[:count]) in _RUNNERS), 0)
     if not count or not all(words):  # a server.json has no empty argument
@@ -85,19 +92,17 @@ def package(command: str, args: Sequence[str], env: dict[str, str]) -> dict[str,
     if named is None or not _is_certain(flags, runner):
         return None
     version = "" if named["version"] in (None, "latest") else named["version"]
-    if version and not is_version(version):
-        return None
     ends = words[0] in _ENDS_FLAGS and rest[1:2] == ["--"]
-    members: dict[str, Any] = {
-        "registryType": runner.registry,
-        "identifier": named["name"],
-        "version": version,
-        "runtimeHint": runner.hint,
-        "runtimeArguments": [*map(_positional, flags)],
-        "packageArguments": [*map(_positional, rest[2 if ends else 1 :])],
-        "environmentVariables": [_variable(name, env[name]) for name in env if name],
-    }
-    return {name: value for name, value in members.items() if value} | {"transport": {"type": "stdio"}}
+    return Installed(runner, named["name"], version, flags, rest[2 if ends else 1 :])
+
+
+def package_key(name: str) -> str:
+    """A package's name, perhaps with its version, as it is compared: without version, case, and the registry that
+    Docker implies; in names without a slash `-`, `_` and `.` are one, as PyPI has it."""
+    name = re.split("==|(?<=.)@", name.lower())[0].removeprefix("docker.io/").removeprefix("library/")
+    owner, slash, last = name.rpartition("/")
+    last = last.partition(":")[0]
+    return f"{owner}/{last}" if slash else re.sub("[-_.]+", "-", last)
 
 
 def _is_certain(flags: list[str], runner: PackageRunner) -> bool:
@@ -144,14 +149,3 @@ def _split(args: list[str], valued: list[str]) -> tuple[list[str], list[str]]:
         flags += args[end : end + size] if size == 2 or args[end] not in _IMPLIED else []
         end += size
     return flags, args[end + 1 :] if args[end : end + 1] == ["--"] else args[end:]
-
-
-def _positional(value: str) -> dict[str, str]:
-    return {"type": "positional", "value": value}
-
-
-def _variable(name: str, description: str) -> dict[str, Any]:
-    members: dict[str, Any] = {"name": name}
-    if description:
-        members["description"] = description
-    return members | {"isSecret": True} if is_secret(name) else members
