@@ -57,6 +57,9 @@ _STEP_OF = {
 MOST_RECORDS = 200
 """Records in a diagnosis, and outputs read from raw bytes, at most; the rest is counted."""
 
+MOST_NOW = 16
+"""Registrations whose current state a diagnosis shows, at most."""
+
 MOST_PARTS = 2_000
 """Inputs, and outputs, of a transaction in raw bytes, at most: a mined one is looked up and not parsed."""
 
@@ -239,7 +242,7 @@ class Diagnoser:
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "mempool", "confirmations": 0, "source": chain,
             "steps": steps, "records": [self._record(entry.event) for entry in pending], "listed": listed,
-        }  # fmt: skip
+        } | self._registrations_now(chain, (entry.event for entry in pending))  # fmt: skip
 
     def _of_block(self, txid: bytes, revisions: list[Revision]) -> dict[str, Any]:
         where = revisions[0]
@@ -265,7 +268,19 @@ class Diagnoser:
             "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
             "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,
             "steps": steps, "records": records, "listed": listed,
-        }  # fmt: skip
+        } | self._registrations_now(where.chain, (past.event for past in revisions))  # fmt: skip
+
+    def _registrations_now(self, chain: str, events: Iterable[Event]) -> dict[str, Any]:
+        """The member `now`: the current states, on this chain, of the first registrations that events are about."""
+        ids = list(dict.fromkeys(event.state.id for event in events if event.state))[:MOST_NOW]
+        now = []
+        for id_, history in self._store.history.of_many(ids).items():
+            state = next((past.event.state for past in reversed(history) if past.chain == chain), None)
+            if state is not None:
+                outpoint = str(state.outpoint) if state.outpoint else None
+                members = {"outpoint": outpoint, "cardOutpoint": str(state.winner), "owner": state.owner}
+                now.append({"id": id_, "status": state.status.value, **members})
+        return {"now": sorted(now, key=lambda state: ids.index(state["id"]))} if now else {}
 
     def _outcome(self, revision: Revision, listed: list[str]) -> list[dict[str, Any]]:
         event = revision.event

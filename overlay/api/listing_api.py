@@ -5,10 +5,11 @@ from __future__ import annotations
 from asyncio import to_thread
 from base64 import b64encode
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import web
 
-from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional
+from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, json_answer
 from overlay.api.door_requests import get
 from overlay.api.executors import READ_EXECUTOR, read_json
 from overlay.api.parameters import HEADERS, PROOF, read_query
@@ -16,7 +17,7 @@ from overlay.api.problems import ProblemError, bad_request
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs
-from overlay.listings.lookup import parse_id
+from overlay.listings.lookup import ListedUnderError, parse_id
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
 
@@ -24,8 +25,20 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 
 async def listing(request: web.Request) -> web.Response:
-    """One item, with all offers and warnings, or the ids of the servers it holds."""
-    return conditional(encode(await get(request, request.match_info["id"])))
+    """One item, with all offers and warnings, or the ids of the servers it holds. The txid and the current outpoint of
+    a listing lead to it (303), those of several listings to their `ids`."""
+    try:
+        return conditional(encode(await get(request, request.match_info["id"])))
+    except ListedUnderError as elsewhere:
+        return redirect("/v1/listings/", elsewhere) or json_answer({"ids": list(elsewhere.ids)})
+
+
+def redirect(path: str, elsewhere: ListedUnderError) -> web.Response | None:
+    """Where the one listing is; None where there are several."""
+    if len(elsewhere.ids) > 1:
+        return None
+    location = path + quote(elsewhere.ids[0], safe="")
+    return web.Response(status=303, headers={"Location": location, "Cache-Control": REVALIDATE})
 
 
 async def history(request: web.Request) -> web.Response:

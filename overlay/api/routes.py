@@ -126,7 +126,7 @@ ROUTES = (
         action="submit",
     ),
     _listing("/v1/listings/{id}/evidence", evidence_api.evidence, "Evidence", parameters=EVIDENCE),
-    _listing("/v1/listings/{id}", listing_api.listing, "Listing"),
+    _listing("/v1/listings/{id}", listing_api.listing, "ListingOrIds", empty=(303,)),
     _listing("/v1/quote", payment_api.quote, "Quote", parameters=QUOTE, conditional=False),
     _listing(
         "/v1/pay/check", payment_api.check_payment, "PaymentCheck", method="POST", body="PaymentClaim", limit="costly",

@@ -212,6 +212,7 @@ SCHEMAS: dict[str, Schema] = {
         _SHOWN | _CHEAPEST | {"servers": array_of(TEXT)} | _OPTIONAL_CHAIN_FIELDS | _OF_KIND,
         oneOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}],
     ),
+    "ListingOrIds": {"oneOf": [ref("Listing"), record({"ids": array_of(TEXT)})]},
     "Skill": record(
         {"id": TEXT, "name": TEXT, "description": TEXT, "tags": array_of(TEXT), "examples": array_of(TEXT)}
     ),
@@ -581,8 +582,19 @@ SCHEMAS: dict[str, Schema] = {
             "blockHash": TXID,
             "confirmations": COUNT,
             "moreRecords": COUNT | {"description": "Records beyond those shown, or outputs that were not read."},
+            "now": array_of(ref("RegistrationNow")),
         },
     ),
+    "RegistrationNow": record(
+        {
+            "id": TEXT,
+            "status": {"enum": ["live", "burned", "undecided"]},
+            "outpoint": maybe(TEXT),
+            "cardOutpoint": TEXT,
+            "owner": maybe(TEXT),
+        }
+    )
+    | {"description": "A registration that the transaction is about, as it is now."},
     "DiagnosedRecord": record(
         {
             "outpoint": maybe(TEXT),

@@ -20,6 +20,9 @@ MAX_HEX = 4 << 20
 """Characters of a raw transaction, as over HTTP: one with a card of 1 MiB is a little over 2 MiB of hex."""
 
 
+_NOW = ("id", "status", "outpoint", "cardOutpoint")
+
+
 def add(commands: Commands) -> None:
     """Add `a2b diagnose`."""
     parser = command(
@@ -96,5 +99,8 @@ def _show(answer: Mapping[str, Any]) -> None:
         say(f"{record['kind']}: {record['outcome']}  {record['outpoint'] or '(in no output)'}")
         for reason in record["reasons"]:
             say(f"    {on_one_line(reason['detail'])}")
+    for now in answer.get("now", ()):
+        id_, status, place, card = (on_one_line(now[name] or "no outpoint") for name in _NOW)
+        say(f"now: {id_} is {status} at {place}, with the card of {card}")
     for id_ in answer["listed"]:
         say(f"listed as {on_one_line(id_)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers import cards
-from parsers.bitcoin.tx import Outpoint, without_ord
+from parsers.bitcoin.tx import Outpoint, transaction_name, without_ord
 
 if TYPE_CHECKING:
     from overlay.listings.records import Registration
@@ -55,6 +55,14 @@ class ListingNotFoundError(LookupError):
     """No listing has this id, or its card is not fetched yet. The message says which."""
 
 
+class ListedUnderError(ListingNotFoundError):
+    """No listing has this id, but these `ids` are of the transaction or outpoint of that name."""
+
+    def __init__(self, text: str, ids: Sequence[str]) -> None:
+        super().__init__(f"no listing has the id {_quoted(text)}; it leads to {', '.join(ids[:_MAX_NAMED_IDS])}")
+        self.ids = ids
+
+
 def parse_id(text: str) -> tuple[str, str | None]:
     """A listing's id as (registration id, server key or None). Outpoints, also after `ord://`, and contract addresses
     are normalised; keys are percent-encoded (law 6), also when the client has decoded them."""
@@ -76,9 +84,20 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
     record = repository.listing(registration_id) if well_formed else None
     if record is None and well_formed and (pointers := repository.pointers(registration_id)) is not None:
         raise ListingNotFoundError(f"{_quoted(text)} is not listed: {why_not(pointers)}")
+    if record is None and (ids := _ids_of(repository, text)):
+        raise ListedUnderError(text, ids)
     if record is None:
         raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; diagnose its transaction to see why")
     return record
+
+
+def _ids_of(repository: ListingRepository, text: str) -> list[str]:
+    """The ids that a txid or an outpoint leads to."""
+    try:
+        name = transaction_name(text)
+    except ValueError:
+        return []
+    return repository.ids_of(bytes.fromhex(name[:64])[::-1], Outpoint.parse(name) if len(name) > 64 else None)
 
 
 def listings(repository: ListingRepository, text: str) -> tuple[Listing, ...]:

@@ -32,6 +32,9 @@ from parsers.claims.card_signature import SIGNATURES
 MOST_ALIKE = 16
 """Ids that one prefix may name, at most."""
 
+MOST_OF_ONE = 1_000
+"""Ids that one transaction leads to, at most."""
+
 BACKWARDS = 4 * 3_600
 """Seconds by which a block's time may be before that of an earlier block, at most: twice what nodes accept."""
 
@@ -59,6 +62,18 @@ class ListingRepository:
     def listing(self, id: str, /) -> Registration | None:  # noqa: A002
         """The newest state of a registration or pointer, None for an unknown id."""
         return self.listings([id]).get(id)
+
+    def ids_of(self, txid: bytes, outpoint: Outpoint | None, /) -> list[str]:
+        """The ids of the registrations and pointers that a transaction (internal byte order) is about, or only those
+        of them that came to an outpoint of it, whether or not they still are there; at most `MOST_OF_ONE`."""
+        past = (revision.event for revision in self._store.history.of_transaction(txid))
+        events = [*past, *(waiting.event for waiting in self._store.pending.of_transaction(txid))]
+        ids = (
+            event.state.id if event.state else event.pointer.id if event.pointer else None
+            for event in events
+            if outpoint is None or outpoint in (event.outpoint, event.state.outpoint if event.state else None)
+        )
+        return list(dict.fromkeys(filter(None, ids)))[:MOST_OF_ONE]
 
     def revisions(self, ids: Iterable[str], /) -> Revisions:
         """The revisions of registrations by id, for `listings` and `histories`; those of unknown ids are left out."""

@@ -99,6 +99,8 @@ async def listing(request: web.Request) -> web.Response:
     try:
         body = await to_thread(_page, request.app[SERVICES], request.match_info["id"], into)
     except lookup.ListingNotFoundError as error:
+        if isinstance(error, lookup.ListedUnderError) and (moved := listing_api.redirect("/listings/", error)):
+            return moved
         return problem_page(NotFoundError(str(error)))
     return html_answer(body, etag=weak_etag(body))
 

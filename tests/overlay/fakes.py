@@ -118,6 +118,9 @@ class FakeStore:
     def listing(self, id: str, /) -> Registration | None:  # noqa: A002
         return self.listings.get(id)
 
+    def ids_of(self, _: bytes, __: object, /) -> list[str]:
+        return []
+
     def pointers(self, _: str, /) -> PointerListing | None:
         return None
 

@@ -1,0 +1,102 @@
+"""What publishers and agents have in hand, over a real server: the search, a listing's address, the page, the trace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest_asyncio
+from aiohttp import ClientSession
+
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import p2pkh
+from tests.fakes import MemoryChain
+from tests.serving import get, house, serving
+
+HTML = {"Accept": "text/html"}
+
+
+class Desk(NamedTuple):
+    """A client, and the outpoints of an agent: its first, that of its update, that of its last move; a transaction with
+    two agents; a tool."""
+
+    session: ClientSession
+    first: str
+    updated: str
+    moved: str
+    pair: str
+    tool: str
+
+
+@pytest_asyncio.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    kit = ChainKit()
+    first = kit.inscribe(agent("Paste Me", url="https://paste.example/a"))
+    updated = kit.update(first, agent("Paste Me", url="https://paste.example/b"))
+    moved = kit.move(updated)
+    one, other = kit.inscribe(agent("One")), kit.inscribe(agent("Other"))
+    joint = kit.spend([one, other], [(1, p2pkh("alice")), (1, p2pkh("alice"))])
+    entry = {"description": "Weather", "command": "npx", "args": ["-y", "@quillstead/sky-mcp@1.2.3"]}
+    tool = kit.inscribe({"mcpServers": {"forecast-desk": entry}}, type="a2b-mcp")
+    kit.mine(first, updated, moved, one, other, joint, tool)
+    chain = MemoryChain()
+    chain.arrive(*kit.blocks)
+    async with serving(house(tmp_path, chain)) as session:
+        yield Desk(session, str(first), str(updated), str(moved), joint.hex_id, str(tool))
+
+
+async def answer(session: ClientSession, path: str, **headers: str) -> tuple[int, str, Any]:
+    async with session.get(path, allow_redirects=False, headers=headers) as response:
+        is_json = "json" in response.content_type
+        return (
+            response.status,
+            response.headers.get("Location", ""),
+            await (response.json() if is_json else response.text()),
+        )
+
+
+async def by(session: ClientSession, text: str) -> tuple[list[str], str]:
+    page = await get(session, f"/v1/search?q={quote(text, safe='')}")
+    details = [note["detail"] for note in page.get("notes", ()) if note["code"] == "looked-up"]
+    return [item["id"] for item in page["items"]], "".join(details).partition(";")[0]
+
+
+async def test_the_search_finds_a_listing_by_what_names_it(desk: Desk) -> None:
+    owner = (await get(desk.session, f"/v1/listings/{desk.first}"))["owner"]
+    assert await by(desk.session, desk.first) == ([desk.first], "the results matched by id")
+    assert await by(desk.session, f"ord://{desk.updated}") == ([desk.first], "the results matched by outpoint")
+    assert await by(desk.session, desk.moved[:64]) == ([desk.first], "the results matched by transaction")
+    assert await by(desk.session, "paste.example") == ([desk.first], "the results matched by host")
+    assert desk.first in (await by(desk.session, owner))[0]
+    assert await by(desk.session, "@quillstead/sky-mcp") == ([desk.tool], "the results matched by package")
+    for words in ("quillstead", "sky mcp"):
+        assert await by(desk.session, words) == ([desk.tool], "")
+    _, _, page = await answer(desk.session, f"/?q={quote(desk.moved)}", **HTML)
+    assert f"/listings/{desk.first}" in page
+    assert "matched by outpoint" in page
+
+
+async def test_a_txid_and_an_outpoint_lead_to_the_listing(desk: Desk) -> None:
+    for name in (desk.moved, desk.moved[:64], desk.updated[:64], desk.first[:64], f"ord://{desk.updated}"):
+        status, location, _ = await answer(desk.session, f"/v1/listings/{quote(name, safe='')}")
+        assert (status, location) == (303, f"/v1/listings/{desk.first}"), name
+        status, location, _ = await answer(desk.session, f"/listings/{quote(name, safe='')}", **HTML)
+        assert (status, location) == (303, f"/listings/{desk.first}")
+        assert (await get(desk.session, f"/v1/listings/{quote(name, safe='')}"))["id"] == desk.first
+    status, _, ids = await answer(desk.session, f"/v1/listings/{desk.pair}")
+    assert (status, len(ids["ids"])) == (200, 2)
+    assert (await answer(desk.session, f"/v1/listings/{'00' * 32}"))[0] == 404
+    for form in (f"ord://{desk.first}", desk.first.replace("_", ":"), desk.first.replace("_", "i")):
+        assert (await get(desk.session, f"/v1/listings/{quote(form, safe='')}"))["id"] == desk.first
+
+
+async def test_the_trace_of_any_transaction_says_what_the_listing_is_now(desk: Desk) -> None:
+    for name in (desk.first, desk.updated[:64], f"ord://{desk.moved}"):
+        (now,) = (await get(desk.session, f"/v1/diagnose/{quote(name, safe='')}"))["now"]
+        assert (now["id"], now["status"]) == (desk.first, "live")
+        assert (now["outpoint"], now["cardOutpoint"]) == (desk.moved, desk.updated)
+        status, _, _ = await answer(desk.session, f"/publish?tx={quote(name, safe='')}", **HTML)
+        assert status == 200
+    assert len((await get(desk.session, f"/v1/diagnose/{desk.pair}"))["now"]) == 2
