@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from overlay.api.search_request import from_pairs
+from overlay.listings.identifiers import package_fact
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Operators, Query
 from overlay.webhooks.matcher import Percolator
@@ -90,3 +92,17 @@ def test_all_queries_that_a_listing_meets_are_named_each_once() -> None:
 def test_words_are_not_corrected_or_completed_as_that_depends_on_other_listings() -> None:
     percolator = Percolator([("typed", Query(text="weathr")), ("begun", Query(text="weat"))])
     assert [*percolator.matching(DOCUMENTS[0])] == []
+
+
+def test_a_saved_search_for_what_names_a_listing_is_met_by_it() -> None:
+    texts = {"host": "desk.example", "package": "@quill/sky-mcp", "words": "text-to-speech"}
+    saved = [(name, from_pairs([("q", text)], {}).query) for name, text in texts.items()]
+    percolator = Percolator(saved)
+    by_name = {
+        "host": listing("1", "Clock", domain="desk.example"),
+        "package": listing("2", "Clock", more_facts=(package_fact("@quill/sky-mcp"),)),
+        "words": listing("3", "Speech", description="turns text to speech"),
+    }
+    assert {name: list(percolator.matching(document)) for name, document in by_name.items()} == {
+        name: [name] for name in texts
+    }
