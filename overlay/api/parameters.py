@@ -133,8 +133,8 @@ SEARCH = table(
         "exclude. `tag:`, `owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` "
         "(values here and there: any of them), with a `-` before them exclusions. An operator begins a word. A "
         "quotation mark without a second one, a `-` alone, `--` and a filter without a value are ignored. A text that "
-        "is nothing but an id, a txid, an outpoint, an owner's address, a host or URL, or a package or the command that "
-        "installs it, is looked up first (`notes`: `looked-up`).",
+        "is nothing but an id, a txid, an outpoint, an owner's address, a host or URL, or a package or the command "
+        "that installs it, is looked up first (`notes`: `looked-up`).",
         values.words, may_be_empty=True, aliases=("query",),
     ),
     _words("type", "What to find.", KINDS, many=True),

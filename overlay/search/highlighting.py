@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from overlay.search.analysis import stem
 from overlay.search.planner import QueryPlan
 from overlay.search.spans import Span, spans
+from parsers.cards.command_packages import installed
 
 MOST_LETTERS = 16_384
 """Characters of an item that are searched: a page of a hundred items takes less than half a second."""
@@ -60,8 +61,16 @@ def texts(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "/serverName", item["serverName"]
         for name in _OF_SERVERS:
             yield from _entries(f"/{name}", item.get(name, ()))
+        yield from _package(item)
     for key, text in (item.get("provider") or {}).items():
         yield f"/provider/{key.replace('~', '~0').replace('/', '~1')}", text
+
+
+def _package(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The argument that names the package which a tool's command installs."""
+    args = item.get("args") or ()
+    run = installed(item.get("command") or "", args)
+    return (pair for pair in _entries("/args", args) if run and pair[1] == run.argument)
 
 
 def _entries(pointer: str, values: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -70,10 +70,11 @@ MOST_WRAPPED = 4
 
 
 class Installed(NamedTuple):
-    """A package as a command runs it: its runner, its name and version ("" for none), the flags before it that the
-    runner's own do not imply, and the arguments after it."""
+    """A package as a command runs it: its runner, the argument that names it, its name and version ("" for none), the
+    flags before it that clients do not add by themselves, and the arguments after it."""
 
     runner: PackageRunner
+    argument: str
     name: str
     version: str
     flags: list[str]
@@ -93,7 +94,7 @@ def installed(command: str, args: Sequence[str]) -> Installed | None:
         return None
     version = "" if named["version"] in (None, "latest") else named["version"]
     ends = words[0] in _ENDS_FLAGS and rest[1:2] == ["--"]
-    return Installed(runner, named["name"], version, flags, rest[2 if ends else 1 :])
+    return Installed(runner, rest[0], named["name"], version, flags, rest[2 if ends else 1 :])
 
 
 def package_key(name: str) -> str:
