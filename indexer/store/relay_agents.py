@@ -90,10 +90,15 @@ class RelayAgents(Queries):
         rows = self._rows_in(columns, relay_agents.c.motebit_id, set(filter(is_storable, motebit_ids)))
         return {row["motebit_id"]: row["public_key"] for row in rows}
 
-    def live(self, now: int, limit: int) -> list[RelayAgent]:
-        """Agents whose registration has not expired, those first that were heard of last."""
+    def live(self, now: int, limit: int, capability: str | None = None) -> list[RelayAgent]:
+        """Agents whose registration has not expired, with a capability where one is named: those with an account first,
+        which costs something, then those that were heard of last."""
         rows = select(relay_agents).where(relay_agents.c.expires_at > now)
-        return [_agent(row) for row in self._rows(rows.order_by(relay_agents.c.last_seen.desc()).limit(limit))]
+        if capability is not None:
+            rows = rows.where(relay_agents.c.capabilities.contains(json.dumps(capability), autoescape=True))
+        order = (_has_no_account(relay_agents.c.motebit_id), relay_agents.c.last_seen.desc())
+        agents = map(_agent, self._rows(rows.order_by(*order).limit(limit)))
+        return [agent for agent in agents if capability is None or capability in agent.capabilities]
 
     def put(self, agent: RelayAgent, replaced_key: bytes | None, client: str = "") -> None:
         """Store an agent, new (`replaced_key` None) and registered by a client, or in place of the one with that key.

@@ -73,14 +73,14 @@ async def discover(request: web.Request) -> web.Response:
 async def _registered(
     request: web.Request, rows: list[dict[str, Any]], relay_id: str, capability: str | None, motebit_id: str | None
 ) -> list[dict[str, Any]]:
-    """The rows of agents that are registered with the relay of this server, where it is one: those that were heard of
-    last, and that no row has yet with the same key."""
+    """The rows of agents that are registered with the relay of this server, where it is one, and that no row has yet
+    with the same key."""
     relay = request.app[SERVICES].relay
     if relay is None:
         return []
     listed = {(canonical_id(row["motebit_id"] or ""), row["public_key"]) for row in rows}
     if motebit_id is None:
-        agents = await to_thread(relay.agents.live, relay.now(), market.MAX_CANDIDATES)
+        agents = await to_thread(relay.agents.live, relay.now(), market.MAX_CANDIDATES, capability)
     else:
         agents = list(filter(None, [await to_thread(relay.agents.agent, relay.identity(motebit_id))]))
     return [

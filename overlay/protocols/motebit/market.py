@@ -150,18 +150,17 @@ async def _agents(request: web.Request, capability: str) -> dict[str, _Agent]:
     """Agents with a capability by their identity: of several listings with one the best proved."""
     agents: dict[str, _Agent] = {}
     relay = request.app[SERVICES].relay
-    registered = [] if relay is None else await to_thread(relay.agents.live, relay.now(), MAX_CANDIDATES)
+    registered = [] if relay is None else await to_thread(relay.agents.live, relay.now(), MAX_CANDIDATES, capability)
     for fact in (VERIFIED, CLAIMED):
         for item in await live_agents(request, MAX_LIMIT, (fact,), (capability_fact(capability),)):
             identity = item["motebit"]
             id_ = canonical_id(identity["id"]) or identity["id"]
             agents.setdefault(id_, _Agent(id_, _bound_key(identity), 0))
         for one in registered if fact == VERIFIED else []:
-            if capability in one.capabilities:
+            stored = agents.get(one.motebit_id)
+            if stored is None or stored.key == one.public_key.hex():
                 price = one.prices.get(capability, 0)
-                stored = agents.get(one.motebit_id)
-                if stored is None or stored.key == one.public_key.hex():
-                    agents[one.motebit_id] = _Agent(one.motebit_id, one.public_key.hex(), price)
+                agents[one.motebit_id] = _Agent(one.motebit_id, one.public_key.hex(), price)
     return dict(list(agents.items())[:MAX_CANDIDATES])
 
 
