@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from unicodedata import normalize
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+_SPECIAL = re.compile(r"(?:https?|wss?|ftp):/*", re.IGNORECASE)
+"""Schemes whose host browsers find after any number of slashes (WHATWG URL)."""
 _OCTAL = re.compile(r"0[0-7]+")
 _MARKUP = re.compile(r"""[ <>"\\`]""")
 _NAMES = (".localhost", ".local", ".localdomain")
@@ -21,15 +23,15 @@ def shared_url(url: str) -> str:
 def is_local_url(url: str) -> bool:
     """Whether a URL leads whoever reads it to its own machine or link."""
     try:
-        host = urlsplit(url).hostname
+        host = urlsplit(_SPECIAL.sub("//", url, count=1) if _SPECIAL.match(url) else url).hostname
     except ValueError:
         return False
-    return host is not None and is_local_host(host)
+    return host is not None and is_local_host(unquote(host))
 
 
 def is_local_host(host: str) -> bool:
     """Whether a host (a name, or an address in any form that `inet_aton` takes) is loopback, link-local or 0.0.0.0."""
-    name = normalize("NFKC", host).lower().rstrip(".")
+    name = normalize("NFKC", host).replace("。", ".").lower().rstrip(".")
     if f".{name}".endswith(_NAMES):
         return True
     address = _address(name)

@@ -20,6 +20,8 @@ LOCAL = [ip_network(text) for text in ("127.0.0.0/8", "169.254.0.0/16", "0.0.0.0
         "http://127.1/", "http://0x7f.1", "http://2130706433/", "http://017700000001/", "http://[::1]:8080/",
         "http://[::ffff:127.0.0.1]/", "http://[fe80::1%25eth0]/", "http://169.254.169.254/latest/meta-data", "http://0/",
         "http://me:pw@127.0.0.1/", "http://１２７.0.0.1/", "//localhost",
+        "http://127。0。0｡1/", "http://localhost。/", "http://%3127.0.0.1/", "http://localhos%74/", "http:///127.0.0.1/",
+        "http:/127.0.0.1/", "http:127.0.0.1", "HTTP:////localhost/",
     ],
 )  # fmt: skip
 def test_local_urls(url: str) -> None:
@@ -33,6 +35,7 @@ def test_local_urls(url: str) -> None:
         "", "stdio", "http://[", "https://a.example/?next=http://127.0.0.1", "https://localhost.example", "http://1.1.1.1",
         "http://10.0.0.1/", "https://local.example/", "http://[2606:4700::1111]/", "http://127.0.0.1.nip.io/",
         "https://a.example/#localhost", "https://127.0.0.1@a.example/",
+        "http:///a.example/127.0.0.1", "https://a.example/%31", "mailto:127.0.0.1", "urn:localhost",
     ],
 )  # fmt: skip
 def test_urls_that_lead_elsewhere_or_are_none_stay(url: str) -> None:
