@@ -102,13 +102,14 @@ class WitnessEnvelopeReader(TransactionReader):
         return positions[reveal.input, 0] if reveal.pointer is None else reveal.pointer
 
     def _carry(self, spent: Iterable[_Spent], placed: Sequence[_Placed]) -> list[_Placed]:
-        """Follow the registrations; returns the envelopes that update none."""
+        """Follow the registrations; returns the envelopes that update none. Those on a satoshi are taken by the first
+        registration there, so that thousands of both take linear time."""
         by_satoshi: dict[Satoshi, list[Reveal]] = {}
         for one in placed:
             by_satoshi.setdefault(one.reveal.satoshi, []).append(one.reveal)
         tape, updating = output_record.read_tape(self.tx), set[int]()
         for number, state, outpoint, position in spent:
-            here = by_satoshi.get((number, state.offset), [])
+            here = by_satoshi.pop((number, state.offset), [])
             if isinstance(position, UnknownPosition):
                 self.mark_undecided(state, outpoint, position.missing)
                 updating |= {reveal.number for reveal in here}
@@ -117,9 +118,8 @@ class WitnessEnvelopeReader(TransactionReader):
             if location.burned:
                 self.burn(state, outpoint, location, _burned(location))
                 continue
-            here = sorted(here + by_satoshi.get(position, []), key=lambda reveal: reveal.number)
-            updates = [reveal.record for reveal in here if reveal.number not in updating]
-            for record in updates or [tape]:
+            here = sorted(here + by_satoshi.pop(position, []), key=lambda reveal: reveal.number)
+            for record in [reveal.record for reveal in here] or [tape]:
                 state = self.transfer(state, outpoint, location, judge_update(state.kind, record), None)
             updating |= {reveal.number for reveal in here}
         return [one for one in placed if one.reveal.number not in updating]

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from parsers.bitcoin.tx import Outpoint, Transaction
@@ -77,6 +77,11 @@ def spends() -> st.SearchStrategy[Spend]:
     )
 
 
+PLAIN = Envelope("agent", 0, None)
+BARREN = Spend(((0, ()),), (0,), None)
+"""A transaction whose output has no satoshis."""
+
+
 class Scribe:
     """Turns plans into transactions."""
 
@@ -111,6 +116,7 @@ class Scribe:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.lists(spends(), min_size=1, max_size=3), min_size=1, max_size=5), st.booleans())
+@example([[BARREN, Spend(((1, (PLAIN, PLAIN)), (0, ())), (0,), None)]], False)  # a value of the same block
 def test_whatever_is_revealed_is_read_as_ordinals_have_it(
     empty: Path, plans: list[list[Spend]], backwards: bool
 ) -> None:
