@@ -61,7 +61,7 @@ class OwnPayments:
         except CardError as error:
             raise SettingsError(f"the prices in {file}: {error}") from None
         try:
-            offers = offers_in(exact)
+            offers = offers_in(exact, sold=True)
         except UnreadableOfferError as error:
             raise SettingsError(f"the prices in {file}: {error}") from None
         if not offers or any(not offer.amount or not offer.id for offer in offers):

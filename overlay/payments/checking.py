@@ -23,7 +23,7 @@ from parsers.bitcoin.sighash import SharedHashes, p2pkh_error
 from parsers.bitcoin.tx import TxOutput
 from parsers.cards.fields import Fields
 from parsers.cards.money import plain
-from parsers.cards.offers import PRICE_KEYS, UNREADABLE, Offer, price_lists, read_offers
+from parsers.cards.offers import PRICE_KEYS, UNREADABLE, UNSOLD, Offer, price_lists, read_offers
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import Payment, PaymentTerms, UtxoChain, check_payment, read_payment
 from parsers.reasons import Reason
@@ -104,16 +104,17 @@ class UnreadableOfferError(ValueError):
         self.reason = reason
 
 
-def offers_in(value: Any) -> tuple[Offer, ...]:
+def offers_in(value: Any, *, sold: bool = False) -> tuple[Offer, ...]:
     """The offers in a card, a price list or a single price, which are to be paid as they are written. Raises
-    UnreadableOfferError for one that readers of cards would leave out, whole or in part."""
+    UnreadableOfferError for one that readers of cards would leave out, whole or in part, and with `sold` also for one
+    whose interval is not understood: who paid for it would get a single call."""
     is_holder = isinstance(value, dict) and any(price_lists(value, ""))
     if isinstance(value, dict) and not is_holder and not value.keys() & {"amount", "currency"}:
         return ()  # a card without prices
     fields = Fields(0)
     offers = read_offers(value if is_holder else {PRICE_KEYS[0]: value}, fields, frozenset())
     for reason in fields.warnings:
-        if reason.code in UNREADABLE:
+        if reason.code in (UNSOLD if sold else UNREADABLE):
             pointer = reason.pointer if is_holder else reason.pointer.removeprefix(f"/{PRICE_KEYS[0]}")
             raise UnreadableOfferError(reason._replace(pointer=pointer))
     return offers

@@ -53,7 +53,7 @@ class PaymentGate:
         work_seconds: int = WORK_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.offers: tuple[Offer, ...] = offers_in(card)
+        self.offers: tuple[Offer, ...] = offers_in(card, sold=True)
         if not self.offers:
             raise ValueError("the card has no price that can be read: all calls would be free")
         self._ledger, self._clock, self._free, self._work_seconds = ledger, clock, frozenset(free), work_seconds

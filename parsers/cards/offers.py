@@ -29,6 +29,9 @@ LEFT_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval"})
 UNREADABLE = LEFT_OUT | {"offer-fraction", "wrong-type", "not-indexed"}
 """Reason codes of warnings about prices of which something is left out."""
 
+UNSOLD = UNREADABLE | {"interval-unknown"}
+"""The same, and of prices of which a seller cannot say how long they pay."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:

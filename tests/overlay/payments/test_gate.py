@@ -420,6 +420,7 @@ async def test_prices_read_by_any_json_reader_are_due_as_they_are_written(desk: 
         ({"amount": True}, "/1/amount"),
         ({"currency": 5}, "/1/currency"),
         ({"interval": 30}, "/1/interval"),
+        ({"interval": "fortnight"}, "/1/interval cannot be read.*fortnight"),
         ({"depositPct": 2}, "/1/depositPct"),
         ({"address": ["a"]}, "/1/address"),
         ({"skillIds": [7]}, "/1/skillIds/0"),
