@@ -21,7 +21,7 @@ from overlay.api.answers import BODY_SHA256, SERVICES
 from overlay.api.parameters import pairs
 from overlay.api.problems import Fault, ProblemError
 from overlay.api.request_context import CONTEXT, RouteInfo
-from overlay.listings.lookup import parse_id
+from overlay.listings.ids import parse_id
 from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
 from parsers.claims.delegateos.capability_token import (
     Authorized,

@@ -17,7 +17,8 @@ from overlay.api.problems import ProblemError, bad_request
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs
-from overlay.listings.lookup import ListedUnderError, parse_id
+from overlay.listings.ids import parse_id
+from overlay.listings.lookup import ListedUnderError
 from overlay.listings.repository import ListingRepository
 from overlay.text.compact_json import encode
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from overlay.api import values
-from overlay.listings.identifiers import id_fact, outpoint_fact, package_fact, transaction_fact
-from overlay.listings.lookup import parse_id
+from overlay.listings.ids import parse_id
+from overlay.search.facts import id_fact, outpoint_fact, package_fact, transaction_fact
 from overlay.search.query import Lookup
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.command_packages import installed

@@ -18,7 +18,8 @@ from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.services import AppServices
 from overlay.listings import card_check as checks
-from overlay.listings.lookup import parse_id, registration
+from overlay.listings.ids import parse_id
+from overlay.listings.lookup import registration
 from overlay.text.compact_json import encode
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.tx import transaction_name
@@ -33,6 +34,10 @@ MAX_BYTES = 4_096
 
 RETRY_AFTER = 60
 """Seconds after which a client with too many open requests may try again: most have ended by then."""
+
+
+_NAMES = frozenset("_:.ix")
+"""Characters of outpoints and of `0x`, which raw bytes as hex do not have."""
 
 
 async def diagnose(request: web.Request) -> web.Response:
@@ -53,7 +58,7 @@ async def diagnose_raw(request: web.Request) -> web.Response:
 
 async def diagnosis(request: web.Request, transaction: str) -> dict[str, Any]:
     """CONTRACT's diagnosis of a txid, an outpoint or a raw transaction as hex. Raises ProblemError."""
-    if len(transaction) < 120 or "_" in transaction:  # the smallest transaction has 60 bytes
+    if len(transaction) <= 64 or not _NAMES.isdisjoint(transaction):
         return await _diagnosis_by_id(request, transaction)
     raw = request_bodies.checked(request_bodies.RawTransaction, {"rawTx": transaction}).rawTx
     return await run_in(request, PUBLISHING, _diagnosis_of, request.app[SERVICES], raw)

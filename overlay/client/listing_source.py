@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.client import calls
 from overlay.client.calls import Call
-from overlay.listings.lookup import parse_id
+from overlay.listings.ids import parse_id
 from overlay.verify import VerificationReport, verify
 from overlay.verify.domains import Hosts
 from overlay.verify.trusted_source import TrustedSource

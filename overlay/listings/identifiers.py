@@ -7,29 +7,10 @@ from collections.abc import Iterator
 
 from overlay.listings import from_pointer
 from overlay.listings.listing import Listing
+from overlay.search.facts import id_fact, outpoint_fact, package_fact, transaction_fact
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import McpServer
-from parsers.cards.command_packages import installed, package_key
-
-
-def id_fact(id_: str) -> str:
-    """The fact of the listings with this id, their own or that of their registration."""
-    return f"id:{id_}"
-
-
-def outpoint_fact(outpoint: Outpoint) -> str:
-    """The fact of the listings that began at this outpoint, are at it, or have their card there."""
-    return f"outpoint:{outpoint}"
-
-
-def transaction_fact(txid: bytes) -> str:
-    """The fact of the listings with such an outpoint, or an anchor, in this transaction (internal byte order)."""
-    return f"transaction:{txid[::-1].hex()}"
-
-
-def package_fact(name: str) -> str:
-    """The fact of the tools whose command installs this package, of any version."""
-    return f"package:{package_key(name)}"
+from parsers.cards.command_packages import installed
 
 
 def identifier_facts(listing: Listing) -> Iterator[str]:

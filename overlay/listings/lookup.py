@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from overlay.listings import item_json
 from overlay.listings.from_pointer import why_not
+from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers import cards
-from parsers.bitcoin.tx import Outpoint, transaction_name, without_ord
+from parsers.bitcoin.tx import Outpoint, transaction_name
 
 if TYPE_CHECKING:
     from overlay.listings.records import Registration
@@ -61,18 +60,6 @@ class ListedUnderError(ListingNotFoundError):
     def __init__(self, text: str, ids: Sequence[str]) -> None:
         super().__init__(f"no listing has the id {_quoted(text)}; it leads to {', '.join(ids[:_MAX_NAMED_IDS])}")
         self.ids = ids
-
-
-def parse_id(text: str) -> tuple[str, str | None]:
-    """A listing's id as (registration id, server key or None). Outpoints, also after `ord://`, and contract addresses
-    are normalised; keys are percent-encoded (law 6), also when the client has decoded them."""
-    registration_id, key = cards.split_id(without_ord(text))
-    if registration_id.startswith("eip155:"):
-        registration_id = registration_id.lower()  # the checksum of an address is in the case of its letters
-    base, mark, number = registration_id.partition("#")
-    with suppress(ValueError):  # the id of a pointer is a domain or a URL
-        registration_id = f"{Outpoint.parse(base)}{mark}{number}"
-    return registration_id, None if key is None else cards.encoded_key(unquote(key))
 
 
 def registration(repository: ListingRepository, registration_id: str, text: str) -> Registration:

@@ -12,7 +12,8 @@ from indexer.model import RegistrationState, Status
 from indexer.resolution.pointer_service import is_outpoint, pointer_listing
 from indexer.store import Revision, Store
 from indexer.store.proofs import Proved
-from overlay.listings.lookup import ListingNotFoundError, parse_id, registration
+from overlay.listings.ids import parse_id
+from overlay.listings.lookup import ListingNotFoundError, registration
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin import beef, bump, tx
 from parsers.bitcoin.tx import Outpoint

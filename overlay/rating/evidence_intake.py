@@ -13,8 +13,8 @@ from indexer.headers.networks import by_caip2
 from indexer.store import Store
 from indexer.store.evidence import ClaimDocument, KeyBind, StoredEvidence
 from overlay.listings.card_texts import card_offers
+from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing
-from overlay.listings.lookup import parse_id
 from overlay.listings.records import Registration
 from overlay.listings.repository import ListingRepository
 from overlay.rating.evidence_json import EvidenceReader

@@ -7,8 +7,9 @@ from typing import Any
 
 from indexer.store import Store
 from indexer.store.evidence import StoredEvidence
+from overlay.listings.ids import parse_id
 from overlay.listings.item_json import rating_json
-from overlay.listings.lookup import ListingNotFoundError, parse_id
+from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
 from overlay.rating.listing_facts import FactsReader, agent_listing
 from parsers.claims.rating import BasisEntry, rate

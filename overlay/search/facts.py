@@ -7,10 +7,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from overlay.search.forward import source_numbers
+from parsers.cards.command_packages import package_key
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
     from overlay.search.query import Query
+    from parsers.bitcoin.tx import Outpoint
 
 LISTED = frozenset(("live", "pending"))
 HERE = "=here"
@@ -183,3 +185,23 @@ def selection(query: Query) -> Iterator[tuple[str, ...]]:
         yield tuple(f"status:{status}" for status in query.statuses)
     if only := collapsed(query):
         yield only
+
+
+def id_fact(id_: str) -> str:
+    """The fact of the listings with this id, their own or that of their registration."""
+    return f"id:{id_}"
+
+
+def outpoint_fact(outpoint: Outpoint) -> str:
+    """The fact of the listings that began at this outpoint, are at it, or have their card there."""
+    return f"outpoint:{outpoint}"
+
+
+def transaction_fact(txid: bytes) -> str:
+    """The fact of the listings with such an outpoint, or an anchor, in this transaction (internal byte order)."""
+    return f"transaction:{txid[::-1].hex()}"
+
+
+def package_fact(name: str) -> str:
+    """The fact of the tools whose command installs this package, of any version."""
+    return f"package:{package_key(name)}"

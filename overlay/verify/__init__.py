@@ -152,7 +152,7 @@ def _members(answer: Any) -> Mapping[str, Any]:
 
 
 def _check_id(id_: str, item: Mapping[str, Any]) -> None:
-    from overlay.listings.lookup import parse_id
+    from overlay.listings.ids import parse_id
 
     served = item.get("id")
     # lone surrogates, which occur in no id, are not printable

@@ -9,10 +9,9 @@ import pytest
 from overlay.api.search_answer import next_cursor
 from overlay.api.search_request import from_pairs
 from overlay.engines import Cursor
-from overlay.listings.identifiers import id_fact, outpoint_fact, package_fact, transaction_fact
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
-from overlay.search.facts import HERE
+from overlay.search.facts import HERE, id_fact, outpoint_fact, package_fact, transaction_fact
 from overlay.search.query import Hits
 from parsers.bitcoin.tx import Outpoint
 from tests.contracts.listed import EPOCH, listing, put

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from overlay.api.search_request import from_pairs
-from overlay.listings.identifiers import package_fact
 from overlay.projection.search_index import SearchIndex
+from overlay.search.facts import package_fact
 from overlay.search.query import Operators, Query
 from overlay.webhooks.matcher import Percolator
 from parsers.cards import Skill

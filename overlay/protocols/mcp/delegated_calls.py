@@ -21,7 +21,7 @@ from overlay.api.delegated_access import (
     delegated_access,
     denial_json,
 )
-from overlay.listings.lookup import parse_id
+from overlay.listings.ids import parse_id
 from overlay.protocols.mcp import delegateos_messages
 from overlay.protocols.mcp.tools import TOOLS, RegistryTool
 from overlay.text.compact_json import encode

@@ -11,6 +11,9 @@ from overlay.client.calls import Call
 from overlay.client.listing_source import ClientSource
 from overlay.protocols.mcp.tool_calls import Pairs, ToolRefusedError
 
+_NAMES = frozenset("_:.ix")
+"""Characters of outpoints and of `0x`, which raw bytes as hex do not have."""
+
 
 class RemoteSource:
     """The overlay of a client. Methods raise ToolRefusedError with what it answers, or why it does not. `chain` is the
@@ -33,7 +36,7 @@ class RemoteSource:
 
     async def diagnose(self, transaction: str) -> Mapping[str, Any]:
         """The steps of a transaction."""
-        if len(transaction) < 120 or "_" in transaction:  # the smallest transaction has 60 bytes
+        if len(transaction) <= 64 or not _NAMES.isdisjoint(transaction):
             return await self._ask(calls.diagnose(transaction))
         try:
             raw = bytes.fromhex(transaction)

@@ -13,6 +13,7 @@ from overlay.api.door_requests import FoundPage, cursor_after, find
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import bad_request
 from overlay.listings import lookup
+from overlay.listings.ids import parse_id
 from overlay.listings.repository import ListingRepository
 from overlay.protocols.mcp_registry.server_names import NAMESPACE, listings_named
 from overlay.protocols.mcp_registry.server_versions import ServerVersion, versions
@@ -146,7 +147,7 @@ def wanted_versions(
     meanwhile. Read some at a time, as histories may be long and the page full before its end."""
     for start in range(0, len(ids), READ_TOGETHER):
         some = ids[start : start + READ_TOGETHER]
-        revisions = repository.revisions({lookup.parse_id(id_)[0] for id_ in some})
+        revisions = repository.revisions({parse_id(id_)[0] for id_ in some})
         by_id = lookup.listings_by_id(repository, some, revisions)
         named = {
             id_: [listing for listing in by_id.get(id_, ()) if id_ in (listing.id, listing.state.id)] for id_ in some
