@@ -23,6 +23,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.request_context import CONTEXT
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import PRICE_SORTS, Hits, Query
+from overlay.search.value_lists import has_lists
 from overlay.text.compact_json import encode
 
 _T = TypeVar("_T")
@@ -195,6 +196,7 @@ def is_long(query: Query) -> bool:
         or query.offset + query.limit > _FAR
         or len(query.text) > _MANY_LETTERS
         or sum(map(len, _filters(query))) > _MANY_VALUES
+        or has_lists(query)
     )
 
 

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
+from overlay.search.facts import MOST_FACET_VALUES, MOST_VALUES
 from overlay.search.query import FACETS, SORTS
+from overlay.search.value_lists import interval_parts, parts
 from parsers.claims.amount_due import STAGES
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ MAX_PAIRS, MAX_REPEATS = 200, 64
 MAX_CHANGES = 1_000
 STATUSES = ("live", "pending", "burned", "undecided")
 KINDS = ("agent", "tool", "all")
+_KIND_OF = {kind: kind for kind in KINDS} | {"a2b-agent": "agent"} | dict.fromkeys(("a2b-mcp", "mcp", "server"), "tool")
+_LIST = " Several, separated by commas or repeated: any of them."
 SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))
 
 
@@ -40,8 +45,8 @@ WHOLE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": values.LARG
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """One query parameter. `read` parses one value or raises ValueRefusedError; `many`: it may be repeated (any of);
-    `may_be_empty`: an empty value counts as absent; `required`: it must be given; `schema` is the JSON Schema of one
-    value."""
+    `parts` splits a list of values; `may_be_empty`: an empty value counts as absent; `required`: it must be given;
+    `schema` is the JSON Schema of one value."""
 
     name: str
     description: str
@@ -51,6 +56,7 @@ class Parameter:
     may_be_empty: bool = False
     required: bool = False
     aliases: tuple[str, ...] = ()
+    parts: Callable[[str], list[str]] | None = None
 
 
 def parameter(
@@ -62,12 +68,13 @@ def parameter(
     may_be_empty: bool = False,
     required: bool = False,
     aliases: tuple[str, ...] = (),
+    parts: Callable[[str], list[str]] | None = None,
     **schema: Any,
 ) -> Parameter:
     """A parameter: a string, unless the members of its `schema` say otherwise."""
     return Parameter(
         name=name, description=description, schema={"type": "string", **schema}, read=read, many=many,
-        may_be_empty=may_be_empty, required=required, aliases=aliases,
+        may_be_empty=may_be_empty, required=required, aliases=aliases, parts=parts,
     )  # fmt: skip
 
 
@@ -94,9 +101,13 @@ def _facet_words(value: str) -> tuple[str, ...]:
     return tuple(values.one_of(name.strip(), FACETS) for name in value.split(",") if name.strip())
 
 
+def _kind(value: str) -> str:
+    return _KIND_OF[values.one_of(value, tuple(_KIND_OF))]
+
+
 def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool = False, **schema: Any) -> Parameter:
     read = partial(values.one_of, allowed=allowed)
-    return parameter(name, description, read, many=many, enum=list(allowed), **schema)
+    return parameter(name, description, read, many=many, parts=parts if many else None, enum=list(allowed), **schema)
 
 
 def _amount(name: str, description: str) -> Parameter:
@@ -137,14 +148,24 @@ SEARCH = table(
         "that installs it, is looked up first (`notes`: `looked-up`).",
         values.words, may_be_empty=True, aliases=("query",),
     ),
-    _words("type", "What to find.", KINDS, many=True),
-    parameter("skillId", "The id of a skill, exactly as in the card.", many=True),
     parameter(
-        "acceptedCurrency", "A currency that an offer takes: its own or one of `acceptedCurrencies`.", values.currency,
-        many=True,
+        "type", "What to find: `a2b-agent` is agent; `a2b-mcp`, `mcp` and `server` are tool.", _kind, many=True,
+        parts=parts, enum=list(_KIND_OF),
     ),
     parameter(
-        "interval", "How often an offer is paid: an ISO 8601 duration or `none` (per call).", values.interval, many=True
+        "skillId",
+        f"The id of a skill, in any case.{_LIST} Where a listing has the whole text as an id, that is meant.",
+        values.folded, many=True, aliases=("skill",),
+    ),
+    parameter(
+        "acceptedCurrency", f"A currency that an offer takes: its own or one of `acceptedCurrencies`.{_LIST}",
+        values.currency, many=True, aliases=("currency",), parts=parts,
+    ),
+    parameter(
+        "interval",
+        "How often an offer is paid: an ISO 8601 duration, words such as month, monthly, per month or 1 month, or "
+        f"`none` (also `null`, `per call`).{_LIST}",
+        values.interval, many=True, parts=interval_parts,
     ),
     _amount("maxPrice", "The most an offer may cost, in `priceCurrency`."),
     _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
@@ -156,10 +177,18 @@ SEARCH = table(
         "filter, and where nothing can be converted the answer names `priceCurrency` in `unappliedFilters`.",
         values.currency,
     ),
-    parameter("tag", "A tag of the listing or of one of its skills.", values.tag, many=True),
-    parameter("chain", "A chain by its configured name or its CAIP-2 id.", many=True),
-    parameter("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain, many=True),
-    parameter("owner", "The address that holds the listing.", values.owner, many=True),
+    parameter(
+        "tag",
+        f"A tag of the listing or of one of its skills.{_LIST} Where a listing has the whole text as a tag, that is "
+        "meant.",
+        values.folded, many=True,
+    ),
+    parameter("chain", f"A chain by its configured name or its CAIP-2 id.{_LIST}", many=True, parts=parts),
+    parameter(
+        "domain", f"The host of an agent's URL, or the domain of a pointer.{_LIST}", values.domain, many=True,
+        parts=parts,
+    ),
+    parameter("owner", f"The address that holds the listing.{_LIST}", values.owner, many=True, parts=parts),
     parameter("duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches."),
     parameter(
         "verified", "`true`: only listings with a domain badge or a met hash; `false`: only those without.",
@@ -200,6 +229,13 @@ SEARCH = table(
         "or `all`. What a facet counts is not narrowed by its own filter, only by all others.",
         _facet_words, many=True,
     ),
+    _clamped(
+        "facetLimit",
+        f"Values of each facet; at most {MOST_VALUES} of skills, currencies and intervals where one offer must meet "
+        "several filters.",
+        1, MOST_FACET_VALUES, default=MOST_VALUES,
+    ),
+    parameter("facetPrefix", "Count only values that begin so, in any case.", values.folded, may_be_empty=True),
     parameter(
         "explain",
         "`true`: the answer says in `explain` how the question was understood, and each item which factors "
@@ -312,11 +348,12 @@ def read_query(request: web.Request, table: Table) -> dict[str, Any]:
 
 
 def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
-    if not parameter.many:
-        texts = list(dict.fromkeys(texts))
-    if len(texts) > (MAX_REPEATS if parameter.many else 1):
+    if parameter.parts:
+        texts = [part for text in texts for part in parameter.parts(text)]
+    number = len(list(chain.from_iterable(map(parts, texts)))) if parameter.many else len(set(texts))
+    if number > (MAX_REPEATS if parameter.many else 1):
         allowed = f"at most {MAX_REPEATS} times" if parameter.many else "once"
-        detail = f"{parameter.name} may be given {allowed}, not {len(texts)} times"
+        detail = f"{parameter.name} may be given {allowed}, not {number} times"
         faults.append(Fault("repeated", detail, parameter.name))
         return None
     try:

@@ -190,6 +190,8 @@ SCHEMAS: dict[str, Schema] = {
         },
         {
             "facets": {"type": "object", "propertyNames": {"enum": list(FACETS)}, "additionalProperties": _FACET},
+            "facetTotals": {"type": "object", "additionalProperties": COUNT}
+            | {"description": "How many values a facet has, up to 20,000; absent where not all were counted."},
             "unappliedFilters": array_of(TEXT),
             "priceComparison": {
                 "enum": [sorting.AMOUNT, sorting.PER_DAY],
@@ -201,8 +203,16 @@ SCHEMAS: dict[str, Schema] = {
             | {"description": "Words of `q` that no listing contains, and what was searched for instead."},
             "notes": array_of(ref("Fault")),
             "explain": {"type": "object"},
-            "emptiedBy": array_of(record({"parameters": array_of(TEXT), "total": COUNT}))
-            | {"description": "Where nothing is found: filters without which there is something, and how much."},
+            "emptiedBy": array_of(
+                record(
+                    {"parameters": array_of(TEXT), "total": COUNT},
+                    {"near": {"type": "object", "additionalProperties": _FACET}},
+                )
+            )
+            | {
+                "description": "Where nothing is found: filters without which there is something, and how much; `near` "
+                "has skills and tags that are spelt nearly so, by parameter."
+            },
             "didYouMean": array_of(record({"q": TEXT, "total": COUNT}))
             | {"description": "Where nothing is found: other texts that find something under the same filters."},
         },
@@ -438,7 +448,13 @@ SCHEMAS: dict[str, Schema] = {
         },
         description="What the payment gate answers (A2B §5.3), also as x402 clients read it.",
     ),
-    "Suggestions": record({"items": array_of(record({"text": TEXT, "kind": TEXT}, {"id": TEXT}))}),
+    "Suggestions": record(
+        {
+            "items": array_of(
+                record({"text": TEXT, "kind": TEXT}, {"id": TEXT | {"description": "Of a listing or skill."}})
+            )
+        }
+    ),
     "History": record(
         {"id": TEXT, "revisions": array_of(ref("Revision"))},
         {

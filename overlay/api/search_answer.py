@@ -4,7 +4,7 @@ highlights and explanations on demand; and for a search without results, why and
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ def page(
         "query": search_request.text,
     }
     if search_request.query.facets:
-        tail["facets"] = _facets(hits)
+        tail |= {"facets": _facets(hits), "facetTotals": hits.facet_totals}
     if comparison := price_comparison(search_request.query):
         tail["priceComparison"] = comparison
     if rates:
@@ -153,8 +153,11 @@ def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
 
 
 def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
-    facets = hits.facets or {}
-    return {name: [{"value": value, "count": count} for value, count in pairs] for name, pairs in facets.items()}
+    return {name: _values(pairs) for name, pairs in (hits.facets or {}).items()}
+
+
+def _values(pairs: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    return [{"value": value, "count": count} for value, count in pairs]
 
 
 def query_explained(search_request: SearchRequest) -> dict[str, Any]:
@@ -179,9 +182,10 @@ def needs_extras(search_request: SearchRequest, hits: Hits) -> bool:
 
 def is_quick(search_request: SearchRequest) -> bool:
     """Whether `extras` takes no longer than a search: without words, and with few filters (counting them takes 0.25
-    ms at 100,000 offers, as long as the detour through a thread)."""
+    ms at 100,000 offers, as long as the detour through a thread), none of which is compared by spelling."""
     query = search_request.query
     plain = not (search_request.highlight or search_request.explain or query.text or query.operators)
+    plain = plain and not (query.skills or query.tags)
     return plain and len(zero_results.narrowing(query)) <= _FEW_FILTERS
 
 
@@ -219,16 +223,20 @@ def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]
 def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str, Any]:
     """For a search without results: `emptiedBy`, the filters without which there are results, and `didYouMean`,
     other texts with results; each only where there are any."""
-    query, words = search_request.query, query_syntax.read(search_request.text)
+    query, words = engine.resolved(search_request.query), query_syntax.read(search_request.text)
 
     def count(other: Query) -> tuple[int, int]:
         hits = engine.search(other)
         return hits.total, hits.matched
 
     respellings = zero_results.respellings(query.text, engine.terms())
-    emptied = [
-        {"parameters": list(proposal.parameters), "total": proposal.total}
-        for proposal in zero_results.emptied_by(query, count)
-    ]
+    emptied = [_emptied(query, one, engine) for one in zero_results.emptied_by(query, count)]
     meant = [proposal._asdict() for proposal in zero_results.proposals(query, words, respellings, count)]
     return {name: members for name, members in (("emptiedBy", emptied), ("didYouMean", meant)) if members}
+
+
+def _emptied(query: Query, emptied: zero_results.Emptied, engine: SearchIndex) -> dict[str, Any]:
+    members: dict[str, Any] = {"parameters": list(emptied.parameters), "total": emptied.total}
+    if near := zero_results.near(query, emptied, engine.search):
+        members["near"] = {name: _values(pairs) for name, pairs in near.items()}
+    return members

@@ -29,6 +29,7 @@ _QUERY_FIELDS = {
     "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
     "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "duplicatesOf": "group",
     "verified": "verified", "updatedSince": "updated_since", "limit": "limit",
+    "facetLimit": "facet_limit", "facetPrefix": "facet_prefix",
 }  # fmt: skip
 """Where a query keeps the values of parameters that it takes as they are given."""
 
@@ -221,8 +222,8 @@ def _typed(fields: Mapping[str, Any], words: ParsedText) -> Iterator[tuple[str, 
     """Operators and filters that were typed in `q`; their values are added to those of the parameters."""
     yield "operators", _operators(words)
     of = (
-        ("skills", words.skills, values.text),
-        ("tags", words.tags, values.tag),
+        ("skills", words.skills, values.folded),
+        ("tags", words.tags, values.folded),
         ("owners", words.owners, values.owner),
     )
     for name, typed, read_one in of:

@@ -67,8 +67,8 @@ def currency(value: str) -> str:
     return value.strip().upper()
 
 
-def tag(value: str) -> str:
-    """A tag; they compare case-folded."""
+def folded(value: str) -> str:
+    """A tag, or the id of a skill; they compare case-folded."""
     return value.strip().casefold()
 
 

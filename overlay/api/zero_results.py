@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
 
 from overlay.search.analysis import Compound, allowed_edits, is_spelt, query_words, stem
-from overlay.search.query import Query
+from overlay.search.facts import MOST_FACET_VALUES
+from overlay.search.query import Hits, Query
 from overlay.search.query_syntax import ParsedText, read
 from overlay.search.term_dictionary import TermDictionary
 
@@ -80,6 +82,46 @@ def _narrows(query: Query, without: dict[str, Any]) -> bool:
 def _counting(query: Query) -> Query:
     """The query for counting only: without hits, facets and order."""
     return query._replace(limit=0, offset=0, after=None, facets=(), sort="relevance", descending=None)
+
+
+_SPELT = {"skillId": "skills", "tag": "tags"}
+"""The filters whose values are compared by spelling, and their query fields."""
+
+MOST_NEAR = 3
+
+
+def near(query: Query, emptied: Emptied, find: Callable[[Query], Hits]) -> dict[str, list[tuple[str, int]]]:
+    """For the skills and tags that exclude all results: values near in spelling, with the number of results if one of
+    them is chosen instead, the nearest first."""
+    without = {field: value for name in emptied.parameters for field, value in _FILTERS[name]}
+    wide = _counting(query)._replace(**without)
+    nearest = {}
+    for name in filter(_SPELT.__contains__, emptied.parameters):
+        counts: dict[str, int] = {}
+        for value in getattr(query, _SPELT[name])[:MOST_NEAR]:
+            counts |= _near(value, wide._replace(facets=(name,), facet_limit=MOST_FACET_VALUES), find)
+        if counts:
+            nearest[name] = list(counts.items())[:MOST_NEAR]
+    return nearest
+
+
+def _near(value: str, wide: Query, find: Callable[[Query], Hits]) -> dict[str, int]:
+    """The values of a facet that are near in spelling: among those with the same beginning, else among the most
+    frequent."""
+    for beginning in (value[:2], ""):
+        facets = find(wide._replace(facet_prefix=beginning)).facets or {}
+        counted = {_letters(text): (text, count) for text, count in facets[wide.facets[0]] if len(text) <= _LONGEST_ID}
+        if close := get_close_matches(_letters(value[:_LONGEST_ID]), counted, MOST_NEAR):
+            return dict(map(counted.__getitem__, close))
+    return {}
+
+
+_LONGEST_ID = 64
+
+
+def _letters(text: str) -> str:
+    """A text without what stands between words in ids."""
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 class Proposal(NamedTuple):

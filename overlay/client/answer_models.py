@@ -44,9 +44,13 @@ class FacetValue(TypedDict):
     count: Count
 
 
-class Narrowing(TypedDict):
+class _Narrowed(TypedDict):
     parameters: tuple[str, ...]
     total: Count
+
+
+class Narrowing(_Narrowed, total=False):
+    near: dict[str, tuple[FacetValue, ...]]
 
 
 class Respelling(TypedDict):
@@ -242,6 +246,7 @@ class SearchPage(_Record):
     query: str
     price_comparison: str | None = None
     facets: dict[str, tuple[FacetValue, ...]] = {}
+    facet_totals: dict[str, Count] = {}
     corrected: tuple[Correction, ...] = ()
     unapplied_filters: tuple[str, ...] = ()
     notes: tuple[FaultNote, ...] = ()

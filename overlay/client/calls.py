@@ -38,7 +38,9 @@ class SearchFilters(TypedDict, total=False):
 
     type: Words
     skill_id: Words
+    skill: Words
     accepted_currency: Words
+    currency: Words
     interval: Words
     max_price: Decimal | int | str
     min_price: Decimal | int | str
@@ -59,6 +61,8 @@ class SearchFilters(TypedDict, total=False):
     offset: int
     cursor: str
     facets: Words
+    facet_limit: int
+    facet_prefix: str
     explain: bool
     highlight: bool
 

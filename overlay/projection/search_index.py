@@ -18,7 +18,7 @@ from overlay.search import facet_counts, suggesting
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT, source_fact
 from overlay.search.forward import sources
-from overlay.search.planner import CANDIDATES, QueryPlan, plan
+from overlay.search.planner import ALL, CANDIDATES, QueryPlan, plan
 from overlay.search.prices import cheapest_for
 from overlay.search.query import (
     MARK_BYTES,
@@ -36,6 +36,7 @@ from overlay.search.query import (
 )
 from overlay.search.rerank import Factors, Scored, factors
 from overlay.search.sorting import LATEST, follows, is_reversed, order
+from overlay.search.value_lists import resolved
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -105,7 +106,7 @@ class SearchIndex:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
         relevance after the index has changed, if the query lacks the marks of what was shown."""
         engine = self._current()
-        query, lookup = _looked_up(engine, query)
+        query, lookup = _looked_up(engine, _resolved(engine, query))
         planned = plan(query.text, engine.terms())
         matches = _page(engine, query, planned)
         phrases_dropped = False
@@ -113,10 +114,10 @@ class SearchIndex:
             retried = _page(engine, by_words, planned)
             if retried.total:
                 query, matches, phrases_dropped = by_words, retried, True
-        counts = (
+        counts, totals = (
             facet_counts.counts(query, matches, lambda wide: engine.search(wide, planned, 0, 0))
             if query.facets
-            else None
+            else (None, {})
         )
         return Hits(
             _hits(matches.rows, query, planned),
@@ -124,10 +125,15 @@ class SearchIndex:
             min(matches.matched, EXACT),
             at_least=matches.total > EXACT,
             facets=counts,
+            facet_totals=totals,
             plan=planned,
             phrases_dropped=phrases_dropped,
             lookup=lookup,
         )
+
+    def resolved(self, query: Query) -> Query:
+        """The query with its lists of tags and skills as values."""
+        return _resolved(self._current(), query)
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of a text, the best first."""
@@ -218,6 +224,14 @@ def _looked_up(engine: Engine, query: Query) -> tuple[Query, Lookup | None]:
         if engine.search(narrowed._replace(facets=()), planned, 0, 0).total:
             return query._replace(lookups=(lookup,)) if lookup.leads else narrowed, lookup
     return query._replace(lookups=()), None
+
+
+def _resolved(engine: Engine, query: Query) -> Query:
+    def is_in_use(name: str, value: str) -> bool:
+        chosen: dict[str, Any] = {name: (value,)}
+        return engine.search(Query(statuses=(), with_duplicates=True, **chosen), ALL, 0, 0).total > 0
+
+    return resolved(query, is_in_use)
 
 
 def _page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:

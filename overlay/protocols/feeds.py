@@ -50,7 +50,7 @@ _SETTLED_SECONDS = 2.0
 
 
 _SORTS, _STATUSES = ("updated", "created"), (*_CONFIRMED, "all")
-_WITHOUT = frozenset({"offset", "facets", "explain", "highlight"})
+_WITHOUT = frozenset({"offset", "facets", "facetLimit", "facetPrefix", "explain", "highlight"})
 _INSTEAD = {
     "sort": replace(
         SEARCH.names["sort"],

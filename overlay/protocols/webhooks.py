@@ -19,7 +19,7 @@ from indexer.fetcher.reasons import FetchError
 from indexer.store.subscriptions import TooManySubscriptionsError, WebhookSubscription
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.parameters import SEARCH, Table
+from overlay.api.parameters import SEARCH, table
 from overlay.api.parameters import read as read_parameters
 from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError, bad_request
 from overlay.api.request_bodies import Body, read
@@ -47,9 +47,7 @@ _KEY = re.compile(rf"[!-~]{{{MIN_KEY},{MAX_KEY}}}")
 
 _NAMES = ("q", "type", "skillId", "acceptedCurrency", "interval", "maxPrice", "minPrice", "priceCurrency", "tag",
           "chain", "domain", "owner", "verified", "status")  # fmt: skip
-_SAVED = Table(
-    tuple(SEARCH.names[name] for name in _NAMES), {"query": SEARCH.names["q"]} | {n: SEARCH.names[n] for n in _NAMES}
-)
+_SAVED = table(*map(SEARCH.names.__getitem__, _NAMES))
 _narrowing = attrgetter(
     "skills", "currencies", "intervals", "min_price", "max_price", "tags", "chains", "domains", "owners"
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from heapq import nsmallest
 from typing import Any
 
-from overlay.search.facts import EXACT, LISTED, MOST_VALUES
+from overlay.search.facts import EXACT, LISTED, MAX_TRIED, MOST_VALUES
 from overlay.search.prices import asks_offer, asks_price
 from overlay.search.query import Matches, Query
 
@@ -43,38 +45,60 @@ Find = Callable[[Query], Matches]
 """Runs a query with the same words."""
 
 
-def counts(query: Query, matches: Matches, find: Find) -> dict[str, Counts]:
-    """The facets of a query; `matches` is its result."""
-    return {name: _facet(query, name, matches, find) for name in query.facets}
+def counts(query: Query, matches: Matches, find: Find) -> tuple[dict[str, Counts], dict[str, int]]:
+    """The facets of a query, and the number of values of each of which all were counted; `matches` is its result."""
+    facets, totals = dict[str, Counts](), dict[str, int]()
+    for name in query.facets:
+        facets[name], total = _facet(query, name, matches, find)
+        if total is not None:
+            totals[name] = total
+    return facets, totals
 
 
-def _facet(query: Query, name: str, matches: Matches, find: Find) -> Counts:
+def _facet(query: Query, name: str, matches: Matches, find: Find) -> tuple[Counts, int | None]:
     wide = without_own(query, name)
     is_joint = _is_joint(wide, name) and matches.total <= EXACT
     if wide is query and not is_joint:
-        return commonest(matches.facets.get(name, {}))
-    wide = wide._replace(facets=(name,))
-    if not is_joint:
-        return commonest(find(wide).facets.get(name, {}))
-    unpriced = wide._replace(min_price=None, max_price=None) if prices_it(wide, name) else wide
-    return _chosen(wide, name, find(unpriced).facets.get(name, {}), find)
+        by_spelling = matches.facets.get(name, {})
+    else:
+        unpriced = wide._replace(min_price=None, max_price=None) if is_joint and prices_it(wide, name) else wide
+        by_spelling = find(unpriced._replace(facets=(name,))).facets.get(name, {})
+    values = _values(by_spelling, query.facet_prefix)
+    limit = query.facet_limit or MOST_VALUES
+    if is_joint:
+        return _chosen(wide, name, values, min(limit, MOST_VALUES), find)
+    return commonest(values, limit), len(values)
 
 
-def _chosen(wide: Query, name: str, upper: Mapping[str, int], find: Find) -> Counts:
+def _values(by_spelling: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """The values with a beginning. Those that differ in case only are one, in the most frequent spelling."""
+    values: dict[str, tuple[str, int, int]] = {}
+    for text, count in sorted(by_spelling.items()):
+        if (key := text.casefold()).startswith(prefix):
+            shown, most, total = values.get(key, (text, count, 0))
+            values[key] = (text, count, total + count) if count > most else (shown, most, total + count)
+    return {shown: total for shown, _, total in values.values()}
+
+
+def _chosen(wide: Query, name: str, upper: Mapping[str, int], limit: int, find: Find) -> tuple[Counts, int | None]:
     """The exact counts of values that not every listing with the value would be found by: a search for each value, by
-    decreasing upper bound, until no other value can be among the most frequent."""
-    counted: list[tuple[int, str]] = []
-    for value, at_most in sorted(upper.items(), key=lambda pair: (-pair[1], pair[0])):
-        if len(counted) >= MOST_VALUES and counted[MOST_VALUES - 1] < (-at_most, value):
+    decreasing upper bound, until no other value can be among the most frequent; and how many there are, if all were
+    counted."""
+    counted: list[tuple[_Rank, str, int]] = []
+    done = 0
+    for value, at_most in commonest(upper, MAX_TRIED):
+        if len(counted) >= limit and counted[limit - 1][0] < _rank(value, at_most):
             break
         if count := find(choosing(wide, name, value)).total:
-            insort(counted, (-count, value))
-    return tuple((value, -count) for count, value in counted[:MOST_VALUES])
+            insort(counted, (_rank(value, count), value, count))
+        done += 1
+    shown = tuple((value, count) for _, value, count in counted[:limit])
+    return shown, len(counted) if done == len(upper) else None
 
 
 def choosing(query: Query, facet: str, value: str) -> Query:
     """The query with one value of a facet of `OF_OFFERS` chosen instead of the present filter."""
-    chosen: dict[str, Any] = {_OWN[facet][0]: (value,), "facets": ()}
+    chosen: dict[str, Any] = {_OWN[facet][0]: (value.casefold() if facet == "skillId" else value,), "facets": ()}
     if prices_it(query, facet):
         chosen |= {"price_currency": value, "rates": query.quotes(value) if query.quotes else {}}
     return query._replace(**chosen)
@@ -90,6 +114,14 @@ def _is_joint(query: Query, facet: str) -> bool:
     return facet in OF_OFFERS and (asks_offer(query) or (bool(query.skills) and facet != "skillId"))
 
 
-def commonest(by_value: Mapping[str, int]) -> Counts:
-    """The most frequent values, equally frequent ones by value."""
-    return tuple(sorted(by_value.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_VALUES])
+_Rank = tuple[int, bytes]
+
+
+def _rank(value: str, count: int) -> _Rank:
+    return -count, blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def commonest(by_value: Mapping[str, int], limit: int) -> Counts:
+    """The most frequent values. Equally frequent ones are ordered by a hash, since by value one card with 256 skills
+    would hide the skills of all others."""
+    return tuple(nsmallest(limit, by_value.items(), key=lambda pair: _rank(*pair)))

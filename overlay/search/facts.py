@@ -28,8 +28,10 @@ FACET_FIELDS = {
     "status": "status",
 }
 """The facets of a query and the fields they count."""
-MOST_VALUES = 50  # of a facet
-MAX_TRIED = 1_000  # values of a facet that an engine counts
+MOST_VALUES = 50  # of a facet, unless a query has another limit
+MOST_FACET_VALUES = 1_000  # of a facet, at most
+MAX_TRIED = 1_000  # values of a joint facet that are counted one by one
+MAX_COUNTED = 20_000  # values of a facet that an engine counts
 EXACT = 10_000  # the largest exact total
 
 
@@ -90,15 +92,15 @@ def tags(document: Document) -> Iterator[str]:
 
 
 def facets(document: Document) -> dict[str, tuple[str, ...]]:
-    """The distinct values of each facet field."""
+    """The distinct values of each facet field; ids of skills that differ in case only are one, as first spelt."""
     skills = [skill.id for skill in document.skills]
     for offer in document.offers:
         skills += offer.skill_ids or ()
-    values = {
+    values: dict[str, Iterable[str]] = {
         "kind": [document.kind],
         "chain": [document.chain, *document.also_on],
         "status": [document.status],
-        "skill": skills,
+        "skill": {skill.casefold(): skill for skill in reversed(skills)}.values(),
         "currency": [currency for offer in document.offers for currency in offer.accepted],
         "interval": [offer.interval_key for offer in document.offers],
         "tag": [tag.casefold() for tag in tags(document)],
@@ -111,7 +113,7 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
     `facets_of` are its `facets`, if they are already computed."""
     for name, values in (facets_of or facets(document)).items():
         for value in values:
-            yield f"{name}:{value}"
+            yield f"{name}:{value.casefold() if name == 'skill' else value}"
     if document.caip2 != document.chain:
         yield f"chain:{document.caip2}"
     # heights are of this chain only, even if pointers on other chains name the listing

@@ -53,15 +53,16 @@ def asks_price(query: Query) -> bool:
 
 def pack(document: Document) -> bytes:
     """The offers of a listing as JSON: the cheapest without filters as (id, amount, currency, interval), null without
-    offers; the offers; the number of skills of the card; the ids of these and of other skills that offers name; and by
-    offer the indexes into these ids (null: all of the card)."""
-    names = dict.fromkeys(skill.id for skill in document.skills)
+    offers; the offers; the number of skills of the card; the ids of these and of other skills that offers name,
+    case-folded; and by offer the indexes into these ids (null: all of the card)."""
+    names = dict.fromkeys(skill.id.casefold() for skill in document.skills)
     own = len(names)
     for offer in document.offers:
-        names.update(dict.fromkeys(offer.skill_ids or ()))
+        names.update(dict.fromkeys(map(str.casefold, offer.skill_ids or ())))
     index_of = {name: index for index, name in enumerate(names)}
     skills = [
-        None if offer.skill_ids is None else [index_of[name] for name in offer.skill_ids] for offer in document.offers
+        None if offer.skill_ids is None else [index_of[name.casefold()] for name in offer.skill_ids]
+        for offer in document.offers
     ]
     rows = [
         [offer.id, offer.currency, plain(offer.amount), offer.interval_key, offer.accepted] for offer in document.offers

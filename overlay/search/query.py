@@ -23,8 +23,8 @@ FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "st
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
     """The operators of a search text (`search.query_syntax`). All `phrases` are required, all of `excluded` excluded:
-    both are index terms in order, separated by spaces (`analysis.sequences`). `not_tags` (case-folded), `not_owners`
-    and `not_skills` are exclusions."""
+    both are index terms in order, separated by spaces (`analysis.sequences`). `not_tags`, `not_skills` (both
+    case-folded) and `not_owners` are exclusions."""
 
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Operators:
 
 
 _UNHASHED = ("rates", "quotes")
-_NOT_ASKED = frozenset({*_UNHASHED, "limit", "offset", "after", "shown", "facets"})
+_NOT_ASKED = frozenset({*_UNHASHED, "limit", "offset", "after", "shown", "facets", "facet_limit", "facet_prefix"})
 
 QUESTION_BYTES = 8
 """Bytes of a question's mark in a cursor."""
@@ -77,9 +77,9 @@ class Query(NamedTuple):
     """A search, every value validated and normalised; an empty tuple or None means no such filter.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
-    (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `group` is the id of
-    a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are
-    in `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
+    (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` and `skills` case-folded. `group` is
+    the id of a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are in
+    `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
     where the filter of `currencies` decides it, or would (law 15). `rates` are units of `price_currency` for one of
     each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
     another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
@@ -87,7 +87,8 @@ class Query(NamedTuple):
     None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. A page
     `after` a sort key begins at `offset` where the result before that has this key; one that follows pages which have
     `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
-    own filter does not narrow its counts. `with_duplicates`: no listing is hidden as a duplicate.
+    own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with
+    `facet_prefix` (case-folded). `with_duplicates`: no listing is hidden as a duplicate.
     `more_facts` are filters of other protocols: one fact of each group is required. No result has one of `not_facts`.
     `lookups` are what the text may name: the first that finds anything counts instead of the words, or leads their
     results. Its hash leaves out the rates.
@@ -123,6 +124,8 @@ class Query(NamedTuple):
     after: tuple[Any, ...] | None = None
     shown: bytes = b""
     facets: tuple[str, ...] = ()
+    facet_limit: int | None = None
+    facet_prefix: str = ""
     operators: Operators | None = None
     with_duplicates: bool = False
     more_facts: tuple[tuple[str, ...], ...] = ()
@@ -203,7 +206,7 @@ class Hit(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A completion: its text, its kind (`listing`, `skill`, `tag` or `word`), and the id of a listing."""
+    """A completion: its text, its kind (`listing`, `skill`, `tag` or `word`), and the id of a listing or skill."""
 
     text: str
     kind: str
@@ -215,9 +218,10 @@ class Hits:
     """A page of hits, and the counts of all results.
 
     `total` is exact up to 10,000, beyond that `at_least` is true; `matched` counts the results that contain all words.
-    `facets` maps each requested facet to (value, count) pairs, the most frequent first, then by value. `plan` is the
-    plan of the query text. `phrases_dropped`: no listing contains the quoted phrases, so these are results by their
-    words. `lookup` is that of the query which counts.
+    `facets` maps each requested facet to (value, count) pairs, the most frequent first, equally frequent ones in an
+    order that is not of the alphabet (`facet_counts.commonest`); `facet_totals` counts the values of each facet of
+    which all were counted. `plan` is the plan of the query text. `phrases_dropped`: no listing contains the quoted
+    phrases, so these are results by their words. `lookup` is that of the query which counts.
     """
 
     hits: Sequence[Hit]
@@ -225,6 +229,7 @@ class Hits:
     matched: int = 0
     at_least: bool = False
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None
+    facet_totals: dict[str, int] = field(default_factory=dict)
     plan: QueryPlan = field(default=ALL, compare=False)
     phrases_dropped: bool = False
     lookup: Lookup | None = None

@@ -130,7 +130,7 @@ def without(text: str, kind: str, value: str) -> str:
 def _asks_for(match: re.Match[str], kind: str, value: str) -> bool:
     token_kind, token_value = _token(match)
     return token_kind == kind and (
-        token_value.casefold() == value.casefold() if kind == "tags" else token_value == value
+        token_value.casefold() == value.casefold() if kind in ("tags", "skills") else token_value == value
     )
 
 
@@ -154,7 +154,7 @@ def operators(understood: ParsedText) -> Operators | None:
         excluded=_once(sequence for text in understood.excluded for sequence in _every_spelling(text)),
         not_tags=_once(tag.casefold() for tag in understood.not_tags),
         not_owners=_once(understood.not_owners),
-        not_skills=_once(understood.not_skills),
+        not_skills=_once(skill.casefold() for skill in understood.not_skills),
     )
     return None if required == _NONE else required
 

@@ -60,23 +60,24 @@ def _group(word: str, surfaces: Sequence[str], *, is_stop: bool = False) -> Term
 def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], completes: Callable[[str], bool]) -> list[Suggestion]:
     """Skills and tags that complete the text, the most frequent first."""
     counts: Counter[tuple[str, str]] = Counter()
-    shown: dict[tuple[str, str], str] = {}
+    spellings: Counter[Suggestion] = Counter()
     for _, item in items:
-        for kind, text in dict.fromkeys([label for label in _labels(item) if completes(label[1])]):
-            key = kind, text.casefold()
-            counts[key] += 1
-            shown.setdefault(key, text)
-    order = sorted(counts, key=lambda key: (-counts[key], key))
-    return [Suggestion(shown[key], key[0]) for key in order]
+        labels = (label for label in _labels(item) if completes(label.text) or completes(label.id or ""))
+        distinct = set(labels)
+        spellings.update(distinct)
+        counts.update({(label.kind, label.text.casefold()) for label in distinct})
+    rarest_first = sorted(spellings, key=lambda label: (spellings[label], label.id or "", label.text))
+    shown = {(label.kind, label.text.casefold()): label for label in rarest_first}
+    return [shown[key] for key in sorted(counts, key=lambda key: (-counts[key], key))]
 
 
-def _labels(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _labels(item: Mapping[str, Any]) -> Iterator[Suggestion]:
     for tag in item.get("tags", ()):
-        yield "tag", tag[:LONGEST]
+        yield Suggestion(tag[:LONGEST], "tag")
     for skill in item.get("skills", ()):
-        yield "skill", (skill.get("name") or skill["id"])[:LONGEST]
+        yield Suggestion((skill.get("name") or skill["id"])[:LONGEST], "skill", skill["id"])
         for tag in skill.get("tags", ()):
-            yield "tag", tag[:LONGEST]
+            yield Suggestion(tag[:LONGEST], "tag")
 
 
 def _completes(beginnings: Sequence[str], text: str) -> bool:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from overlay.api.parameters import SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.search_answer import alternatives
+from overlay.api.values import folded
 from overlay.engines import Cursor
 from overlay.search import query_syntax
 from overlay.search.facet_counts import prices_it, without_own
 from overlay.search.facts import MOST_VALUES
 from overlay.search.query import Hits, Query
+from overlay.search.value_lists import parts
 from overlay.text.interval_words import per
 from overlay.web.links import Pairs, adding, link, name_of, named, setting, without
 
@@ -50,14 +52,23 @@ class FacetCache:
     ) -> Hits:
         """The hits of `search`, with facets of these names from the cache or counted now; with `{}` where counting
         takes too long, as it may with a million listings."""
-        alike = query._replace(limit=0, offset=0, after=None, sort="relevance", descending=None, facets=())
+        alike = query._replace(
+            limit=0,
+            offset=0,
+            after=None,
+            sort="relevance",
+            descending=None,
+            facets=(),
+            facet_limit=None,
+            facet_prefix="",
+        )
         key = (index, alike)
         if (facets := self._cached.get(key)) is not None:
             self._cached.move_to_end(key)
             return replace(await search(query._replace(facets=())), facets=facets)
         if self._rests.get(alike, 0.0) <= self._clock():
             try:
-                hits = await search(query._replace(facets=names))
+                hits = await search(query._replace(facets=names, facet_limit=None, facet_prefix=""))
             except ProblemError as problem:
                 if problem.status != _TOO_LONG:
                     raise
@@ -82,7 +93,9 @@ _SHOWN, _MORE, _LONGEST = 6, 18, 80
 _BUDGET = 20_000
 """Characters of all URLs: each link repeats the whole search."""
 
-_NOT_FILTERS = frozenset({"q", "sort", "limit", "offset", "cursor", "facets", "explain", "priceCurrency"})
+_NOT_FILTERS = frozenset(
+    {"q", "sort", "limit", "offset", "cursor", "facets", "facetLimit", "facetPrefix", "explain", "priceCurrency"}
+)
 _LABELS = {
     **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
     "duplicatesOf": "Duplicates of", "verified": "Verified", "fromBlock": "From block", "toBlock": "To block",
@@ -121,13 +134,16 @@ class Chip(NamedTuple):
 
 
 def groups(parameters: Pairs, query: Query, counts_by_facet: Mapping[str, Sequence[tuple[str, int]]]) -> list[Group]:
-    """The facets of an answer as links; a facet with one value is left out unless that is chosen."""
+    """The facets of an answer as links; a facet with one value is left out unless that is chosen. `query` has no
+    lists any more (`SearchIndex.resolved`)."""
+    parameters = _one_by_one(parameters, query)
     room = _BUDGET // (len(link(parameters)) + 60)
     groups_ = []
     for name, title in TITLES.items():
-        chosen = _chosen(query, name)
         counted = counts_by_facet.get(name)
         values: dict[str, int | None] = {value: count for value, count in counted or () if len(value) <= _LONGEST}
+        spellings = {value.casefold(): value for value in values} if name == "skillId" else {}
+        chosen = tuple(spellings.get(value, value) for value in _chosen(query, name))
         rarer = 0 if counted is not None and len(counted) < MOST_VALUES else None
         values = {**dict.fromkeys(chosen, rarer), **values}
         if not chosen and len(values) < 2:
@@ -139,6 +155,20 @@ def groups(parameters: Pairs, query: Query, counts_by_facet: Mapping[str, Sequen
         if choices:
             groups_.append(Group(name, title, choices[:_SHOWN], choices[_SHOWN:]))
     return [*groups_, _verified(parameters, query)]
+
+
+def _one_by_one(parameters: Pairs, query: Query) -> Pairs:
+    """The parameters with the values of each list one by one."""
+    pairs: list[tuple[str, str]] = []
+    for key, text in parameters:
+        name = name_of(key)
+        if "," in text and name in _TYPED:
+            is_whole = folded(text) in getattr(query, _TYPED[name])
+            pairs += [(key, part) for part in ([text] if is_whole else parts(text))]
+        else:
+            split = SEARCH.names[name].parts if name in SEARCH.names else None
+            pairs += [(key, part) for part in (split(text) if split else [text])]
+    return pairs
 
 
 def _verified(parameters: Pairs, query: Query) -> Group:
@@ -252,6 +282,14 @@ def alternative_searches(
     ]
     for proposal in proposals.get("emptiedBy", ()):
         left = parameters
+        others = [pair for pair in parameters if name_of(pair[0]) not in proposal["parameters"]]
+        ways += [
+            AlternativeSearch(
+                "Did you mean", f"{_LABELS[name]} “{one['value']}”", link([*others, (name, one["value"])]), one["count"]
+            )
+            for name, values in proposal.get("near", {}).items()
+            for one in values
+        ]
         for name in proposal["parameters"]:
             left = without(left, name)
         if list(left) != list(parameters):

@@ -36,10 +36,13 @@ def adding(parameters: Pairs, name: str, value: str) -> Pairs:
     return [*parameters, (name, value)]
 
 
-def without(parameters: Pairs, name: str, value: object = None) -> Pairs:
-    """The parameters without one, or without those of its values that parse to `value`."""
+def without(parameters: Pairs, name: str, value: str | None = None) -> Pairs:
+    """The parameters without one, or without those of its values that mean the same as `value`."""
+    unwanted = None if value is None else _read(name, value)
     return [
-        pair for pair in parameters if name_of(pair[0]) != name or (value is not None and _read(name, pair[1]) != value)
+        pair
+        for pair in parameters
+        if name_of(pair[0]) != name or (value is not None and _read(name, pair[1]) != unwanted)
     ]
 
 

@@ -199,9 +199,9 @@ PAGE_BYTES = 65_500
 LISTING_BYTES = 59_800
 """The same for a listing's page, whose script verifies the proof."""
 
-WITH_LOGOS = 67_500
+WITH_LOGOS = 66_300
 """What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts
-and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 41 kB, where 20 usual cards make one
+and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 40 kB, where 20 usual cards make one
 of 20 to 40."""
 
 _SCALES = (1.0, 0.5, 0.2, 0.06)

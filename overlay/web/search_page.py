@@ -61,7 +61,7 @@ _DECORATIONS = frozenset(
 
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
-_NOT_CARRIED = frozenset({"offset", "cursor", "facets", "explain", "highlight"})
+_NOT_CARRIED = frozenset({"offset", "cursor", "facets", "facetLimit", "facetPrefix", "explain", "highlight"})
 _NOT_IN_FEEDS = _NOT_CARRIED | {"sort", "status", "limit"}
 _BEST, _LATEST = "best match", "latest"
 _LABELS = {
@@ -209,7 +209,9 @@ def _render_page(
         "form": form,
         "start": not used and not form["q"] and not outcome.faults and not (search_request and search_request.position),
         "hidden": [(k, v) for k, v in parameters if k not in (*_FIELDS, "query") and k not in _NOT_CARRIED and v],
-        "groups": groups(parameters, search_request.query, hits.facets or {}) if search_request and hits else [],
+        "groups": groups(parameters, services.engine.resolved(search_request.query), hits.facets or {})
+        if search_request and hits
+        else [],
         "currencies": _currencies(services.exchange),
         "examples": EXAMPLES,
         "sorts": _sorts(form["q"], form["sort"]),

@@ -47,7 +47,7 @@ OfferT = TypeVar("OfferT", bound=PricedOffer)
 
 
 class PriceEntry(NamedTuple, Generic[OfferT]):
-    """One price entry: the skills that it covers, and its offer; None for the skills without a price."""
+    """One price entry: the skills that it covers, case-folded, and its offer; None for the skills without a price."""
 
     skill_ids: frozenset[str]
     offer: OfferT | None
@@ -56,10 +56,10 @@ class PriceEntry(NamedTuple, Generic[OfferT]):
 class OfferFilter(NamedTuple):
     """Filters that a single entry must meet. An empty collection or None filters nothing; several values mean any of.
 
-    `currencies` and `price_currency` are upper-case, `intervals` are keys (`interval_key`). Prices are in
-    `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one unit
-    of each currency that is quoted in it. With `per_day`, the cheapest offer is the one with the lowest price per day;
-    `min_price` and `max_price` always bound the amount itself.
+    `skills` are case-folded, `currencies` and `price_currency` upper-case, `intervals` keys (`interval_key`). Prices
+    are in `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one
+    unit of each currency that is quoted in it. With `per_day`, the cheapest offer is the one with the lowest price per
+    day; `min_price` and `max_price` always bound the amount itself.
     """
 
     skills: Collection[str] = ()
@@ -82,9 +82,9 @@ def entries(listing: HasOffers) -> tuple[PriceEntry[Offer], ...]:
 
     A listing without offers is one unpriced entry, also without skills.
     """
-    all_skills = frozenset(skill.id for skill in listing.skills)
+    all_skills = frozenset(skill.id.casefold() for skill in listing.skills)
     priced: list[PriceEntry[Offer]] = [
-        PriceEntry(all_skills if offer.skill_ids is None else frozenset(offer.skill_ids), offer)
+        PriceEntry(all_skills if offer.skill_ids is None else frozenset(map(str.casefold, offer.skill_ids)), offer)
         for offer in listing.offers
     ]
     unpriced = all_skills.difference(*(entry.skill_ids for entry in priced))

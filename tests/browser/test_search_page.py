@@ -272,3 +272,38 @@ async def test_a_logo_is_the_small_picture_that_is_kept_here(world: World, tab: 
         await page.wait_for_load_state("networkidle")
         assert await picture.evaluate("(each) => each.naturalWidth") == 88
     assert await (await (await tab()).go("/?q=tower")).locator("svg.logo").count() > 0
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+async def test_a_skill_is_completed_by_its_id_and_chosen_beside_other_filters(
+    world: World, tab: Open, width: int
+) -> None:
+    page = await (await tab(viewport={"width": width, "height": 800})).go("/?type=agent")
+    if width < 800:
+        await page.locator("#filters > summary").click()
+    facets = await page.evaluate(
+        "fetch('/v1/search?facets=skillId&limit=1&type=agent').then((answer) => answer.json())"
+    )
+    skill = min(one["value"] for one in facets["facets"]["skillId"])
+    await page.locator("#skill").press_sequentially(skill[:3].upper())
+    await page.locator(f'#skill-ids option[value="{skill}"]').wait_for(state="attached")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await page.locator("#skill").fill(skill)
+    await page.keyboard.press("Enter")
+    await page.locator(".chips a", has_text=skill).wait_for()
+    assert parameters_of(page.url) == {"type": ["agent"], "skillId": [skill]}
+    assert await page.locator("#skill").input_value() == "", "it is among the filters in use now"
+
+
+async def test_a_skill_is_completed_by_its_name_and_a_misspelt_one_leads_to_it(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/")
+    named = "fetch('/v1/search?type=agent&limit=100').then((answer) => answer.json())"
+    skills = [skill for item in (await page.evaluate(named))["items"] for skill in item["skills"]]
+    skill = next(one for one in skills if one["name"] and not one["id"].lower().startswith(one["name"][:4].lower()))
+    await page.locator("#skill").press_sequentially(skill["name"])
+    await page.locator(f'#skill-ids option[value="{skill["id"]}"]').wait_for(state="attached")
+    await page.locator("#skill").fill(f"{skill['id']}zz")
+    await page.keyboard.press("Enter")
+    await page.locator(".ways a", has_text=skill["id"]).first.click()
+    await page.locator(".card").first.wait_for()
+    assert parameters_of(page.url) == {"skillId": [skill["id"]]}

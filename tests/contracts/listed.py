@@ -13,6 +13,7 @@ from overlay.search.document import Document
 from overlay.search.query import Hits, Query
 from parsers.cards import Skill
 from parsers.cards.offers import Offer, interval_key
+from tests.oracles.search import hash_of
 
 EPOCH = "epoch"
 
@@ -71,6 +72,11 @@ def ask(engine: SearchIndex, text: str = "", **query: Any) -> Hits:
         if isinstance(query.get(name), str):
             query[name] = Decimal(query[name])
     return engine.search(Query(text=text, **query))
+
+
+def ranked(*counts: tuple[str, int]) -> tuple[tuple[str, int], ...]:
+    """Values of a facet in the order in which they are shown: equally frequent ones by hash."""
+    return tuple(sorted(counts, key=lambda pair: (-pair[1], hash_of(pair[0]))))
 
 
 def ids(hits: Hits) -> list[str]:

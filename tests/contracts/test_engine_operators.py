@@ -8,7 +8,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import sequences
 from overlay.search.query import Operators
 from parsers.cards import Skill
-from tests.contracts.listed import ask, ids, listing, matching_ids, price, put
+from tests.contracts.listed import ask, ids, listing, matching_ids, price, put, ranked
 
 
 def with_operators(engine: SearchIndex, text: str = "", **requests: tuple[str, ...]) -> set[str]:
@@ -105,13 +105,13 @@ def test_a_facet_is_not_narrowed_by_its_own_filter_but_by_all_others(engine: Sea
     hits = ask(engine, "pay", tags="a", facets=facets)
     assert hits.total == 2
     assert hits.facets == {
-        "tag": (("a", 2), ("b", 2)),
-        "type": (("agent", 1), ("tool", 1)),
+        "tag": ranked(("a", 2), ("b", 2)),
+        "type": ranked(("agent", 1), ("tool", 1)),
         "acceptedCurrency": (("USD", 2),),
     }
     hits = ask(engine, "", kind="agent", tags="c", facets=facets)
     assert hits.facets == {
-        "tag": (("a", 1), ("b", 1), ("c", 1)),
+        "tag": ranked(("a", 1), ("b", 1), ("c", 1)),
         "type": (("agent", 1),),
         "acceptedCurrency": (),
     }
@@ -120,7 +120,7 @@ def test_a_facet_is_not_narrowed_by_its_own_filter_but_by_all_others(engine: Sea
 def test_facets_of_an_empty_answer_show_what_their_filter_took_away(engine: SearchIndex) -> None:
     put(engine, listing("1", "Pay", tags=("a",)), listing("2", "Pay", tags=("b",), kind="tool"))
     hits = ask(engine, "pay", tags="none", facets=("tag", "type"))
-    assert (hits.total, hits.facets) == (0, {"tag": (("a", 1), ("b", 1)), "type": ()})
+    assert (hits.total, hits.facets) == (0, {"tag": ranked(("a", 1), ("b", 1)), "type": ()})
     hits = ask(engine, "nothing", tags="a", facets=("tag",))
     assert (hits.total, hits.facets) == (0, {"tag": ()})
 
@@ -147,7 +147,7 @@ def test_a_facet_of_offers_counts_those_whose_one_offer_meets_all(engine: Search
     facets = ("interval", "acceptedCurrency", "skillId")
     parsed = ask(engine, "pay", max_price="10", price_currency="USD", facets=facets)
     assert (parsed.total, parsed.facets) == (2, {
-        "interval": (("P1M", 1), ("P1Y", 1)),
+        "interval": ranked(("P1M", 1), ("P1Y", 1)),
         "acceptedCurrency": (("USD", 2), ("EUR", 1)),
         "skillId": (("a", 2), ("d", 1)),
     })  # fmt: skip
@@ -156,8 +156,8 @@ def test_a_facet_of_offers_counts_those_whose_one_offer_meets_all(engine: Search
     parsed = ask(engine, "", skills="b", facets=facets)
     assert (parsed.total, parsed.facets) == (1, {
         "interval": (("P1Y", 1),),
-        "acceptedCurrency": (("BSV", 1), ("USD", 1)),
-        "skillId": (("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)),
+        "acceptedCurrency": ranked(("BSV", 1), ("USD", 1)),
+        "skillId": ranked(("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)),
     })  # fmt: skip
     parsed = ask(engine, "", intervals="P1Y", currencies="BSV", facets=facets)
     assert (parsed.total, parsed.facets) == (1, {
@@ -175,9 +175,9 @@ def test_facets_count_by_the_words_as_the_answer_took_them(engine: SearchIndex) 
         listing("2", "alpha", tags=("y",)),
         listing("3", "beta", tags=("y", "z")),
     )
-    assert ask(engine, "alpha beta", facets="tag").facets == {"tag": (("y", 2), ("x", 1), ("z", 1))}
+    assert ask(engine, "alpha beta", facets="tag").facets == {"tag": ranked(("y", 2), ("x", 1), ("z", 1))}
     hits = ask(engine, "alpha beta", tags="y", facets="tag")
-    assert (hits.total, hits.facets) == (2, {"tag": (("y", 2), ("x", 1), ("z", 1))})
+    assert (hits.total, hits.facets) == (2, {"tag": ranked(("y", 2), ("x", 1), ("z", 1))})
 
 
 def test_a_currency_that_was_chosen_for_the_bounds_too_gives_way_to_others_with_them(engine: SearchIndex) -> None:
@@ -191,7 +191,7 @@ def test_a_currency_that_was_chosen_for_the_bounds_too_gives_way_to_others_with_
     hits = ask(
         engine, "pay", currencies="USD", max_price="5", price_currency="USD", priced_by_filter=True, facets=facets
     )
-    assert (hits.total, hits.facets) == (2, {"acceptedCurrency": (("EUR", 2), ("USD", 2))})
+    assert (hits.total, hits.facets) == (2, {"acceptedCurrency": ranked(("EUR", 2), ("USD", 2))})
     assert matching_ids(engine, "pay", currencies="EUR", max_price="5", price_currency="EUR") == {"2", "3"}
     hits = ask(engine, "pay", currencies="USD", max_price="5", price_currency="USD", facets=facets)
     assert hits.facets == {"acceptedCurrency": (("USD", 2),)}, "where the bounds stay in USD"
@@ -211,6 +211,6 @@ def test_values_that_choosing_does_not_find_hide_none_that_it_does(engine: Searc
 
 def test_another_status_widens_its_facet_and_the_usual_ones_do_not(engine: SearchIndex) -> None:
     put(engine, listing("1", "Pay"), listing("2", "Pay", status="burned"), listing("3", "Pay", status="pending"))
-    usual = (("live", 1), ("pending", 1))
+    usual = ranked(("live", 1), ("pending", 1))
     assert ask(engine, "pay", facets="status").facets == {"status": usual}
-    assert ask(engine, "pay", statuses="live", facets="status").facets == {"status": (("burned", 1), *usual)}
+    assert ask(engine, "pay", statuses="live", facets="status").facets == {"status": ranked(("burned", 1), *usual)}

@@ -227,9 +227,10 @@ def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: S
         Suggestion("payments", "tag"), Suggestion("Payment gateway", "listing", "2"),
         Suggestion("Searching for payments", "listing", "1"), Suggestion("payment", "word"),
     ]  # fmt: skip
-    assert engine.suggest("web sea", 9)[:1] == engine.suggest("sea", 9)[1:2] == [Suggestion("Web search", "skill")]
+    web_search = Suggestion("Web search", "skill", "web_search")
+    assert engine.suggest("web sea", 9)[:1] == engine.suggest("sea", 9)[1:2] == [web_search]
     assert engine.suggest("sea", 9)[0] == Suggestion("Searching for payments", "listing", "1"), "it begins so"
-    assert engine.suggest("TRANS", 9) == [Suggestion("translate", "skill")]
+    assert engine.suggest("TRANS", 9) == [Suggestion("translate", "skill", "translate")]
     assert engine.suggest("pay", 1) == [Suggestion("payments", "tag")]
     assert engine.suggest("pay", 0) == engine.suggest("", 9) == engine.suggest("xyz", 9) == engine.suggest("!", 9) == []
 

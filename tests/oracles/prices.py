@@ -127,7 +127,7 @@ def rows(skills: Iterable[Skill], offers: Iterable[Offer]) -> Iterator[Row]:
 
 def row_meets(row: Row, wanted: PriceFilter) -> bool:
     """Whether one row satisfies every filter."""
-    if wanted.skills and row.skill not in wanted.skills:
+    if wanted.skills and (row.skill is None or row.skill.casefold() not in wanted.skills):
         return False
     if wanted.currencies and row.accepted not in wanted.currencies:
         return False

@@ -7,6 +7,7 @@ spaces, typing errors) is not repeated here; tests state which words a text mean
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -69,7 +70,7 @@ def meets_operators(document: Document, operators: Operators | None) -> bool:
         and not any(has_phrase(document, phrase) for phrase in operators.excluded)
         and _tags(document).isdisjoint(operators.not_tags)
         and document.owner not in operators.not_owners
-        and _skills(document).isdisjoint(operators.not_skills)
+        and {id_.casefold() for id_ in _skills(document)}.isdisjoint(operators.not_skills)
     )
 
 
@@ -256,13 +257,18 @@ def _choosing(query: Query, facet: str, value: str) -> Query:
     into = value if prices and query.price_currency is None else query.price_currency
     return {
         "type": query._replace(kind=value),
-        "skillId": query._replace(skills=(value,)),
+        "skillId": query._replace(skills=(value.casefold(),)),
         "acceptedCurrency": query._replace(currencies=(value,), price_currency=into),
         "interval": query._replace(intervals=(value,)),
         "tag": query._replace(tags=(value,)),
         "chain": query._replace(chains=(value,)),
         "status": query._replace(statuses=(value,)),
     }[facet]
+
+
+def hash_of(value: str) -> str:
+    """What orders values that are equally common."""
+    return hashlib.blake2b(value.casefold().encode(), digest_size=8).hexdigest()
 
 
 @dataclass
@@ -286,7 +292,7 @@ class Oracle:
         return sum(has_all_words(document, words) for document in self.results(query, words))
 
     def facets(self, query: Query, words: Words) -> dict[str, tuple[tuple[str, int], ...]] | None:
-        """The fifty commonest values of each facet asked for, of equally common ones the first by value: how many are
+        """The fifty commonest values of each facet asked for, of equally common ones the first by hash: how many are
         results once a value is chosen in place of all others of its facet."""
         return {name: self._facet(_without(query, name), words, name) for name in query.facets} or None
 
@@ -298,4 +304,4 @@ class Oracle:
             chosen = _choosing(wide, name, value)
             counts[value] = sum(meets_filters(document, chosen) for document in documents)
         pairs = [pair for pair in counts.items() if pair[1]]
-        return tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:50])
+        return tuple(sorted(pairs, key=lambda pair: (-pair[1], hash_of(pair[0])))[:50])

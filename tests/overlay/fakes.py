@@ -67,6 +67,9 @@ class FakeEngine:
         hits = tuple(_hit(item, query.sort) for item in results[start : start + query.limit])
         return Hits(hits, len(results), len(results), facets=facets, plan=plan(query.text, self.terms()))
 
+    def resolved(self, query: Query) -> Query:
+        return query
+
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         results = [Suggestion(item.name, "listing", item.id) for item in self.documents if item.name.startswith(text)]
         return [*results, Suggestion("security", "tag")][:limit]

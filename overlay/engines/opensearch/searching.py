@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.engines.opensearch import translation
 from overlay.engines.opensearch.mapping import record_of
 from overlay.engines.opensearch.translation import Json, anchored, nested
-from overlay.search.facts import FACET_FIELDS, MAX_TRIED
+from overlay.search.facts import FACET_FIELDS, MAX_COUNTED
 from overlay.search.planner import QueryPlan
 from overlay.search.prices import asks_price, cheapest_for, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 
 _SHARD_VALUES = 20_000
+_MOST_BUCKETS = 65_000  # of an answer: OpenSearch refuses more than 65,535
 _FIRST_STEP, _MOST_STEP = 64, 1_000
 
 
@@ -178,8 +179,9 @@ def _row(hit: Json, sort: str) -> EngineHit:
 
 
 def _facets(query: Query) -> Json:
+    size = min(MAX_COUNTED, _MOST_BUCKETS // max(1, len(query.facets)))
     return {
-        name: {"terms": {"field": FACET_FIELDS[name], "size": MAX_TRIED, "shard_size": _SHARD_VALUES}}
+        name: {"terms": {"field": FACET_FIELDS[name], "size": size, "shard_size": _SHARD_VALUES}}
         for name in query.facets
     }
 

@@ -59,7 +59,7 @@ def _combined(
     currency: str, interval: str, accepted: tuple[str, ...], skill_ids: tuple[str, ...] | None
 ) -> list[str] | None:
     """The terms of an offer without its amount; None for more than `MAX_TERMS`."""
-    skills = [_ALL_SKILLS] if skill_ids is None else [_SKILL + skill for skill in skill_ids]
+    skills = [_ALL_SKILLS] if skill_ids is None else [_SKILL + skill.casefold() for skill in skill_ids]
     currencies = dict.fromkeys((_ANY, currency, *accepted))
     if len(currencies) * (1 + len(skills)) > MAX_TERMS:
         return None

@@ -64,7 +64,7 @@ def to_fields(document: Document, analysed: Analysed, record_address: int) -> ta
     more = [f"id:{document.id}", f"registration:{document.registration}", *([COMPLEX] if is_complex else [])]
     if document.offers:
         more += {ANCHOR + offer.currency: None for offer in document.offers}
-        more += {OWN_SKILL + skill.id: None for skill in document.skills}
+        more += {OWN_SKILL + skill.id.casefold(): None for skill in document.skills}
     fields = tantivy.Document(
         **texts,
         text=_BREAK.join(analysed.sequences()),

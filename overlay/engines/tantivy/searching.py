@@ -10,7 +10,7 @@ import tantivy
 from overlay.engines.tantivy.by_price import by_price
 from overlay.engines.tantivy.translation import Part, better_with, either, every, unscored, without
 from overlay.engines.tantivy.view import TantivyView, counted
-from overlay.search.facts import FACET_FIELDS, MAX_TRIED
+from overlay.search.facts import FACET_FIELDS, MAX_COUNTED
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.sorting import is_descending, order, order_field
@@ -114,7 +114,7 @@ def facets(view: TantivyView, query: Query, part: Part) -> dict[str, dict[str, i
     """The most frequent values of facets, one aggregation each, since Tantivy limits the values of one."""
     counts = {}
     for name in query.facets:
-        terms = {"field": f"{FACET_FIELDS[name]}_facet", "size": MAX_TRIED, "segment_size": _SEGMENT_VALUES}
+        terms = {"field": f"{FACET_FIELDS[name]}_facet", "size": MAX_COUNTED, "segment_size": _SEGMENT_VALUES}
         buckets = view.searcher.aggregate(part, {"values": {"terms": terms}})["values"]["buckets"]
         counts[name] = {str(bucket["key"]): int(bucket["doc_count"]) for bucket in buckets}
     return counts

@@ -25,7 +25,7 @@ TEXT, DATA = "text/plain", "application/json"
 MAX_PARTS = 16
 _MAX_ID = 256
 _FILES = ("file", "raw", "url")
-_ONLY_OVER_HTTP = ("facets", "explain", "highlight")
+_ONLY_OVER_HTTP = ("facets", "facetLimit", "facetPrefix", "explain", "highlight")
 _PUSH = ("pushNotificationConfig", "taskPushNotificationConfig", "pushNotification")
 _MODES = {TEXT: (TEXT, "text/*", "*/*", "text"), DATA: (DATA, "application/*", "*/*", "data")}
 """The names by which clients accept a media type; `text` and `data` are types of parts, which clients of 0.1 to 0.3

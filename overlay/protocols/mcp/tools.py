@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -61,11 +62,11 @@ PAGE_MEMBERS = (
 """The members of CONTRACT's Page, besides the items, that `search` answers with."""
 
 SEARCH_ARGUMENTS = {
-    parameter.name: parameter
-    for parameter in SEARCH.parameters
-    if parameter.name not in ("facets", "explain", "highlight", "offset")
+    name: parameter if name == parameter.name else replace(parameter, description=f"The same as `{parameter.name}`.")
+    for name, parameter in SEARCH.names.items()
+    if parameter.name not in ("facets", "facetLimit", "facetPrefix", "explain", "highlight", "offset")
 }
-"""The parameters of `GET /v1/search` that `search` takes."""
+"""The parameters of `GET /v1/search` that `search` takes, by all their names."""
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _OBJECT: dict[str, Any] = {"type": "object"}

@@ -23,6 +23,7 @@
     try {
       const page = await a2b.load(url, { signal: mine.signal });
       a2b.swap(page);
+      if (new URL(url, location).searchParams.getAll("skillId").includes(skill.value)) skill.value = "";
       document.title = page.title;
       history[push ? "pushState" : "replaceState"]({ a2b: true }, "", url);
     } catch (error) {
@@ -52,7 +53,7 @@
       const link = document.createElement("a");
       const words = document.createElement("span");
       const label = document.createElement("span");
-      link.href = id ? `/listings/${encodeURIComponent(id)}` : kind === "tag"
+      link.href = kind === "listing" ? `/listings/${encodeURIComponent(id)}` : kind === "tag"
         ? `/?${new URLSearchParams({ tag: text })}` : `/?${new URLSearchParams({ q: text })}`;
       words.textContent = text;
       label.textContent = kind;
@@ -62,6 +63,22 @@
     }));
     completions.hidden = !items.length;
   };
+
+  const skill = document.getElementById("skill");
+  const skills = document.getElementById("skill-ids");
+  const completeSkill = async () => {
+    const typed = skill.value.trim();
+    const word = encodeURIComponent(typed);
+    const urls = [`/v1/search?limit=1&facets=skillId&facetLimit=8&facetPrefix=${word}`, `/v1/suggest?limit=20&q=${word}`];
+    const answers = typed ? await Promise.all(urls.map(async (url) => (await fetch(url)).json())).catch(() => []) : [];
+    if (skill.value.trim() !== typed) return;
+    const names = new Map(answers[0]?.facets?.skillId.map(({ value }) => [value, value]));
+    for (const { text, kind, id } of answers[1]?.items ?? []) if (kind === "skill") names.set(id, text);
+    skills.replaceChildren(...Array.from(names, ([id, name]) => new Option(name, id)));
+  };
+  const skillTyped = a2b.calm(completeSkill, 140);
+  skill.addEventListener("input", (event) => { if (!event.isComposing) skillTyped(); });
+  skill.addEventListener("change", () => { if (skill.value.trim()) show(address(), { push: true }); });
 
   const relevance = form.elements.namedItem("sort").querySelector("[data-query]");
   const relabel = () => { relevance.textContent = words.value.trim() ? relevance.dataset.query : relevance.dataset.noQuery; };

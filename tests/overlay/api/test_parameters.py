@@ -53,12 +53,12 @@ def test_every_parameter_reaches_the_query() -> None:
         "q=watch+tower&type=agent&skillId=a&skillId=B&acceptedCurrency=bsv&acceptedCurrency=Usd&interval=month"
         "&maxPrice=5&minPrice=0.10&priceCurrency=usd&tag=Security&chain=ltc&domain=B%C3%BCcher.example&owner=1abc"
         "&verified=true&status=burned&fromBlock=5&toBlock=9&updatedSince=2025-01-31&asOfHeight=8&sort=-price&limit=7"
-        "&offset=14&facets=type,tag&explain=1"
+        "&offset=14&facets=type,tag&facetLimit=9&facetPrefix=Sec&explain=1"
     )
     assert parsed.query == Query(
         text="watch tower",
         kind="agent",
-        skills=("a", "B"),
+        skills=("a", "b"),
         currencies=("BSV", "USD"),
         intervals=("P1M",),
         min_price=Decimal("0.1"),
@@ -80,6 +80,8 @@ def test_every_parameter_reaches_the_query() -> None:
         limit=7,
         offset=14,
         facets=("type", "tag"),
+        facet_limit=9,
+        facet_prefix="sec",
     )
     assert parsed.explain
     assert parsed.kind == "agent"
@@ -88,6 +90,44 @@ def test_every_parameter_reaches_the_query() -> None:
 def test_query_is_the_old_name_of_q() -> None:
     assert query("query=tower").text == query("q=tower").text == "tower"
     assert faults("q=a&query=b") == [("q", "repeated")]
+
+
+def test_other_names_of_filters_and_of_kinds_are_understood() -> None:
+    assert query("skill=Audit&currency=bsv") == query("skillId=audit&acceptedCurrency=BSV")
+    assert query("skill=a&skillId=B").skills == ("a", "b")
+    assert [query(f"type={word}").kind for word in ("a2b-agent", "a2b-mcp", "mcp", "server")] == [
+        "agent",
+        *["tool"] * 3,
+    ]
+    assert query("type=mcp,server").kind == "tool"
+    assert query("type=mcp,agent").kind is None
+    assert query("maxPrice=5&currency=eur").price_currency == "EUR"
+    assert faults("type=bot") == [("type", "unknown-value")]
+
+
+def test_a_list_with_commas_is_several_values() -> None:
+    assert query("acceptedCurrency=usd,EUR,+bsv").currencies == ("USD", "EUR", "BSV")
+    assert query("chain=ltc,bsv&status=live,burned&owner=1a,1b&domain=a.example,b.example") == query(
+        "chain=ltc&chain=bsv&status=live&status=burned&owner=1a&owner=1b&domain=a.example&domain=b.example"
+    )
+    assert query("interval=monthly,per+call,P0,5D").intervals == ("P1M", "none", "P0.5D")
+    assert query("interval=monthly,per+call").intervals == ("P1M", "none")
+    assert query("interval=P0,5D").intervals == ("P0.5D",)
+    assert query("interval=fortnightly,+at+noon").intervals == ("fortnightly, at noon",)
+    assert query("tag=a,b&skillId=c,d") == query("tag=a%2Cb&skillId=c%2Cd"), "the index decides"
+    assert faults("acceptedCurrency=USD,EUR&maxPrice=5") == [("priceCurrency", "price-currency-needed")]
+    for name in ("tag", "acceptedCurrency", "interval"):
+        assert faults(f"{name}={','.join(['a'] * 65)}") == [(name, "repeated")]
+    assert faults("chain=bsv,nowhere") == [("chain", "unknown-chain")]
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [("monthly", "P1M"), ("Yearly", "P1Y"), ("daily", "P1D"), ("weekly", "P1W"), ("per month", "P1M"),
+     ("per call", "none"), ("null", "none"), ("1 month", "P1M")],
+)  # fmt: skip
+def test_an_interval_may_be_written_in_words(written: str, key: str) -> None:
+    assert query(f"interval={written.replace(' ', '+')}").intervals == (key,)
 
 
 def test_what_the_existing_client_sends_is_understood() -> None:
@@ -136,10 +176,10 @@ def test_an_offset_beyond_the_last_is_clamped_and_has_no_items() -> None:
 
 
 def test_an_empty_value_is_refused_by_name() -> None:
-    may_be_empty = {"q", "query", "cursor"}
+    may_be_empty = {"q", "query", "cursor", "facetPrefix"}
     for name in SEARCH.names.keys() - may_be_empty:
         for empty in ("", "+", "%09%20", "%C2%A0"):
-            assert faults(f"{name}={empty}") == [(name, "empty")]
+            assert faults(f"{name}={empty}") == [(SEARCH.names[name].name, "empty")]
     assert faults("skillId=&tag=x&type=") == [("skillId", "empty"), ("type", "empty")]
     assert ask("q=&query=+&cursor=") == ask("")
 

@@ -174,6 +174,17 @@ def test_the_filter_that_emptied_an_answer_is_named(engine: SearchIndex) -> None
     assert more == {"emptiedBy": [{"parameters": ["status"], "total": total}]}
 
 
+def test_skills_and_tags_that_are_spelt_nearly_so_are_named(engine: SearchIndex) -> None:
+    total = engine.search(from_pairs([("skillId", "getDexChart")], {}).query).total
+    assert total
+    for written in ("getDexCharts", "get-dex-chart", "GetDxChart", "etDexChart"):
+        _, more = answer_of(engine, ("skillId", written))
+        (emptied,) = more["emptiedBy"]
+        assert emptied["near"]["skillId"][0] == {"value": "getDexChart", "count": total}
+    _, more = answer_of(engine, ("skillId", "no such skill at all"))
+    assert "near" not in more["emptiedBy"][0]
+
+
 @pytest.mark.parametrize(
     ("q", "meant"),
     [

@@ -231,6 +231,22 @@ def test_a_chosen_value_that_is_not_among_the_commonest_is_not_said_to_be_of_nob
     assert tags.choices[0].listings is None
 
 
+def test_values_of_a_list_are_chosen_and_left_out_one_by_one_and_a_skill_in_any_case() -> None:
+    supplied = [("tag", "maps,two"), ("skill", "FIND"), ("currency", "usd, bsv")]
+    query = from_pairs(supplied, {}).query._replace(tags=("maps", "two"))  # as the index resolves it
+    counts = {"tag": [("maps", 3), ("two", 1)], "skillId": [("Find", 3), ("x", 1)], "acceptedCurrency": [("USD", 2)]}
+    results = {group.name: group for group in groups(supplied, query, counts)}
+    maps, two = results["tag"].choices
+    assert (maps.chosen, two.chosen) == (True, True)
+    others = [("skill", "FIND"), ("currency", "usd"), ("currency", "bsv")]
+    assert pairs_of(maps.url) == [("tag", "two"), *others]
+    find = results["skillId"].choices[0]
+    assert (find.label, find.listings, find.chosen) == ("Find", 3, True)
+    assert pairs_of(find.url) == [("tag", "maps"), ("tag", "two"), *others[1:]]
+    whole = groups([("tag", "a,b")], from_pairs([("tag", "a,b")], {}).query, {"tag": [("a,b", 1), ("a", 2)]})[0]
+    assert [(one.label, one.url) for one in whole.choices if one.chosen] == [("a,b", "/")]
+
+
 @pytest.mark.parametrize("supplied", [("chain", "bsv:mainnet"), ("status", "all")])
 def test_what_is_chosen_under_another_name_can_be_left_out(supplied: tuple[str, str]) -> None:
     query = from_pairs([supplied], {"bsv": "bsv:mainnet"}).query

@@ -145,7 +145,7 @@ def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("search", {"nonsense": 1}, "there is no argument 'nonsense'; there are q, type"),
+    ("search", {"nonsense": 1}, "there is no argument 'nonsense'; there are q, query, type"),
     ("search", {"facets": "all"}, "there is no argument 'facets'"),
     ("search", {"limit": "many"}, "limit: 'many' is not a number"),
     ("search", {"type": ["agent", "gopher"]}, "type: 'gopher'"),
