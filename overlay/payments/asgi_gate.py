@@ -58,9 +58,9 @@ class AsgiGate:
             detail = f"the body is larger than {MAX_BODY_BYTES:,} bytes".encode()
             await _send_whole(send, GateAnswer(413, _TEXT, detail))
             return
-        headers = _FoldedHeaders(
-            {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        )
+        headers = _FoldedHeaders()
+        for name, value in scope["headers"]:
+            headers.add(name.decode("latin-1").lower(), value.decode("latin-1"))
         exchange = _Exchange(self._app, scope, body, receive, send)
         if is_preflight(scope["method"], headers, body):
             await exchange.pass_on()
@@ -83,6 +83,11 @@ class _FoldedHeaders(dict[str, str]):
 
     def get(self, name: str, default: Any = None) -> Any:
         return super().get(name.lower(), default)
+
+    def add(self, name: str, value: str) -> None:
+        """Add a header; the values of one that is sent twice count as a list, as either may be what an application
+        reads (RFC 9110 §5.3)."""
+        self[name] = f"{self[name]}, {value}" if name in self else value
 
 
 class _Exchange:

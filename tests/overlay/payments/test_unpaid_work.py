@@ -199,6 +199,15 @@ async def test_only_a_preflight_is_free_on_a_paid_path(desk: Desk) -> None:
     assert desk.done == 1
 
 
+async def test_a_header_that_is_sent_twice_counts_with_all_its_values(desk: Desk) -> None:
+    claim, other = (json.dumps(claim_of(desk.pays())).encode() for _ in range(2))
+    body = {"type": "http.request", "body": b"call", "more_body": False}
+    twice = [(b"content-encoding", b"gzip"), (b"content-encoding", b"identity"), (b"a2b-payment", claim)]
+    for headers in (twice, [(b"a2b-payment", other), (b"A2B-Payment", claim)]):
+        sent = await run_asgi(desk, {"headers": headers}, body, paths={"/paid": None})
+        assert (sent[0]["status"], desk.done) == (402, 0)
+
+
 async def test_connections_of_other_types_do_not_reach_a_paid_path(desk: Desk) -> None:
     with pytest.raises(ValueError, match="webtransport"):
         await run_asgi(desk, {"type": "webtransport"})
