@@ -47,7 +47,7 @@ def ask_in(engine: SearchIndex, text: str, **parameters: str) -> tuple[Hits, str
     return hits, (notes or [""])[0]
 
 
-def found(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
+def ids_for(engine: SearchIndex, text: str, **parameters: str) -> list[str]:
     return [hit.id for hit in ask_in(engine, text, **parameters)[0].hits]
 
 
@@ -73,7 +73,7 @@ def test_what_names_a_listing_finds_it_alone(engine: SearchIndex, text: str, by:
         hits, note = ask_in(engine, text, **parameters)
         assert ([hit.id for hit in hits.hits], hits.total, hits.matched) == ([str(ORIGIN)], 1, 1)
         assert f"matched by {by};" in note
-    assert found(engine, text, type="tool") == []
+    assert ids_for(engine, text, type="tool") == []
 
 
 @pytest.mark.parametrize("text", ["desk.example", "DESK.example:443", "https://desk.example/any/path?x=1#y"])
@@ -91,10 +91,10 @@ def test_what_is_looked_up_is_read_page_by_page(engine: SearchIndex) -> None:
         agent(f"{number}m", domain="desk.example", verified=number % 3 == 0, height=200 + number) for number in range(9)
     ]
     put(engine, *many, seq=2)
-    whole = found(engine, "desk.example")
+    whole = ids_for(engine, "desk.example")
     assert whole == ["3", "0m", "3m", "6m", str(ORIGIN), "1m", "2m", "4m", "5m", "7m", "8m"]
     assert [
-        id_ for start in range(0, 12, 2) for id_ in found(engine, "desk.example", limit="2", offset=str(start))
+        id_ for start in range(0, 12, 2) for id_ in ids_for(engine, "desk.example", limit="2", offset=str(start))
     ] == whole
     read, parameters = list[str](), {"q": "desk.example", "limit": "3"}
     while True:
@@ -137,16 +137,16 @@ def test_a_package_whose_name_is_words_leads_the_results_of_the_words(engine: Se
         assert {hit.id for hit in hits.hits} == {hit.id for hit in by_words.hits}
         assert (hits.total, dict(hits.facets or {})) == (by_words.total, {"type": (("agent", 2), ("tool", 2))})
         assert [hit.sort_key for hit in hits.hits] == sorted(hit.sort_key for hit in hits.hits)
-        assert found(engine, text, limit="1", offset="1") == [hits.hits[1].id]
-    assert found(engine, "sky-mcp==1.0") == ["6"]
-    assert found(engine, "uvx sky_mcp") == ["6"]
-    assert "6" not in found(engine, "sky-mcp", type="agent")
+        assert ids_for(engine, text, limit="1", offset="1") == [hits.hits[1].id]
+    assert ids_for(engine, "sky-mcp==1.0") == ["6"]
+    assert ids_for(engine, "uvx sky_mcp") == ["6"]
+    assert "6" not in ids_for(engine, "sky-mcp", type="agent")
 
 
 def test_what_names_nothing_is_searched_for_by_its_words(engine: SearchIndex) -> None:
     place(engine)
     for text in ("node.js", "text-to-speech", '"desk.example"', "desk example", f'"{TXID}"', "tag:sky.example", "a/b"):
         assert ask_in(engine, text)[1] == ""
-    assert found(engine, "node.js")[0] == "8"
-    assert found(engine, '"desk.example"') == ["2"]
-    assert found(engine, f"{TXID} sky")[0] == "2"
+    assert ids_for(engine, "node.js")[0] == "8"
+    assert ids_for(engine, '"desk.example"') == ["2"]
+    assert ids_for(engine, f"{TXID} sky")[0] == "2"
