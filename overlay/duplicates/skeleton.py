@@ -33,6 +33,7 @@ _NAMED = re.compile(
     r"(?:LATIN (?:SMALL|CAPITAL) LETTER (?:SMALL CAPITAL |DOTLESS |SCRIPT )?|LATIN LETTER SMALL CAPITAL "
     r"|REGIONAL INDICATOR SYMBOL LETTER |NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER )([A-Z])(?: WITH .+)?"
 )
+_MARKS = "™℠"
 _SHAPES = str.maketrans({"I": "l", "1": "l", "0": "o", "|": "l"})
 """ASCII characters that look like another one."""
 _SEQUENCES = (("rn", "m"), ("vv", "w"), ("cl", "d"))
@@ -51,7 +52,9 @@ def skeletons(name: str) -> set[str]:
 
 @lru_cache(maxsize=8_192)
 def _latin(letter: str) -> str:
-    """The ASCII letter that one looks like, by the tables or by its name; else itself."""
+    """The ASCII letter that one looks like, by the tables or by its name; "" for a trade mark sign; else itself."""
+    if letter in _MARKS:  # compatibility makes letters of them
+        return ""
     if letter.isascii() or letter in _LETTERS:
         return _LETTERS.get(letter, letter)
     match = _NAMED.fullmatch(unicodedata.name(letter, ""))

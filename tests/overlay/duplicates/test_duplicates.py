@@ -567,6 +567,8 @@ def test_a_flood_of_near_identical_cards_is_one_result(registry: Registry, flood
         ("Cotton", "𐌂otton"),  # Old Italic
         ("Xerox", "╳erox"),
         ("2𝐧d", "2nd"),
+        ("Widget™", "Widget"),
+        ("圖書館", "图书馆"),
     ],
 )
 def test_names_that_look_alike_are_the_same(one: str, other: str) -> None:
