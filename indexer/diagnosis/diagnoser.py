@@ -3,7 +3,7 @@ not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -274,12 +274,10 @@ class Diagnoser:
         """The member `now`: the current states, on this chain, of the first registrations that events are about."""
         ids = list(dict.fromkeys(event.state.id for event in events if event.state))[:MOST_NOW]
         now = []
-        for id_, history in self._store.history.of_many(ids).items():
-            state = next((past.event.state for past in reversed(history) if past.chain == chain), None)
-            if state is not None:
-                outpoint = str(state.outpoint) if state.outpoint else None
-                members = {"outpoint": outpoint, "cardOutpoint": str(state.winner), "owner": state.owner}
-                now.append({"id": id_, "status": state.status.value, **members})
+        for id_, state in self._states_now(chain, ids).items():
+            outpoint = str(state.outpoint) if state.outpoint else None
+            members = {"outpoint": outpoint, "cardOutpoint": str(state.winner), "owner": state.owner}
+            now.append({"id": id_, "status": state.status.value, **members})
         return {"now": sorted(now, key=lambda state: ids.index(state["id"]))} if now else {}
 
     def _outcome(self, revision: Revision, listed: list[str]) -> list[dict[str, Any]]:
@@ -300,18 +298,24 @@ class Diagnoser:
 
     def _now(self, revision: Revision) -> RegistrationState | None:
         """The current state, on the same chain, of the registration that a revision is about."""
-        if revision.event.state is None:
-            return None
-        history = [past for past in self._store.history.of(revision.event.state.id) if past.chain == revision.chain]
-        return history[-1].event.state if history else None
+        state = revision.event.state
+        return None if state is None else self._states_now(revision.chain, [state.id]).get(state.id)
 
-    def _listed(self, revisions: Iterable[Revision]) -> list[str]:
+    def _states_now(self, chain: str, ids: Iterable[str]) -> dict[str, RegistrationState]:
+        """The current states of registrations on a chain, by id: not by their histories, which strangers make long."""
+        newest = self._store.registrations.newest_events(chain, set(ids))
+        return {id_: event.state for id_, event in newest.items() if event.state is not None}
+
+    def _listed(self, revisions: Sequence[Revision]) -> list[str]:
         """The live registrations whose newest card or place these revisions decide."""
         ids = []
-        for past in revisions:
-            now = self._now(past)
-            if now and now.status is Status.LIVE and past.event.outpoint in (now.winner, now.outpoint):
-                ids.append(now.id)
+        for chain in dict.fromkeys(past.chain for past in revisions):
+            own = [past.event for past in revisions if past.chain == chain and past.event.state is not None]
+            states = self._states_now(chain, [event.state.id for event in own if event.state])
+            for event in own:
+                now = states.get(event.state.id) if event.state else None
+                if now and now.status is Status.LIVE and event.outpoint in (now.winner, now.outpoint):
+                    ids.append(now.id)
         return list(dict.fromkeys(ids))
 
     def _alone(self, transaction: Transaction, chain: str, network: ChainRules, seen: _Provenance) -> dict[str, Any]:

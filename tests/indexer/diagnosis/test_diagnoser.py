@@ -13,12 +13,12 @@ import pytest_asyncio
 import sqlalchemy
 
 from indexer.diagnosis.diagnoser import MOST_PARTS, MOST_RECORDS, ChainRules, Diagnoser
-from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, serialise
 from parsers.errors import ParseError
 from parsers.pointers.pointer import build
 from parsers.reasons import SENTENCES
 from tests.chainkit import ChainKit, agent
-from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh
+from tests.chainkit_scripts import batch, body_of, inscription, map_tape, p2pkh, tapscript
 from tests.fakes import RULES, MemoryChain
 from tests.indexing import Indexing
 
@@ -371,6 +371,32 @@ async def test_what_a_transaction_spends_is_looked_up_in_batches(indexing: Index
     answer = diagnosing.by_raw(raw(MOST_PARTS, 1))
     assert len(answer["records"]) == 1
     assert len(statements) < 50
+
+
+async def test_what_many_cards_on_one_satoshi_are_now_is_looked_up_at_once(tmp_path: Path) -> None:
+    kit = ChainKit("ltc")
+
+    def cards(coin: Outpoint, text: str) -> Transaction:
+        script = batch(
+            *(tapscript(body_of(agent(f"{text} {n}")), map={"app": "test", "type": "a2b-agent"}) for n in range(60))
+        )
+        witness = (b"\x51" * 64, script, b"\xc0" + bytes(32))
+        return kit.spend([coin], [(10_000, p2pkh("alice"))], witnesses=[witness])
+
+    first = cards(kit.fund(), "First")
+    update = cards(first.outpoint(0), "Later")
+    kit.mine(first)
+    kit.mine(update)
+    statements: list[str] = []
+    with Indexing(f"sqlite:///{tmp_path / 'ltc.db'}", MemoryChain(*kit.blocks, coin="ltc")) as litecoin:
+        await litecoin.catch_up()
+        ask = Diagnoser(litecoin.store, lambda: {"demo": ChainRules(RULES["ltc"], "regtest")})
+        sqlalchemy.event.listen(
+            litecoin.store.engine, "before_cursor_execute", lambda *args: statements.append(args[2])
+        )
+        answer = ask.by_name(update.hex_id)
+    assert (len(answer["records"]), len(answer["listed"])) == (119, 60)
+    assert len(statements) < 20
 
 
 async def test_a_mined_transaction_of_hundreds_of_records_is_reported_in_part(
