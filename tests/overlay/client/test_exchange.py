@@ -175,6 +175,14 @@ async def test_filters_are_sent_as_the_parameters_of_the_api() -> None:
     )  # fmt: skip
 
 
+def test_filters_have_their_other_names_in_the_client_too() -> None:
+    call: Any = calls.search(skill="a", currency=["USD", "BSV"], facets="skillId", facet_limit=9, facet_prefix="se")
+    assert call.parameters == (
+        ("skill", "a"), ("currency", "USD"), ("currency", "BSV"), ("facets", "skillId"), ("facetLimit", "9"),
+        ("facetPrefix", "se"),
+    )  # fmt: skip
+
+
 def test_an_id_is_one_segment_of_the_path() -> None:
     assert calls.get("a/b#c?d%").path == "/v1/listings/a%2Fb%23c%3Fd%25"
 

@@ -104,6 +104,12 @@ def test_the_links_of_a_feed_lead_to_itself_and_to_the_search_page(overlay_url: 
     )
 
 
+def test_a_feed_takes_filters_by_their_other_names(overlay_url: str) -> None:
+    ids = [item["id"] for item in json_feed(overlay_url, skill="GETDEXCHART", type="a2b-agent")["items"]]
+    assert ids
+    assert ids == [item["id"] for item in json_feed(overlay_url, skillId="getDexChart", type="agent")["items"]]
+
+
 def test_burned_listings_are_in_a_feed_only_on_request(overlay_url: str) -> None:
     statuses = {item["_a2b"]["status"] for item in json_feed(overlay_url, status="all", limit=100)["items"]}
     assert {"live", "burned"} <= statuses

@@ -81,6 +81,14 @@ async def town(tmp_path: Path, target: Target) -> AsyncIterator[Town]:
         yield Town(client, tmp_path / "data", kit, chain)
 
 
+async def test_a_saved_search_takes_lists_and_other_names_of_filters(town: Town, target: Target) -> None:
+    skill = agent("Lantern", tags=["b"])["skills"][0]["id"]
+    await town.subscribe({"type": "a2b-agent", "tag": "a,B", "skill": skill.upper()})
+    town.chain.arrive(town.kit.mine(town.kit.inscribe(agent("Lantern", tags=["b"]))))
+    await until(lambda: target.messages)
+    assert [message.changes for message in target.messages] == [[("match", "Lantern")]]
+
+
 async def test_a_saved_search_is_delivered_by_a_running_program(town: Town, target: Target) -> None:
     created = await town.subscribe({"q": "lantern", "type": "agent", "tag": ["a", "b"]})
     assert created["search"] == "q=lantern&type=agent&tag=a&tag=b"

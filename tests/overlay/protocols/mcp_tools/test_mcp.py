@@ -138,6 +138,19 @@ def test_what_could_not_be_applied_is_named(ask: Ask, overlay_url: str) -> None:
     assert page["notes"] == wanted["notes"]
 
 
+def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) -> None:
+    arguments: dict[str, Any] = {"type": "a2b-agent", "skill": ["GETDEXCHART", "watchchannels"]}
+
+    async def work(client: Client) -> Any:
+        (tool, *_) = (await client.list_tools()).tools
+        return tool.input_schema["properties"], (await client.call_tool("search", arguments)).structured_content
+
+    properties, page = ask(work)
+    assert {"skill", "skillId", "currency", "acceptedCurrency"} <= properties.keys()
+    wanted = house(overlay_url, type="agent", skillId="getDexChart,watchChannels")
+    assert page["total"] == wanted["total"] > 0
+
+
 def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
     raw = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof").json()["rawTx"]
     answer = ask(lambda client: client.call_tool("diagnose", {"what": raw})).structured_content
