@@ -211,8 +211,8 @@ class SubscriptionMatcher:
         if self._percolator is None or self._percolator[0] != key:
             queries = [(one.id, self._parse(one.search)) for one in active]
             frequency = self._index.terms().frequency
-            asked = ((id_, self._index.resolved(query)) for id_, query in queries if query is not None)
-            percolator = Percolator(asked, frequency)
+            resolved = ((id_, self._index.resolved(query)) for id_, query in queries if query is not None)
+            percolator = Percolator(resolved, frequency)
             self._percolator = key, percolator
         return self._percolator[1]
 

@@ -12,7 +12,7 @@ from parsers.cards import Skill
 from tests.contracts.listed import ask, ids, listing, price, put
 
 
-def found(engine: SearchIndex, text: str = "", **query: object) -> set[str]:
+def found_ids(engine: SearchIndex, text: str = "", **query: object) -> set[str]:
     return set(ids(ask(engine, text, **query)))
 
 
@@ -28,14 +28,14 @@ def test_a_skill_is_found_by_its_id_in_any_case_on_offers_too(engine: SearchInde
         listing("3", skills=["auditCODE"]),
         listing("4", skills=["Skill1"], offers=[*many, *more]),
     )
-    assert found(engine, skills="auditcode") == {"2", "3"}
-    assert found(engine, skills="strasse") == {"2"}
-    assert found(engine, skills="auditcode", currencies="USD") == {"2"}
-    assert found(engine, skills="other", currencies="USD") == set(), "the offer in USD does not name it"
-    assert found(engine, skills="other", currencies="EUR", max_price="9") == {"2"}
-    assert found(engine, skills="getchart", max_price="1") == {"1"}
-    assert found(engine, skills="skill1", currencies="D162") == {"4"}
-    assert found(engine, skills="skill63", currencies="USD") == {"4"}
+    assert found_ids(engine, skills="auditcode") == {"2", "3"}
+    assert found_ids(engine, skills="strasse") == {"2"}
+    assert found_ids(engine, skills="auditcode", currencies="USD") == {"2"}
+    assert found_ids(engine, skills="other", currencies="USD") == set(), "the offer in USD does not name it"
+    assert found_ids(engine, skills="other", currencies="EUR", max_price="9") == {"2"}
+    assert found_ids(engine, skills="getchart", max_price="1") == {"1"}
+    assert found_ids(engine, skills="skill1", currencies="D162") == {"4"}
+    assert found_ids(engine, skills="skill63", currencies="USD") == {"4"}
 
 
 def test_facet_values_that_differ_in_case_only_are_one_in_the_most_frequent_spelling(engine: SearchIndex) -> None:
@@ -100,10 +100,10 @@ def test_a_list_is_its_values_unless_a_listing_has_the_whole_text_as_one(engine:
 
     documents = [has("1", "sales"), has("2", "Marketing"), has("3", "Sales, Marketing"), has("4", "other")]
     put(engine, *documents)  # type: ignore[arg-type]
-    assert found(engine, **{name: "sales, marketing"}) == {"3"}
-    assert found(engine, **{name: "sales,marketing"}) == {"1", "2"}
-    assert found(engine, **{name: ("sales, marketing", "other,, sales")}) == {"1", "3", "4"}
-    assert found(engine, **{name: ","}) == set()
+    assert found_ids(engine, **{name: "sales, marketing"}) == {"3"}
+    assert found_ids(engine, **{name: "sales,marketing"}) == {"1", "2"}
+    assert found_ids(engine, **{name: ("sales, marketing", "other,, sales")}) == {"1", "3", "4"}
+    assert found_ids(engine, **{name: ","}) == set()
     hits = ask(engine, facets="tag" if name == "tags" else "skillId")
     for value, count in next(iter((hits.facets or {}).values())):
         assert ask(engine, **{name: value.casefold()}).total == count
