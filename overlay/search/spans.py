@@ -42,8 +42,8 @@ def _in_compound(compound: str) -> tuple[Span, ...]:
     for offset, piece, is_run in pieces(compound):
         if is_run:
             texts = clusters_of(piece)
-            places = accumulate(map(len, texts), initial=offset)
-            run = [Span(*place, text) for place, text in zip(pairwise(places), texts, strict=True)]
+            bounds = accumulate(map(len, texts), initial=offset)
+            run = [Span(*place, text) for place, text in zip(pairwise(bounds), texts, strict=True)]
             clusters += run
             clusters += (Span(one.start, other.end, one.word + other.word) for one, other in pairwise(run))
         else:

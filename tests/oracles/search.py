@@ -217,7 +217,8 @@ def _by_price(documents: Sequence[Document], query: Query) -> list[str]:
         if offer is None or price is None:
             unpriced.append(document.id)
         else:
-            priced.append((query.price_currency or offer.currency, price, document.id))
+            is_free = price == 0 and query.price_currency is None  # first, where currencies are not compared
+            priced.append(("" if is_free else query.price_currency or offer.currency, price, document.id))
     reverse = bool(query.descending)
     return [id_ for *_, id_ in sorted(priced, reverse=reverse)] + sorted(unpriced, reverse=reverse)
 

@@ -286,7 +286,7 @@ def test_agents_that_are_gone_give_their_places_up_when_all_are_taken(
 def test_agents_that_cost_nothing_hide_neither_one_with_another_capability_nor_one_with_an_account(
     world: World, capability: str
 ) -> None:
-    def found(limit: int, wanted: str | None = None) -> list[str]:
+    def live_ids(limit: int, wanted: str | None = None) -> list[str]:
         return [agent.motebit_id for agent in world.store.agents.live(int(world.time), limit, wanted)]
 
     register(world, CAROL, capabilities=("x", capability), pricing=[])
@@ -294,7 +294,7 @@ def test_agents_that_cost_nothing_hide_neither_one_with_another_capability_nor_o
     register(world, EVE)
     world.time += 100
     register(world, NEW, capabilities=("y", f"{capability}er"), pricing=[])
-    assert found(1, capability) == [CAROL.id]
-    assert set(found(2)) == set(found(2, "web_search")) == {ALICE.id, BOB.id}
-    assert found(3, "web_search")[2:] == [EVE.id]
-    assert found(9, "nothing") == []
+    assert live_ids(1, capability) == [CAROL.id]
+    assert set(live_ids(2)) == set(live_ids(2, "web_search")) == {ALICE.id, BOB.id}
+    assert live_ids(3, "web_search")[2:] == [EVE.id]
+    assert live_ids(9, "nothing") == []
