@@ -29,7 +29,7 @@ SENTENCES: dict[str, str] = {
     "uncompressed",
     "script-truncated": "a push runs past the end of the tapscript, so nothing in it is read",
     "unbound": "bound to no satoshi: {}",
-    "outpoint-taken": "another registration of this transaction has the same outpoint",
+    "outpoint-taken": "this transaction makes as many registrations at the same outpoint as it may: {}",
     # what a re-inscription got wrong (law 4)
     "kind-changed": "{}",
     # how a registration ended (laws 3 and 5)

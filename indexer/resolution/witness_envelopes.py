@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,6 +15,10 @@ from indexer.resolution.verdict import Judgement, judge_registration, judge_upda
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.inscriptions import output_record
 from parsers.reasons import Reason
+
+MAX_REGISTERED = 64
+"""Registrations that one transaction makes at one outpoint: each later transfer of it writes an event for each of them,
+so that thousands would make a transfer of 110 bytes cost a second."""
 
 _Position = int | UnknownPosition
 
@@ -46,6 +51,7 @@ class WitnessEnvelopeReader(TransactionReader):
     def __init__(self, session: Session, index: int, transaction: Transaction) -> None:
         super().__init__(session, index, transaction)
         self._faults: set[tuple[int, str]] = set()  # a tapscript may have half a million
+        self._registered: Counter[int] = Counter()
 
     def read(self) -> None:
         """Add the events of this transaction: near misses that inscribe no satoshi, the registrations that it spends in
@@ -143,7 +149,10 @@ class WitnessEnvelopeReader(TransactionReader):
             self.reject(location.vout, verdict)
         elif location.vout is None or location.burned:
             self._reject(location.vout, verdict, _burned(location))
+        elif self._registered[location.vout] == MAX_REGISTERED:
+            self._reject(location.vout, verdict, Reason("outpoint-taken", str(MAX_REGISTERED)))
         else:
+            self._registered[location.vout] += 1
             is_taken = str(self.tx.outpoint(location.vout)) in self.session.new_ids
             suffix = f"#{number}" if is_taken else ""
             if self.session.origins is None:

@@ -111,6 +111,8 @@ class WitnessRegistry(Registry):
                 reasons = ["to the fee"]
             elif _unspendable(tx.outs[vout].script):
                 reasons = ["into an output that cannot be spent"]
+            elif sum(one["id"].partition("#")[0] == f"{tx.txid}_{vout}" for one in self.registrations) == 64:
+                reasons = ["too many"]
             else:
                 message.owner = say(tx.outs[vout].script, self.network).owner
                 taken = {registration["id"] for registration in self.registrations}

@@ -210,6 +210,15 @@ async def test_every_card_of_a_batch_registers_where_it_lands(kit: ChainKit, loo
     assert indexing.rejections() == []
 
 
+async def test_a_transaction_makes_64_registrations_at_one_outpoint(kit: ChainKit, look: Look) -> None:
+    tx = reveal(kit, *(card(f"{number}") for number in range(66)), card("elsewhere", 10_000))
+    kit.mine(tx)
+    indexing = await look(kit)
+    assert len([id_ for id_ in indexing.live() if id_.startswith(str(tx.outpoint(0)))]) == 64
+    assert indexing.registration(str(tx.outpoint(1)))["card"]["name"] == "elsewhere"
+    assert [code for _, code in indexing.rejections()] == ["outpoint-taken"] * 2
+
+
 async def test_a_later_card_updates_the_first_of_the_registrations_on_its_satoshi(kit: ChainKit, look: Look) -> None:
     tx = reveal(kit, card("One"), card("Two"), outputs=[(10_000, p2pkh("alice"))])
     first, second = str(tx.outpoint(0)), f"{tx.outpoint(0)}#1"
