@@ -112,7 +112,7 @@ class WitnessRegistry(Registry):
             elif _unspendable(tx.outs[vout].script):
                 reasons = ["into an output that cannot be spent"]
             elif sum(one["id"].partition("#")[0] == f"{tx.txid}_{vout}" for one in self.registrations) == 64:
-                reasons = ["too many"]
+                reasons = ["this transaction makes as many registrations at the same outpoint as it may: 64"]
             else:
                 message.owner = say(tx.outs[vout].script, self.network).owner
                 taken = {registration["id"] for registration in self.registrations}
