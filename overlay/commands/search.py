@@ -104,6 +104,8 @@ def help_lines(page: Mapping[str, Any]) -> Iterator[str]:
         yield f"did you mean: {suggestion['q']} ({suggestion['total']:,})"
     for relaxation in page.get("emptiedBy", ()):
         yield f"leave out {' and '.join(relaxation['parameters'])}: {_count(relaxation['total'])}"
+        for name, values in relaxation.get("near", {}).items():
+            yield f"or is it {name} {', '.join(on_one_line(one['value'], _LONGEST) for one in values)}?"
 
 
 def _count(total: int) -> str:
@@ -113,7 +115,7 @@ def _count(total: int) -> str:
 _FILTERS = (
     # the option, the parameter of the API, what it is, and whether it may be repeated
     ("--type", "type", "KIND", "agent, tool or all", True),
-    ("--skill", "skillId", "ID", "a skill's id, exactly", True),
+    ("--skill", "skillId", "ID", "a skill's id, in any case", True),
     ("--currency", "acceptedCurrency", "CODE", "a currency that an offer takes", True),
     ("--interval", "interval", "INTERVAL", "how it is paid: P1M, month, none (per call)...", True),
     ("--min-price", "minPrice", "AMOUNT", "the least an offer may cost", False),

@@ -260,10 +260,11 @@ class _Planner:
         """The terms within the allowed edits of a word."""
         text = word.text
         edits = allowed_edits(word.compound.written if len(word.compound.parts) == 1 else text, text)
-        if not edits and len(text) == _LOST_ONE and is_spelt(text) and self._is_long:
-            edits = 1
+        lost_one = not edits and len(text) == _LOST_ONE and is_spelt(text) and self._is_long
         exact, candidates = stem(text), dict[str, _NearTerm]()
-        for near in self._terms.similar(text, edits) if edits else ():
+        for near in self._terms.similar(text, 1 if lost_one else edits) if lost_one or edits else ():
+            if lost_one and len(near.word) != _LOST_ONE + 1:
+                continue
             term = stem(near.word)
             count = self._frequency(term)
             if count and term != exact and (not has_digit(text) or digits_of(near.word) == digits_of(text)):

@@ -77,6 +77,12 @@ def test_nothing_is_worth_more_than_the_word_itself() -> None:
             assert max(values) <= group.rarity + 1e-9
 
 
+def test_in_a_sentence_a_word_of_four_letters_may_have_lost_one_but_is_no_other_word() -> None:
+    terms = dictionary(*["look"] * 5, *["brook"] * 3, *["hotel"] * 3)
+    assert matches(groups("book hotel lisbon travel week budget", terms)[0]) == {"book": "exact", "brook": "corrected"}
+    assert matches(groups("book hotel", terms)[0]) == {"book": "exact"}
+
+
 def test_an_empty_text_asks_for_everything_and_punctuation_for_nothing() -> None:
     assert plan("", TERMS) == plan("  ", TERMS) == ALL
     assert plan("!!!", TERMS).finds_nothing
