@@ -218,10 +218,18 @@ class ServerList(ListingHead, kw_only=True):
     servers: tuple[str, ...]
 
 
-def read_listing(value: Any) -> Item | ServerList:
+class ListingIds(_Record):
+    """The listings of a transaction that has several."""
+
+    ids: tuple[str, ...]
+
+
+def read_listing(value: Any) -> Item | ServerList | ListingIds:
     """The model of one listing. Raises msgspec.ValidationError."""
     if isinstance(value, dict) and "servers" in value:
         return msgspec.convert(value, ServerList)
+    if isinstance(value, dict) and value.keys() == {"ids"}:
+        return msgspec.convert(value, ListingIds)
     return msgspec.convert(value, Item)
 
 

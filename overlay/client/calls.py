@@ -87,8 +87,9 @@ def next_page(call: Call[models.SearchPage], cursor: str) -> Call[models.SearchP
     return replace(call, parameters=(*others, ("cursor", cursor)))
 
 
-def get(id_: str) -> Call[models.Item | models.ServerList]:
-    """One item, or the servers of a registration that holds several."""
+def get(id_: str) -> Call[models.Item | models.ServerList | models.ListingIds]:
+    """One item by its id, current outpoint or txid; the servers of a registration that holds several, the ids of a
+    transaction with several."""
     return Call(_listing(id_), models.read_listing)
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from overlay.client import AsyncOverlayClient, NotThereError, OverlayClient, Position, RefusedError, calls
-from overlay.client.answer_models import Item, ServerList
+from overlay.client.answer_models import Item, ListingIds, ServerList, read_listing
 from tests.overlay.calls import TOWER
 
 
@@ -30,6 +30,20 @@ def test_every_listing_and_history_is_read(overlay_url: str) -> None:
         failover = next(overlay.get(item.id.partition("#")[0]) for item in overlay.items(type="tool") if "#" in item.id)
         assert isinstance(failover, ServerList)
         assert len(failover.servers) > 1
+
+
+def test_a_listing_is_read_by_its_outpoint_and_its_transaction(overlay_url: str) -> None:
+    with OverlayClient(overlay_url) as overlay:
+        for item in overlay.items(limit=5):
+            assert item.outpoint
+            by_outpoint, by_transaction = overlay.get(item.outpoint), overlay.get(item.txid)
+            assert isinstance(by_outpoint, Item | ServerList)
+            assert by_outpoint.id == item.id.partition("#")[0]
+            if isinstance(by_transaction, ListingIds):
+                assert by_outpoint.id in by_transaction.ids
+            else:
+                assert by_transaction.id == by_outpoint.id
+    assert read_listing({"ids": ["a_0", "a_1"]}) == ListingIds(ids=("a_0", "a_1"))
 
 
 async def test_what_is_refused_and_what_is_missing_are_told_apart(overlay_url: str) -> None:
