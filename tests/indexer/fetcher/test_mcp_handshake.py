@@ -125,7 +125,7 @@ def say(message: Any) -> Any:
         (say({"id": 1, "error": {"code": 1, "message": "no"}}), "mcp-error"),
         (ok(b"data: {\r\n\r\n", "Content-Type: text/event-stream"), "truncated"),
         (ok(b"data: {}\n\n" * MAX_EVENTS + b"data: {\n\n", "Content-Type: text/event-stream"), "mcp-error"),
-        (ok(b"[" * 9_000), "too-deep"),
+        (ok(b"[" * 4_000), "too-deep"), (ok(b"[" * 9_000), "too-many-values"),
     ],
 )  # fmt: skip
 async def test_other_answers_are_refused(server: Hostile, net: Net, behave: Any, reason: str) -> None:

@@ -240,10 +240,10 @@ async def test_an_unforeseen_error_of_one_graph_does_not_end_the_puller(
     odd, submit = pulling.peer.add(pulling.mint.inscribed("Odd")), Admissions.submit
     after = pulling.peer.add(pulling.mint.inscribed("After", 1), 2)
 
-    def submit_or_fail(admissions: Admissions, data: bytes) -> Admission:
+    def submit_or_fail(admissions: Admissions, data: bytes, client: str) -> Admission:
         if b"Odd" in data:
             raise RuntimeError("unforeseen")
-        return submit(admissions, data)
+        return submit(admissions, data, client)
 
     monkeypatch.setattr(Admissions, "submit", submit_or_fail)
     with caplog.at_level(logging.ERROR):
@@ -255,7 +255,7 @@ async def test_an_unforeseen_error_of_one_graph_does_not_end_the_puller(
 
 
 async def test_an_error_of_the_database_ends_the_round(pulling: Pulling, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_admissions: Admissions, _data: bytes) -> Admission:
+    def fail(_admissions: Admissions, _data: bytes, _client: str) -> Admission:
         raise StoreError("the disk is full")
 
     pulling.peer.add(pulling.mint.inscribed("Any"))
