@@ -49,7 +49,8 @@ def lookups(text: str) -> tuple[Lookup, ...]:
 def _of_word(word: str) -> Iterator[Lookup]:
     if len(word) > 64 or any(mark in word for mark in ".:/#_"):
         registration, key = parse_id(word)
-        yield Lookup("id", (id_fact(registration if key is None else f"{registration}#{key}"),))
+        if registration:
+            yield Lookup("id", (id_fact(registration if key is None else f"{registration}#{key}"),))
     if named := _TRANSACTION.search(word):
         txid, vout = named.groups()
         if vout is not None and int(vout) <= 0xFFFFFFFF:

@@ -56,7 +56,7 @@ def test_a_whole_file_has_no_fault_and_a_damaged_one_is_named_by_its_page(file: 
 def test_a_check_is_interrupted_after_its_time_and_at_the_end_of_the_program(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE large (body BLOB NOT NULL)")
-        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000)"
+        numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500000)"
         connection.execute(f"INSERT INTO large {numbers} SELECT randomblob(100) FROM n")
     assert check(file, 0.0) == (integrity.INTERRUPTED, check(file, 0.0).written_at, "no fault was found in 0 s")
     ended = threading.Event()

@@ -426,7 +426,9 @@ def test_whatever_is_answered_there_is_a_report(server: Server, data: st.DataObj
     assert report.as_json()["verified"] is not bool(report.missing)
 
 
-def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look: Callable[..., LocalSource]) -> None:
+def test_an_inscription_in_a_witness_is_proved_with_the_values_of_the_inputs_before_it(
+    look: Callable[..., LocalSource],
+) -> None:
     kit = ChainKit("ltc")
     first = kit.reveal(agent("First"))
     witness = (b"\x51" * 64, tapscript(body_of(agent("Second"))), b"\xc0" + b"\x52" * 32)
@@ -440,6 +442,10 @@ def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look:
     report = check(answer, str(first), trusted=trusted, expected="ltc:regtest")
     assert report.missing == []
     report = check(answer, str(second), trusted=trusted, expected="ltc:regtest")
+    assert report.missing == []
+    server = Server(answer, str(second))
+    server.proofs[str(second)]["parents"] = []
+    report = check(server, str(second), trusted=trusted, expected="ltc:regtest")
     assert set(report.missing) == {"card", "registration", "lineage"}
     assert "goes depends on the values of the inputs before it" in words(report, "card")
 

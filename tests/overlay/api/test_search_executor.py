@@ -157,7 +157,13 @@ async def test_an_engine_that_says_it_is_slow_is_always_asked_in_threads(
 
 
 @pytest.mark.parametrize(
-    ("query", "aside"), [("type=tool&tag=none", False), ("q=qqzzvv", True), ("type=tool&tag=none&explain=true", True)]
+    ("query", "aside"),
+    [
+        ("type=tool&owner=none", False),
+        ("q=qqzzvv", True),
+        ("type=tool&tag=none", True),  # compared with others by its spelling
+        ("type=tool&owner=none&explain=true", True),
+    ],
 )
 async def test_help_with_a_few_filters_needs_no_thread(
     query: str, aside: bool, serve: Serve, services: AppServices

@@ -208,7 +208,8 @@ def test_a_message_to_a_listing_is_about_that_listing(overlay_url: str) -> None:
 
 
 def test_a_price_is_negotiated(overlay_url: str) -> None:
-    route = next(o["route_id"] for o in offers(overlay_url, "watchtower") if o["listing"] == WATCHTOWER)
+    [offer, *_] = offers(overlay_url, "fee weather")
+    route = offer["route_id"]
     agreed = ask(overlay_url, "NEGOTIATE", {"route_id": f"mrp://route/{route}"})
     quote = agreed["payment_intent"]
     assert (agreed["msg_type"], agreed["route_id"], quote["ok"]) == ("NEGOTIATE", route, True)
@@ -224,6 +225,9 @@ def test_a_price_is_negotiated(overlay_url: str) -> None:
     assert refused["code"] == "MRP_BUDGET_EXCEEDED"
     refused = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": {"currency": "ZZZ"}})
     assert refused["code"] == "MRP_PAYMENT_REQUIRED"
+    unreachable = next(one["route_id"] for one in offers(overlay_url, "watchtower") if one["listing"] == WATCHTOWER)
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": unreachable})
+    assert (refused["code"], refused["details"]["quote"]["error"]) == ("MRP_PAYMENT_REQUIRED", "address-checksum")
 
 
 def test_terms_of_an_earlier_revision_are_refused_with_the_present_route(overlay_url: str) -> None:
