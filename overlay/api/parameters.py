@@ -171,10 +171,11 @@ SEARCH = table(
     _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
     parameter(
         "priceCurrency",
-        "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one of `acceptedCurrency` "
-        "(with several it must be given), else each offer's own. Offers in other currencies are converted by the "
-        "newest exchange rates, which the answer tells in `rates`; an offer without a quote does not meet a price "
-        "filter, and where nothing can be converted the answer names `priceCurrency` in `unappliedFilters`.",
+        "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one of `acceptedCurrency`, "
+        "else `A2B_PRICE_CURRENCY` (USD) where a feed quotes it, else each offer's own (with bounds and several of "
+        "`acceptedCurrency` it must be given). Offers in other currencies are converted by the newest exchange rates, "
+        "which the answer has in `rates`; an offer without a quote does not meet a price filter, and where nothing can "
+        "be converted the answer names `priceCurrency` in `unappliedFilters`, if it was given.",
         values.currency,
     ),
     parameter(
