@@ -83,6 +83,5 @@ class ProgressBars:
         if not self._tasks:
             self.progress.stop()
         height = "before the first block" if progress.height is None else f"at block {progress.height:,}"
-        speed = f", read at {speed}" if (speed := self._speed(progress)) else ""
         error = f": {progress.error.removeprefix(f'{progress.name}: ')}" if progress.error else ""
-        self._print(one_line(f"{progress.name}: {progress.state} {height}{speed}{error}"))
+        self._print(one_line(f"{progress.name}: {progress.state} {height}{error}"))
