@@ -120,7 +120,7 @@ class SearchIndex:
             else (None, {})
         )
         return Hits(
-            _hits(matches.rows, query, planned),
+            _hits(matches, query, planned),
             min(matches.total, EXACT),
             min(matches.matched, EXACT),
             at_least=matches.total > EXACT,
@@ -374,20 +374,21 @@ def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int, leading: in
     return head
 
 
-def _hits(rows: Sequence[EngineHit], query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
+def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
     cheapest = cheapest_for(query)
-    records = [(row, row.record) for row in rows]
+    records = [(row, row.record) for row in matches.rows]
     return tuple(
         [
             Hit(record.id, record.item, row.score, cheapest(record.offers), row.key, row.scored, lacks)
-            for (row, record), lacks in zip(records, _lacks(rows, planned), strict=True)
+            for (row, record), lacks in zip(records, _lacks(matches, planned), strict=True)
         ]
     )
 
 
-def _lacks(rows: Sequence[EngineHit], planned: QueryPlan) -> Iterator[tuple[str, ...]]:
-    """The content words that each result lacks."""
-    if len(planned.content) < 2:  # a result holds one
+def _lacks(matches: Matches, planned: QueryPlan) -> Iterator[tuple[str, ...]]:
+    """The content words that each result lacks; orders other than relevance have no factors to read them from."""
+    rows = matches.rows
+    if matches.matched == matches.total or not rows:  # each result holds all
         yield from repeat((), len(rows))
         return
     unscored = [row.record.forward for row in rows if row.scored is None]
