@@ -21,7 +21,8 @@ WINDOW = 25
 
 
 class ProgressBars:
-    """A bar for each chain while it catches up, on standard error; log lines of weight appear above them."""
+    """A bar for each chain while it catches up, on standard error, and a line when it has; log lines of weight appear
+    above them. A catch-up that ends between two drawings has the line alone."""
 
     def __init__(self, following: Mapping[str, SyncProgress]) -> None:
         self._following = following
@@ -36,6 +37,7 @@ class ProgressBars:
             transient=True,
         )
         self._tasks: dict[str, TaskID] = {}
+        self._caught_up: set[str] = set()
         self._samples: dict[str, deque[tuple[float, int, int]]] = {}
 
     async def show(self) -> None:
@@ -65,7 +67,7 @@ class ProgressBars:
                 total=progress.tip,
                 speed=self._speed(progress),
             )
-        elif progress.name in self._tasks:
+        elif progress.name in self._tasks or (progress.state == "following" and progress.name not in self._caught_up):
             self._finish(progress)
 
     def _speed(self, progress: SyncProgress) -> str:
@@ -79,9 +81,12 @@ class ProgressBars:
         )
 
     def _finish(self, progress: SyncProgress) -> None:
-        self.progress.remove_task(self._tasks.pop(progress.name))
-        if not self._tasks:
-            self.progress.stop()
+        if progress.state == "following":
+            self._caught_up.add(progress.name)
+        if (task := self._tasks.pop(progress.name, None)) is not None:
+            self.progress.remove_task(task)
+            if not self._tasks:
+                self.progress.stop()
         height = "before the first block" if progress.height is None else f"at block {progress.height:,}"
         error = f": {progress.error.removeprefix(f'{progress.name}: ')}" if progress.error else ""
         self._print(one_line(f"{progress.name}: {progress.state} {height}{error}"))

@@ -294,7 +294,7 @@ def test_a_signal_ends_it_at_once_while_it_waits(tmp_path: Path) -> None:
         assert seconds < SOON
 
 
-async def test_killed_at_any_moment_it_goes_on_to_the_same_state_and_a_terminal_shows_how_far(
+async def test_killed_at_any_moment_it_goes_on_to_the_same_state_and_a_terminal_says_where(
     long: Node, tmp_path: Path
 ) -> None:
     for lines in (1, 2):
@@ -323,5 +323,4 @@ async def test_killed_at_any_moment_it_goes_on_to_the_same_state_and_a_terminal_
         assert running.stop()[0] == 0
     watching.join()
     os.close(ours)
-    assert b" of 91" in seen
     assert b"live: following at block 91" in seen

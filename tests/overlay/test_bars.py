@@ -64,3 +64,15 @@ def test_when_it_ends_a_line_says_where(
     bar.draw(bsv)
     assert shown(bar) == []
     assert text in capsys.readouterr().err.splitlines()
+
+
+def test_a_chain_that_catches_up_between_two_drawings_has_its_line_once(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bsv = SyncProgress("bsv", state="starting", tip=91)
+    bar = ProgressBars({"bsv": bsv})
+    bar.draw(bsv)
+    bsv.state, bsv.height = "following", 91
+    for _ in range(2):
+        bar.draw(bsv)
+    assert capsys.readouterr().err.splitlines() == ["bsv: following at block 91"]
