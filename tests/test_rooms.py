@@ -71,7 +71,7 @@ def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
 
 
 ORDER = {
-    "parsers": "reasons errors local_hosts byte_reader bitcoin cards pointers inscriptions claims",
+    "parsers": "reasons errors local_hosts byte_reader jit bitcoin cards pointers inscriptions claims",
     "indexer": "spill errors model masking http_body sqlite_integrity headers chains store state_hash resolution"
     " admission sync fetcher"
     " rates setting_values settings diagnosis gasp snapshot sqlite_heights",
@@ -261,7 +261,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "isal": ("indexer/snapshot/exporter.py", "overlay/api/middleware.py"),
     "jinja2": ("overlay/web/",),
     "jsonschema": ("parsers/claims/json_schema.py",),
-    "llvmlite": ("parsers/bitcoin/jit.py", "parsers/bitcoin/sha256_lanes.py"),
+    "llvmlite": ("parsers/bitcoin/intrinsics.py", "parsers/bitcoin/sha256_lanes.py"),
     "markdown_it": ("overlay/web/guide.py",),
     "markupsafe": ("overlay/web/",),
     "mcp": ("overlay/protocols/mcp/", "overlay/commands/mcp_stdio.py"),
@@ -269,8 +269,9 @@ FENCES: dict[str, tuple[str, ...]] = {
     "msgspec": ("indexer/snapshot/codec.py", "overlay/client/"),
     "multidict": ("overlay/",),
     "nacl": ("parsers/claims/ed25519.py",),
-    "numba": ("parsers/bitcoin/jit.py", "parsers/bitcoin/sha256_lanes.py"),
+    "numba": ("parsers/jit.py", "parsers/bitcoin/intrinsics.py", "parsers/bitcoin/sha256_lanes.py"),
     "numpy": (
+        "parsers/jit.py",
         "parsers/bitcoin/",
         "indexer/chains/",
         "indexer/headers/tree.py",

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from parsers.bitcoin.jit import compiled, copy, kernel, load8, load63
+from parsers.bitcoin.intrinsics import copy, load8, load63
 from parsers.bitcoin.sha256_lanes import INITIAL_STATE, LANES, compress
 from parsers.bitcoin.watched_outpoints import Buffer, address
+from parsers.jit import compiled, kernel
 
 Hashes = npt.NDArray[np.uint32]
 """n hashes of shape (n, 8): the bytes of a row in memory are the hash."""
@@ -189,7 +190,7 @@ def pad(space: _Workspace, lane: int, pos: int, end: int, size: int) -> int:
     return blocks
 
 
-@kernel
+@kernel("space", "rows")
 def hash_messages(base: int, end: int, starts: IntArray, stops: IntArray, space: _Workspace, rows: Hashes) -> None:
     """Write the double SHA-256 of every range to its row; messages of LARGE bytes or more are skipped.
 
@@ -243,7 +244,7 @@ def hash_messages(base: int, end: int, starts: IntArray, stops: IntArray, space:
     flush(space, used, waiting, rows)
 
 
-@kernel
+@kernel("space", "rows")
 def fold(base: int, count: int, space: _Workspace, rows: Hashes) -> bool:
     """Overwrite the first rows with the parents of the first `count` (two or more) rows, which begin at `base`.
 
@@ -284,7 +285,7 @@ def is_pair_equal(pos: int) -> bool:
     return True
 
 
-@kernel
+@kernel()
 def copy_without_witness(base: int, offsets: IntArray, witnesses: IntArray, targets: IntArray, target: int) -> None:
     """Copy transactions to `target`, at the offsets `targets`, without marker, flag and witness."""
     for number in range(len(witnesses)):

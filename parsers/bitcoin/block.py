@@ -153,7 +153,8 @@ def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.
     count, pos = first_transaction(data)
     array, base = address(data)
     starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
-    pos, outcome = loop.offsets(base, pos, array.size, loop.SEGWIT * segwit, starts, witnesses)
+    options, unwatched = loop.SEGWIT * segwit, WatchedOutpoints(key=0).arrays
+    pos, outcome = loop.offsets(base, pos, array.size, options, unwatched, starts, witnesses)
     _raise_on_error(outcome, pos)
     _check_end(pos, array.size, segwit=segwit)
     return starts, witnesses

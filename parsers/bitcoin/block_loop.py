@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from parsers.bitcoin.jit import compiled, kernel, load8, load16, load32, load63, load64, lowest, needles
+from parsers.bitcoin.intrinsics import load8, load16, load32, load63, load64, lowest, needles
+from parsers.jit import compiled, kernel
 
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
@@ -101,7 +102,7 @@ def put(mark: np.uint64, table: Words, bloom: Words) -> int:
     return 1
 
 
-@kernel
+@kernel("table", "bloom")
 def add_all(base: int, count: int, key: np.uint64, table: Words, bloom: Words) -> int:
     """Add `count` outpoints of 36 bytes each; returns how many are new."""
     new = 0
@@ -110,7 +111,7 @@ def add_all(base: int, count: int, key: np.uint64, table: Words, bloom: Words) -
     return new
 
 
-@kernel
+@kernel("table", "bloom")
 def move_all(old: Words, table: Words, bloom: Words) -> None:
     """Add every fingerprint of one table to another."""
     for mark in old:
@@ -139,7 +140,7 @@ def remove(mark: np.uint64, table: Words) -> int:
     return 1
 
 
-@kernel
+@kernel("table")
 def remove_all(base: int, count: int, key: np.uint64, table: Words) -> int:
     """Remove `count` outpoints of 36 bytes each; returns how many were members."""
     removed = 0
@@ -148,7 +149,7 @@ def remove_all(base: int, count: int, key: np.uint64, table: Words) -> int:
     return removed
 
 
-@kernel
+@kernel()
 def contains(base: int, key: np.uint64, table: Words, bloom: Words) -> bool:
     """Whether the outpoint at `base` (36 bytes) is in the table."""
     return holds(fingerprint(base, 0, key), table, bloom)
@@ -416,7 +417,7 @@ def transaction(base: int, pos: int, end: int, options: int, watched: Watched) -
     return pos + 4, flagged, bare
 
 
-@kernel
+@kernel("rows")
 def scan(
     base: int, pos: int, end: int, index: int, count: int, options: int, watched: Watched, rows: Rows
 ) -> tuple[int, int, int, int]:
@@ -438,14 +439,15 @@ def scan(
     return pos, index, used, PLAIN
 
 
-@kernel
-def offsets(base: int, pos: int, end: int, options: int, starts: Rows, bares: Rows) -> tuple[int, int]:
+@kernel("starts", "bares")
+def offsets(
+    base: int, pos: int, end: int, options: int, unwatched: Watched, starts: Rows, bares: Rows
+) -> tuple[int, int]:
     """Fill `starts` (n + 1) with the offsets of transactions and `bares` (n, or empty) with those of their witnesses.
 
-    Returns the offset where the walk stopped, and an error or PLAIN.
+    Without PROBE among the options, `unwatched` is not read: it has the type of the other kernels' table, since the
+    walk would be compiled again for an own one. Returns the offset where the walk stopped, and an error or PLAIN.
     """
-    empty = np.empty(0, np.uint64)
-    unwatched = (_NO_BITS, empty, empty)
     for index in range(len(starts) - 1):
         starts[index] = pos
         pos, outcome, bare = transaction(base, pos, end, options, unwatched)
@@ -482,7 +484,7 @@ def write_fingerprints(
     return used
 
 
-@kernel
+@kernel("fingerprints", "numbers")
 def inputs(base: int, starts: Rows, options: int, key: np.uint64, fingerprints: Words, numbers: Rows) -> int:
     """Write the fingerprint of every spent outpoint, and the number of the transaction that spends it.
 
@@ -496,7 +498,7 @@ def inputs(base: int, starts: Rows, options: int, key: np.uint64, fingerprints: 
     return used
 
 
-@kernel
+@kernel("starts", "entries", "direct")
 def spends(
     base: int,
     pos: int,
@@ -529,14 +531,14 @@ def spends(
     return pos, used, PLAIN
 
 
-@kernel
+@kernel("fingerprints")
 def fingerprint_all(base: int, key: np.uint64, fingerprints: Words) -> None:
     """Fill `fingerprints` with those of outpoints of 36 bytes each."""
     for number in range(len(fingerprints)):
         fingerprints[number] = fingerprint(base, number * 36, key)
 
 
-@kernel
+@kernel("is_member")
 def contains_all(fingerprints: Words, table: Words, bloom: Words, is_member: npt.NDArray[np.bool_]) -> None:
     """Set `is_member` to whether the fingerprints are in the table."""
     for number in range(len(fingerprints)):

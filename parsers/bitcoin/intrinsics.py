@@ -1,60 +1,19 @@
-"""Compilation of loops by Numba, and the LLVM instructions that they use beyond Python.
+"""LLVM instructions that the kernels of blocks use beyond Python: loads and copies at memory addresses.
 
-Kernels take memory addresses (int64) instead of arrays, so that one compiled version serves bytes, memory maps and
-views, read-only or not. Loads are unchecked: the kernel checks the bounds before every load.
+These kernels take the addresses (int64) of bytes instead of arrays, so that they load words of any alignment from any
+buffer. Loads are unchecked: the kernel checks the bounds before every load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import llvmlite.ir as llvm  # type: ignore[import-untyped,unused-ignore]
-import numba
 import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-
-
-def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a function that is called by kernels only."""
-    return cast("Callable[_P, _R]", numba.njit(**_OPTIONS)(function))
-
-
-def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a function at its first call from Python, or load it from the cache on disk of an earlier process.
-
-    It takes positional arguments only. Numba raises "cannot cache function" at decoration when neither NUMBA_CACHE_DIR,
-    the package's folder nor the user's cache is writable; then every process compiles. So does a process whose cache is
-    damaged or whose disk is full: kernels raise nothing, so an exception comes from the cache, or recurs without it.
-    """
-    plain = numba.njit(**_OPTIONS)(function)
-    try:
-        chosen = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:
-        chosen = plain
-
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
-        nonlocal chosen
-        used = chosen
-        try:
-            return used(*arguments)
-        except Exception:
-            if used is plain:
-                raise
-            chosen = plain
-            return plain(*arguments)
-
-    return cast("Callable[_P, _R]", call)
 
 
 def _loader(bits: int, result: Any) -> Any:

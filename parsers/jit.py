@@ -1,0 +1,118 @@
+"""Compilation of loops by Numba: once per installation, for one signature, without the GIL.
+
+A **kernel** is called from Python with positional arguments, a **compiled** function from kernels only. A kernel is
+compiled for one signature, so that running it once on tiny arrays (`prepare` functions, in a process of its own:
+`overlay/app/compilation.py`) compiles all that will ever run, and no later call compiles again:
+
+* Scalars are of the annotated types `int`, `float`, `bool`, or those of numpy, such as `np.uint64`. A caller may pass
+  `1` for a `float`.
+* Arrays are C-contiguous and aligned; their types and dimensions are those of the first call, and other arrays raise
+  TypeError: also prepare a kernel with arrays of the right dtypes.
+* Whether the arrays of a call are read-only, such as those of mapped files and of bytes, does not matter, since Numba
+  would compile another version for these: **a kernel reads all its arrays as read-only, except those that are named in
+  its decorator, which it writes**: `@kernel("scores", "order")`. So what is published cannot be written by mistake:
+  that fails when it is compiled. A read-only array that is passed for one named there raises TypeError.
+* A tuple of arrays is read or written as a whole. The arrays of a NamedTuple that is read must be read-only in each
+  call, since Numba converts no named tuples: see `read_only`. They cost less than as many arguments are to read.
+
+A module of kernels belongs in the list of its `CompiledLoops` (`overlay/app/compilation.py`), with each module of the
+project that it imports, because Numba's cache notices changes only in the file of the kernel itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+_typeof: Any = numba.typeof
+_SCALARS = {"int": types.int64, "float": types.float64, "bool": types.boolean}
+_SCALARS |= {f"np.{name}": getattr(types, name) for name in ("uint64", "int32", "uint32", "uint8", "float32")}
+
+
+def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a function that is called by kernels only."""
+    return cast("Callable[_P, _R]", numba.njit(**_OPTIONS)(function))
+
+
+def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Compile a function at its first call, or load it from the cache on disk of an earlier process. It writes only
+    the arrays of these parameters. Raises TypeError for arguments of other types than those of the first call."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        parameters = inspect.signature(function).parameters
+        if unknown := set(writes) - set(parameters):
+            raise ValueError(f"{function.__name__} has no parameters {', '.join(sorted(unknown))}")
+        chosen: Callable[..., Any] | None = None
+
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            nonlocal chosen
+            if chosen is None:
+                chosen = _compile(function, _signature(parameters, writes, arguments))
+            return chosen(*arguments)
+
+        return cast("Callable[_P, _R]", call)
+
+    return decorate
+
+
+def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
+    """A read-only view of an array, for a NamedTuple that a kernel reads."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _compile(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function for exactly this signature, from the cache when it is there.
+
+    Numba raises RuntimeError when neither NUMBA_CACHE_DIR, the package's folder nor the user's cache is writable, and
+    all kinds of errors for a damaged cache or a full disk; then every process compiles.
+    """
+    for is_cached in (True, False):
+        dispatcher = numba.njit(cache=is_cached, **_OPTIONS)(function)
+        try:
+            dispatcher.compile(signature)
+        except Exception:
+            if not is_cached:
+                raise
+        else:
+            break
+    dispatcher.disable_compile()
+    return cast("Callable[..., Any]", dispatcher)
+
+
+def _signature(parameters: Any, writes: tuple[str, ...], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numba's types of the parameters, by annotation or by the arguments of a call."""
+    signature = []
+    for (name, parameter), argument in zip(parameters.items(), arguments, strict=True):
+        scalar = _SCALARS.get(parameter.annotation)
+        found = _typeof(argument) if scalar is None else scalar
+        signature.append(found if name in writes else _as_read_only(found))
+    return tuple(signature)
+
+
+def _as_read_only(found: Any) -> Any:
+    """A type whose arrays are read-only."""
+    if isinstance(found, types.Array):
+        return found.copy(readonly=True)
+    if isinstance(found, types.BaseTuple):
+        members: Any = found
+        of_tuples: Any = types.BaseTuple
+        return of_tuples.from_types(
+            [_as_read_only(member) for member in members], getattr(found, "instance_class", tuple)
+        )
+    return found
