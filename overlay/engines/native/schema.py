@@ -1,0 +1,77 @@
+"""The arrays of a segment: what is stored of each document, from which everything else is derived.
+
+A segment holds *tables* of distinct strings, sorted by their UTF-8 bytes, and *members* of documents and of their
+offers: columns of one value each, and rows of any number of values. Values are numbers, bytes, or numbers of strings of
+a table, so that segments merge by renumbering (`merging`). All arrays are little-endian.
+
+    table NAME    NAME_bytes (u1), NAME_offsets (i8): string i is NAME_bytes[NAME_offsets[i]:NAME_offsets[i + 1]]
+    column NAME   NAME: one value for each document or offer
+    rows NAME     NAME, NAME_offsets (i8): the values of document or offer i are NAME[NAME_offsets[i]:NAME_offsets[i + 1]]
+    offers        offers_offsets (i8): document i has the offers from offers_offsets[i] until before offers_offsets[i + 1]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VECTOR = 128
+"""Numbers of the text vector of a document."""
+
+
+class Member(NamedTuple):
+    """A member of each document, or with `of_offer` of each offer: a column, or rows if `is_rows`. Its values are of
+    `dtype`; with a `table`, they are numbers of strings there."""
+
+    name: str
+    dtype: str
+    table: str = ""
+    is_rows: bool = False
+    of_offer: bool = False
+
+
+TABLES = ("terms", "surfaces", "facts", "values", "labels", "currencies", "intervals", "skills", "amounts")
+"""`terms` are index terms, `surfaces` words before stemming, `values` those of facets as `field:value`, `labels` the
+texts that complete a query, `amounts` decimal keys (`parsers.cards.money.decimal_key`), which sort as the amounts."""
+
+FLAGS = LISTED, COMPOUND_NAME, VERIFIED, SIGNED = 1, 2, 4, 8
+"""Bits of `flags`: found by a plain search, `Analysed.name_is_compound`, verified, signed."""
+
+SECTIONS = 6
+"""Sections of a forward index: the terms with a position of name, keywords and description, then those without."""
+
+MEMBERS = (
+    Member("flags", "u1"),
+    Member("text_since", "f8"),
+    Member("owner", "u4"),
+    Member("domain", "u4"),
+    Member("newest", "u8"),
+    Member("made", "u8"),
+    Member("rated", "u8"),
+    Member("rated_up", "u8"),
+    Member("height", "i8"),
+    Member("time", "i8"),
+    Member("since", "i8"),
+    Member("until", "i8"),
+    Member("id", "u1", is_rows=True),
+    Member("name_order", "u1", is_rows=True),
+    Member("item", "u1", is_rows=True),
+    Member("packed_offers", "u1", is_rows=True),
+    Member("section_ends", "u4", is_rows=True),
+    Member("forward", "u4", "terms", is_rows=True),
+    Member("document_surfaces", "u4", "surfaces", is_rows=True),
+    Member("document_facts", "u4", "facts", is_rows=True),
+    Member("document_values", "u4", "values", is_rows=True),
+    Member("document_labels", "u4", "labels", is_rows=True),
+    Member("own_skills", "u4", "skills", is_rows=True),
+    Member("vector", "i1", is_rows=True),
+    Member("offer_currency", "u4", "currencies", of_offer=True),
+    Member("offer_interval", "u4", "intervals", of_offer=True),
+    Member("offer_amount", "u4", "amounts", of_offer=True),
+    Member("offer_names_skills", "u1", of_offer=True),
+    Member("offer_accepted", "u4", "currencies", is_rows=True, of_offer=True),
+    Member("offer_skills", "u4", "skills", is_rows=True, of_offer=True),
+)
+
+BREAK = 0xFFFFFFFF
+"""In `forward`: a position between two texts of a section, so that their words are not neighbours. No table has as many
+strings, and merging leaves it as it is."""
