@@ -251,6 +251,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     ),
     "bitcoinx": ("indexer/headers/required_bits.py", "indexer/admission/script_interpreter.py"),
     "dns": ("indexer/fetcher/dns.py",),
+    "google_crc32c": ("overlay/engines/native/segment_file.py", "overlay/engines/native/manifest.py"),
     "httpcore": ("indexer/fetcher/http_fetcher.py", "indexer/fetcher/connections.py"),
     "httpx": (
         "indexer/fetcher/",

@@ -6,8 +6,8 @@ a table, so that segments merge by renumbering (`merging`). All arrays are littl
 
     table NAME    NAME_bytes (u1), NAME_offsets (i8): string i is NAME_bytes[NAME_offsets[i]:NAME_offsets[i + 1]]
     column NAME   NAME: one value for each document or offer
-    rows NAME     NAME, NAME_offsets (i8): the values of document or offer i are NAME[NAME_offsets[i]:NAME_offsets[i + 1]]
-    offers        offers_offsets (i8): document i has the offers from offers_offsets[i] until before offers_offsets[i + 1]
+    rows NAME     NAME, NAME_offsets (i8): those of document or offer i are NAME[NAME_offsets[i]:NAME_offsets[i + 1]]
+    offers        offers_offsets (i8): those of document i are from offers_offsets[i] until before offers_offsets[i + 1]
 """
 
 from __future__ import annotations

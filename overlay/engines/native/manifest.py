@@ -1,0 +1,177 @@
+"""Which files are an index: the manifest of its folder, the stamp that changes with it, and tombstones.
+
+    manifest        JSON, replaced by each commit
+    stamp           8 bytes: a counter, mapped by readers, that every commit increases
+    NAME.segment    the arrays of a segment
+    NAME.deleted    the tombstones of a segment as of a commit: a segment file of one array, bit i % 64 of word i / 64
+                    for document i
+
+One process writes. No name is used twice, so what a commit leaves behind that was not completed is never read.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from google_crc32c import value
+
+from overlay.engines import Cursor
+from overlay.engines.native import durable, segment_file
+from overlay.engines.native.segment_file import Array, SegmentError, SegmentFile
+from overlay.text.compact_json import decode, encode
+
+LAYOUT = 1
+
+_MANIFEST, _STAMP, _BITS = "manifest", "stamp", "deleted"
+_NAME = re.compile(r"[a-z0-9_-]{1,60}")
+_STAMP_BYTES = 8
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEntry:
+    """A segment of an index. `is_history`: its documents have an end height. `deleted_file` names its tombstones, of
+    `deleted` documents; "" without any."""
+
+    name: str
+    documents: int
+    is_history: bool
+    deleted_file: str
+    deleted: int
+
+    def __post_init__(self) -> None:
+        names = (self.name, self.deleted_file) if self.deleted_file else (self.name,)
+        if not all(_NAME.fullmatch(name) for name in names):
+            raise ValueError(f"{names} are no names of files of a segment")
+        if not 0 <= self.deleted <= (self.documents if self.deleted_file else 0):
+            raise ValueError(f"segment {self.name} has {self.deleted:,} of {self.documents:,} documents deleted")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An index as of a commit. `cursor`: None when it has to be rebuilt. `newest`: the newest block time of its
+    documents (Unix seconds). `vectors`: hash of the table that its text vectors are from; "" without any."""
+
+    number: int
+    cursor: Cursor | None
+    newest: int
+    segments: tuple[SegmentEntry, ...]
+    vectors: str
+
+
+def segment_path(folder: Path, name: str) -> Path:
+    """The file of a segment."""
+    return folder / f"{name}.segment"
+
+
+def read(folder: Path) -> Manifest | None:
+    """The manifest of a folder; None without one. Raises OSError; ValueError, which names the file, when it is damaged
+    or of another layout."""
+    path = folder / _MANIFEST
+    try:
+        return _decoded(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path} {error}: rebuild the index") from error
+    except (RecursionError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: it is no manifest; rebuild the index") from error
+
+
+def _decoded(data: bytes) -> Manifest:
+    try:
+        content = decode(data)
+    except ValueError as error:
+        raise ValueError("is damaged: it is no JSON") from error
+    layout, check = content.pop("layout"), content.pop("crc32c")
+    if layout != LAYOUT:
+        raise ValueError(f"is of layout {layout!r}, and this release reads {LAYOUT}")
+    if check != value(encode(content)):
+        raise ValueError("is damaged: its CRC-32C differs")
+    cursor = content.pop("cursor")
+    segments = tuple(SegmentEntry(**entry) for entry in content.pop("segments"))
+    return Manifest(cursor=cursor and Cursor(*cursor), segments=segments, **content)
+
+
+def publish(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest of a folder durably, then increase the stamp. The files that it names must be there. Raises
+    OSError: then the earlier manifest is read on, or the new one where only the folder could not be synced."""
+    content = asdict(manifest) | {"cursor": manifest.cursor and list(manifest.cursor)}
+    stamp = Stamp(folder)
+    try:
+        durable.replace(folder / _MANIFEST, [encode({"layout": LAYOUT, "crc32c": value(encode(content)), **content})])
+    finally:
+        stamp.increase()
+
+
+def sweep(folder: Path, manifest: Manifest, unpublished: Collection[str] = ()) -> None:
+    """Remove segments and tombstones that neither the manifest nor `unpublished` names; mapped ones stay readable. The
+    writer calls it, with the names of what it is still writing. A reader of an earlier manifest may miss a file that it
+    has not opened yet: it reads the manifest again. Raises OSError."""
+    used = {*unpublished, *(entry.name for entry in manifest.segments)}
+    used |= {entry.deleted_file for entry in manifest.segments}
+    for path in folder.iterdir():
+        name, _, kind = path.name.partition(".")
+        if kind.removesuffix(durable.BESIDE) in ("segment", "deleted") and name not in used:
+            path.unlink(missing_ok=True)
+
+
+def write_deleted(folder: Path, name: str, bits: Array) -> None:
+    """Write the tombstones of a segment (u8, a bit for a document) durably, to a name that was never used. Raises
+    OSError."""
+    segment_file.write(folder / f"{name}.deleted", {_BITS: bits})
+
+
+def read_deleted(folder: Path, entry: SegmentEntry) -> Array:
+    """The tombstones of a segment (u8, read-only). Raises OSError; SegmentError, which names the file, when they are
+    damaged or those of another segment."""
+    words = -(-entry.documents // 64)
+    if not entry.deleted_file:
+        return np.zeros(words, np.uint64)
+    path = folder / f"{entry.deleted_file}.deleted"
+    file = SegmentFile.open(path)
+    bits = file.arrays.get(_BITS, np.zeros(0, np.uint64))
+    if file.damaged() or bits.dtype != np.uint64 or len(bits) != words:
+        raise SegmentError(f"{path} is damaged: rebuild the index")
+    if int(np.bitwise_count(bits).sum()) != entry.deleted or (words and int(bits[-1]) >> (entry.documents % 64 or 64)):
+        raise SegmentError(f"{path} does not hold {entry.deleted:,} tombstones of {entry.documents:,} documents")
+    return bits
+
+
+class Stamp:
+    """The counter of a folder's commits: a reader that sees another value reads the manifest."""
+
+    def __init__(self, folder: Path) -> None:
+        """Map the stamp; it is created when it is missing. Raises OSError, ValueError when a read-only one is too
+        short."""
+        path = folder / _STAMP
+        try:
+            file, access = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), mmap.ACCESS_WRITE
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            file, access = os.open(path, os.O_RDONLY | os.O_CLOEXEC), mmap.ACCESS_READ
+        try:
+            if access == mmap.ACCESS_WRITE and os.fstat(file).st_size < _STAMP_BYTES:
+                os.posix_fallocate(file, 0, _STAMP_BYTES)  # a mapped hole would end the process on a full disk
+            self._counter = memoryview(mmap.mmap(file, _STAMP_BYTES, access=access)).cast("Q")
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: it is shorter than {_STAMP_BYTES} bytes") from error
+        finally:
+            os.close(file)
+
+    def value(self) -> int:
+        """The counter; takes no system call."""
+        return self._counter[0]
+
+    def increase(self) -> None:
+        """Let readers read the manifest again. A writer calls it when it opens the folder, too: the one before may have
+        ended between a manifest and its stamp."""
+        self._counter[0] = (self._counter[0] + 1) % (1 << 64)
