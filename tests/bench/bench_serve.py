@@ -6,6 +6,9 @@ result cache: searches (the mix of `bench_http`), completions of what is being t
 processes, which is the most that this machine could do. It is asked right before each kind of load, since a machine
 may be a third faster than it was minutes ago. The load comes from a process of its own, with 16 connections that are
 kept open: `wrk` where it is installed (Debian has it), else one of Python's.
+
+`--tools [--zipf] [--gzip] [--against CHECKOUT] [--data FOLDER]` measures searches over real tools instead, in processor
+time and beside another checkout (`tests.bench.tools_load`).
 """
 
 from __future__ import annotations
@@ -64,12 +67,14 @@ class Loaded(NamedTuple):
 class Server:
     """A command that serves, and what it costs."""
 
-    def __init__(self, command: Sequence[str], port: int, ready: str, **environment: str) -> None:
+    def __init__(
+        self, command: Sequence[str], port: int, ready: str, folder: Path = ROOT, **environment: str
+    ) -> None:
         self.port, began = port, time.monotonic()
         stored = {name: value for name, value in os.environ.items() if not name.startswith("A2B_")}
         self._process = subprocess.Popen(
             command, env={**stored, "PYTHONPATH": str(ROOT), **environment}, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, cwd=folder,
         )  # fmt: skip
         while not self._answers(ready):
             if self._process.poll() is not None:
@@ -274,22 +279,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--offers", type=int, nargs="+", default=[10_000, 100_000], help="1000000 takes an hour")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--engine", nargs="+", default=["tantivy"], choices=ENGINES)
+    parser.add_argument("--engine", nargs="+", choices=ENGINES)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--tools", action="store_true", help="searches over the tools of public lists")
+    parser.add_argument("--zipf", action="store_true", help="with --tools: questions repeat as real ones do")
+    parser.add_argument("--gzip", action="store_true", help="with --tools: clients accept gzip")
+    parser.add_argument("--against", type=Path, help="with --tools: another checkout, measured in the same run")
+    parser.add_argument("--data", type=Path, help="with --tools: a folder to fill, or filled by an earlier run")
+    parser.add_argument("--rounds", type=int, default=3, help="with --tools")
+    parser.add_argument("--plain", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--hello", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    from tests.bench import tools_load  # it uses this module
+
     if args.hello:
         hello(args.hello, args.workers[0])
     elif args.load:
         paths = Path(os.environ["PATHS"]).read_text().split("\n")
         print(json.dumps(asyncio.run(ask(args.load, paths, os.environ["CODING"], args.seconds))))
+    elif args.plain:
+        tools_load.plain(int(args.plain[0]), Path(args.plain[1]))
+    elif args.tools:
+        tools_load.main(args)
     else:
         for offers in args.offers:
             documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
             with tempfile.TemporaryDirectory() as folder:
                 asyncio.run(fill(Path(folder), documents))
-                for engine in args.engine:
+                for engine in args.engine or ["tantivy"]:
                     print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
                     measure(Path(folder), f"{engine}:{folder}/{engine}", documents, args.workers, args.seconds)
 
