@@ -3,6 +3,7 @@
     PATH/NAME            the folder of the first version
     PATH/NAME.5f0c11aa   a later version
     PATH/NAME.live       names the live version; without this file it is the first
+    PATH/NAME.stamp      a counter that readers map: it is increased when another version becomes live
     PATH/NAME.commits    lock file: shared for commits, exclusive for promoting another version
     PATH/NAME.renewal    lock file of the process that rebuilds; contains its progress
 
@@ -18,18 +19,22 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import uuid4
 
 from overlay.engines import BusyError
+from overlay.engines.change_counter import ChangeCounter
 
 log = logging.getLogger(__name__)
 
 _PROGRESS_SECONDS = 0.25
 """How long a rebuild waits for processes that hold its lock for an instant to read the progress."""
+
+_LOOK_SECONDS = 1.0
+"""How often the pointer itself is looked at, in case that what changed it did not increase the stamp."""
 
 _FOLDER = re.compile(r"[a-z0-9-]+(?:\.[0-9a-f]{8})?")
 
@@ -41,24 +46,55 @@ class Progress(NamedTuple):
     of: int
 
 
+class _Seen(NamedTuple):
+    """What a reader has seen: the stamp (None: there is none), the pointer's identity, the live version, and until when
+    (monotonic seconds) this holds while the stamp is the same."""
+
+    stamp: int | None
+    pointer: tuple[int, int]
+    live: Path
+    until: float
+
+
 class IndexVersions:
     """The versions of the layout `name` in the folder `root`. Methods raise OSError."""
 
     def __init__(self, root: Path, name: str) -> None:
         self._root, self._name = root, name
         self._pointer = root / f"{name}.live"
-        self._seen: tuple[tuple[int, int], Path] | None = None
+        self._stamp: ChangeCounter | None = None
+        self._seen = _Seen(None, (0, 0), root / name, 0.0)
 
     def live(self) -> Path:
-        """The folder of the live version; it may not exist yet."""
+        """The folder of the live version; it may not exist yet. While the stamp is the same, this takes no system call,
+        but one a second; without a stamp it takes one each time."""
+        seen = self._seen
+        if self._stamp is None or self._stamp.value() != seen.stamp or monotonic() >= seen.until:
+            return self._look()
+        return seen.live
+
+    def _look(self) -> Path:
+        """The live version by the pointer as it is now."""
+        self._seen = seen = self._looked(self._seen)
+        return seen.live
+
+    def _looked(self, seen: _Seen) -> _Seen:
+        """What is to be seen now: first the stamp, then the pointer."""
+        now = monotonic()
+        if self._stamp is None and now >= seen.until:
+            with suppress(OSError, ValueError):  # there is none yet: then the pointer is looked at each time
+                self._stamp = ChangeCounter(self._path("stamp"), make=False)
+        stamp = self._stamp.value() if self._stamp else None
+        until = seen.until if self._stamp is None and now < seen.until else now + _LOOK_SECONDS
         try:
-            stat = os.stat(self._pointer)  # noqa: PTH116  at every search: a third of the time
-            stamp = stat.st_mtime_ns, stat.st_ino
-            if self._seen is None or self._seen[0] != stamp:
-                self._seen = stamp, self._read()
-            return self._seen[1]
+            stat = self._pointer.stat()
         except FileNotFoundError:
-            return self._root / self._name
+            return _Seen(stamp, (0, 0), self._root / self._name, until)
+        pointer = stat.st_mtime_ns, stat.st_ino
+        return _Seen(stamp, pointer, seen.live if pointer == seen.pointer else self._read(), until)
+
+    def _path(self, what: str) -> Path:
+        return self._root / f"{self._name}.{what}"
 
     def _read(self) -> Path:
         shown = self._pointer.read_text(encoding="ascii", errors="replace").strip()
@@ -76,8 +112,11 @@ class IndexVersions:
         """Hold the lock for a commit to the live version. Raises BusyError while another version is promoted, or when
         `folder` is no longer live."""
         with self._locked("commits", fcntl.LOCK_SH | fcntl.LOCK_NB, f"the index in {self._root} is being replaced"):
-            if self.live() != folder:
+            if self._look() != folder:
                 raise BusyError(f"the index in {self._root} was replaced meanwhile; read its cursor again")
+            if self._stamp is None:
+                with suppress(OSError, ValueError):  # readers can do without it
+                    ChangeCounter(self._path("stamp"))
             yield
 
     @contextmanager
@@ -101,13 +140,13 @@ class IndexVersions:
 
     def report_progress(self, done: int, of: int) -> None:
         """Publish the progress of a rebuild to all processes; only while `rebuilding`."""
-        with (self._root / f"{self._name}.renewal").open("r+b", buffering=0) as file:
+        with self._path("renewal").open("r+b", buffering=0) as file:
             file.write(b"%20d %20d\n" % (done, of))  # fixed width, so that concurrent readers read whole numbers
 
     def progress(self) -> Progress | None:
         """The progress of the process that rebuilds; None without one."""
         try:
-            file = os.open(self._root / f"{self._name}.renewal", os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self._path("renewal"), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
@@ -126,6 +165,9 @@ class IndexVersions:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._pointer)
+        with suppress(OSError, ValueError, TypeError):  # it may be another user's: readers look once a second, too
+            ChangeCounter(self._path("stamp")).increase()
+        self._look()
         flush(self._root)
 
     def cleanup(self) -> None:
@@ -146,7 +188,7 @@ class IndexVersions:
 
     def _sweep(self) -> None:
         """Remove all versions but the live one; open files stay readable."""
-        live = self.live()
+        live = self._look()
         folders = [self._root / self._name, *self._root.glob(f"{self._name}.{'[0-9a-f]' * 8}")]
         for folder in folders:
             if folder != live:
@@ -157,7 +199,7 @@ class IndexVersions:
     def _locked(self, name: str, mode: int, busy_message: str, timeout: float = 0.0) -> Iterator[int]:
         """Hold a lock; yields the locked file. Raises BusyError after `timeout` seconds."""
         self._root.mkdir(parents=True, exist_ok=True)
-        file = os.open(self._root / f"{self._name}.{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self._path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             until = monotonic() + timeout
             while not _taken(file, mode):

@@ -67,9 +67,7 @@ class Loaded(NamedTuple):
 class Server:
     """A command that serves, and what it costs."""
 
-    def __init__(
-        self, command: Sequence[str], port: int, ready: str, folder: Path = ROOT, **environment: str
-    ) -> None:
+    def __init__(self, command: Sequence[str], port: int, ready: str, folder: Path = ROOT, **environment: str) -> None:
         self.port, began = port, time.monotonic()
         stored = {name: value for name, value in os.environ.items() if not name.startswith("A2B_")}
         self._process = subprocess.Popen(

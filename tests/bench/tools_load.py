@@ -3,16 +3,15 @@
 The entries of the lists (`relevance.lists`; made-up offers where the shared data are missing) are inscribed, stored and
 indexed as always, and `a2b serve` answers pages of 20. Questions are two or three words that one entry holds, some with
 a filter, and filters alone. Either each is another one, so that no page is kept, or they repeat as real ones do
-(`--zipf`: the question of rank r is asked in proportion to 1 / r). Beside it stands a plain aiohttp handler that sends
+(`--zipf`: the question of rank r is sent in proportion to 1 / r). Beside it is a plain aiohttp handler that sends
 the same bytes and nothing else, and with `--against` the same command of another checkout, run by its `.venv`. All are
-asked in turns; what counts is the processor time of the server for a request, and ratios within one run.
+measured in turns; what counts is the processor time of the server for a request, and ratios within one run.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import re
 import shutil
@@ -36,7 +35,7 @@ from tests.bench.relevance.lists import Entry, entries
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
-ASKED, POOL, SAMPLE, OFFERS = 20_000, 2_000, 400, 20_000
+REQUESTS, POOL, SAMPLE, OFFERS = 20_000, 2_000, 400, 20_000
 """Requests of a list; different questions of `--zipf`; pages that the plain handler sends; offers without the data."""
 
 _WORD = re.compile(r"[a-z]{4,}")
@@ -64,7 +63,7 @@ class Checkout(NamedTuple):
         return Server(command, port, "/readyz", folder=self.root, **environment)
 
 
-def asked_of_tools(tools: Sequence[Entry], seed: int = 7) -> Iterator[str]:
+def tool_questions(tools: Sequence[Entry], seed: int = 7) -> Iterator[str]:
     """Query strings without end: two or three words of an entry, a fifth with its tag or nothing but filters."""
     chance = random.Random(seed)
     while True:
@@ -78,17 +77,17 @@ def asked_of_tools(tools: Sequence[Entry], seed: int = 7) -> Iterator[str]:
             yield urlencode({"q": text} | (tag if dice >= 0.85 else {}))
 
 
-def paths(asked: Iterator[str], *, zipf: bool) -> list[str]:
+def paths(questions_of: Iterator[str], *, zipf: bool) -> list[str]:
     """The requests of a run, each of another question, or with `zipf` of POOL questions that repeat."""
     different: dict[str, None] = {}
-    for question in asked:
+    for question in questions_of:
         different[f"/v1/search?{question}"] = None
-        if len(different) == (POOL if zipf else ASKED):
+        if len(different) == (POOL if zipf else REQUESTS):
             break
     ranked = list(different)
     if not zipf:
         return ranked
-    return random.Random(1).choices(ranked, [1 / rank for rank in range(1, len(ranked) + 1)], k=ASKED)
+    return random.Random(1).choices(ranked, [1 / rank for rank in range(1, len(ranked) + 1)], k=REQUESTS)
 
 
 def filled(folder: Path) -> Iterator[str]:
@@ -98,7 +97,7 @@ def filled(folder: Path) -> Iterator[str]:
         tools = [entry for rows in entries(SHARED).values() for entry in rows]
         if is_new:
             asyncio.run(_fill(folder, tools))
-        return asked_of_tools(tools)
+        return tool_questions(tools)
     documents = offers_of(listings(), OFFERS)
     if is_new:
         asyncio.run(fill(folder, documents))
@@ -125,12 +124,12 @@ def plain(port: int, pages: Path) -> None:
     web.run_app(app, host="127.0.0.1", port=port, access_log=None, print=None)
 
 
-def sample(port: int, asked: Sequence[str], into: Path) -> float:
+def sample(port: int, requests: Sequence[str], into: Path) -> float:
     """Store the pages of some requests; their mean size in bytes."""
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir()
     size = 0
-    for number, path in enumerate(islice(asked, 0, None, max(1, len(asked) // SAMPLE))):
+    for number, path in enumerate(islice(requests, 0, None, max(1, len(requests) // SAMPLE))):
         with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             size += (into / f"{number:05}").write_bytes(answer.read())
     return size / len(list(into.iterdir()))
@@ -145,24 +144,24 @@ class Cost(NamedTuple):
     failed: int
 
 
-def cost(server: Server, asked: Path, coding: str, seconds: float) -> Cost:
+def cost(server: Server, listed: Path, coding: str, seconds: float) -> Cost:
     """What a server costs under load."""
     cpu = server.cpu()
-    loaded = load(server.port, asked, coding, seconds)
+    loaded = load(server.port, listed, coding, seconds)
     return Cost(1_000 * (server.cpu() - cpu) / (loaded.rate * seconds), loaded.p50, loaded.p99, loaded.failed)
 
 
 def measure(folder: Path, checkouts: Sequence[Checkout], args: argparse.Namespace) -> None:
     """Ask all servers in turns, and print the table."""
-    asked, coding, pages = paths(filled(folder), zipf=args.zipf), "gzip" if args.gzip else "", folder / "pages"
+    requests, coding, pages = paths(filled(folder), zipf=args.zipf), "gzip" if args.gzip else "", folder / "pages"
     listed = folder / "paths"
-    listed.write_text("\n".join(asked))
+    listed.write_text("\n".join(requests))
     ports = [_free_port() for _ in range(len(checkouts) + 1)]
     servers = {one.name: one.serving(folder, port) for one, port in zip(checkouts, ports, strict=False)}
     try:
         for server in servers.values():
             server.settle()
-        size = sample(ports[0], asked, pages)
+        size = sample(ports[0], requests, pages)
         command = [sys.executable, "-m", "tests.bench.bench_serve", "--plain", str(ports[-1]), str(pages)]
         servers["plain"] = Server(command, ports[-1], "/v1/search")
         how = "questions repeat (Zipf, s = 1)" if args.zipf else "each question another one"

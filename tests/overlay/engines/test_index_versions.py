@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.engines import BusyError, Cursor
+from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.tantivy import TantivyEngine
 from overlay.projection.search_index import SearchIndex
@@ -216,3 +218,92 @@ def test_files_of_claims_in_older_layouts_are_removed(tmp_path: Path) -> None:
     with closing(DuplicateIndex(str(tmp_path))) as duplicates:
         assert duplicates.cursor() is None
     assert {path.name for path in tmp_path.iterdir()} == {FILE, "duplicates.txt"}
+
+
+# -- how readers see that another version is live
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Each look at a pointer; the clock stands still."""
+    seen: list[Path] = []
+    real = Path.stat
+
+    def stat(path: Path, **options: Any) -> os.stat_result:
+        if path.suffix == ".live":
+            seen.append(path)
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr("overlay.engines.index_versions.monotonic", lambda: 1_000.0)
+    return seen
+
+
+def promoted(root: Path, number: int) -> Path:
+    """Another version, made live by another process."""
+    writer = IndexVersions(root, "native-1")
+    version = root / f"native-1.{number:08x}"
+    version.mkdir()
+    with writer.promoting():
+        writer.promote(version)
+    return version
+
+
+def test_a_reader_sees_a_promotion_at_once_and_looks_at_no_file_as_long_as_there_is_none(
+    tmp_path: Path, looks: list[Path]
+) -> None:
+    promoted(tmp_path, 1)
+    reader = IndexVersions(tmp_path, "native-1")
+    for number in range(2, 5):
+        version = promoted(tmp_path, number)
+        assert reader.live() == version
+        looks.clear()
+        assert {reader.live() for _ in range(50)} == {version}
+        assert looks == []
+
+
+def test_without_a_stamp_or_with_a_damaged_one_the_pointer_is_looked_at_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = tmp_path / "native-1.stamp"
+    stamp.mkdir()  # nobody can map or increase it
+    reader = IndexVersions(tmp_path, "native-1")
+    for number in range(1, 4):
+        assert reader.live() != (version := promoted(tmp_path, number))
+        assert reader.live() == version
+    stamp.rmdir()
+    stamp.write_bytes(b"short")
+    assert IndexVersions(tmp_path, "native-1").live() == version
+    monkeypatch.setattr("overlay.engines.index_versions.monotonic", lambda: 1e9)
+    assert promoted(tmp_path, 9) == reader.live() == IndexVersions(tmp_path, "native-1").live()
+    assert stamp.stat().st_size == 8
+
+
+def test_a_promotion_that_increased_no_stamp_is_seen_a_second_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[Path]
+) -> None:
+    """Such as one by an earlier release, by another user, or after which the process was killed."""
+    first = promoted(tmp_path, 1)
+    reader = IndexVersions(tmp_path, "native-1")
+    assert reader.live() == first
+    reader.live()  # maps the stamp
+    monkeypatch.setattr(ChangeCounter, "increase", _nothing)
+    version = promoted(tmp_path, 2)
+    assert reader.live() == first
+    monkeypatch.setattr("overlay.engines.index_versions.monotonic", lambda: 1_001.0)
+    assert reader.live() == version
+    assert looks
+
+
+def test_who_writes_or_removes_looks_at_the_pointer_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a version would be removed that was promoted without its stamp."""
+    first = promoted(tmp_path, 1)
+    other = IndexVersions(tmp_path, "native-1")
+    assert other.live() == first
+    monkeypatch.setattr("overlay.engines.index_versions.monotonic", lambda: 1_000.0)
+    monkeypatch.setattr(ChangeCounter, "increase", _nothing)
+    version = promoted(tmp_path, 2)
+    with pytest.raises(BusyError, match="was replaced meanwhile"), other.writing(first):
+        raise AssertionError
+    other.cleanup()
+    assert folders(tmp_path) == [version.name]
