@@ -34,6 +34,7 @@ _UNSPACED = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u
 _LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
 EMOJI = "\u231a\u231b\u23e9-\u23fa\u25b6\u25c0\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
 """The symbols that are words, as the inside of a character class."""
+QUOTES = '"\u201c\u201d\u201e\u201f\uff02'
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|[{EMOJI}]"  # a flag is a pair of letters
 _GROUP = r"(?=\d{3}(?!\d))"
 _NUMBER = rf"(?=\d{{1,5}}(?!\d|[,._ ]{_GROUP}))"

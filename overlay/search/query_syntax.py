@@ -10,26 +10,25 @@ Every text is a valid query, of which 96 words and 2 kB are read; stop words of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from overlay.search.analysis import EMOJI, fold, query_words, sequences, stem
+from overlay.search.analysis import EMOJI, QUOTES, query_words, sequences, stem
 from overlay.search.query import Operators
-from overlay.search.stop_words import stop_words
+from overlay.search.stop_words import content_words
 
 MAX_WORDS, MAX_BYTES = 96, 2_048
 OPERATOR_WORDS = 8
 """Words of the longest text in which quotation marks and hyphens are operators."""
 
-_MARKS = '"\u201c\u201d\u201e\u201f\uff02'
-_HINT = re.compile(f"[-:{_MARKS}]")  # a text without one of these has no operator: the fast path for most texts
-_UNFINISHED = re.compile(rf"[-\s{_MARKS}]*")
-_BEGINS = rf"(?:[^\W_]|[{EMOJI}{_MARKS}])"
-_OPERATOR = re.compile(rf"(?:^|\s)(?:-{_BEGINS}|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
+_HINT = re.compile(f"[-:{QUOTES}]")  # a text without one of these has no operator: the fast path for most texts
+_UNFINISHED = re.compile(rf"[-\s{QUOTES}]*")
+_BEGINS = rf"(?:[^\W_]|[{EMOJI}{QUOTES}])"
+_OPERATOR = re.compile(rf"(?:^|\s)(?:-{_BEGINS}|-?[{QUOTES}]|-?(?ai:tag|owner|skill):)")
 # A missing closing quote is searched for at most once, so matching takes linear time.
 _TOKEN = re.compile(
     rf"(?P<no>-(?={_BEGINS}))?(?:(?P<field>(?ai:tag|owner|skill)):)?"
-    rf"(?:[{_MARKS}](?P<phrase>[^{_MARKS}]*)[{_MARKS}]|(?P<word>\S*))"
+    rf"(?:[{QUOTES}](?P<phrase>[^{QUOTES}]*)[{QUOTES}]|(?P<word>\S*))"
 )
 
 
@@ -94,7 +93,7 @@ def _cut(text: str) -> tuple[str, str]:
     words = text.split(None, MAX_WORDS)
     if len(words) <= MAX_WORDS and len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
         return text, ""
-    content = _content(text.split())
+    content = content_words(text.split())
     count, size = 0, 0
     for word in content[:MAX_WORDS]:
         size += len(word.encode("utf-8", "surrogatepass")) + 1
@@ -107,16 +106,6 @@ def _cut(text: str) -> tuple[str, str]:
         part = whole.encode("utf-8", "surrogatepass")[:MAX_BYTES].decode("utf-8", "ignore")
         head, rest = [part], [whole[len(part) :], *rest[1:]]
     return " ".join(head), " ".join(filter(None, rest))
-
-
-def _content(words: Sequence[str]) -> list[str]:
-    """The words that are no stop words; all, where there are no others."""
-    folded = [fold(word).casefold().strip(_PUNCTUATION) for word in words]
-    stop = stop_words(folded)
-    return [word for word, plain in zip(words, folded, strict=True) if plain and plain not in stop] or list(words)
-
-
-_PUNCTUATION = f".,;:!?()[]{{}}<>/-{_MARKS}"
 
 
 def without(text: str, kind: str, value: str) -> str:
@@ -140,7 +129,7 @@ def _token(match: re.Match[str]) -> tuple[str, str]:
     if match["field"] is None:
         return ("excluded" if match["no"] else "phrases"), value
     kind = f"{match['field'].lower()}s"
-    return (f"not_{kind}" if match["no"] else kind), value.strip(_MARKS)
+    return (f"not_{kind}" if match["no"] else kind), value.strip(QUOTES)
 
 
 def operators(understood: ParsedText) -> Operators | None:

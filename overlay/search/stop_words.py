@@ -8,10 +8,10 @@ other languages are the Snowball project's, as Whoosh carries them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import cache
 
-from overlay.search.analysis import fold
+from overlay.search.analysis import QUOTES, fold
 
 FEWEST_FOREIGN = 3
 """Function words of a language that make it certain."""
@@ -55,6 +55,16 @@ def stop_words(words: Iterable[str]) -> Set[str]:
         return ENGLISH
     # neighbouring languages share their function words
     return frozenset().union(*(list_ for language, list_ in _foreign().items() if counts[language] == most))
+
+
+_PUNCTUATION = f".,;:!?()[]{{}}<>/-{QUOTES}"
+
+
+def content_words(words: Sequence[str]) -> list[str]:
+    """The words of a text that are no stop words, as they are written; all, where there are no others."""
+    folded = [fold(word).casefold().strip(_PUNCTUATION) for word in words]
+    stop = stop_words(folded)
+    return [word for word, plain in zip(words, folded, strict=True) if plain and plain not in stop] or list(words)
 
 
 @cache

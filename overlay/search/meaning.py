@@ -1,0 +1,67 @@
+"""Meaning in the order of results: what a rule of words and one of text vectors say of a listing, as one score.
+
+    (1 - w) · score / greatest score + w · (cosine - least cosine) / (greatest cosine - least cosine)
+
+Questions of more than four content words also find the 60 listings with the greatest cosines among those that pass the
+filters, and w is 0.4; the cosines are those of these 60. Shorter ones, such as names and ids, find nothing more: their
+best results by words are re-ordered by their own cosines, and w is 0.2. Either is less for words that are corrected and
+for letters that are not Latin, which the vocabulary of the vectors hardly has. What each brings: `docs/ranking.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from overlay.search.analysis import fold
+from overlay.search.planner import SHORT, QueryPlan
+from overlay.search.query import Query
+from overlay.search.sorting import is_reversed, order
+
+NEAREST = 60
+"""Listings that a question finds by meaning."""
+MOST_ALONE = 10
+"""Listings that are shown where nothing contains a word of the question."""
+FINDING, REORDERING = 0.4, 0.2
+
+_Id = TypeVar("_Id")
+
+
+def finds(plan: QueryPlan) -> bool:
+    """Whether a question also finds listings without its words."""
+    return len(plan.content) > SHORT
+
+
+def weight(query: Query, plan: QueryPlan) -> float:
+    """The weight w of meaning; 0 for operators, for what a text names, and in other orders than relevance."""
+    content = plan.content
+    is_plain = query.operators is None and not query.lookups and order(query) == "relevance" and not is_reversed(query)
+    if not content or not is_plain:
+        return 0.0
+    most = FINDING if finds(plan) else REORDERING
+    return most * (1 - len(plan.corrected) / len(content)) * latin_share(query.text)
+
+
+def latin_share(text: str) -> float:
+    """The share of Latin letters among the letters of a text, from 0 to 1; 0 without letters."""
+    letters = [letter for letter in fold(text).casefold() if letter.isalpha()]
+    return sum(map(str.isascii, letters)) / len(letters) if letters else 0.0
+
+
+def fused(scores: Iterable[tuple[_Id, float]], cosines: Mapping[_Id, float], share: float) -> list[tuple[_Id, float]]:
+    """Listings and their scores from 0 to 1, the best first, of which meaning has this `share`.
+
+    `scores` are those by words, the best first; `cosines` are those of the listings that are compared. One that is in
+    `cosines` only is found by its meaning, unless its cosine is the least. Equally good ones stay in the order of
+    `scores`, and those of `cosines` follow.
+    """
+    by_words = dict(scores)
+    greatest = max(by_words.values(), default=0.0) or 1.0
+    least = min(cosines.values(), default=0.0)
+    spread = max(cosines.values(), default=0.0) - least or 1.0
+    results = {id_: (1 - share) * (score / greatest) for id_, score in by_words.items()}
+    for id_, cosine in cosines.items():
+        part = share * ((cosine - least) / spread)
+        if part > 0:
+            results[id_] = results.get(id_, 0.0) + part
+    return sorted(results.items(), key=lambda result: -result[1])

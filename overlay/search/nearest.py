@@ -1,0 +1,105 @@
+"""The listings whose text vectors are nearest to that of a question: one compiled pass over all vectors.
+
+Vectors have 128 numbers from -127 to 127 (`text_vectors`) and different lengths; a cosine is a product of two vectors,
+which is exact, times their inverse lengths. 100,000 vectors take 0.7 to 0.9 ms of a core.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.jit import compiled, kernel
+
+Vectors = npt.NDArray[np.int8]
+"""Of shape (n, 128), or (128,) for one."""
+Numbers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+class Nearest(NamedTuple):
+    """Document numbers and their cosines, the greatest first; equal ones in the order of their numbers."""
+
+    documents: Numbers
+    cosines: Floats
+
+
+def inverse_lengths(vectors: Vectors) -> Floats:
+    """One divided by the length of each vector; 0 for a vector of zeros, so that its cosines are 0."""
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.int32)
+    inverse = np.divide(1, np.sqrt(squares), out=np.zeros(len(vectors)), where=squares > 0)
+    return np.asarray(inverse, np.float32)
+
+
+def nearest(vectors: Vectors, inverse: Floats, admitted: npt.NDArray[np.uint8], query: Vectors, most: int) -> Nearest:
+    """At most so many of the `admitted` documents (not 0) with the greatest cosines, which are above 0. `inverse` are
+    the `inverse_lengths` of the vectors."""
+    documents, cosines = np.zeros(most, np.int64), np.zeros(most, np.float32)
+    held = _scan(vectors, inverse, admitted, query.astype(np.int16), documents, cosines)
+    return Nearest(documents[:held], cosines[:held] * _inverse_length(query))
+
+
+def cosines_of(vectors: Vectors, inverse: Floats, documents: Numbers, query: Vectors) -> Floats:
+    """The cosines of some documents; 0 for a number that is not of a document."""
+    cosines = np.zeros(len(documents), np.float32)
+    _fill(vectors, inverse, documents, query.astype(np.int16), cosines)
+    return cosines * _inverse_length(query)
+
+
+def _inverse_length(vector: Vectors) -> Floats:
+    """Of shape (1,)."""
+    return inverse_lengths(vector[np.newaxis])
+
+
+@compiled
+def product(vectors: Vectors, document: int, query: npt.NDArray[np.int16]) -> np.float32:
+    """The exact product of two vectors, which is below 2^24. The conversions let LLVM use vector instructions."""
+    total = np.int32(0)
+    for number in range(vectors.shape[1]):
+        total = np.int32(total + np.int32(np.int16(vectors[document, number]) * query[number]))
+    return np.float32(total)
+
+
+@kernel("documents", "cosines")
+def _scan(
+    vectors: Vectors,
+    inverse: Floats,
+    admitted: npt.NDArray[np.uint8],
+    query: npt.NDArray[np.int16],
+    documents: Numbers,
+    cosines: Floats,
+) -> int:
+    """Fill `documents` and `cosines` (not yet divided by the length of the query) with the best; returns how many."""
+    most, held = len(documents), 0
+    for document in range(min(len(vectors), len(inverse), len(admitted))):
+        if admitted[document] == 0:
+            continue
+        cosine = product(vectors, document, query) * inverse[document]
+        if cosine <= 0 or (held == most and (most == 0 or cosine <= cosines[most - 1])):
+            continue
+        place = held if held < most else most - 1
+        while place > 0 and cosines[place - 1] < cosine:
+            cosines[place] = cosines[place - 1]
+            documents[place] = documents[place - 1]
+            place -= 1
+        cosines[place] = cosine
+        documents[place] = document
+        held = min(held + 1, most)
+    return held
+
+
+@kernel("cosines")
+def _fill(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDArray[np.int16], cosines: Floats) -> None:
+    for place in range(len(documents)):
+        document = documents[place]
+        if 0 <= document < len(vectors):
+            cosines[place] = product(vectors, document, query) * inverse[document]
+
+
+def prepare() -> None:
+    """Compile the kernels."""
+    vectors, inverse, numbers = np.ones((1, 128), np.int8), np.ones(1, np.float32), np.zeros(1, np.int64)
+    nearest(vectors, inverse, np.ones(1, np.uint8), vectors[0], 1)
+    cosines_of(vectors, inverse, numbers, vectors[0])

@@ -1,0 +1,102 @@
+"""How much meaning counts in the order of results, and what it adds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.api.search_request import from_pairs
+from overlay.search.meaning import FINDING, REORDERING, finds, fused, latin_share, weight
+from overlay.search.planner import plan
+from overlay.search.query import Lookup, Operators, Query
+from overlay.search.term_dictionary import TermCounts, TermDictionary
+
+COUNTS = TermCounts()
+COUNTS.add({"turn", "meeting", "recordings", "into", "short", "minutes"})
+TERMS = TermDictionary([COUNTS])
+
+
+def weigh(text: str, **more: Any) -> float:
+    return weight(Query(text=text, **more), plan(text, TERMS))
+
+
+def test_meaning_counts_more_in_questions_of_more_than_four_words_that_are_no_stop_words() -> None:
+    assert weigh("turn meeting recordings minutes") == REORDERING
+    assert weigh("turn meeting recordings into short minutes") == FINDING
+    assert not finds(plan("turn the meeting recordings into minutes", TERMS))
+    assert finds(plan("turn the meeting recordings into short clear minutes", TERMS))
+
+
+def test_corrected_words_and_foreign_letters_lessen_the_weight_of_meaning() -> None:
+    assert weigh("turn meeting recordigns minutes") == pytest.approx(REORDERING * 3 / 4)
+    assert weigh("会议 minutes") == pytest.approx(REORDERING * 7 / 9)
+    assert weigh("会议记录") == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(text="meeting minutes", operators=Operators(phrases=("meet minut",))),
+        Query(text="meeting minutes", operators=Operators()),  # after its phrases were dropped
+        Query(text="meeting minutes", sort="name"),
+        Query(text="meeting minutes", sort="price", max_price=Decimal(1)),
+        Query(text="meeting minutes", descending=False),
+        Query(text="meeting minutes", lookups=(Lookup("package", ("fact",), leads=True),)),
+        Query(text=""),
+        Query(text="!?"),
+        Query(text="2024"),
+    ],
+)
+def test_meaning_does_not_count(query: Query) -> None:
+    assert weight(query, plan(query.text, TERMS)) == 0
+
+
+def test_filters_leave_the_weight_as_it_is() -> None:
+    query = from_pairs([("q", "meeting minutes tag:work"), ("type", "tool")], {}).query
+    assert weight(query, plan(query.text, TERMS)) == REORDERING
+
+
+def test_the_share_of_latin_letters_counts_no_digits_and_no_accents() -> None:
+    assert latin_share("Zürich 2024!") == 1
+    assert latin_share("ab支付") == 0.5
+    assert latin_share("42 ...") == 0
+
+
+def test_a_listing_without_words_of_the_question_comes_among_the_others() -> None:
+    results = fused([("both", 10.0), ("words", 8.0)], {"both": 0.5, "meaning": 0.9, "far": 0.1}, 0.4)
+    assert [id_ for id_, _ in results] == ["both", "words", "meaning"]
+    assert dict(results) == pytest.approx({"both": 0.6 + 0.2, "words": 0.48, "meaning": 0.4})
+
+
+def test_without_results_by_words_the_nearest_are_the_results() -> None:
+    assert [id_ for id_, _ in fused([], {"far": 0.1, "near": 0.9, "nearer": 0.95}, 0.4)] == ["nearer", "near"]
+    assert fused([], {}, 0.4) == []
+
+
+def test_a_single_cosine_changes_nothing() -> None:
+    assert fused([("one", 3.0), ("other", 3.0)], {"other": 0.9}, 0.2) == [("one", 0.8), ("other", 0.8)]
+    assert fused([], {"other": 0.9}, 0.4) == []
+
+
+IDS = st.integers(0, 9)
+
+
+@given(st.dictionaries(IDS, st.floats(0, 1e6)), st.dictionaries(IDS, st.floats(-1, 1)), st.floats(0, 1))
+def test_all_results_by_words_stay_and_scores_are_between_0_and_1(
+    scores: dict[int, float], cosines: dict[int, float], share: float
+) -> None:
+    by_words = sorted(scores.items(), key=lambda one: -one[1])
+    results = dict(fused(by_words, cosines, share))
+    assert scores.keys() <= results.keys() <= scores.keys() | cosines.keys()
+    assert all(-1e-9 <= score <= 1 + 1e-9 for score in results.values())
+    assert list(results.values()) == sorted(results.values(), reverse=True)
+
+
+@given(st.dictionaries(IDS, st.floats(0, 1e6)), st.dictionaries(IDS, st.floats(-1, 1)))
+def test_without_weight_the_order_by_words_stays(scores: dict[int, float], cosines: dict[int, float]) -> None:
+    by_words = sorted(scores.items(), key=lambda one: -one[1])
+    assert [id_ for id_, _ in fused(by_words, cosines, 0.0)] == [id_ for id_, _ in by_words]
