@@ -1,0 +1,141 @@
+"""Several segments as one: the primary arrays of the documents that are still current, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlay.engines.native import tables
+from overlay.engines.native.checking import check
+from overlay.engines.native.schema import BREAK, MEMBERS, TABLES, Member
+from overlay.engines.native.segment_file import Array, SegmentError
+from overlay.engines.native.tables import Bytes, Numbers, Offsets, Table
+from parsers.jit import kernel
+
+
+class _Part(NamedTuple):
+    """A segment, and the numbers of those of its documents and offers that are kept."""
+
+    arrays: Mapping[str, Array]
+    documents: Offsets
+    offers: Offsets
+
+    def rows(self, member: Member) -> Offsets:
+        return self.offers if member.of_offer else self.documents
+
+
+def merge(segments: Sequence[Mapping[str, Array]], kept: Sequence[npt.NDArray[np.bool_]]) -> dict[str, Array]:
+    """The primary arrays of one segment with the kept documents of all, in order; strings that none of them uses are
+    dropped. Raises SegmentError, which names the array, when those of a segment do not fit together."""
+    parts = [_part(arrays, mask) for arrays, mask in zip(segments, kept, strict=True)]
+    merged = {"offers_offsets": _offsets([_lengths(part, "offers_offsets", part.documents) for part in parts])}
+    for member in MEMBERS:
+        merged |= _gathered_rows(member, parts) if member.is_rows else {member.name: _gathered(member, parts)}
+    for table in TABLES:
+        merged |= _renumbered(table, parts, merged)
+    return merged
+
+
+def prepare() -> None:
+    """Compile the kernels of merging and of tables."""
+    tables.find(tables.pack([b"a"]), b"a")
+    one = merge([], [])
+    merge([one], [np.zeros(0, np.bool_)])
+
+
+def _part(arrays: Mapping[str, Array], kept: npt.NDArray[np.bool_]) -> _Part:
+    documents = check(arrays)
+    if len(kept) != documents:
+        raise ValueError(f"a mask of {len(kept):,} for {documents:,} documents")
+    of_offers = np.repeat(kept, np.diff(arrays["offers_offsets"]))
+    return _Part(arrays, np.flatnonzero(kept), np.flatnonzero(of_offers))
+
+
+def _lengths(part: _Part, name: str, rows: Offsets) -> Offsets:
+    return np.diff(part.arrays[name])[rows]
+
+
+def _offsets(lengths: Sequence[Offsets]) -> Offsets:
+    """Offsets of the rows of all parts."""
+    return np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+
+
+def _gathered(member: Member, parts: Sequence[_Part]) -> Array:
+    columns = (part.arrays[member.name][part.rows(member)] for part in parts)
+    return np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns])
+
+
+def _gathered_rows(member: Member, parts: Sequence[_Part]) -> dict[str, Array]:
+    name = f"{member.name}_offsets"
+    offsets = _offsets([_lengths(part, name, part.rows(member)) for part in parts])
+    values = np.empty(offsets[-1], f"<{member.dtype}")
+    target, end = values.view(np.uint8), 0
+    for part in parts:
+        source = part.arrays[member.name].view(np.uint8)
+        end = _copy_rows(source, part.arrays[name], part.rows(member), values.itemsize, target, end)
+    return {member.name: values, name: offsets}
+
+
+def _renumbered(table: str, parts: Sequence[_Part], merged: Mapping[str, Array]) -> dict[str, Array]:
+    """The table of all parts; the gathered members get its numbers, in place."""
+    members = [member for member in MEMBERS if member.table == table]
+    pieces = [_pieces(member, parts, merged) for member in members]
+    sources = [Table(part.arrays[f"{table}_bytes"], part.arrays[f"{table}_offsets"]) for part in parts]
+    used = [np.zeros(len(source.offsets) - 1, np.uint8) for source in sources]
+    for member, of_parts in zip(members, pieces, strict=True):
+        for values, marks in zip(of_parts, used, strict=True):
+            if _mark(values, marks):
+                raise SegmentError(f"array {member.name} holds numbers of strings that {table} does not have")
+    (data, offsets), numbers = tables.merge(sources, used)
+    for of_parts in pieces:
+        for values, new in zip(of_parts, numbers, strict=True):
+            _renumber(values, new)
+    return {f"{table}_bytes": data, f"{table}_offsets": offsets}
+
+
+def _pieces(member: Member, parts: Sequence[_Part], merged: Mapping[str, Array]) -> list[Numbers]:
+    """The merged values of a member that are from each part."""
+    ends = np.array([len(part.rows(member)) for part in parts], np.int64).cumsum()
+    if member.is_rows:
+        ends = merged[f"{member.name}_offsets"][ends]
+    return np.split(merged[member.name], ends)[:-1]  # the last is empty
+
+
+@kernel("target")
+def _copy_rows(source: Bytes, offsets: Offsets, rows: Offsets, size: int, target: Bytes, end: int) -> int:
+    """Copy rows of values of `size` bytes behind `end`; the new end. Neighbours are copied at once."""
+    place = 0
+    while place < len(rows):
+        first = rows[place]
+        last = first
+        while place + 1 < len(rows) and rows[place + 1] == last + 1:
+            place, last = place + 1, last + 1
+        place += 1
+        start, length = offsets[first] * size, (offsets[last + 1] - offsets[first]) * size
+        target[end : end + length] = source[start : start + length]
+        end += length
+    return end
+
+
+@kernel("used")
+def _mark(numbers: Numbers, used: Bytes) -> int:
+    """Mark the strings with these numbers; how many numbers are outside."""
+    outside = 0
+    for number in numbers:
+        if number < len(used):
+            used[number] = 1
+        elif number != BREAK:
+            outside += 1
+    return outside
+
+
+@kernel("numbers")
+def _renumber(numbers: Numbers, new: Numbers) -> int:
+    """Replace numbers in place, none of which is outside but BREAK."""
+    for place in range(len(numbers)):
+        if numbers[place] != BREAK:
+            numbers[place] = new[numbers[place]]
+    return len(numbers)

@@ -1,0 +1,131 @@
+"""Tables of distinct strings, sorted by their bytes (`schema`): packing, finding, merging."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlay.engines.native.schema import BREAK
+from parsers.jit import compiled, kernel
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.uint32]
+
+
+class Table(NamedTuple):
+    """String i is bytes[offsets[i]:offsets[i + 1]]."""
+
+    bytes: Bytes
+    offsets: Offsets
+
+
+def pack(strings: Sequence[bytes]) -> Table:
+    """A table of strings, which are distinct and sorted."""
+    offsets = np.fromiter(accumulate(map(len, strings), initial=0), np.int64, len(strings) + 1)
+    return Table(np.frombuffer(b"".join(strings), np.uint8), offsets)
+
+
+def find(table: Table, string: bytes) -> int:
+    """The number of a string, -1 when the table does not hold it."""
+    key = np.frombuffer(string, np.uint8)
+    return _find(table.bytes, table.offsets, key)
+
+
+def merge(tables: Sequence[Table], used: Sequence[Bytes]) -> tuple[Table, list[Numbers]]:
+    """One table of the strings that are used in any of some tables (`used`: 1 for each such string), and for each of
+    these the new numbers of its strings; that of an unused one is BREAK."""
+    counts = [len(table.offsets) - 1 for table in tables]
+    bounds = np.fromiter(accumulate(counts, initial=0), np.int64, len(tables) + 1)
+    starts = accumulate((len(table.bytes) for table in tables), initial=0)
+    data = np.concatenate([np.zeros(0, np.uint8), *(table.bytes for table in tables)])
+    shifted = [table.offsets[1:] + start for table, start in zip(tables, starts, strict=False)]
+    offsets = np.concatenate([np.zeros(1, np.int64), *shifted])
+    marks = np.concatenate([np.zeros(0, np.uint8), *used])
+    merged, merged_offsets, numbers = _merge(data, offsets, marks, bounds)
+    return Table(merged, merged_offsets), np.split(numbers, bounds[1:])[:-1]
+
+
+@compiled
+def compare(one: Bytes, start: int, end: int, other: Bytes, other_start: int, other_end: int) -> int:
+    """Below, at or above 0, as one[start:end] sorts before, with or after other[other_start:other_end]."""
+    length, other_length = end - start, other_end - other_start
+    for place in range(min(length, other_length)):
+        difference = np.int64(one[start + place]) - np.int64(other[other_start + place])
+        if difference != 0:
+            return int(difference)
+    return length - other_length
+
+
+@kernel()
+def _find(data: Bytes, offsets: Offsets, key: Bytes) -> int:
+    low, high = 0, len(offsets) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        order = compare(data, offsets[middle], offsets[middle + 1], key, 0, len(key))
+        if order == 0:
+            return middle
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return -1
+
+
+@compiled
+def _next_used(used: Bytes, number: int, end: int) -> int:
+    while number < end and not used[number]:
+        number += 1
+    return number
+
+
+@compiled
+def _settle(data: Bytes, offsets: Offsets, heads: Offsets, order: Offsets, first: int) -> int:
+    """Move the first table of order[first:] behind those whose next string sorts before its own."""
+    table, place = order[first], first
+    head = heads[table]
+    while place + 1 < len(order):
+        other = heads[order[place + 1]]
+        if compare(data, offsets[other], offsets[other + 1], data, offsets[head], offsets[head + 1]) >= 0:
+            break
+        order[place] = order[place + 1]
+        place += 1
+    order[place] = table
+    return place
+
+
+@kernel()
+def _merge(data: Bytes, offsets: Offsets, used: Bytes, bounds: Offsets) -> tuple[Bytes, Offsets, Numbers]:
+    """Merge the tables of strings bounds[t] to bounds[t + 1]. order[first:] are the tables with strings left, by the
+    next of these, so that a large table among small ones is compared once a string."""
+    numbers = np.full(len(used), BREAK, np.uint32)
+    merged, merged_offsets = np.empty(len(data), np.uint8), np.zeros(len(used) + 1, np.int64)
+    heads, order = bounds[:-1].copy(), np.zeros(len(bounds) - 1, np.int64)
+    first, count, size, last = len(order), 0, 0, -1
+    for table in range(len(order)):
+        heads[table] = _next_used(used, heads[table], bounds[table + 1])
+        if heads[table] < bounds[table + 1]:
+            first -= 1
+            order[first] = table
+            _settle(data, offsets, heads, order, first)
+    while first < len(order):
+        table = order[first]
+        head = heads[table]
+        start, end = offsets[head], offsets[head + 1]
+        if last < 0 or compare(data, offsets[last], offsets[last + 1], data, start, end) != 0:
+            for place in range(start, end):
+                merged[size] = data[place]
+                size += 1
+            count, last = count + 1, head
+            merged_offsets[count] = size
+        numbers[head] = count - 1
+        heads[table] = _next_used(used, head + 1, bounds[table + 1])
+        if heads[table] < bounds[table + 1]:
+            _settle(data, offsets, heads, order, first)
+        else:
+            first += 1
+    return merged[:size].copy(), merged_offsets[: count + 1].copy(), numbers
