@@ -16,7 +16,8 @@ compiled for one signature, so that running it once on tiny arrays (`prepare` fu
   call, since Numba converts no named tuples: see `read_only`. They cost less than as many arguments are to read.
 
 A module of kernels belongs in the list of its `CompiledLoops` (`overlay/app/compilation.py`), with each module of the
-project that it imports, because Numba's cache notices changes only in the file of the kernel itself.
+project that its kernels use, because Numba's cache notices changes only in the file of the kernel itself. Its function
+`prepare`, or that of a module that uses it, runs each kernel once.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ _SCALARS = {"int": types.int64, "float": types.float64, "bool": types.boolean}
 _SCALARS |= {f"np.{name}": getattr(types, name) for name in ("uint64", "int32", "uint32", "uint8", "float32")}
 
 
+_unprepared: set[str] = set()
+
+
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function that is called by kernels only."""
     return cast("Callable[_P, _R]", numba.njit(**_OPTIONS)(function))
@@ -51,22 +55,33 @@ def kernel(*writes: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Compile a function at its first call, or load it from the cache on disk of an earlier process. It writes only
     the arrays of these parameters. Raises TypeError for arguments of other types than those of the first call."""
 
+    if not all(isinstance(name, str) for name in writes):
+        raise TypeError('write @kernel(), or @kernel("array", ...) with the names of the arrays that it writes')
+
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         parameters = inspect.signature(function).parameters
         if unknown := set(writes) - set(parameters):
             raise ValueError(f"{function.__name__} has no parameters {', '.join(sorted(unknown))}")
         chosen: Callable[..., Any] | None = None
+        full_name = f"{function.__module__}.{function.__qualname__}"
+        _unprepared.add(full_name)
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
             nonlocal chosen
             if chosen is None:
                 chosen = _compile(function, _signature(parameters, writes, arguments))
+                _unprepared.discard(full_name)
             return chosen(*arguments)
 
         return cast("Callable[_P, _R]", call)
 
     return decorate
+
+
+def unprepared() -> frozenset[str]:
+    """The imported kernels that have not been compiled or loaded in this process, as `module.name`."""
+    return frozenset(_unprepared)
 
 
 def read_only(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -10,6 +10,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from overlay.app.compilation import cache_folder
 from tests import lanes
 from tests.databases import database_url, empty_database_url, postgresql
 from tests.opensearch_server import new_opensearch_url, opensearch, opensearch_programs, opensearch_url
@@ -69,7 +70,7 @@ def compiled_loops(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder / "numba"))
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder(Path(os.environ.get("NUMBA_CACHE_DIR", folder / "numba"))))
 
 
 @pytest.fixture(scope="session")

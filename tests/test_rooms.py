@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from overlay import protocols
+from overlay.app.compilation import ALL_LOOPS
 from tests.conftest import ROOT
 
 ROOMS = ("parsers", "indexer", "overlay")
@@ -192,6 +193,44 @@ PLUG_NAMES = {
     "overlay/protocols": set(protocols.names()),
     "parsers/claims": {"delegateos", "motebit", "mrp"},
 }
+
+KERNELS = {source for loops in ALL_LOOPS for source in loops.sources}
+"""The only files with compiled code, and all that it is made of."""
+
+
+def decorators(function: ast.FunctionDef) -> set[str]:
+    return {node.id for part in function.decorator_list for node in ast.walk(part) if isinstance(node, ast.Name)}
+
+
+def compiled_functions(path: Path) -> list[ast.FunctionDef]:
+    functions = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+    return [function for function in functions if decorators(function) & {"kernel", "compiled", "intrinsic"}]
+
+
+def test_compiled_code_is_in_the_files_that_are_compiled_together() -> None:
+    assert not {name_of(path) for path in modules() if compiled_functions(path)} - KERNELS
+    assert not {name_of(path) for path in modules() if "parsers.jit" in imports(path)} - KERNELS
+
+
+def test_kernels_use_nothing_of_files_that_their_cache_does_not_depend_on() -> None:
+    """A changed constant or function of another file would not change what is cached."""
+    files, strays = {module_of(path): name_of(path) for path in modules()}, []
+    for path in map(ROOT.joinpath, sorted(KERNELS)):
+        origins = {
+            alias.asname or alias.name: node.module or ""
+            for node in ast.walk(parsed(path))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for function in compiled_functions(path):
+            used = {node.id for part in function.body for node in ast.walk(part) if isinstance(node, ast.Name)}
+            strays += [
+                f"{function.name} in {name_of(path)} uses {name} of {origins[name]}"
+                for name in used & set(origins)
+                if files.get(origins[name], "parsers/jit.py") not in KERNELS
+            ]
+    assert not strays
+
 
 STANDARD = set(sys.stdlib_module_names) | {"__future__"}
 

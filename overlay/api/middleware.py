@@ -25,7 +25,7 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.rate_limits import LimitResult
 from overlay.api.request_context import CONTEXT, RequestContext
 from overlay.api.request_id import REQUEST_ID
-from overlay.engines import EngineError, UnavailableError
+from overlay.engines import CompilingError, EngineError, UnavailableError
 from overlay.listings.lookup import ListingNotFoundError
 
 log = logging.getLogger("overlay.http")
@@ -169,6 +169,8 @@ def _unavailable(error: StoreUnavailableError | EngineError, request_id: str) ->
     if isinstance(error, DamagedDatabaseError):
         log.error("request %s cannot be answered: the database is damaged", request_id)
         return ProblemError(503, str(error), headers={"Retry-After": "600"})
+    if isinstance(error, CompilingError):
+        return ProblemError(503, str(error), headers={"Retry-After": "5"})
     if isinstance(error, StoreUnavailableError | UnavailableError):
         log.warning("request %s cannot be answered for now: %s", request_id, error)
         missing = "database" if isinstance(error, StoreUnavailableError) else "search index"

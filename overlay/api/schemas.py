@@ -642,7 +642,12 @@ SCHEMAS: dict[str, Schema] = {
                         {"done": COUNT, "of": COUNT},
                         description="While some process rebuilds the index: registrations carried, of about how "
                         "many. Until it is done the one before answers.",
-                    )
+                    ),
+                    "compiling": {
+                        "const": True,
+                        "description": "While code that every search needs is compiled, once per installation. Until "
+                        "it is done searches are answered with 503.",
+                    },
                 },
             ),
             "replica": record(

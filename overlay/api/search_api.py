@@ -13,12 +13,12 @@ from overlay.api.answers import REVALIDATE, SERVICES, conditional, json_bytes, n
 from overlay.api.cursors import MOST_SHOWN
 from overlay.api.executors import SEARCH_EXECUTOR
 from overlay.api.parameters import SUGGEST, pairs, read_query
-from overlay.api.problems import bad_request
+from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.search_answer import page
 from overlay.api.search_request import SearchRequest, check_cursor, from_pairs
 from overlay.api.services import AppServices
-from overlay.engines import Cursor
+from overlay.engines import CompilingError, Cursor
 from overlay.listings.recent_changes import aged_hits
 from overlay.search import query_syntax
 from overlay.search.query import Hits, StaleCursorError
@@ -79,6 +79,8 @@ async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits
         )
     except StaleCursorError:
         raise bad_request("cursor-expired", _STALE, "cursor") from None
+    except CompilingError as error:
+        raise ProblemError(503, str(error), headers=search_answer.AGAIN) from None
     return aged_hits(hits, services.heights(), services.change_blocks)
 
 

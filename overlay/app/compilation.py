@@ -1,67 +1,151 @@
-"""The cache of compiled loops: where Numba keeps it, and compiling in a process of its own."""
+"""Kernels are compiled once per installation, in a process of their own: where Numba's cache is, and who compiles.
+
+The cache is in the data folder, else in the user's cache folder, in a folder named by a digest of all sources of
+kernels, because Numba itself notices changes only in the file of a kernel. There, `NAME.compiled` marks loops that were
+compiled, and `NAME.lock` is locked by the process that compiles them: others wait for it.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import shutil
 import sys
+from contextlib import suppress
+from functools import cache
 from hashlib import sha1
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 from indexer.settings import Settings
+from overlay.text.terminal import complain
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = "NUMBA_CACHE_DIR"
+_CHECKED = "NUMBA_BOUNDSCHECK"
+_NAMES = re.compile("[0-9a-f]{16}")
 
 
 class CompiledLoops(NamedTuple):
-    """Loops that are compiled together: the modules that hold them, and the program that compiles them."""
+    """Kernels that are compiled together: the files that hold them, with those of the project that they use, and the
+    modules whose functions `prepare` run each of them once, on tiny arrays of the types that are used later."""
 
-    sources: tuple[Path, ...]
-    program: str
+    name: str
+    sources: tuple[str, ...]
+    modules: tuple[str, ...]
 
 
 BLOCK_LOOPS = CompiledLoops(
-    (_ROOT / "parsers" / "bitcoin" / "block_loop.py",), "from parsers.bitcoin import block; block.prepare()"
+    "blocks",
+    ("parsers/jit.py", "parsers/bitcoin/intrinsics.py", "parsers/bitcoin/block_loop.py"),
+    ("parsers.bitcoin.block",),
 )
+HASH_LOOPS = CompiledLoops(
+    "hashes",
+    ("parsers/bitcoin/sha256_lanes.py", "parsers/bitcoin/batch_sha256.py"),
+    ("parsers.bitcoin.batch_sha256",),
+)
+SEARCH_LOOPS = CompiledLoops(
+    "search",
+    (
+        "overlay/engines/native/merging.py",
+        "overlay/engines/native/schema.py",
+        "overlay/engines/native/tables.py",
+        "overlay/search/nearest.py",
+    ),
+    ("overlay.engines.native.merging", "overlay.search.nearest"),
+)
+
+ALL_LOOPS = (BLOCK_LOOPS, HASH_LOOPS, SEARCH_LOOPS)
 
 
 def set_cache_folder(settings: Settings) -> None:
-    """Let Numba cache compiled loops in the data folder, unless that is read-only or the environment names another
-    folder. To be called before Numba is imported."""
-    if _CACHE not in os.environ and os.access(settings.data, os.W_OK):
-        os.environ[_CACHE] = str(settings.data.absolute() / "numba")
+    """Let Numba cache kernels in the data folder, or in the user's cache folder where that is read-only, or where the
+    environment names another folder. To be called before Numba is imported."""
+    if _CACHE in os.environ:
+        base = Path(os.environ[_CACHE])
+    elif os.access(settings.data, os.W_OK):
+        base = settings.data.absolute() / "numba"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a2b"
+    os.environ[_CACHE] = str(cache_folder(base))
 
 
-def is_compiled(loops: CompiledLoops = BLOCK_LOOPS) -> bool:
-    """Whether the cache holds these loops, compiled from the present source files."""
-    return all(map(_has_index, loops.sources))
+def cache_folder(base: Path) -> Path:
+    """The folder for the kernels of these sources, which `base` may be already."""
+    return base if base.name == _digest() else base / _digest()
 
 
-def _has_index(source: Path) -> bool:
-    """Whether the cache has an index file of a module that is not older than the module: importing the module makes
-    the folder, and only compiling makes the index."""
-    # Numba names the folder so: https://github.com/numba/numba/blob/main/numba/core/caching.py
-    folder = f"{source.parent.name}_{sha1(str(source.parent).encode(), usedforsecurity=False).hexdigest()}"
-    indexes = Path(os.environ.get(_CACHE, os.devnull), folder).glob(f"{source.stem}.*.nbi")
-    return any(index.stat().st_mtime >= source.stat().st_mtime for index in indexes)
+@cache
+def _digest() -> str:
+    """16 hex digits for the sources of all kernels, and for whether Numba is to check bounds."""
+    digest = sha1(os.environ.get(_CHECKED, "").encode(), usedforsecurity=False)
+    for loops in ALL_LOOPS:
+        for source in loops.sources:
+            digest.update((_ROOT / source).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def is_compiled(loops: CompiledLoops) -> bool:
+    """Whether the cache holds these kernels."""
+    return _mark(loops.name).exists()
+
+
+def _mark(name: str) -> Path:
+    return Path(os.environ.get(_CACHE, os.devnull), f"{name}.compiled")
+
+
+def prepare(loops: CompiledLoops) -> None:
+    """Run each kernel once in this process: loads it from the cache, or compiles it."""
+    for module in loops.modules:
+        import_module(module).prepare()
+
+
+def compile_once(name: str, *names: str) -> None:
+    """What a process of its own does: compile the loops of this name, prepared by these modules, unless another process
+    has done so meanwhile, and remove the caches of other versions. Raises OSError where the cache cannot be written."""
+    folder = _mark(name).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _mark(name).exists():
+            prepare(CompiledLoops(name, (), names))
+            _mark(name).touch()
+    for other in folder.parent.iterdir():
+        if _NAMES.fullmatch(other.name) and other.name != folder.name:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _command(loops: CompiledLoops) -> tuple[str, ...]:
+    program = "import sys; from overlay.app.compilation import compile_once; compile_once(*sys.argv[1:])"
+    return sys.executable, "-c", program, loops.name, *loops.modules
+
+
+def wait_until_compiled(loops: CompiledLoops = SEARCH_LOOPS) -> None:
+    """Fill the cache for a command from a process of its own, and wait for it. When that fails, kernels are compiled
+    here at their first use."""
+    if not is_compiled(loops):
+        complain("compiling the search, once per installation, which takes about ten seconds")
+        import subprocess
+
+        command = _command(loops)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)  # noqa: S603
 
 
 async def compile_in_subprocess(loops: CompiledLoops) -> None:
-    """Fill the cache from a process of its own, so that the 90 MB of the compiler are freed when it ends.
-
-    Without a cache folder, or when that process fails, the loops are compiled here at their first use.
-    """
-    if _CACHE not in os.environ or is_compiled(loops):
+    """The same in an event loop; the process is ended when this is cancelled. It frees the 90 MB of the compiler."""
+    if is_compiled(loops):
         return
     import asyncio
     from asyncio.subprocess import DEVNULL
 
-    command = (sys.executable, "-c", loops.program)
-    child = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL)
+    child = await asyncio.create_subprocess_exec(*_command(loops), stdout=DEVNULL, stderr=DEVNULL)
     try:
         await child.wait()
     finally:
         if child.returncode is None:
-            child.kill()
+            with suppress(ProcessLookupError):
+                child.kill()
             await child.wait()  # or asyncio logs that its loop was closed before the child ended

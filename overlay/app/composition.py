@@ -24,10 +24,10 @@ from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
 from overlay.app.integrity_loop import integrity_loops
 from overlay.app.own_payments import OwnPayments, OwnRelay
+from overlay.app.search_start import SearchStart
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
     build_delegated_access,
-    index_write_errors,
     open_duplicates,
     open_identity,
     open_index,
@@ -77,6 +77,10 @@ class AppContext:
         self.delegated_access = build_delegated_access(self.settings, self.store, self.identity) if served else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None
         self.own_relay = OwnRelay(self.settings, self.store, self.identity, self.payments)
+        self.search_start: SearchStart | None = None
+        if self.engine is not None:
+            projector = IndexProjector(self.store, self.engine, self.duplicates)
+            self.search_start = SearchStart(self.settings, projector, self.engine)
         self.webhooks: Webhooks | None = None
         self.deliveries: DeliveryLoop | None = None
         if self.engine is not None and self.identity is not None and self.visits is not None:
@@ -98,24 +102,20 @@ class AppContext:
         if self.writer is not None or self.engine is not None:
             loops.append(self.status.hash_tips)
             loops += integrity_loops(self.store, self.writer)
-        if self.engine is not None:
-            projector = IndexProjector(self.store, self.engine, self.duplicates)
-            index = IndexLoop(self.settings, projector, self.status, self.notifier)
+        if self.search_start is not None:
+            index = IndexLoop(self.settings, self.search_start.projector, self.status, self.notifier)
+            searching: list[Loop] = [index.run]
             if self.deliveries is not None:
-                loops += [partial(match_subscriptions, self.deliveries, self.notifier), self.deliveries.run]
+                searching.append(partial(match_subscriptions, self.deliveries, self.notifier))
+                loops.append(self.deliveries.run)
+            loops += [partial(self.search_start.before, loop) for loop in searching]
             if self.payments is not None and self.payments.gate is not None:
                 loops.append(self.payments.maintain)
             loops += self.own_relay.loops()
-            loops += [index.run, self.watcher.rates, self.watcher.logos]
+            loops += [self.watcher.rates, self.watcher.logos]
             if not self.chains:
                 loops.append(self.watcher.changes)
         return loops
-
-    def initialize_index(self) -> None:
-        """Let an index of an empty database answer. Raises EngineError, StoreUnavailableError."""
-        if self.engine is not None:
-            with index_write_errors(self.settings):
-                IndexProjector(self.store, self.engine, self.duplicates).initialize()
 
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""

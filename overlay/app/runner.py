@@ -16,6 +16,7 @@ from overlay.api.server import close, create_runner, drain, listen
 from overlay.app.chain_loops import Loop
 from overlay.app.composition import AppContext
 from overlay.app.memory import limit_arenas, tune_garbage_collection
+from overlay.app.search_start import SearchStart
 from overlay.app.supervision import Supervisor
 from overlay.app.workers import CLEAN_SECONDS, DRAIN_SECONDS, PATIENCE_SECONDS
 
@@ -60,7 +61,7 @@ class Runner:
         sys.setswitchinterval(SWITCH_SECONDS)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._handle_signal, number)
-        server = await self._serve() if self.context.engine else None
+        server = await self._serve(self.context.search_start) if self.context.search_start else None
         try:
             for loop in self.context.loops():
                 self._start(self._supervisor.keep_running(loop))
@@ -70,9 +71,9 @@ class Runner:
         finally:
             await self._end(server)
 
-    async def _serve(self) -> web.AppRunner:
+    async def _serve(self, search_start: SearchStart) -> web.AppRunner:
         settings = self.context.settings
-        await asyncio.to_thread(self.context.initialize_index)
+        self._tasks.add(await search_start.begin())
         server = create_runner(self.context.web_app())
         self.url = await listen(server, settings.host, settings.port, share=self._share_port)
         self._on_serving(self.url)

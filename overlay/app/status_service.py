@@ -20,7 +20,7 @@ from indexer.store.state_hashes import StateHash
 from indexer.sync.progress import SyncProgress
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
-from overlay.engines import UnavailableError
+from overlay.engines import CompilingError, UnavailableError
 from overlay.listings.pointer_counts import ListedPointers
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.projector import IndexProjector
@@ -130,6 +130,8 @@ class StatusService:
     def ready(self) -> str | None:
         """None once everything was indexed for the first time, unless the index is lost later; else what is missing, in
         a sentence. Raises UnavailableError where the index is in a database that does not answer."""
+        if self._engine is not None and self._engine.is_compiling:
+            return str(CompilingError())
         if not self._was_ready:
             missing = self._missing()
             if missing is not None:
@@ -233,11 +235,13 @@ class StatusService:
         if self._engine is None or self._projector is None:
             return None
         cursor, rebuild = self._engine.cursor(), self._engine.progress()
-        members = {
+        members: dict[str, Any] = {
             "engine": self._engine.name,
             "seq": cursor.seq if cursor else 0,
             "behind": self._projector.pending_changes(),
         }
+        if self._engine.is_compiling:
+            members["compiling"] = True
         return members if rebuild is None else {**members, "renewal": rebuild._asdict()}
 
     # -- state hashes

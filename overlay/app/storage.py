@@ -116,6 +116,7 @@ def open_index(settings: Settings, *, create: bool) -> SearchIndex:
     from overlay.projection.search_index import SearchIndex
 
     _refuse_damaged(settings)
+    set_cache_folder(settings)
     scheme, _, path = settings.search.partition(":")
     if scheme not in IN_FILES:
         return SearchIndex(settings.search)

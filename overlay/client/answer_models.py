@@ -451,6 +451,7 @@ class IndexSummary(_Record):
     seq: Count
     changes_behind: Count = msgspec.field(name="behind")
     renewal: RebuildProgress | None = None
+    compiling: bool = False
 
 
 class RatesFeed(RatesInUse, kw_only=True):

@@ -30,6 +30,7 @@ def rebuild(args: Namespace) -> int:
     """Rebuild beside the index that is in use, and then replace it."""
     if args.anchors:
         return _rebuild_anchors(args)
+    from overlay.app.compilation import wait_until_compiled
     from overlay.app.memory import tune_garbage_collection
     from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
     from overlay.projection.projector import IndexProjector
@@ -41,9 +42,10 @@ def rebuild(args: Namespace) -> int:
         index_write_errors(settings),
         closing(open_index(settings, create=True)) as engine,
         closing(open_duplicates(settings)) as duplicates,
-        progress_of("rebuilding the index", "registrations") as progress,
     ):
-        total = IndexProjector(store, engine, duplicates).rebuild(progress)
+        wait_until_compiled()
+        with progress_of("rebuilding the index", "registrations") as progress:
+            total = IndexProjector(store, engine, duplicates).rebuild(progress)
     say(f"indexed {total:,} registrations into {masked(settings.search)}")
     return 0
 

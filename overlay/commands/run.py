@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from indexer.masking import masked
 from indexer.settings import Settings
 from overlay.app import version
-from overlay.app.compilation import is_compiled
+from overlay.app.compilation import BLOCK_LOOPS, SEARCH_LOOPS, is_compiled
 from overlay.app.logs import count_warnings, set_up_logging
 from overlay.app.storage import make_data_folder
 from overlay.commands.options import UsageError, command, settings_of
@@ -143,7 +143,8 @@ def _work(
     context = build(settings, follow=follow, serve=serve, counters=counters)
     for follower in context.followers:
         follower.again = follower.progress.name in again
-    _announce_compilation(context)
+    if group.is_first:
+        _announce_compilation(context)
     try:
         on_serving = partial(_announce, "serving on {}") if group.is_first else _ignore
         runner = Runner(
@@ -166,8 +167,11 @@ def _work(
 
 
 def _announce_compilation(context: AppContext) -> None:
-    if any(not chain.sparse for chain in context.chains) and not is_compiled():
-        _announce("compiling the block reader, once: listings can be found in about ten seconds")
+    names = ["the search"] if context.engine is not None and not is_compiled(SEARCH_LOOPS) else []
+    if any(not chain.sparse for chain in context.chains) and not is_compiled(BLOCK_LOOPS):
+        names.append("the block reader")
+    if names:
+        _announce(f"compiling {' and '.join(names)}, once per installation: ready in about fifteen seconds")
 
 
 def _announce(text: str, url: str = "") -> None:

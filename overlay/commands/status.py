@@ -103,7 +103,8 @@ def show_status(answer: Mapping[str, Any]) -> None:
         backlog = f", {index['behind']:,} changes behind" if index["behind"] else ""
         renewal = index.get("renewal")
         rebuilding = f", rebuilding: {renewal['done']:,} of {renewal['of']:,} registrations" if renewal else ""
-        say(f"index: {index['engine']}, change {index['seq']:,}{backlog}{rebuilding}")
+        compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
+        say(f"index: {index['engine']}, change {index['seq']:,}{backlog}{rebuilding}{compiling}")
     else:
         say("index: none")
 

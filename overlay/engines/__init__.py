@@ -34,6 +34,13 @@ class UnavailableError(EngineError):
     """The index is on another machine that does not respond; retry later."""
 
 
+class CompilingError(UnavailableError):
+    """Kernels that every search needs are being compiled, once per installation; retry in some seconds."""
+
+    def __init__(self) -> None:
+        super().__init__("the search is being compiled, once per installation; try again in a few seconds")
+
+
 class UnknownEngineError(EngineError):
     """`A2B_SEARCH` names no engine."""
 

@@ -12,7 +12,7 @@ from itertools import repeat
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, cast
 
-from overlay.engines import BusyError, Cursor, Engine, EngineError, engine_module, is_further
+from overlay.engines import BusyError, CompilingError, Cursor, Engine, EngineError, engine_module, is_further
 from overlay.engines.index_versions import Progress
 from overlay.search import facet_counts, suggesting
 from overlay.search.diversity import diversified, flooding, spread
@@ -56,6 +56,8 @@ class SearchIndex:
         self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
         self._versions = self._module.open_versions(place)
         self._is_live = version is None
+        self.is_compiling = False
+        """Whether searches and writes raise CompilingError, as their kernels are not compiled yet."""
         self._opening = threading.Lock()
         self._version = version or self._versions.live()
         self._engine = self._open(self._version)
@@ -69,6 +71,12 @@ class SearchIndex:
                 raise
             self._version = live  # another version was promoted meanwhile
             return self._module.open_engine(live, make=True)
+
+    def _compiled(self) -> Engine:
+        """The engine of the live version, to search in or to write to. Raises CompilingError."""
+        if self.is_compiling:
+            raise CompilingError
+        return self._current()
 
     def _current(self) -> Engine:
         """The engine of the live version."""
@@ -92,7 +100,7 @@ class SearchIndex:
 
     def terms(self) -> TermDictionary:
         """The term dictionary."""
-        return self._current().terms()
+        return self._compiled().terms()
 
     def plan(self, text: str) -> QueryPlan:
         """The plan of a query text."""
@@ -105,7 +113,7 @@ class SearchIndex:
     def search(self, query: Query) -> Hits:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by
         relevance after the index has changed, if the query lacks the marks of what was shown."""
-        engine = self._current()
+        engine = self._compiled()
         query, lookup = _looked_up(engine, _resolved(engine, query))
         planned = plan(query.text, engine.terms())
         matches = _page(engine, query, planned)
@@ -133,11 +141,11 @@ class SearchIndex:
 
     def resolved(self, query: Query) -> Query:
         """The query with its lists of tags and skills as values."""
-        return _resolved(self._current(), query)
+        return _resolved(self._compiled(), query)
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of a text, the best first."""
-        engine = self._current()
+        engine = self._compiled()
 
         def find(planned: QueryPlan, stop: int) -> list[EngineHit]:
             return engine.search(Query(), planned, 0, stop).rows
@@ -159,6 +167,8 @@ class SearchIndex:
 
     @contextmanager
     def _writable(self) -> Iterator[Engine]:
+        if self.is_compiling:
+            raise CompilingError
         if not self._is_live:
             yield self._engine
             return
@@ -182,6 +192,7 @@ class SearchIndex:
         Raises BusyError while another process rebuilds."""
         with self._versions.rebuilding() as version:
             fresh = SearchIndex(self._url, version)
+            fresh.is_compiling = self.is_compiling
             try:
                 yield fresh
             finally:

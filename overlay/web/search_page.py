@@ -23,6 +23,7 @@ from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.search_answer import AGAIN, UNMADE, next_cursor
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.api.services import AppServices
+from overlay.engines import CompilingError
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
 from overlay.search.planner import ALL
@@ -51,7 +52,7 @@ _FAULTS = 20
 
 _FACET_CACHES: WeakKeyDictionary[SearchIndex, FacetCache] = WeakKeyDictionary()
 
-_UNMADE = (Fault("unmade", UNMADE),)
+_UNMADE, _COMPILING = Fault("unmade", UNMADE), Fault("compiling", str(CompilingError()))
 _UNCOUNTED = Fault("uncounted", "the filters to choose from are not shown: to count what they leave takes too long now")
 
 _DECORATIONS = frozenset(
@@ -127,7 +128,8 @@ async def search(request: web.Request) -> web.Response:
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
     parameters, outcome = await _outcome(request, query_string, heights)
     if index is None and outcome.hits and not outcome.hits.total:
-        outcome = SearchOutcome(outcome.search_request, None, _UNMADE)
+        outcome = SearchOutcome(outcome.search_request, None, (_UNMADE,))
+    if outcome.faults in ((_UNMADE,), (_COMPILING,)):
         answer = html_answer(await to_thread(_page, services, parameters, outcome, heights), status=503)
         answer.headers.update(AGAIN)
         return answer
@@ -143,6 +145,8 @@ async def _outcome(request: web.Request, query_string: str, heights: Mapping[str
             raise bad_request("too-long", f"the page reads searches of up to {LONGEST:,} characters")
         parameters = pairs(query_string)
         search_request = from_pairs(parameters, services.chains(), services.exchange, heights)
+        if services.engine.is_compiling:
+            return parameters, SearchOutcome(search_request, None, (_COMPILING,))
         hits = await _find_with_facets(request, search_request)
         if hits.facets == {}:
             search_request = search_request._replace(notes=(*search_request.notes, _UNCOUNTED))
@@ -222,7 +226,7 @@ def _render_page(
         "chips": used,
         "cleared": cleared(parameters),
         "faults": outcome.faults[:_FAULTS],
-        "unmade": outcome.faults == _UNMADE,
+        "unready": outcome.faults in ((_UNMADE,), (_COMPILING,)),
         "notes": search_request.notes_on(hits) if search_request and hits else (),
         "corrected": hits.plan.corrected if hits and hits.total else (),
         "partial": bool(hits and hits.total and not hits.matched),

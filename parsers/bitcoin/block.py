@@ -18,7 +18,7 @@ from parsers.bitcoin.batch_sha256 import Hashes, digests, hash_ranges, strip_wit
 from parsers.bitcoin.candidates import ROWS, SpenderIndex, TxCandidate, TxCandidates
 from parsers.bitcoin.merkle_tree import MerkleTree, merkle
 from parsers.bitcoin.tx import Outpoint
-from parsers.bitcoin.watched_outpoints import Buffer, WatchedOutpoints, address
+from parsers.bitcoin.watched_outpoints import MIN_SLOTS, Buffer, WatchedOutpoints, address
 from parsers.errors import BlockError
 
 __all__ = [
@@ -69,9 +69,12 @@ def first_transaction(data: Buffer) -> tuple[int, int]:
 
 
 def prepare() -> None:
-    """Compile every loop, or load it from the cache of an earlier process, by walking a block of one coinbase."""
+    """Compile every loop, or load it from the cache of an earlier process, by walking a block of one coinbase with a
+    table that has grown."""
     coinbase = b"\1\0\0\0\1" + bytes(36) + bytes(5) + b"\1" + bytes(8) + b"\1\x51" + bytes(4)
-    data, watched = bytes(HEADER) + b"\1" + coinbase, WatchedOutpoints([Outpoint(bytes(32), 1)])
+    outpoints = [Outpoint(bytes(32), number) for number in range(MIN_SLOTS)]
+    data, watched = bytes(HEADER) + b"\1" + coinbase, WatchedOutpoints(outpoints)
+    watched.discard(outpoint for outpoint in outpoints[1:] if outpoint in watched)
     worth_reading(data, watched)
     spenders(data, watched).spending([Outpoint(bytes(32), 1)])
     merkle_root(data)

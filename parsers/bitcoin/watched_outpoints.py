@@ -14,7 +14,7 @@ from parsers.bitcoin.tx import Outpoint
 
 Buffer = bytes | bytearray | memoryview
 
-_MIN_SLOTS = 64
+MIN_SLOTS = 64
 _BATCH = 1 << 16
 
 
@@ -37,8 +37,8 @@ class WatchedOutpoints:
     def __init__(self, outpoints: Iterable[Outpoint] = (), *, key: int | None = None) -> None:
         self._key = np.uint64(secrets.randbits(64) if key is None else key)
         self._size = self._deleted = 0
-        self._table = np.zeros(_MIN_SLOTS, np.uint64)
-        self._bloom = np.zeros(_MIN_SLOTS // 8, np.uint64)
+        self._table = np.zeros(MIN_SLOTS, np.uint64)
+        self._bloom = np.zeros(MIN_SLOTS // 8, np.uint64)
         self.add(outpoints)
 
     def __len__(self) -> int:

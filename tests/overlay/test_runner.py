@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from functools import partial
-from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,11 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from indexer.errors import SourceError
-from indexer.settings import Settings
 from indexer.store import Store, StoreError, StoreUnavailableError, connect
 from indexer.sync.progress import SyncProgress
 from overlay.api.counters import Counters
 from overlay.app import supervision
-from overlay.app.compilation import CompiledLoops, compile_in_subprocess, is_compiled, set_cache_folder
+from overlay.app.compilation import CompiledLoops
 from overlay.app.runner import Runner
 from overlay.app.status_service import StatusService
 from overlay.app.storage import MissingError, in_configured_order, index_write_errors, open_index, open_store
@@ -38,7 +36,6 @@ from tests.chainkit import ChainKit, agent
 from tests.contracts.listed import count
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.running import environment
 from tests.serving import house, running, settings
 from tests.waiting import PATIENCE, until
 
@@ -118,89 +115,12 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
     compiled: list[str] = []
 
     async def compile_in_subprocess(loops: CompiledLoops) -> None:
-        compiled.append(loops.sources[0].stem)
+        compiled.append(loops.name)
 
     monkeypatch.setattr("overlay.app.chain_loops.compile_in_subprocess", compile_in_subprocess)
     async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
         await until(lambda: runner.status.ready() is None)
-    assert compiled.count("block_loop") == compiles
-
-
-def output_of(program: str, folder: Path) -> list[str]:
-    """The words that a program prints which keeps its compiled loops in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(folder)), capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-    return done.stdout.split()
-
-
-async def test_who_ends_while_loops_are_compiled_waits_for_the_compiler_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    children: list[asyncio.subprocess.Process] = []
-    create = asyncio.create_subprocess_exec
-
-    async def observed(*command: str, **supplied: Any) -> asyncio.subprocess.Process:
-        children.append(await create(*command, **supplied))
-        return children[0]
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", observed)
-    endless = CompiledLoops((tmp_path / "loop.py",), "import time; time.sleep(1_000)")
-    compiling = asyncio.create_task(compile_in_subprocess(endless))
-    await until(lambda: children)
-    compiling.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await compiling
-    assert children[0].returncode == -signal.SIGKILL
-
-
-def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importing_them_made_a_folder(
-    tmp_path: Path,
-) -> None:
-    program = (
-        "from overlay.app.compilation import is_compiled\n"
-        "print(is_compiled())\n"
-        "from parsers.bitcoin.watched_outpoints import WatchedOutpoints\n"
-        "print(is_compiled())\n"
-        "from overlay.app.compilation import BLOCK_LOOPS\n"
-        "exec(BLOCK_LOOPS.program)\n"
-        "print(is_compiled())\n"
-    )
-    assert output_of(program, tmp_path / "numba") == ["False", "False", "True"]
-
-
-def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    for folder in ("one", "other"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "loops.py").write_text("")
-    here, elsewhere = (CompiledLoops((tmp_path / folder / "loops.py",), "") for folder in ("one", "other"))
-    assert not is_compiled(here)
-    digest = sha1(str(tmp_path / "one").encode(), usedforsecurity=False).hexdigest()
-    stored = tmp_path / "numba" / f"one_{digest}" / "loops.best-1.py311.nbi"
-    stored.parent.mkdir(parents=True)
-    stored.write_bytes(b"")
-    assert is_compiled(here)
-    assert not is_compiled(elsewhere)
-    assert not is_compiled(CompiledLoops((*here.sources, *elsewhere.sources), ""))
-    later = stored.stat().st_mtime + 1
-    os.utime(here.sources[0], (later, later))
-    assert not is_compiled(here)
-
-
-def test_loops_are_cached_in_the_data_folder_unless_another_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = Settings.load({"data": str(tmp_path)})
-    set_cache_folder(own)
-    assert os.environ["NUMBA_CACHE_DIR"] != f"{tmp_path}/numba", "the folder of this test run"
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
-    set_cache_folder(own)
-    assert os.environ["NUMBA_CACHE_DIR"] == f"{tmp_path}/numba"
+    assert (compiled.count("blocks"), compiled.count("hashes")) == (compiles, compiles)
 
 
 async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:

@@ -66,6 +66,11 @@ def test_tuples_are_read_with_arrays_of_both_kinds() -> None:
     assert sum_pair((NUMBERS, NUMBERS)) == sum_pair((read_only(NUMBERS), NUMBERS)) == 0
 
 
+def test_a_decorator_without_parentheses_is_refused() -> None:
+    with pytest.raises(TypeError, match="write @kernel"):
+        kernel(test_names_that_are_no_parameters_are_refused)  # type: ignore[arg-type]
+
+
 def test_names_that_are_no_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="no parameters result"):
 
