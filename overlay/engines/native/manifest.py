@@ -11,9 +11,6 @@ One process writes. No name is used twice, so what a commit leaves behind that w
 
 from __future__ import annotations
 
-import errno
-import mmap
-import os
 import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -23,16 +20,15 @@ import numpy as np
 from google_crc32c import value
 
 from overlay.engines import Cursor
+from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.native import durable, segment_file
 from overlay.engines.native.segment_file import Array, SegmentError, SegmentFile
 from overlay.text.compact_json import decode, encode
 
 LAYOUT = 1
 
-_MANIFEST, _STAMP, _BITS = "manifest", "stamp", "deleted"
+_MANIFEST, _BITS = "manifest", "deleted"
 _NAME = re.compile(r"[a-z0-9_-]{1,60}")
-_STAMP_BYTES = 8
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,33 +141,11 @@ def read_deleted(folder: Path, entry: SegmentEntry) -> Array:
     return bits
 
 
-class Stamp:
-    """The counter of a folder's commits: a reader that sees another value reads the manifest."""
+class Stamp(ChangeCounter):
+    """The counter of a folder's commits: a reader that sees another value reads the manifest. A writer increases it
+    when it opens the folder, too: the one before may have ended between a manifest and its stamp."""
 
     def __init__(self, folder: Path) -> None:
         """Map the stamp; it is created when it is missing. Raises OSError, ValueError when a read-only one is too
         short."""
-        path = folder / _STAMP
-        try:
-            file, access = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), mmap.ACCESS_WRITE
-        except OSError as error:
-            if error.errno not in _READ_ONLY:
-                raise
-            file, access = os.open(path, os.O_RDONLY | os.O_CLOEXEC), mmap.ACCESS_READ
-        try:
-            if access == mmap.ACCESS_WRITE and os.fstat(file).st_size < _STAMP_BYTES:
-                os.posix_fallocate(file, 0, _STAMP_BYTES)  # a mapped hole would end the process on a full disk
-            self._counter = memoryview(mmap.mmap(file, _STAMP_BYTES, access=access)).cast("Q")
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: it is shorter than {_STAMP_BYTES} bytes") from error
-        finally:
-            os.close(file)
-
-    def value(self) -> int:
-        """The counter; takes no system call."""
-        return self._counter[0]
-
-    def increase(self) -> None:
-        """Let readers read the manifest again. A writer calls it when it opens the folder, too: the one before may have
-        ended between a manifest and its stamp."""
-        self._counter[0] = (self._counter[0] + 1) % (1 << 64)
+        super().__init__(folder / "stamp")
