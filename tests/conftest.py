@@ -65,12 +65,10 @@ def missing(what: str) -> NoReturn:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_loops(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """One cache of compiled loops for all processes of a test run: xdist's workers and the programs they start."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder(Path(os.environ.get("NUMBA_CACHE_DIR", folder / "numba"))))
+def compiled_loops() -> None:
+    """One cache of kernels for all test runs and their processes: xdist's workers and the programs that tests start."""
+    base = Path(os.environ.get("NUMBA_CACHE_DIR", ROOT / ".pytest_cache" / "numba"))
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder(base))
 
 
 @pytest.fixture(scope="session")

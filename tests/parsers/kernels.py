@@ -46,5 +46,10 @@ def sum_pair(pair: tuple[Floats, Floats]) -> float:
 
 
 @kernel()
+def value_at(values: Floats, place: int) -> float:
+    return values[place]
+
+
+@kernel()
 def overwrite(values: Floats) -> None:
     values[0] = 1

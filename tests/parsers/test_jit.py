@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from parsers.jit import kernel, read_only
 from tests.parsers.kernels import Columns, dot, overwrite, scale, sum_pair, swap
+from tests.running import environment
 
 NUMBERS = np.arange(4, dtype=np.float64)
 
@@ -64,6 +67,20 @@ def test_named_tuples_are_read_with_read_only_arrays_and_written_as_a_whole() ->
 
 def test_tuples_are_read_with_arrays_of_both_kinds() -> None:
     assert sum_pair((NUMBERS, NUMBERS)) == sum_pair((read_only(NUMBERS), NUMBERS)) == 0
+
+
+def test_bounds_are_checked_where_the_environment_says_so(tmp_path: Path) -> None:
+    program = (
+        "import numpy as np\n"
+        "from tests.parsers.kernels import value_at\n"
+        "try:\n"
+        "    value_at(np.zeros(4), 4)\n"
+        "except IndexError:\n"
+        "    print('refused')\n"
+    )
+    variables = environment(NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], env=variables, check=True, capture_output=True, text=True)
+    assert done.stdout == "refused\n"
 
 
 def test_a_decorator_without_parentheses_is_refused() -> None:
