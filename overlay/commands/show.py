@@ -66,6 +66,7 @@ def _listing(settings: Settings, id_: str) -> dict[str, Any]:
 
 def _indexed(settings: Settings, id_: str) -> bytes | None:
     """A listing's item as the index holds it, None where there is none."""
+    from overlay.app.compilation import wait_until_compiled
     from overlay.app.storage import MissingError, open_index
 
     try:
@@ -73,6 +74,7 @@ def _indexed(settings: Settings, id_: str) -> bytes | None:
     except MissingError:
         return None
     try:
+        wait_until_compiled()
         return engine.get(id_)
     finally:
         engine.close()

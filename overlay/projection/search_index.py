@@ -107,8 +107,8 @@ class SearchIndex:
         return plan(text, self.terms())
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
-        """The stored item of a current listing, None when there is none."""
-        return self._current().get(id)
+        """The stored item of a current listing, None when there is none, or while kernels are compiled."""
+        return None if self.is_compiling else self._current().get(id)
 
     def search(self, query: Query) -> Hits:
         """Run a query; without results for its phrases, by their words. Raises StaleCursorError for a next page by

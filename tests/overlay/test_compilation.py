@@ -126,6 +126,7 @@ async def test_an_index_refuses_searches_and_writes_until_it_is_compiled(app_con
         with pytest.raises(CompilingError):
             work()
     assert engine.cursor() is None
+    assert engine.get("anything") is None, "listings are read without their duplicates"
     app_context.close()
 
 
