@@ -115,19 +115,19 @@ def _signature(parameters: Any, writes: tuple[str, ...], arguments: tuple[Any, .
     signature = []
     for (name, parameter), argument in zip(parameters.items(), arguments, strict=True):
         scalar = _SCALARS.get(parameter.annotation)
-        found = _typeof(argument) if scalar is None else scalar
-        signature.append(found if name in writes else _as_read_only(found))
+        type_ = _typeof(argument) if scalar is None else scalar
+        signature.append(type_ if name in writes else _as_read_only(type_))
     return tuple(signature)
 
 
-def _as_read_only(found: Any) -> Any:
+def _as_read_only(type_: Any) -> Any:
     """A type whose arrays are read-only."""
-    if isinstance(found, types.Array):
-        return found.copy(readonly=True)
-    if isinstance(found, types.BaseTuple):
-        members: Any = found
+    if isinstance(type_, types.Array):
+        return type_.copy(readonly=True)
+    if isinstance(type_, types.BaseTuple):
+        members: Any = type_
         of_tuples: Any = types.BaseTuple
         return of_tuples.from_types(
-            [_as_read_only(member) for member in members], getattr(found, "instance_class", tuple)
+            [_as_read_only(member) for member in members], getattr(type_, "instance_class", tuple)
         )
-    return found
+    return type_

@@ -11,7 +11,7 @@ from overlay.search.analysis import Compound, allowed_edits, is_spelt, query_wor
 from overlay.search.facts import MOST_FACET_VALUES
 from overlay.search.query import Hits, Query
 from overlay.search.query_syntax import ParsedText, read
-from overlay.search.term_dictionary import TermDictionary
+from overlay.search.term_dictionary import Terms
 
 MOST_PROPOSALS = 3
 _MOST_TRIED = 12  # suggestions that are counted
@@ -162,7 +162,7 @@ def _means(typed: str, text: str, words: ParsedText) -> bool:
     return understood == wanted and understood.text.split() == text.split()
 
 
-def respellings(text: str, terms: TermDictionary) -> list[str]:
+def respellings(text: str, terms: Terms) -> list[str]:
     """Respellings of a text in words that are in use, the most likely first: words with one error more than a search
     corrects, split in two, or joined with their neighbour. Empty without any."""
     compounds = query_words(text)
@@ -173,7 +173,7 @@ def respellings(text: str, terms: TermDictionary) -> list[str]:
     return [text for text in dict.fromkeys(spellings) if text != " ".join(written)][:_MOST_TRIED]
 
 
-def _options(compound: Compound, terms: TermDictionary) -> list[str]:
+def _options(compound: Compound, terms: Terms) -> list[str]:
     """The respellings of a word: the word itself when it is in use."""
     is_in_use = any(terms.frequency(stem(part)) for part in (*compound.parts, compound.whole or compound.parts[0]))
     word = compound.parts[0]
@@ -184,7 +184,7 @@ def _options(compound: Compound, terms: TermDictionary) -> list[str]:
     return [*_cut(word, terms), *likely][:_MOST_FOR_A_WORD] or [compound.written]
 
 
-def _cut(word: str, terms: TermDictionary) -> Iterator[str]:
+def _cut(word: str, terms: Terms) -> Iterator[str]:
     """A word split into two words in use, where the rarer is as frequent as possible."""
     cuts = [(word[:cut_index], word[cut_index:]) for cut_index in range(2, len(word) - 1)]
     weighed = [(min(terms.frequency(stem(part)) for part in cut), cut) for cut in cuts]
@@ -193,7 +193,7 @@ def _cut(word: str, terms: TermDictionary) -> Iterator[str]:
         yield " ".join(best)
 
 
-def _joined(written: list[str], terms: TermDictionary) -> Iterator[str]:
+def _joined(written: list[str], terms: Terms) -> Iterator[str]:
     """The text with two neighbours joined, where that is a word in use."""
     for index, (one, other) in enumerate(pairwise(written)):
         if terms.frequency(stem(f"{one}{other}".casefold())):

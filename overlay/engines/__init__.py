@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
     from overlay.search.planner import QueryPlan
     from overlay.search.query import Matches, Query
-    from overlay.search.term_dictionary import TermDictionary
+    from overlay.search.term_dictionary import Terms
 
 
 class EngineError(Exception):
@@ -59,7 +59,11 @@ def is_further(one: Cursor | None, other: Cursor | None) -> bool:
 
 class Engine(Protocol):
     """One search index: a disposable projection of the store with its own cursor. One process writes; others read the
-    same index and see each commit. Thread-safe."""
+    same index and see each commit. Thread-safe.
+
+    Results by relevance of an engine that `ranks` are in their final order; those of others are candidates."""
+
+    ranks: bool
 
     def cursor(self) -> Cursor | None:
         """How far this index has read; None when it is new, cleared or damaged, and needs a rebuild."""
@@ -74,7 +78,7 @@ class Engine(Protocol):
         """Run a plan with the filters of a query; the results from position `start` to `stop` are read."""
         ...
 
-    def terms(self) -> TermDictionary:
+    def terms(self) -> Terms:
         """The term dictionary of the listings that a plain search finds."""
         ...
 
@@ -142,13 +146,14 @@ class EngineModule(Protocol):
 
 
 ENGINES = {
+    "native": "overlay.engines.native",
     "tantivy": "overlay.engines.tantivy",
     "whoosh": "overlay.engines.whoosh",
     "opensearch": "overlay.engines.opensearch",
 }
 """The module of each scheme of `A2B_SEARCH`."""
 
-IN_FILES = frozenset(("tantivy", "whoosh"))
+IN_FILES = frozenset(("native", "tantivy", "whoosh"))
 """The schemes whose URLs name a folder."""
 
 
@@ -157,6 +162,6 @@ def engine_module(url: str) -> tuple[EngineModule, str]:
     scheme, colon, place = url.partition(":")
     if not colon or scheme not in ENGINES or not place:
         raise UnknownEngineError(
-            f"{masked(url)!r} names no index: use tantivy:PATH, whoosh:PATH or opensearch:https://HOST:9200/NAME"
+            f"{masked(url)!r} names no index: use native:PATH, tantivy:PATH, whoosh:PATH or opensearch:https://HOST:9200/NAME"
         )
     return cast("EngineModule", import_module(ENGINES[scheme])), place

@@ -40,7 +40,8 @@ from overlay.search.value_lists import resolved
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
-    from overlay.search.term_dictionary import TermDictionary
+    from overlay.search.record_file import IndexRecord
+    from overlay.search.term_dictionary import Terms
 
 _WINDOW = 1_000
 """Results of the first read that looks for the position of a cursor in a changed index; each next read is larger."""
@@ -98,7 +99,7 @@ class SearchIndex:
         """How far the index has read; None when it is new or damaged, and needs a rebuild."""
         return self._current().cursor()
 
-    def terms(self) -> TermDictionary:
+    def terms(self) -> Terms:
         """The term dictionary."""
         return self._compiled().terms()
 
@@ -318,7 +319,9 @@ def _leading(engine: Engine, query: Query, planned: QueryPlan) -> list[EngineHit
 
 
 def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """Results by relevance, the candidates re-ranked."""
+    """Results by relevance."""
+    if engine.ranks:
+        return _ranked_by_engine(engine, query, planned, start, stop)
     is_deep = start >= 2 * CANDIDATES
     first = engine.search(query, planned, 0, CANDIDATES if is_deep else max(CANDIDATES, stop))
     rows, bare = first.rows, query._replace(facets=())
@@ -326,12 +329,12 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
         return first
     if leading := _leading(engine, bare, planned):
         rows = _without_repeats([*leading, *rows])
-    scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+    scored = factors(planned, list(map(_forward, rows[:CANDIDATES])))
     floods = flooding(scored.sources) if first.total > CANDIDATES and not _names_sources(query) else []
     if floods and (others := _others(engine, bare, planned, floods)):
         rows = rows if len(rows) >= min(stop, first.total) else engine.search(bare, planned, 0, stop).rows
         rows = _without_repeats([*leading, *_with_others(rows, others)])
-        scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+        scored = factors(planned, list(map(_forward, rows[:CANDIDATES])))
     head = _reranked(rows[:CANDIDATES], scored, stop, len(leading))
     beyond = rows[max(start, CANDIDATES) : stop]
     if len(rows) < min(stop, first.total):
@@ -344,6 +347,25 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
         row._replace(score=lowest * (row.score / last)) for row in beyond
     ]  # division first, so that equal scores stay equal
     return first._replace(rows=[*head[start:], *tail])
+
+
+def _ranked_by_engine(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    """Results in the engine's order, after the one that a lookup lets lead them."""
+    leading = _leading(engine, query._replace(facets=()), planned)
+    if not leading:
+        return engine.search(query, planned, start, stop)
+    matches = engine.search(query, planned, 0, stop + 1)
+    (leader,) = leading
+    others = [row for row in matches.rows if row.record.id != leader.record.id]
+    same = [row for row in matches.rows if row.record.id == leader.record.id]
+    first = min(row.key[1] for row in matches.rows) if matches.rows else 0.0
+    row = (same or leading)[0]._replace(key=(0, nextafter(first, -inf), leader.record.id))
+    return matches._replace(rows=[row, *others][start:stop])
+
+
+def _forward(candidate: EngineHit) -> bytes:
+    """The forward index of a candidate."""
+    return cast("IndexRecord", candidate.record).forward
 
 
 def _without_repeats(rows: Sequence[EngineHit]) -> list[EngineHit]:
@@ -363,7 +385,7 @@ def _with_others(rows: Sequence[EngineHit], others: Sequence[EngineHit]) -> list
     """The first results, with `others` among the candidates, which come first."""
     best = {row.record.id: row for row in (*rows[:CANDIDATES], *others)}
     merged = sorted(best.values(), key=lambda row: row.key)
-    positions = spread([sources(row.record.forward) for row in merged], CANDIDATES)
+    positions = spread([sources(_forward(row)) for row in merged], CANDIDATES)
     chosen = [merged[position] for position in positions[:CANDIDATES]]
     ids = {row.record.id for row in chosen}
     return [*chosen, *(row for row in rows if row.record.id not in ids)]
@@ -402,7 +424,7 @@ def _lacks(matches: Matches, planned: QueryPlan) -> Iterator[tuple[str, ...]]:
     if matches.matched == matches.total or not rows:  # each result holds all
         yield from repeat((), len(rows))
         return
-    unscored = [row.record.forward for row in rows if row.scored is None]
+    unscored = [_forward(row) for row in rows if row.scored is None]
     computed = factors(planned, unscored) if unscored else None
     numbers = iter(range(len(unscored)))
     for row in rows:

@@ -114,11 +114,17 @@ def _is_joint(query: Query, facet: str) -> bool:
     return facet in OF_OFFERS and (asks_offer(query) or (bool(query.skills) and facet != "skillId"))
 
 
-_Rank = tuple[int, bytes]
+_Rank = tuple[int, int]
 
 
 def _rank(value: str, count: int) -> _Rank:
-    return -count, blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return -count, hash_of(value)
+
+
+def hash_of(value: str) -> int:
+    """64 bits by which equally frequent values are ordered, the same for values that differ in case only."""
+    data = value.casefold().encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest())
 
 
 def commonest(by_value: Mapping[str, int], limit: int) -> Counts:

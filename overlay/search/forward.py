@@ -98,7 +98,7 @@ def encode(analysed: Analysed, document: Document) -> bytes:
         extra.append([number(term) for tokens in texts for term in tokens.extra][:MAX_TERMS])
     since = document.text_since
     head = _HEAD.pack(
-        *map(len, positioned), *map(len, extra), _is_compound(analysed.fields[0]), document.verified, document.signed,
+        *map(len, positioned), *map(len, extra), is_compound(analysed.fields[0]), document.verified, document.signed,
         _UNCONFIRMED if since is None else float(since), *source_numbers(document),
     )  # fmt: skip
     return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
@@ -122,7 +122,7 @@ def sources(blob: bytes) -> tuple[int, int]:
     return owner, domain
 
 
-def _is_compound(name: Sequence[Tokens]) -> bool:
+def is_compound(name: Sequence[Tokens]) -> bool:
     """Whether a name is one compound (`Docs2Prompt`), which a query may write as one word."""
     return len(name) == 1 and len(name[0].wholes) == 1 and name[0].surfaces[-1] == "".join(name[0].surfaces[:-1])
 

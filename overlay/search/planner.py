@@ -34,7 +34,7 @@ from overlay.search.analysis import (
     stem,
 )
 from overlay.search.stop_words import stop_words
-from overlay.search.term_dictionary import TermDictionary
+from overlay.search.term_dictionary import TermDictionary, Terms
 
 MAX_GROUPS = 128  # 96 words as typed may be more after compounds are split
 SHORT = 4
@@ -125,7 +125,7 @@ class _QueryWord(NamedTuple):
     is_stop: bool
 
 
-def plan(text: str, terms: TermDictionary) -> QueryPlan:
+def plan(text: str, terms: Terms) -> QueryPlan:
     """Plan a text. A text without words (punctuation only) finds nothing, an empty one everything."""
     if not text.strip():
         return ALL
@@ -189,7 +189,7 @@ class _NearTerm(NamedTuple):
 class _Planner:
     """Plans the words of one query."""
 
-    def __init__(self, terms: TermDictionary, words: Sequence[_QueryWord]) -> None:
+    def __init__(self, terms: Terms, words: Sequence[_QueryWord]) -> None:
         self._terms, self._words = terms, words
         self._is_long = len(words) > SHORT
 

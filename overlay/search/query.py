@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from overlay.search.planner import ALL, QueryPlan
 from overlay.search.rerank import Scored
-
-if TYPE_CHECKING:
-    from overlay.search.record_file import IndexRecord
 
 PRICE_SORTS = ("price", "price_per_day")
 SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "rating", "name")
@@ -158,13 +155,27 @@ def without_phrases(query: Query) -> Query | None:
     return query._replace(operators=replace(query.operators, phrases=()))
 
 
+class StoredListing(Protocol):
+    """What an engine stores of a result: its id, its item (UTF-8 JSON object) and its packed offers (`prices.pack`)."""
+
+    id: str
+
+    @property
+    def item(self) -> bytes: ...
+    @property
+    def offers(self) -> bytes: ...
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Whether a listed document has one of these words."""
+        ...
+
+
 class EngineHit(NamedTuple):
     """A result of an engine: its sort key, its score (0.0 in orders other than relevance), its record, and what the
     re-ranker computed for it."""
 
     key: tuple[Any, ...]
     score: float
-    record: IndexRecord
+    record: StoredListing
     scored: Scored | None = None
 
 

@@ -15,7 +15,7 @@ from overlay.search.analysis import query_words, stem, words
 from overlay.search.planner import Alternative, QueryPlan, TermGroup
 from overlay.search.query import EngineHit, Suggestion
 from overlay.search.stop_words import stop_words
-from overlay.search.term_dictionary import TermDictionary
+from overlay.search.term_dictionary import Terms
 from overlay.text.compact_json import decode
 
 MAX_WORDS, MAX_COMPLETIONS = 8, 12
@@ -28,7 +28,7 @@ Find = Callable[[QueryPlan, int], Sequence[EngineHit]]
 """Returns the best results of a plan, up to a limit."""
 
 
-def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Suggestion]:
+def suggest(text: str, limit: int, terms: Terms, find: Find) -> list[Suggestion]:
     """At most `limit` completions: tags and skills by frequency, then names, with those that start with the text first.
     Names get at least half of the limit; words fill what remains."""
     typed = [part for compound in query_words(text)[:MAX_WORDS] for part in compound.parts]

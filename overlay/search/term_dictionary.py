@@ -14,9 +14,9 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from overlay.text.compact_json import decode, encode
 
 MAX_COMPARED = 20_000  # words that a mistyped one is compared with at most
 MAX_UNUSED = 20_000  # words of no listing that stay in memory
-_SHORTEST, _LONGEST = 4, 26  # letters of the candidates for a mistyped word of 5 to 24
+SHORTEST, LONGEST = 4, 26  # letters of the candidates for a mistyped word of 5 to 24
 _SHORT_PREFIX = 2  # letters; thousands of words have it, so that their completions are kept until a change
 _END = "\U0010ffff"
 _Bits = npt.NDArray[np.uint64]
@@ -41,6 +41,27 @@ class Near(NamedTuple):
     word: str
     edits: int
     listings: int
+
+
+class Terms(Protocol):
+    """What planning needs to know of the words of an index."""
+
+    @property
+    def listings(self) -> int:
+        """Number of listings."""
+        ...
+
+    def frequency(self, term: str) -> int:
+        """Number of listings that contain an index term."""
+        ...
+
+    def similar(self, word: str, edits: int) -> list[Near]:
+        """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""
+        ...
+
+    def completions(self, prefix: str, limit: int) -> list[str]:
+        """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
+        ...
 
 
 @dataclass(slots=True)
@@ -140,11 +161,7 @@ class TermDictionary:
                 words, bits_of = by_length[length]
                 most = 2 * edits - abs(length - len(word))
                 others += [words[index] for index in np.flatnonzero(np.bitwise_count(bits_of ^ bits) <= most).tolist()]
-        near = extract(word, others[:MAX_COMPARED], scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
-        in_use = [Near(other, int(distance), self.counts.surfaces[other]) for other, distance, _ in near]
-        return sorted(
-            (near for near in in_use if near.listings), key=lambda near: (near.edits, -near.listings, near.word)
-        )
+        return nearest(word, others, edits, self.counts.surfaces.__getitem__)
 
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
@@ -164,6 +181,13 @@ class TermDictionary:
         return completions
 
 
+def nearest(word: str, others: Sequence[str], edits: int, frequency: Callable[[str], int]) -> list[Near]:
+    """Those of other words in use that are within `edits` of a word, as `Terms.similar` orders them."""
+    near = extract(word, others[:MAX_COMPARED], scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
+    in_use = [Near(other, int(distance), frequency(other)) for other, distance, _ in near]
+    return sorted((near for near in in_use if near.listings), key=lambda near: (near.edits, -near.listings, near.word))
+
+
 def signatures(words: Sequence[str]) -> _Bits:
     """The signatures of words of one length: the classes of letters, 32 bits for once, 32 for twice or more."""
     letters = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).reshape(len(words), -1)
@@ -179,6 +203,6 @@ def _by_length(words: Iterable[str]) -> dict[int, tuple[list[str], _Bits]]:
     """The words that may be corrections, by their number of letters, and their signatures."""
     of_length: defaultdict[int, list[str]] = defaultdict(list)
     for word in words:
-        if _SHORTEST <= len(word) <= _LONGEST and is_correctable(word):
+        if SHORTEST <= len(word) <= LONGEST and is_correctable(word):
             of_length[len(word)].append(word)
     return {length: (some, signatures(some)) for length, some in of_length.items()}

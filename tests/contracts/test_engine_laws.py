@@ -19,6 +19,7 @@ from overlay.engines import ENGINES, Cursor
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import FACETS, SORTS, Hit, Hits, Operators, Query
+from overlay.search.stop_words import stop_words
 from parsers.cards import Skill
 from parsers.cards.offers import interval_key
 from tests.contracts.listed import EPOCH, listing, price
@@ -219,9 +220,9 @@ def opened(paths: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture(scope="module")
 def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SearchIndex]]:
-    """All engines; Tantivy is the first."""
+    """All engines; the default is the first."""
     with opened(tmp_path_factory, request) as indexes:
-        assert indexes[0].name == "tantivy"
+        assert indexes[0].name == "native"
         yield indexes
 
 
@@ -272,14 +273,16 @@ def comparable(hits: Hits, query: Query) -> object:
 
 
 def check_admitted(hits: Hits, query: Query, oracle: Oracle) -> None:
-    """Every hit meets all filters, and every listing that does, and has a word exactly as it was typed, is a hit."""
+    """Every hit meets all filters, and every listing that does, and has a word exactly as it was typed, is a hit; of
+    other words, stop words make none."""
     admitted = {document.id: document for document in oracle.documents if meets_filters_but_phrases(document, query)}
     ids = {hit.id for hit in hits.hits}
     assert ids <= set(admitted)
     assert all(hit.item == admitted[hit.id].item for hit in hits.hits)
     if not (query.operators and (query.operators.phrases or query.operators.excluded)):
         words = plain_words(query.text)
-        assert {id_ for id_, document in admitted.items() if words and has_word(document, words)} <= ids
+        content = [word for word in words if word not in stop_words(words)] or words
+        assert {id_ for id_, document in admitted.items() if content and has_word(document, content)} <= ids
 
 
 def meets_filters_but_phrases(document: Document, query: Query) -> bool:

@@ -100,7 +100,7 @@ def publish(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder durably, then increase the stamp. The files that it names must be there. Raises
     OSError: then the earlier manifest is read on, or the new one where only the folder could not be synced."""
     content = asdict(manifest) | {"cursor": manifest.cursor and list(manifest.cursor)}
-    stamp = Stamp(folder)
+    stamp = CommitStamp(folder)
     try:
         durable.replace(folder / _MANIFEST, [encode({"layout": LAYOUT, "crc32c": value(encode(content)), **content})])
     finally:
@@ -141,7 +141,7 @@ def read_deleted(folder: Path, entry: SegmentEntry) -> Array:
     return bits
 
 
-class Stamp(ChangeCounter):
+class CommitStamp(ChangeCounter):
     """The counter of a folder's commits: a reader that sees another value reads the manifest. A writer increases it
     when it opens the folder, too: the one before may have ended between a manifest and its stamp."""
 

@@ -9,28 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native import tables
-from overlay.engines.native.checking import check
-from overlay.engines.native.schema import BREAK, MEMBERS, TABLES, Member
+from overlay.engines.native.array_checks import check
+from overlay.engines.native.schema import BREAK, MEMBERS, TABLES, ArrayMember
 from overlay.engines.native.segment_file import Array, SegmentError
-from overlay.engines.native.tables import Bytes, Numbers, Offsets, Table
+from overlay.engines.native.tables import Bytes, Numbers, Offsets, StringTable
 from parsers.jit import kernel
 
 
-class _Part(NamedTuple):
-    """A segment, and the numbers of those of its documents and offers that are kept."""
+class _MergedPart(NamedTuple):
+    """A segment, and the numbers of those of its documents and offers that are merged."""
 
     arrays: Mapping[str, Array]
     documents: Offsets
     offers: Offsets
 
-    def rows(self, member: Member) -> Offsets:
+    def rows(self, member: ArrayMember) -> Offsets:
         return self.offers if member.of_offer else self.documents
 
 
-def merge(segments: Sequence[Mapping[str, Array]], kept: Sequence[npt.NDArray[np.bool_]]) -> dict[str, Array]:
-    """The primary arrays of one segment with the kept documents of all, in order; strings that none of them uses are
-    dropped. Raises SegmentError, which names the array, when those of a segment do not fit together."""
-    parts = [_part(arrays, mask) for arrays, mask in zip(segments, kept, strict=True)]
+def merge(segments: Sequence[Mapping[str, Array]], masks: Sequence[npt.NDArray[np.bool_]]) -> dict[str, Array]:
+    """The primary arrays of one segment with the documents of all that their masks keep, in order; strings that none of
+    them uses are dropped. Raises SegmentError, which names the array, when those of a segment do not fit together."""
+    parts = [_part(arrays, mask) for arrays, mask in zip(segments, masks, strict=True)]
     merged = {"offers_offsets": _offsets([_lengths(part, "offers_offsets", part.documents) for part in parts])}
     for member in MEMBERS:
         merged |= _gathered_rows(member, parts) if member.is_rows else {member.name: _gathered(member, parts)}
@@ -41,20 +41,20 @@ def merge(segments: Sequence[Mapping[str, Array]], kept: Sequence[npt.NDArray[np
 
 def prepare() -> None:
     """Compile the kernels of merging and of tables."""
-    tables.find(tables.pack([b"a"]), b"a")
+    tables.find(tables.pack([b"a"]), [b"a"])
     one = merge([], [])
     merge([one], [np.zeros(0, np.bool_)])
 
 
-def _part(arrays: Mapping[str, Array], kept: npt.NDArray[np.bool_]) -> _Part:
+def _part(arrays: Mapping[str, Array], mask: npt.NDArray[np.bool_]) -> _MergedPart:
     documents = check(arrays)
-    if len(kept) != documents:
-        raise ValueError(f"a mask of {len(kept):,} for {documents:,} documents")
-    of_offers = np.repeat(kept, np.diff(arrays["offers_offsets"]))
-    return _Part(arrays, np.flatnonzero(kept), np.flatnonzero(of_offers))
+    if len(mask) != documents:
+        raise ValueError(f"a mask of {len(mask):,} for {documents:,} documents")
+    of_offers = np.repeat(mask, np.diff(arrays["offers_offsets"]))
+    return _MergedPart(arrays, np.flatnonzero(mask), np.flatnonzero(of_offers))
 
 
-def _lengths(part: _Part, name: str, rows: Offsets) -> Offsets:
+def _lengths(part: _MergedPart, name: str, rows: Offsets) -> Offsets:
     return np.diff(part.arrays[name])[rows]
 
 
@@ -63,12 +63,12 @@ def _offsets(lengths: Sequence[Offsets]) -> Offsets:
     return np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
 
 
-def _gathered(member: Member, parts: Sequence[_Part]) -> Array:
+def _gathered(member: ArrayMember, parts: Sequence[_MergedPart]) -> Array:
     columns = (part.arrays[member.name][part.rows(member)] for part in parts)
     return np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns])
 
 
-def _gathered_rows(member: Member, parts: Sequence[_Part]) -> dict[str, Array]:
+def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart]) -> dict[str, Array]:
     name = f"{member.name}_offsets"
     offsets = _offsets([_lengths(part, name, part.rows(member)) for part in parts])
     values = np.empty(offsets[-1], f"<{member.dtype}")
@@ -79,11 +79,11 @@ def _gathered_rows(member: Member, parts: Sequence[_Part]) -> dict[str, Array]:
     return {member.name: values, name: offsets}
 
 
-def _renumbered(table: str, parts: Sequence[_Part], merged: Mapping[str, Array]) -> dict[str, Array]:
+def _renumbered(table: str, parts: Sequence[_MergedPart], merged: Mapping[str, Array]) -> dict[str, Array]:
     """The table of all parts; the gathered members get its numbers, in place."""
     members = [member for member in MEMBERS if member.table == table]
     pieces = [_pieces(member, parts, merged) for member in members]
-    sources = [Table(part.arrays[f"{table}_bytes"], part.arrays[f"{table}_offsets"]) for part in parts]
+    sources = [StringTable(part.arrays[f"{table}_bytes"], part.arrays[f"{table}_offsets"]) for part in parts]
     used = [np.zeros(len(source.offsets) - 1, np.uint8) for source in sources]
     for member, of_parts in zip(members, pieces, strict=True):
         for values, marks in zip(of_parts, used, strict=True):
@@ -96,7 +96,7 @@ def _renumbered(table: str, parts: Sequence[_Part], merged: Mapping[str, Array])
     return {f"{table}_bytes": data, f"{table}_offsets": offsets}
 
 
-def _pieces(member: Member, parts: Sequence[_Part], merged: Mapping[str, Array]) -> list[Numbers]:
+def _pieces(member: ArrayMember, parts: Sequence[_MergedPart], merged: Mapping[str, Array]) -> list[Numbers]:
     """The merged values of a member that are from each part."""
     ends = np.array([len(part.rows(member)) for part in parts], np.int64).cumsum()
     if member.is_rows:

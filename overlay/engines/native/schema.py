@@ -18,7 +18,7 @@ VECTOR = 128
 """Numbers of the text vector of a document."""
 
 
-class Member(NamedTuple):
+class ArrayMember(NamedTuple):
     """A member of each document, or with `of_offer` of each offer: a column, or rows if `is_rows`. Its values are of
     `dtype`; with a `table`, they are numbers of strings there."""
 
@@ -40,36 +40,36 @@ SECTIONS = 6
 """Sections of a forward index: the terms with a position of name, keywords and description, then those without."""
 
 MEMBERS = (
-    Member("flags", "u1"),
-    Member("text_since", "f8"),
-    Member("owner", "u4"),
-    Member("domain", "u4"),
-    Member("newest", "u8"),
-    Member("made", "u8"),
-    Member("rated", "u8"),
-    Member("rated_up", "u8"),
-    Member("height", "i8"),
-    Member("time", "i8"),
-    Member("since", "i8"),
-    Member("until", "i8"),
-    Member("id", "u1", is_rows=True),
-    Member("name_order", "u1", is_rows=True),
-    Member("item", "u1", is_rows=True),
-    Member("packed_offers", "u1", is_rows=True),
-    Member("section_ends", "u4", is_rows=True),
-    Member("forward", "u4", "terms", is_rows=True),
-    Member("document_surfaces", "u4", "surfaces", is_rows=True),
-    Member("document_facts", "u4", "facts", is_rows=True),
-    Member("document_values", "u4", "values", is_rows=True),
-    Member("document_labels", "u4", "labels", is_rows=True),
-    Member("own_skills", "u4", "skills", is_rows=True),
-    Member("vector", "i1", is_rows=True),
-    Member("offer_currency", "u4", "currencies", of_offer=True),
-    Member("offer_interval", "u4", "intervals", of_offer=True),
-    Member("offer_amount", "u4", "amounts", of_offer=True),
-    Member("offer_names_skills", "u1", of_offer=True),
-    Member("offer_accepted", "u4", "currencies", is_rows=True, of_offer=True),
-    Member("offer_skills", "u4", "skills", is_rows=True, of_offer=True),
+    ArrayMember("flags", "u1"),
+    ArrayMember("text_since", "f8"),
+    ArrayMember("owner", "u4"),
+    ArrayMember("domain", "u4"),
+    ArrayMember("newest", "u8"),
+    ArrayMember("made", "u8"),
+    ArrayMember("rated", "u8"),
+    ArrayMember("rated_up", "u8"),
+    ArrayMember("height", "i8"),
+    ArrayMember("time", "i8"),
+    ArrayMember("since", "i8"),
+    ArrayMember("until", "i8"),
+    ArrayMember("id", "u1", is_rows=True),
+    ArrayMember("name_order", "u1", is_rows=True),
+    ArrayMember("item", "u1", is_rows=True),
+    ArrayMember("packed_offers", "u1", is_rows=True),
+    ArrayMember("section_ends", "u4", is_rows=True),
+    ArrayMember("forward", "u4", "terms", is_rows=True),
+    ArrayMember("document_surfaces", "u4", "surfaces", is_rows=True),
+    ArrayMember("document_facts", "u4", "facts", is_rows=True),
+    ArrayMember("document_values", "u4", "values", is_rows=True),
+    ArrayMember("document_labels", "u4", "labels", is_rows=True),
+    ArrayMember("own_skills", "u4", "skills", is_rows=True),
+    ArrayMember("vector", "i1", is_rows=True),
+    ArrayMember("offer_currency", "u4", "currencies", of_offer=True),
+    ArrayMember("offer_interval", "u4", "intervals", of_offer=True),
+    ArrayMember("offer_amount", "u4", "amounts", of_offer=True),
+    ArrayMember("offer_names_skills", "u1", of_offer=True),
+    ArrayMember("offer_accepted", "u4", "currencies", is_rows=True, of_offer=True),
+    ArrayMember("offer_skills", "u4", "skills", is_rows=True, of_offer=True),
 )
 
 BREAK = 0xFFFFFFFF

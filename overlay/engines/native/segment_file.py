@@ -47,7 +47,7 @@ class SegmentError(ValueError):
     """A segment is damaged, or of a layout that this release cannot read; the message names it."""
 
 
-class _Entry(NamedTuple):
+class _ArrayEntry(NamedTuple):
     name: str
     type: str
     crc: int
@@ -138,7 +138,7 @@ def _map(path: Path) -> mmap.mmap:
         os.close(file)
 
 
-def _entries(mapped: mmap.mmap) -> list[_Entry]:
+def _entries(mapped: mmap.mmap) -> list[_ArrayEntry]:
     """The table, every entry of it within the file. Raises ValueError."""
     magic, layout, count, length = _HEAD.unpack_from(mapped)
     if magic != _MAGIC:
@@ -154,9 +154,9 @@ def _entries(mapped: mmap.mmap) -> list[_Entry]:
     return list(_checked(table, length))
 
 
-def _checked(table: bytes, length: int) -> Iterable[_Entry]:
+def _checked(table: bytes, length: int) -> Iterable[_ArrayEntry]:
     for name, type_, crc, offset, size in _ENTRY.iter_unpack(table):
-        entry = _Entry(name.rstrip(b"\0").decode("ascii"), type_.rstrip(b"\0").decode("ascii"), crc, offset, size)
+        entry = _ArrayEntry(name.rstrip(b"\0").decode("ascii"), type_.rstrip(b"\0").decode("ascii"), crc, offset, size)
         if entry.type not in TYPES or size % int(entry.type[1:]):
             raise ValueError(f"holds {entry.name} of type {entry.type!a} in {size:,} bytes")
         if offset % _ALIGNMENT or offset + size > length:
@@ -164,7 +164,7 @@ def _checked(table: bytes, length: int) -> Iterable[_Entry]:
         yield entry
 
 
-def _view(mapped: mmap.mmap, entry: _Entry) -> Array:
+def _view(mapped: mmap.mmap, entry: _ArrayEntry) -> Array:
     type_ = np.dtype(f"<{entry.type}")
     view: Array = np.frombuffer(mapped, type_, entry.length // type_.itemsize, entry.offset)
     return view

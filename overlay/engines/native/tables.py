@@ -17,26 +17,27 @@ Offsets = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
 
 
-class Table(NamedTuple):
+class StringTable(NamedTuple):
     """String i is bytes[offsets[i]:offsets[i + 1]]."""
 
     bytes: Bytes
     offsets: Offsets
 
 
-def pack(strings: Sequence[bytes]) -> Table:
+def pack(strings: Sequence[bytes]) -> StringTable:
     """A table of strings, which are distinct and sorted."""
     offsets = np.fromiter(accumulate(map(len, strings), initial=0), np.int64, len(strings) + 1)
-    return Table(np.frombuffer(b"".join(strings), np.uint8), offsets)
+    return StringTable(np.frombuffer(b"".join(strings), np.uint8), offsets)
 
 
-def find(table: Table, string: bytes) -> int:
-    """The number of a string, -1 when the table does not hold it."""
-    key = np.frombuffer(string, np.uint8)
-    return _find(table.bytes, table.offsets, key)
+def find(table: StringTable, strings: Sequence[bytes]) -> Offsets:
+    """For each of some strings its number in a table; -1 minus the number of the first one after it when the table does
+    not hold it."""
+    keys = pack(strings)
+    return _find(table.bytes, table.offsets, keys.bytes, keys.offsets)
 
 
-def merge(tables: Sequence[Table], used: Sequence[Bytes]) -> tuple[Table, list[Numbers]]:
+def merge(tables: Sequence[StringTable], used: Sequence[Bytes]) -> tuple[StringTable, list[Numbers]]:
     """One table of the strings that are used in any of some tables (`used`: 1 for each such string), and for each of
     these the new numbers of its strings; that of an unused one is BREAK."""
     counts = [len(table.offsets) - 1 for table in tables]
@@ -47,7 +48,7 @@ def merge(tables: Sequence[Table], used: Sequence[Bytes]) -> tuple[Table, list[N
     offsets = np.concatenate([np.zeros(1, np.int64), *shifted])
     marks = np.concatenate([np.zeros(0, np.uint8), *used])
     merged, merged_offsets, numbers = _merge(data, offsets, marks, bounds)
-    return Table(merged, merged_offsets), np.split(numbers, bounds[1:])[:-1]
+    return StringTable(merged, merged_offsets), np.split(numbers, bounds[1:])[:-1]
 
 
 @compiled
@@ -62,18 +63,21 @@ def compare(one: Bytes, start: int, end: int, other: Bytes, other_start: int, ot
 
 
 @kernel()
-def _find(data: Bytes, offsets: Offsets, key: Bytes) -> int:
-    low, high = 0, len(offsets) - 1
-    while low < high:
-        middle = (low + high) >> 1
-        order = compare(data, offsets[middle], offsets[middle + 1], key, 0, len(key))
-        if order == 0:
-            return middle
-        if order < 0:
-            low = middle + 1
-        else:
-            high = middle
-    return -1
+def _find(data: Bytes, offsets: Offsets, keys: Bytes, key_offsets: Offsets) -> Offsets:
+    numbers = np.empty(len(key_offsets) - 1, np.int64)
+    for key in range(len(numbers)):
+        low, high = 0, len(offsets) - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if compare(data, offsets[middle], offsets[middle + 1], keys, key_offsets[key], key_offsets[key + 1]) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        is_equal = low < len(offsets) - 1 and not compare(
+            data, offsets[low], offsets[low + 1], keys, key_offsets[key], key_offsets[key + 1]
+        )
+        numbers[key] = low if is_equal else -1 - low
+    return numbers
 
 
 @compiled

@@ -45,6 +45,8 @@ Json = dict[str, Any]
 class OpenSearchEngine:
     """See `overlay.engines.Engine`."""
 
+    ranks = False
+
     def __init__(self, version: ClusterVersion) -> None:
         self._cluster, self._index = version
         self._term_counts = StoredTermCounts(self._cluster, self._index)

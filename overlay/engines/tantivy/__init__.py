@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 class TantivyEngine:
     """See `overlay.engines.Engine`."""
 
+    ranks = False
+
     def __init__(self, folder: Path, *, make: bool) -> None:
         """Open the index in a folder. Raises OSError or ValueError."""
         self._folder, self._meta = folder, folder / _META

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 class WhooshEngine:
     """See `overlay.engines.Engine`."""
 
+    ranks = False
+
     def __init__(self, folder: Path, *, make: bool) -> None:
         """Open the index in a folder. Raises OSError or ValueError."""
         if make:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overlay.engines.native.schema import BREAK, MEMBERS, TABLES, Member
+from overlay.engines.native.schema import BREAK, MEMBERS, TABLES, ArrayMember
 
 Row = dict[str, list[Any]]
 """The values of a document or offer by member: strings as bytes, and BREAK as None."""
@@ -30,7 +30,7 @@ def row(random: Random, *, of_offer: bool) -> Row:
     }
 
 
-def value(random: Random, member: Member) -> Any:
+def value(random: Random, member: ArrayMember) -> Any:
     if member.name == "forward" and random.random() < 0.2:
         return None
     if member.table:
@@ -40,7 +40,7 @@ def value(random: Random, member: Member) -> Any:
     return random.randrange(100)
 
 
-def rows_of(documents: Sequence[Twin], member: Member) -> list[list[Any]]:
+def rows_of(documents: Sequence[Twin], member: ArrayMember) -> list[list[Any]]:
     """The values of a member, for each document or offer."""
     if member.of_offer:
         return [offer[member.name] for document in documents for offer in document.offers]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay.engines.native import segment_file
-from overlay.engines.native.checking import check
+from overlay.engines.native.array_checks import check
 from overlay.engines.native.merging import merge
 from overlay.engines.native.schema import BREAK
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
@@ -31,19 +31,19 @@ def documents(seed: int, count: int) -> list[Twin]:
     return [Twin(random) for _ in range(count)]
 
 
-masks = st.lists(st.booleans(), max_size=6)
+MASKS = st.lists(st.booleans(), max_size=6)
 
 
 @settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 1 << 32), kept=st.lists(masks, max_size=4), unused=st.sets(st.binary(max_size=2)))
+@given(seed=st.integers(0, 1 << 32), masks=st.lists(MASKS, max_size=4), unused=st.sets(st.binary(max_size=2)))
 def test_merged_segments_equal_one_built_of_the_documents(
-    seed: int, kept: list[list[bool]], unused: set[bytes]
+    seed: int, masks: list[list[bool]], unused: set[bytes]
 ) -> None:
-    of_segments = [documents(seed + place, len(mask)) for place, mask in enumerate(kept)]
+    of_segments = [documents(seed + place, len(mask)) for place, mask in enumerate(masks)]
     segments = [arrays_of(twins, unused) for twins in of_segments]
-    pairs = [pair for twins, mask in zip(of_segments, kept, strict=True) for pair in zip(twins, mask, strict=True)]
+    pairs = [pair for twins, mask in zip(of_segments, masks, strict=True) for pair in zip(twins, mask, strict=True)]
     expected = [twin for twin, is_kept in pairs if is_kept]
-    merged = merge(segments, [np.array(mask, bool) for mask in kept])
+    merged = merge(segments, [np.array(mask, bool) for mask in masks])
     assert_equal(merged, arrays_of(expected))
     assert check(merged) == len(expected)
 
@@ -62,8 +62,8 @@ def test_mapped_segments_merge_as_arrays_in_memory_do(tmp_path: Path) -> None:
     arrays = arrays_of(documents(1, 5))
     segment_file.write(tmp_path / "a.segment", arrays)
     mapped = SegmentFile.open(tmp_path / "a.segment").arrays
-    kept = np.array([True, False, True, True, False])
-    assert_equal(merge([mapped, mapped], [kept, kept]), merge([arrays, arrays], [kept, kept]))
+    mask = np.array([True, False, True, True, False])
+    assert_equal(merge([mapped, mapped], [mask, mask]), merge([arrays, arrays], [mask, mask]))
     assert not SegmentFile.open(tmp_path / "a.segment").damaged()
 
 
@@ -84,9 +84,9 @@ def test_a_damaged_array_is_refused_or_merged_and_never_read_beyond(data: st.Dat
         size = arrays[name].itemsize
         damaged = damaged[: data.draw(st.integers(0, max(0, len(damaged) // size - 1))) * size]
     arrays[name] = np.frombuffer(damaged, arrays[name].dtype)
-    kept = np.array([True, False, True, True])
+    mask = np.array([True, False, True, True])
     try:
-        merged = merge([arrays, arrays_of(documents(seed + 1, 4))], [kept, kept])
+        merged = merge([arrays, arrays_of(documents(seed + 1, 4))], [mask, mask])
     except SegmentError as error:
         assert str(error).startswith("array ")  # noqa: PT017  either is right
     else:

@@ -1,0 +1,162 @@
+"""Which documents of a segment the filters of a query admit, and which of their offers meet it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from overlay.engines.native import search_kernels as kernels
+from overlay.engines.native.segment import Bytes, Ints, Scratch, Segment
+from overlay.search.facts import is_plain, selection, unwanted, wanted
+from overlay.search.prices import asks_offer, asks_price
+from overlay.search.query import Query
+from parsers.cards.money import decimal_key
+from parsers.cards.rate_table import amount_bounds
+
+_MOST = 2**63 - 1
+_NONE = np.empty(0, np.uint8)
+
+
+def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
+    """A byte for each document: 1 where the filters of a query admit it. It is in the scratch, or the segment's own."""
+    plain = is_plain(query)
+    mask = segment.plain if plain else segment.live
+    used = 0
+    for group in (*(() if plain else selection(query)), *wanted(query)):
+        kernels.admit(
+            mask, scratch.masks[used], segment.arrays["fact_offsets"], segment.arrays["fact_documents"],
+            segment.numbers("facts", group),
+        )  # fmt: skip
+        mask, used = scratch.masks[used], 1 - used
+    return _narrowed(segment, query, scratch, mask)
+
+
+def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> Bytes:
+    """The documents of a mask that meet the filters which are no facts."""
+    bounds = list(_bounds(query))
+    excluded = unwanted(query)
+    asks_one = _asks_one_offer(query)
+    if not (bounds or excluded or asks_one or query.operators is not None):
+        return mask
+    if mask is segment.plain or mask is segment.live:
+        scratch.masks[0][:] = mask
+        mask = scratch.masks[0]
+    for name, low, high in bounds:
+        kernels.between(mask, segment.arrays[name], low, high)
+    if excluded:
+        facts = segment.numbers("facts", excluded)
+        kernels.exclude(mask, segment.arrays["fact_offsets"], segment.arrays["fact_documents"], facts)
+    if query.operators is not None:
+        for sequence in query.operators.phrases:
+            _keep(mask, _containing(segment, sequence, mask))
+        for sequence in query.operators.excluded:
+            mask[_containing(segment, sequence, mask)] = 0
+    if asks_one:
+        mark_offers(segment, query, scratch, np.flatnonzero(mask), mask)
+    return mask
+
+
+def _bounds(query: Query) -> list[tuple[str, int, int]]:
+    """The columns that a query bounds, each with the least and the largest value; a missing value is negative."""
+    bounds = []
+    if query.as_of is not None:
+        bounds += [("since", 0, query.as_of), ("until", query.as_of + 1, _MOST)]
+    if query.from_height is not None or query.to_height is not None:
+        bounds.append(("height", query.from_height or 0, _MOST if query.to_height is None else query.to_height))
+    if query.updated_since is not None:
+        bounds.append(("time", max(0, query.updated_since), _MOST))
+    return [(name, min(low, _MOST), min(high, _MOST)) for name, low, high in bounds]
+
+
+def _keep(mask: Bytes, documents: Ints) -> None:
+    chosen = mask[documents]
+    mask[:] = 0
+    mask[documents] = chosen
+
+
+def _containing(segment: Segment, sequence: str, mask: Bytes) -> Ints:
+    """The documents of a mask that contain a sequence of terms, which are separated by spaces."""
+    terms = segment.positions("terms", sequence.split(" "))
+    if (terms < 0).any():
+        return np.empty(0, np.int64)
+    starts, a = segment.arrays["term_offsets"], segment.arrays
+    rarest = min(terms.tolist(), key=lambda term: int(starts[term + 1] - starts[term]))
+    documents = a["term_documents"][starts[rarest] : starts[rarest + 1]].astype(np.int64)
+    documents = documents[mask[documents] != 0]
+    is_held = np.zeros(len(documents), np.uint8)
+    kernels.contains(documents, a["forward_offsets"], a["section_ends"], a["forward"], terms.astype(np.uint32), is_held)
+    return np.asarray(documents[is_held != 0])
+
+
+def _asks_one_offer(query: Query) -> bool:
+    """Whether one offer must meet two or more filters, or price bounds."""
+    return asks_price(query) or (
+        asks_offer(query) and sum(map(bool, (query.currencies, query.intervals, query.skills))) > 1
+    )
+
+
+class _OfferChoice(NamedTuple):
+    """The filters of a query on offers as arrays by number: currencies, intervals and skills (empty: no filter), and
+    for each currency the bounds of amounts."""
+
+    currencies: Bytes
+    intervals: Bytes
+    skills: Bytes
+    low: Ints
+    high: Ints
+
+
+def mark_offers(segment: Segment, query: Query, scratch: Scratch, documents: Ints, mask: Bytes) -> None:
+    """Mark in the scratch the offers of documents that meet the filters of a query, and remove documents without one
+    from a mask."""
+    a, wanted_offers = segment.arrays, _offer_filter(segment, query)
+    kernels.meeting(
+        documents, a["offers_offsets"], a["offer_currency"], a["offer_interval"], a["offer_amount"],
+        a["offer_accepted_offsets"], a["offer_accepted"], a["offer_names_skills"], a["offer_skills_offsets"],
+        a["offer_skills"], a["own_skills_offsets"], a["own_skills"], *wanted_offers, scratch.meets, mask,
+    )  # fmt: skip
+
+
+def _offer_filter(segment: Segment, query: Query) -> _OfferChoice:
+    low, high = _price_bounds(segment, query)
+    return _OfferChoice(
+        _chosen(segment, "currencies", query.currencies),
+        _chosen(segment, "intervals", query.intervals),
+        _chosen(segment, "skills", query.skills),
+        low,
+        high,
+    )
+
+
+def _chosen(segment: Segment, table: str, texts: tuple[str, ...]) -> Bytes:
+    if not texts:
+        return _NONE
+    chosen = np.zeros(max(1, len(segment.arrays[f"{table}_offsets"]) - 1), np.uint8)
+    chosen[segment.numbers(table, texts)] = 1
+    return chosen
+
+
+def _price_bounds(segment: Segment, query: Query) -> tuple[Ints, Ints]:
+    """For each currency the numbers of the least and of the largest amount."""
+    amounts = len(segment.arrays["amounts_offsets"]) - 1
+    low = np.zeros(len(segment.currencies), np.int64)
+    high = np.full(len(segment.currencies), amounts, np.int64)
+    if not asks_price(query):
+        return low, high
+    for number, currency in enumerate(segment.currencies):
+        least, most = query.min_price, query.max_price
+        if query.price_currency not in (None, currency):
+            rate = query.rates.get(currency)
+            bounds = None if rate is None else amount_bounds(least, most, rate)
+            if bounds is None:
+                low[number], high[number] = 1, 0
+                continue
+            least, most = bounds
+        if least is not None:
+            (place,) = segment.positions("amounts", [decimal_key(least)])
+            low[number] = place if place >= 0 else -1 - place
+        if most is not None:
+            (place,) = segment.positions("amounts", [decimal_key(most)])
+            high[number] = place if place >= 0 else -2 - place
+    return low, high

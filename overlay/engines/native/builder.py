@@ -1,0 +1,196 @@
+"""Documents to the primary arrays of a segment (`schema`)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlay.engines.native.schema import (
+    BREAK,
+    COMPOUND_NAME,
+    LISTED,
+    MEMBERS,
+    SIGNED,
+    TABLES,
+    VERIFIED,
+    ArrayMember,
+)
+from overlay.engines.native.tables import pack
+from overlay.search import prices
+from overlay.search.facts import facets, facts, heights, is_listed
+from overlay.search.forward import GAP, Analysed, is_compound, source_numbers
+from overlay.search.sorting import order_fields
+from parsers.cards.money import decimal_key
+
+if TYPE_CHECKING:
+    from overlay.search.document import Document
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+MISSING = -1
+"""The value of a height or time that a document does not have; also `text_since` of an unconfirmed text."""
+NEVER = 2**63 - 1
+"""`until` of a document that has a start height and no end height."""
+_CODES = {"u1": "B", "u4": "I", "u8": "Q", "i8": "q", "f8": "d", "i1": "b"}
+
+
+class _Rows:
+    """Rows of values, one after the other, and where each ends."""
+
+    def __init__(self, dtype: str) -> None:
+        self.values: Any = bytearray() if dtype == "u1" else array(_CODES[dtype])
+        self.ends = array("q", [0])
+        self.add = self.values.extend
+
+    def end(self) -> None:
+        self.ends.append(len(self.values))
+
+
+class _Numbers(dict[str, int]):
+    """Strings numbered by their first use."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        return number
+
+
+class SegmentBuilder:
+    """Collects documents; `arrays` are those of a segment that holds them in order."""
+
+    def __init__(self) -> None:
+        self._numbers = {table: _Numbers() for table in TABLES}
+        self._columns: dict[str, Any] = {m.name: array(_CODES[m.dtype]) for m in MEMBERS if not m.is_rows}
+        self._rows = {m.name: _Rows(m.dtype) for m in MEMBERS if m.is_rows}
+        self._offers = array("q", [0])
+        self.documents = 0
+        self.newest = 0
+        """The latest time of a block that a document is of, in seconds since 1970."""
+
+    def add(self, document: Document) -> None:
+        """Add a document at the end."""
+        analysed = Analysed.of(document)
+        self._add_columns(document, analysed)
+        self._add_texts(analysed)
+        self._add_bytes(document)
+        self._add_numbers("document_facts", "facts", _facts_of(document))
+        self._add_numbers(
+            "document_values",
+            "values",
+            [f"{field}:{value}" for field, values in facets(document).items() for value in values],
+        )
+        self._add_numbers("document_labels", "labels", ())
+        self._rows["vector"].end()
+        self._add_offers(document)
+        self.newest = max(self.newest, document.updated_time or 0, document.text_since or 0)
+        self.documents += 1
+
+    def _add_columns(self, document: Document, analysed: Analysed) -> None:
+        since, order, bounds = document.text_since, order_fields(document), heights(document)
+        owner, domain = source_numbers(document)
+        values: dict[str, Any] = {
+            "flags": LISTED * is_listed(document)
+            | COMPOUND_NAME * is_compound(analysed.fields[0])
+            | VERIFIED * document.verified
+            | SIGNED * document.signed,
+            "text_since": float(MISSING) if since is None else float(since),
+            "owner": owner,
+            "domain": domain,
+            **{name: max(0, int(order[name])) for name in ("newest", "made", "rated", "rated_up")},
+            **{name: bounds.get(name, MISSING) for name in ("height", "time", "since")},
+            "until": bounds.get("until", NEVER if "since" in bounds else MISSING),
+        }
+        for name, value in values.items():
+            self._columns[name].append(value)
+        rows = self._rows["name_order"]
+        rows.add(str(order["name_order"]).encode("utf-8", "surrogatepass"))
+        rows.end()
+
+    def _add_texts(self, analysed: Analysed) -> None:
+        number, forward, ends = self._numbers["terms"], self._rows["forward"], self._rows["section_ends"]
+        section_ends = []
+        start = len(forward.values)
+        for texts in analysed.fields:
+            is_first = True
+            for tokens in texts:
+                if not is_first:
+                    forward.add((BREAK,) * GAP)
+                is_first = is_first and not tokens.terms
+                forward.add(map(number.__getitem__, tokens.terms))
+            section_ends.append(len(forward.values) - start)
+        for texts in analysed.fields:
+            for tokens in texts:
+                forward.add(map(number.__getitem__, tokens.extra))
+            section_ends.append(len(forward.values) - start)
+        forward.end()
+        ends.add(section_ends)
+        ends.end()
+        self._add_numbers("document_surfaces", "surfaces", sorted(analysed.surfaces))
+
+    def _add_bytes(self, document: Document) -> None:
+        for name, data in (
+            ("id", document.id.encode("utf-8", "surrogatepass")),
+            ("item", document.item),
+            ("packed_offers", prices.pack(document)),
+        ):
+            self._rows[name].add(data)
+            self._rows[name].end()
+
+    def _add_numbers(self, name: str, table: str, texts: Iterable[str]) -> None:
+        self._rows[name].add(map(self._numbers[table].__getitem__, texts))
+        self._rows[name].end()
+
+    def _add_offers(self, document: Document) -> None:
+        columns, number = self._columns, self._numbers
+        own = {skill.id.casefold(): None for skill in document.skills} if document.offers else {}
+        self._add_numbers("own_skills", "skills", own)
+        for offer in document.offers:
+            columns["offer_currency"].append(number["currencies"][offer.currency])
+            columns["offer_interval"].append(number["intervals"][offer.interval_key])
+            columns["offer_amount"].append(number["amounts"][decimal_key(offer.amount)])
+            columns["offer_names_skills"].append(offer.skill_ids is not None)
+            self._add_numbers("offer_accepted", "currencies", offer.accepted)
+            self._add_numbers("offer_skills", "skills", dict.fromkeys(map(str.casefold, offer.skill_ids or ())))
+        self._offers.append(self._offers[-1] + len(document.offers))
+
+    def arrays(self) -> Arrays:
+        """The primary arrays, with the strings of tables in order."""
+        arrays: Arrays = {"offers_offsets": np.array(self._offers, "<i8")}
+        ranks = {}
+        for table, numbers in self._numbers.items():
+            ordered = sorted(numbers)
+            packed = pack([text.encode("utf-8", "surrogatepass") for text in ordered])
+            arrays |= {f"{table}_bytes": packed.bytes, f"{table}_offsets": packed.offsets}
+            rank = np.empty(len(ordered), np.uint32)
+            rank[[numbers[text] for text in ordered]] = np.arange(len(ordered), dtype=np.uint32)
+            ranks[table] = rank
+        for member in MEMBERS:
+            arrays |= self._member(member, ranks)
+        return arrays
+
+    def _member(self, member: ArrayMember, ranks: dict[str, npt.NDArray[np.uint32]]) -> Arrays:
+        rows = self._rows[member.name] if member.is_rows else None
+        values = rows.values if rows else self._columns[member.name]
+        numbers = np.frombuffer(values, f"<{member.dtype}").copy() if len(values) else np.empty(0, f"<{member.dtype}")
+        if member.table:
+            numbers = renumbered(numbers, ranks[member.table])
+        return {member.name: numbers} | ({f"{member.name}_offsets": np.array(rows.ends, "<i8")} if rows else {})
+
+
+def renumbered(numbers: npt.NDArray[Any], ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Numbers of strings by other numbers of theirs; a `BREAK` stays."""
+    if not len(numbers):
+        return numbers
+    breaks = numbers == BREAK
+    if not breaks.any():
+        return np.asarray(ranks[numbers])
+    changed = ranks[np.where(breaks, 0, numbers)] if len(ranks) else numbers.copy()
+    changed[breaks] = BREAK
+    return np.asarray(changed, np.uint32)
+
+
+def _facts_of(document: Document) -> Iterable[str]:
+    return dict.fromkeys((*facts(document), f"id:{document.id}", f"registration:{document.registration}"))

@@ -1,0 +1,96 @@
+"""The exact order of the prices of a segment: a rank for each distinct price (currency, interval and amount).
+
+Doubles order most prices; those that are equal within a margin, or beyond the range of a double, are compared as
+decimals, by the price rule of `parsers.cards.offer_filter`.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+
+from overlay.engines.native.search_kernels import NOWHERE
+from overlay.engines.native.segment import Ints, Segment
+from overlay.search.prices import PackedOffer, offer_filter_of
+from overlay.search.query import Query
+from parsers.cards.intervals import per_day
+from parsers.cards.money import amount_of_key
+from parsers.cards.offer_filter import worth, worth_per_day
+
+_MARGIN = 1e-9
+"""Relative difference of doubles that surely differ as decimals."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def price_ranks(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
+    """The rank of each distinct price in the order of a query, equal ones with equal ranks; `NOWHERE` for a price that
+    it does not compare."""
+    group, value = _approximate(segment, query, is_per_day=is_per_day)
+    ranks = np.full(len(value), NOWHERE, np.int64)
+    order = np.lexsort((value, group))
+    order = order[group[order] >= 0]
+    rank = 0
+    for start, end in _runs(group[order], value[order]):
+        members = order[start:end].tolist()
+        if len(members) == 1:
+            ranks[members[0]] = rank = rank + 1
+            continue
+        exact = {index: _exact(segment, query, index, is_per_day=is_per_day) for index in members}
+        priced = {index: price for index, price in exact.items() if price is not None}
+        before = None
+        for index in sorted(priced, key=priced.__getitem__):
+            rank += priced[index] != before
+            ranks[index], before = rank, priced[index]
+    return ranks
+
+
+def _approximate(segment: Segment, query: Query, *, is_per_day: bool) -> tuple[Ints, Floats]:
+    """For each distinct price its group, within which values are compared (-1: not compared), and its value as a
+    double. Where currencies are not compared, what is free is of group 0, else each currency is a group."""
+    a = segment.arrays
+    rates = np.array([_rate(query, currency) for currency in segment.currencies], np.float64)
+    value = a["amount_double"][a["price_amount"]] * rates[a["price_currency"]]
+    if is_per_day:
+        days = [per_day(Decimal(1), interval) for interval in segment.intervals]
+        value *= np.array([np.nan if day is None else float(day) for day in days], np.float64)[a["price_interval"]]
+    group = np.zeros(len(value), np.int64)
+    if query.price_currency is None:
+        is_free = a["price_amount"] == _free(segment)
+        group = np.where(is_free, 0, 1 + a["price_currency"].astype(np.int64))
+    return np.where(np.isnan(value), -1, group), value
+
+
+def _free(segment: Segment) -> int:
+    (place,) = segment.positions("amounts", ["0000"])
+    return int(place)
+
+
+def _rate(query: Query, currency: str) -> float:
+    if query.price_currency in (None, currency):
+        return 1.0
+    rate = query.rates.get(currency)
+    return float("nan") if rate is None else float(rate)
+
+
+def _runs(group: Ints, value: Floats) -> list[tuple[int, int]]:
+    """The stretches of an order whose values may be equal, or in another order, as decimals."""
+    if not len(value):
+        return []
+    is_apart = (group[1:] != group[:-1]) | (value[1:] > value[:-1] * (1 + _MARGIN))
+    ends = [*(np.flatnonzero(is_apart) + 1).tolist(), len(value)]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _exact(segment: Segment, query: Query, index: int, *, is_per_day: bool) -> Decimal | None:
+    a = segment.arrays
+    offer = PackedOffer(
+        "",
+        segment.currencies[a["price_currency"][index]],
+        amount_of_key(segment.string("amounts", int(a["price_amount"][index]))),
+        segment.intervals[a["price_interval"][index]],
+        (),
+    )
+    return (worth_per_day if is_per_day else worth)(offer, offer_filter_of(query))

@@ -1,0 +1,145 @@
+"""A segment opened for reading: its arrays, the documents that are not deleted, and working memory for searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlay.engines.native.manifest import SegmentEntry
+from overlay.engines.native.posting_kernels import listed_counts
+from overlay.engines.native.schema import LISTED
+from overlay.engines.native.tables import StringTable, find
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+_NOTHING = np.empty(0, np.uint32)
+
+
+class Scratch(NamedTuple):
+    """Working memory of one search, by document: `scores`, `best`, `held` and `complete` are zero between searches."""
+
+    scores: npt.NDArray[np.float32]
+    best: npt.NDArray[np.float32]
+    held: Bytes
+    complete: Bytes
+    touched: Ints
+    masks: tuple[Bytes, Bytes]
+    meets: Bytes
+
+
+class Segment:
+    """A segment. `live` has a byte for each document, 0 for deleted ones."""
+
+    def __init__(self, entry: SegmentEntry, arrays: Mapping[str, npt.NDArray[Any]], live: Bytes) -> None:
+        self.entry, self.arrays, self.live, self.is_history = entry, arrays, live, entry.is_history
+        self.documents = len(live)
+        listed = arrays["flags"] & np.uint8(LISTED)
+        self.plain = listed * live
+        self.listings = int(np.count_nonzero(self.plain))
+        self.count = int(np.count_nonzero(live))
+        self.of_surface, self.of_term = self._listed(listed)
+        self._unused: list[Scratch] = []
+
+    def _listed(self, listed: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """The numbers of listed documents with each surface and each term: those of all, without the deleted ones."""
+        of_surface, of_term = self.arrays["surface_listed"], self.arrays["term_listed"]
+        deleted = listed * (self.live == 0)
+        if not deleted.any():
+            return of_surface, of_term
+        fewer = np.zeros_like(of_surface), np.zeros_like(of_term)
+        a = self.arrays
+        listed_counts(a["document_surfaces_offsets"], a["document_surfaces"], a["surface_term"], deleted, *fewer)
+        return of_surface - fewer[0], of_term - fewer[1]
+
+    @contextmanager
+    def scratch(self) -> Iterator[Scratch]:
+        """Working memory, for one thread at a time."""
+        used = self._unused.pop() if self._unused else self._allocated()
+        yield used
+        self._unused.append(used)  # after an exception it is not clean
+
+    def _allocated(self) -> Scratch:
+        size = self.documents
+        return Scratch(
+            np.zeros(size, np.float32),
+            np.zeros(size, np.float32),
+            np.zeros(size, np.uint8),
+            np.zeros(size, np.uint8),
+            np.empty(size, np.int64),
+            (np.empty(size, np.uint8), np.empty(size, np.uint8)),
+            np.zeros(len(self.arrays["offer_amount"]), np.uint8),
+        )
+
+    def positions(self, table: str, texts: Sequence[str]) -> Ints:
+        """The number of each string in a table; for one that is not there, -1 minus the number of the next one."""
+        table_ = StringTable(self.arrays[f"{table}_bytes"], self.arrays[f"{table}_offsets"])
+        return find(table_, [text.encode("utf-8", "surrogatepass") for text in texts])
+
+    def numbers(self, table: str, texts: Iterable[str]) -> Ints:
+        """The numbers of those strings that a table has."""
+        numbers = self.positions(table, list(texts))
+        return numbers[numbers >= 0]
+
+    def string(self, table: str, number: int) -> str:
+        """A string of a table."""
+        return self.row(table, number, "_bytes").decode("utf-8", "surrogatepass")
+
+    def row(self, name: str, index: int, data: str = "") -> bytes:
+        """A row of bytes of a document."""
+        offsets = self.arrays[f"{name}_offsets"]
+        return self.arrays[name + data][offsets[index] : offsets[index + 1]].tobytes()
+
+    def id(self, document: int) -> str:
+        """The id of a document."""
+        return self.row("id", document).decode("utf-8", "surrogatepass")
+
+    def with_fact(self, fact: str) -> Ints:
+        """The documents with a fact that are not deleted."""
+        (place,) = self.positions("facts", [fact])
+        if place < 0:
+            return np.empty(0, np.int64)
+        offsets = self.arrays["fact_offsets"]
+        documents = self.arrays["fact_documents"][offsets[place] : offsets[place + 1]].astype(np.int64)
+        return np.asarray(documents[self.live[documents] != 0])
+
+    @cached_property
+    def currencies(self) -> list[str]:
+        """The currencies of offers."""
+        return [self.string("currencies", number) for number in range(len(self.arrays["currencies_offsets"]) - 1)]
+
+    @cached_property
+    def intervals(self) -> list[str]:
+        """The intervals of offers."""
+        return [self.string("intervals", number) for number in range(len(self.arrays["intervals_offsets"]) - 1)]
+
+
+class NativeRecord:
+    """A document as a result shows it."""
+
+    __slots__ = ("_document", "_segment", "id")
+
+    def __init__(self, segment: Segment, document: int) -> None:
+        self._segment, self._document = segment, document
+        self.id = segment.id(document)
+
+    @property
+    def item(self) -> bytes:
+        """The item (UTF-8 JSON object)."""
+        return self._segment.row("item", self._document)
+
+    @property
+    def offers(self) -> bytes:
+        """The packed offers."""
+        return self._segment.row("packed_offers", self._document)
+
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Whether a document has one of these words."""
+        offsets = self._segment.arrays["document_surfaces_offsets"]
+        own = self._segment.arrays["document_surfaces"][offsets[self._document] : offsets[self._document + 1]]
+        return bool(np.isin(self._segment.numbers("surfaces", words), own).any())

@@ -1,0 +1,225 @@
+"""The compiled ranker: the formula of `rerank`, computed from forward indexes.
+
+A forward index is a stretch of term numbers in six sections: those with a position of name, keywords and description,
+in order, then those without. `ends` has the ends of the sections from the start of the stretch, six for each document.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.jit import compiled, kernel
+
+if TYPE_CHECKING:
+    from overlay.search.planner import QueryPlan
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.uint32]
+Bytes = npt.NDArray[np.uint8]
+
+FIELD_WEIGHT = (3.0, 1.0, 1.0)
+_SHARE = (0.6, 0.3, 0.5)
+MEAN_LENGTHS = (3.0, 4.0, 22.0)
+"""Of name, keywords and description, in terms. Constants, so that no listing changes the score of another."""
+FIELD_CONSTANT = (1 - _SHARE[0], 1 - _SHARE[1], 1 - _SHARE[2])
+FIELD_SHARE = (_SHARE[0] / MEAN_LENGTHS[0], _SHARE[1] / MEAN_LENGTHS[1], _SHARE[2] / MEAN_LENGTHS[2])
+"""A term counts FIELD_WEIGHT / (FIELD_CONSTANT + FIELD_SHARE · length) for each occurrence in a field."""
+SATURATION = 0.9
+NEAR, PROXIMITY = 2, 0.25
+EXACT_NAME = 0.5
+VERIFIED, SIGNED, AGE = 0.05, 0.02, 0.03
+OLD = 180 * 86_400.0
+"""Seconds at which the age of a text stops counting, relative to the newest block."""
+COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG = 2, 4, 8
+"""Bits of `flags`: the name is one compound, verified, signed."""
+
+_FIELDS, _SECTIONS = 3, 6
+
+
+class Question(NamedTuple):
+    """The words of a plan as arrays. `terms` are the distinct term numbers, ascending; the alternatives of group g are
+    from `starts[g]` until before `starts[g + 1]`, each by its place in `terms` (`columns`), its value and its weight.
+    `member` says for each term and group whether it is an alternative there."""
+
+    terms: Numbers
+    starts: Ints
+    columns: Ints
+    values: Floats
+    weights: Floats
+    rarities: Floats
+    member: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, plan: QueryPlan, numbers: Numbers) -> Question:
+        """The words of a plan, of whose alternatives these are the term numbers, in order."""
+        alternatives = [one for group in plan.groups for one in group.alternatives]
+        starts = np.cumsum([0, *(len(group.alternatives) for group in plan.groups)])
+        terms, columns = np.unique(numbers, return_inverse=True)
+        member = np.zeros((len(terms), len(plan.groups)), np.uint8)
+        member[columns, np.repeat(np.arange(len(plan.groups)), np.diff(starts))] = 1
+        return cls(
+            terms,
+            starts,
+            columns.astype(np.int64),
+            np.array([one.value for one in alternatives]),
+            np.array([one.weight for one in alternatives]),
+            np.array([group.rarity for group in plan.groups]),
+            member,
+        )
+
+
+@compiled
+def _column(terms: Numbers, term: int) -> int:
+    """The place of a term among the ascending ones, -1 without one."""
+    low, high = 0, len(terms)
+    while low < high:
+        middle = (low + high) >> 1
+        if terms[middle] < term:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(terms) and terms[low] == term else -1
+
+
+@compiled
+def _bloom(terms: Numbers) -> np.int64:
+    """A bit for each remainder of the terms by 64."""
+    bloom = np.int64(0)
+    for term in terms:
+        bloom |= np.int64(1) << np.int64(term & 63)
+    return bloom
+
+
+@compiled
+def _mark_pairs(member: npt.NDArray[np.uint8], one: int, other: int, held: Bytes) -> None:
+    """Mark the pairs of neighbouring groups of which one term is followed by another."""
+    if one != other:
+        for group in range(member.shape[1] - 1):
+            if member[one, group] and member[other, group + 1]:
+                held[group] = 1
+
+
+@compiled
+def _scan(
+    start: int,
+    ends: Numbers,
+    row: int,
+    forward: Numbers,
+    terms: Numbers,
+    bloom: np.int64,
+    member: npt.NDArray[np.uint8],
+    frequency: Floats,
+    in_name: Bytes,
+    held: Bytes,
+) -> tuple[int, int]:
+    """Read a document: the frequency of each term, its presence in the name, and the pairs of neighbours. Returns the
+    occurrences of terms in the name, with a position and without one."""
+    placed = whole = 0
+    section_start = np.int64(0)
+    for section in range(_SECTIONS):
+        field = section % _FIELDS
+        first = np.int64(ends[row + field - 1]) if field else np.int64(0)
+        length = np.int64(ends[row + field]) - first
+        norm = FIELD_WEIGHT[field] / (FIELD_CONSTANT[field] + FIELD_SHARE[field] * length)
+        section_end = np.int64(ends[row + section])
+        last = before = -1
+        last_at = before_at = -NEAR - 1
+        for place in range(section_start, section_end):
+            term = forward[start + place]
+            if not (bloom >> np.int64(term & 63)) & 1:
+                continue
+            column = _column(terms, term)
+            if column < 0:
+                continue
+            frequency[column] += norm
+            if field == 0:
+                in_name[column] = 1
+                if section < _FIELDS:
+                    placed += 1
+                else:
+                    whole += 1
+            if section < _FIELDS:
+                if place - last_at <= NEAR:
+                    _mark_pairs(member, last, column, held)
+                if place - before_at <= NEAR:
+                    _mark_pairs(member, before, column, held)
+                before, before_at, last, last_at = last, last_at, column, place
+        section_start = section_end
+    return placed, whole
+
+
+@compiled
+def _exact_name(starts: Ints, columns: Ints, weights: Floats, in_name: Bytes) -> float:
+    """The least weight of the alternatives of a group that a name contains."""
+    least = 1.0
+    for group in range(len(starts) - 1):
+        most = 0.0
+        for alternative in range(starts[group], starts[group + 1]):
+            if in_name[columns[alternative]] and weights[alternative] > most:
+                most = weights[alternative]
+        least = min(least, most)
+    return least
+
+
+@compiled
+def static_rank(flags: int, since: float, newest: float) -> float:
+    """The factor of a document for being verified, signed and old; `since` is negative for an unconfirmed text."""
+    age = -1.0 if since < 0 else min((newest - since) / OLD, 1.0)
+    verified = VERIFIED if flags & VERIFIED_FLAG else 0.0
+    signed = SIGNED if flags & SIGNED_FLAG else 0.0
+    return (1 + verified) * (1 + signed) * (1 + AGE * age)
+
+
+@kernel("words", "best", "factors")
+def rank(
+    documents: Ints,
+    offsets: Ints,
+    ends: Numbers,
+    forward: Numbers,
+    flags: Bytes,
+    since: Floats,
+    newest: float,
+    terms: Numbers,
+    starts: Ints,
+    columns: Ints,
+    values: Floats,
+    weights: Floats,
+    rarities: Floats,
+    member: npt.NDArray[np.uint8],
+    words: Floats,
+    best: Ints,
+    factors: Floats,
+) -> int:
+    """Fill the factors of documents: `words` by group, `best` the alternative that counts there (-1 for none), and
+    `factors` proximity, exact name and static rank. Documents have forward indexes from `offsets` on."""
+    groups = len(starts) - 1
+    frequency, in_name = np.zeros(len(terms), np.float64), np.zeros(len(terms), np.uint8)
+    held = np.zeros(groups, np.uint8)
+    bloom = _bloom(terms)
+    for index in range(len(documents)):
+        document = documents[index]
+        frequency[:] = 0
+        in_name[:] = 0
+        held[:] = 0
+        row = document * _SECTIONS
+        placed, whole = _scan(offsets[document], ends, row, forward, terms, bloom, member, frequency, in_name, held)
+        for group in range(groups):
+            words[index, group], best[index, group] = 0.0, -1
+            for alternative in range(starts[group], starts[group + 1]):
+                count = frequency[columns[alternative]]
+                value = values[alternative] * count / (count + SATURATION)
+                if value > words[index, group]:
+                    words[index, group], best[index, group] = value, alternative - starts[group]
+        near = 0.0
+        for group in range(groups - 1):
+            if held[group]:
+                near += PROXIMITY * max(rarities[group], rarities[group + 1])
+        is_exact = placed == ends[row] or (flags[document] & COMPOUND_FLAG and whole > 0)
+        factors[index, 0] = near
+        factors[index, 1] = 1 + EXACT_NAME * _exact_name(starts, columns, weights, in_name) if is_exact else 1.0
+        factors[index, 2] = static_rank(flags[document], since[document], newest)
+    return len(documents)
