@@ -51,11 +51,14 @@ SEARCH_LOOPS = CompiledLoops(
     "search",
     (
         "overlay/engines/native/merging.py",
+        "overlay/engines/native/posting_kernels.py",
         "overlay/engines/native/schema.py",
+        "overlay/engines/native/search_kernels.py",
         "overlay/engines/native/tables.py",
         "overlay/search/nearest.py",
+        "overlay/search/ranker.py",
     ),
-    ("overlay.engines.native.merging", "overlay.search.nearest"),
+    ("overlay.engines.native.merging", "overlay.engines.native.preparation", "overlay.search.nearest"),
 )
 
 ALL_LOOPS = (BLOCK_LOOPS, HASH_LOOPS, SEARCH_LOOPS)
