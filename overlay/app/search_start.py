@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from indexer.settings import Settings
@@ -13,6 +14,8 @@ from overlay.projection.projector import IndexProjector
 
 if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
+
+log = logging.getLogger(__name__)
 
 LOAD_SECONDS = 3.0
 """How long a server waits for compiled kernels to be loaded before it serves without them."""
@@ -33,7 +36,10 @@ class SearchStart:
 
     async def _run(self) -> None:
         await compile_in_subprocess(self._loops)
-        await asyncio.to_thread(prepare, self._loops)
+        try:
+            await asyncio.to_thread(prepare, self._loops)
+        except OSError as error:  # there is no room for temporary files: the first searches load what they need
+            log.warning("kernels are not loaded before they are needed: %s", error)
         self._engine.is_compiling = False
         await asyncio.to_thread(self._initialize)
         self._is_done.set()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,12 @@ from overlay.app.compilation import (
 )
 from overlay.app.composition import AppContext
 from overlay.app.search_start import SearchStart
-from overlay.engines import CompilingError
+from overlay.engines import CompilingError, Cursor
+from overlay.projection.search_index import SearchIndex
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.running import environment
-from tests.serving import get, house, running
+from tests.serving import get, house, running, serving
 from tests.waiting import until
 
 LOOPS = CompiledLoops("slow", (), ("tests.overlay.slow_loops",))
@@ -128,6 +131,32 @@ async def test_an_index_refuses_searches_and_writes_until_it_is_compiled(app_con
     assert engine.cursor() is None
     assert engine.get("anything") is None, "listings are read without their duplicates"
     app_context.close()
+
+
+def test_an_index_is_opened_without_kernels(tmp_path: Path) -> None:
+    with closing(SearchIndex(f"native:{tmp_path}")) as index:
+        index.replace([], [], Cursor("epoch", 7))
+    program = (
+        "from parsers import jit\n"
+        "from overlay.engines import native\n"
+        "from overlay.projection.search_index import SearchIndex\n"
+        "kernels = jit.unprepared()\n"
+        f"index = SearchIndex('native:{tmp_path}')\n"
+        "assert index.cursor().seq == 7 and index.progress() is None\n"
+        "assert kernels == jit.unprepared(), kernels - jit.unprepared()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], env=environment(), check=True, cwd=tmp_path)
+
+
+async def test_a_server_that_has_no_room_for_temporary_files_answers_all_the_same(
+    folder: Path, app_context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(_loops: CompiledLoops) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("overlay.app.search_start.prepare", prepare)
+    async with serving(app_context) as session:
+        assert (await get(session, "/v1/search?q=tower"))["total"] == 1
 
 
 async def test_what_was_compiled_before_is_loaded_before_a_server_serves(folder: Path, app_context: AppContext) -> None:
