@@ -72,7 +72,10 @@ def set_cache_folder(settings: Settings) -> None:
     elif os.access(settings.data, os.W_OK):
         base = settings.data.absolute() / "numba"
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a2b"
+        try:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "a2b"
+        except RuntimeError:  # a user without a home: each process compiles
+            return
     os.environ[_CACHE] = str(cache_folder(base))
 
 

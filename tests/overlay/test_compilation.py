@@ -258,6 +258,16 @@ def test_kernels_are_cached_for_the_user_where_the_data_folder_cannot_be_written
     assert os.environ["NUMBA_CACHE_DIR"] == str(cache_folder(tmp_path / "cache" / "a2b"))
 
 
+def test_each_process_compiles_for_a_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda _: {}["no such user"])
+    set_cache_folder(Settings.load({"data": str(tmp_path / "missing")}))
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    wait_until_compiled(LOOPS)
+    assert not is_compiled(LOOPS)
+
+
 def digest_of(tmp_path: Path, **variables: str) -> str:
     program = "from overlay.app.compilation import cache_folder; from pathlib import Path; print(cache_folder(Path()))"
     command = [sys.executable, "-c", program]
