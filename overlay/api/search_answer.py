@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.api import cursors, zero_results
 from overlay.api.problems import ProblemError
-from overlay.listings.hit_json import cheapest, lacking, scored
+from overlay.listings.hit_json import BY_MEANING, cheapest, lacking, scored
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
@@ -47,6 +47,8 @@ def explained(plan: QueryPlan, hit: Hit) -> dict[str, Any]:
     if hit.scored is None:
         return {"score": hit.score, "stage": "engine", "words": []}
     factors, row = hit.scored.factors, hit.scored.row
+    by_words = float(factors.scores[row])
+    meaning = {"weight": plan.meaning, "score": hit.score - (1 - plan.meaning) * by_words}
     words = []
     for column, group in enumerate(plan.groups):
         chosen = int(factors.terms[row, column])
@@ -59,6 +61,7 @@ def explained(plan: QueryPlan, hit: Hit) -> dict[str, Any]:
         "proximity": float(factors.proximity[row]),
         "exactName": float(factors.exact_name[row]),
         "staticRank": float(factors.static_rank[row]),
+        **({"meaning": meaning} if plan.meaning else {}),
     }
 
 
@@ -111,9 +114,12 @@ def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, A
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and members that depend on the query are added before its end."""
     pieces: list[bytes | memoryview] = []
-    for _, item, score, offer, _, _, lacks in hits:
+    for _, item, score, offer, _, _, lacks, by_meaning in hits:
         cheapest_json = cheapest(offer, _rate(offer, rates) if rates else None)
-        pieces += (memoryview(item)[:-1], cheapest_json, lacking(lacks), scored(score))
+        pieces += (memoryview(item)[:-1], cheapest_json, lacking(lacks))
+        if by_meaning:
+            pieces.append(BY_MEANING)
+        pieces.append(scored(score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
@@ -128,7 +134,9 @@ def next_cursor(search_request: SearchRequest, hits: Hits, index: Cursor | None)
     count = len(hits.hits)
     seen = search_request.position + count
     if count < search_request.query.limit or (
-        search_request.query.after is None and seen >= hits.total and not hits.at_least
+        search_request.query.after is None
+        and seen >= hits.total
+        and not (hits.at_least or (hits.total and hits.plan.finds_by_meaning))
     ):
         return None
     epoch, seq = index or ("", 0)

@@ -157,7 +157,13 @@ LONGEST_NAME = 100
 def add(commands: Commands) -> None:
     """The command that finds."""
     parser = command(
-        commands, "search", search, "Find agents and tools. Exit code 1 when there are none.", "data", "search"
+        commands,
+        "search",
+        search,
+        "Find agents and tools. Exit code 1 when there are none.",
+        "data",
+        "search",
+        "meaning",
     )
     parser.add_argument(
         "text",
@@ -295,7 +301,9 @@ def _show(page: Mapping[str, Any], *, is_one_page: bool) -> None:
     if corrected := page.get("corrected"):
         to, words = (", ".join(on_one_line(one[name]) for one in corrected) for name in ("to", "word"))
         say(f"showing results for {to}: no listing contains {words}")
-    if page["items"] and not page.get("matched", 1):
+    if page["items"] and not page["total"]:
+        say("nothing contains these words; these are near to them in meaning")
+    elif page["items"] and not page.get("matched", 1):
         say("no listing has all of these words; these have some of them")
     for note in page.get("notes", ()):
         say(f"note: {note['detail']}")

@@ -26,6 +26,10 @@ def lacking(words: tuple[str, ...]) -> bytes:
     return f',"lacks":[{",".join(map(encode_basestring, words))}]'.encode() if words else b""
 
 
+BY_MEANING = b',"byMeaning":true'
+"""The member of a listing that has no word of the query, after a comma."""
+
+
 @lru_cache(maxsize=4096)
 def cheapest(offer: Cheapest | None, rate: Decimal | None = None) -> bytes:
     """The member `cheapest`, after a comma. Cached, as many listings have the same price."""

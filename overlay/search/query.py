@@ -205,7 +205,8 @@ class Cheapest(NamedTuple):
 
 class Hit(NamedTuple):
     """A result: its id, its stored item (UTF-8 JSON object), its score, its cheapest offer, its sort key, what the
-    re-ranker computed for it, and the content words of the text that it lacks."""
+    re-ranker computed for it, the content words of the text that it lacks, and whether only its meaning was found,
+    because these are all words."""
 
     id: str
     item: bytes
@@ -214,6 +215,7 @@ class Hit(NamedTuple):
     sort_key: tuple[Any, ...]
     scored: Scored | None = None
     lacks: tuple[str, ...] = ()
+    by_meaning: bool = False
 
 
 class Suggestion(NamedTuple):

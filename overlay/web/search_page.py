@@ -269,7 +269,7 @@ def _cards(
         worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
         is_proved = item["txid"] in proved
         logo = logo_addresses.get(item["logo"], "") if logos > 0 else ""
-        shown = result(item, cheapest, worth, ranges_of(item), proved=is_proved, logo=logo)
+        shown = result(item, cheapest, worth, ranges_of(item), proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
         card = render_card(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:

@@ -265,7 +265,7 @@ def status() -> dict[str, Any]:
         "version": "0.1.0",
         "chains": [chain],
         "listings": counts,
-        "index": {"engine": "fake", "seq": 7, "behind": 0},
+        "index": {"engine": "fake", "seq": 7, "behind": 0, "meaning": False},
     }
 
 
