@@ -207,7 +207,6 @@ class Item(ListingHead, kw_only=True):
     score: float = 0.0
     highlights: tuple[Highlight, ...] = ()
     lacks: tuple[str, ...] = ()
-    by_meaning: bool = False
     duplicates: Count = 0
     transport: str = ""
     headers: tuple[str, ...] = ()
@@ -451,7 +450,6 @@ class IndexSummary(_Record):
     engine: str
     seq: Count
     changes_behind: Count = msgspec.field(name="behind")
-    meaning: bool = False
     renewal: RebuildProgress | None = None
     compiling: bool = False
 

@@ -71,7 +71,6 @@ class Result:
     badges: tuple[Badge, ...]
     cheapest: Mapping[str, Any] | None
     about: About | None
-    by_meaning: bool = False
 
 
 def result(
@@ -82,7 +81,6 @@ def result(
     *,
     proved: bool,
     logo: str = "",
-    by_meaning: bool = False,
 ) -> Result:
     """The card of a listing, with the ranges of `places` marked in its name and summary."""
     return Result(
@@ -94,7 +92,6 @@ def result(
         cheapest=cheapest,
         about=worth,
         logo=logo,
-        by_meaning=by_meaning,
         **_texts(item, ranges),
     )
 
