@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.api import cursors, zero_results
 from overlay.api.problems import ProblemError
-from overlay.listings.hit_json import cheapest, lacking
+from overlay.listings.hit_json import cheapest, lacking, scored
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
 from overlay.search.planner import Alternative, QueryPlan
-from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_marks
+from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_mark
 from overlay.search.sorting import price_comparison
 from overlay.text.compact_json import decode, encode
 
@@ -74,9 +74,9 @@ def page(
     heights: Mapping[str, int],
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
-) -> list[bytes | memoryview]:
-    """CONTRACT's Page as UTF-8 JSON, in pieces. `index` is the generation the hits were read from, `rates` the
-    description of the table that converted prices, `more` are further members (`extras`)."""
+) -> bytes:
+    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` the description of the
+    table that converted prices, `more` are further members (`extras`)."""
     shown = () if search_request.beyond else hits.hits
     tail: dict[str, Any] = {
         "total": hits.total,
@@ -98,7 +98,8 @@ def page(
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
-    return [b'{"items":[', *_items(shown, search_request.query.rates), b"]," + encode(tail)[1:]]
+    before, after = b'{"items":[', b"]," + encode(tail)[1:]
+    return b"".join((before, *_items(shown, search_request.query.rates), after))
 
 
 def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, Any]]:
@@ -112,8 +113,7 @@ def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | me
     pieces: list[bytes | memoryview] = []
     for _, item, score, offer, _, _, lacks in hits:
         cheapest_json = cheapest(offer, _rate(offer, rates) if rates else None)
-        end = b'%b%b,"score":%.6g},' % (cheapest_json, lacking(lacks) if lacks else b"", score)
-        pieces += (item[:-1], end)
+        pieces += (memoryview(item)[:-1], cheapest_json, lacking(lacks), scored(score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
@@ -148,7 +148,7 @@ def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
     shown = search_request.query.shown
     if not hits.plan.groups or len(shown) != search_request.position * MARK_BYTES:
         return b""
-    shown += shown_marks([hit.id for hit in hits.hits])
+    shown += b"".join(shown_mark(hit.id) for hit in hits.hits)
     return shown if len(shown) <= cursors.MOST_SHOWN * MARK_BYTES else b""
 
 
@@ -208,10 +208,10 @@ def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tu
 def _with_extras(hit: Hit, search_request: SearchRequest, plan: QueryPlan) -> Hit:
     added: dict[str, Any] = {}
     if search_request.highlight:
-        added["highlights"] = highlighted(json.loads(bytes(hit.item)), plan)
+        added["highlights"] = highlighted(json.loads(hit.item), plan)
     if search_request.explain:
         added["explain"] = explained(plan, hit)
-    return hit._replace(item=b"".join((hit.item[:-1], b",", encode(added)[1:])))
+    return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
 
 
 def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]]:

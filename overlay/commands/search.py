@@ -229,7 +229,7 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
         if is_due(hits):
             hits = aged_hits(hits, _heights(settings), settings.change_blocks)
         hits, more = search_answer.extras(engine, question, hits)
-        return json.loads(b"".join(page(question, hits, engine.cursor(), {}, rates, more)))
+        return json.loads(bytes(page(question, hits, engine.cursor(), {}, rates, more)))
 
 
 def _needs_rates(parameters: list[tuple[str, str]]) -> bool:
@@ -275,7 +275,7 @@ def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
     caip2_ids = {}
     for name, _ in counted.get("chain", ()):
         hits = engine.search(Query(statuses=STATUSES, chains=(name,), limit=1)).hits
-        caip2_ids[name] = str(json.loads(bytes(hits[0].item))["caip2"])
+        caip2_ids[name] = str(json.loads(hits[0].item)["caip2"])
     return in_configured_order(settings, caip2_ids)
 
 

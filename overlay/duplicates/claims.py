@@ -103,9 +103,10 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     offers = list(map(_FILTERED, card.offers))
     like = repr((name, kind, sorted(card.tags), skills, offers))
     if clusters := bands(words):
-        filtered = str(digest(like))
-        yield TEXT, digest(filtered, *sorted(words))
-        yield from ((CLUSTER, digest(filtered, str(number), band.hex())) for number, band in enumerate(clusters))
+        filtered = digest(like)
+        yield TEXT, digest(str(filtered), *sorted(words))
+        head = b"%d " % filtered
+        yield from ((CLUSTER, _number(b"%b%d %b" % (head, number, band))) for number, band in enumerate(clusters))
     else:
         key = card.key if isinstance(card, McpServer) else ""
         same = digest(subject.state.card.hex(), kind, key, card.name)
@@ -115,12 +116,12 @@ def text_keys(subject: Listing) -> Iterator[Key]:
 def other_keys(subject: Listing) -> Iterator[Key]:
     """The keys that names, URLs and pay-to addresses are compared by."""
     for name in sorted(skeletons(subject.card.name)):
-        yield NAME, digest(name)
+        yield NAME, digest(NAME, name)
     if url := same_url(subject.card.url):
-        yield URL, digest(url)
+        yield URL, digest(URL, url)
     addresses = dict.fromkeys(map(same_address, (offer.address for offer in subject.card.offers)))
     for address in [address for address in addresses if address][:MOST_ADDRESSES]:
-        yield ADDRESS, digest(address)
+        yield ADDRESS, digest(ADDRESS, address)
 
 
 def same_url(url: str) -> str:
@@ -145,5 +146,8 @@ def same_address(address: str) -> str:
 
 def digest(*parts: str) -> int:
     """64 bits of BLAKE2b over the parts, separated by NUL, as a signed integer."""
-    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return _number("\0".join(parts).encode("utf-8", "surrogatepass"))
+
+
+def _number(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True)

@@ -1,107 +1,52 @@
-"""The claims of all indexed listings and the groups of near-identical texts, in a SQLite file beside the index.
+"""The claims of all indexed listings and the groups of near-identical texts (`claim_groups`), beside the index.
 
-It is a projection with its own cursor, rebuilt with the index. In order of rank and seniority, a listing is shown (a
-head) unless it shares a cluster key with a more senior head, the most senior of which is its head. Groups therefore do
-not depend on the order of reading, every hidden text is near-identical to the shown one, and no two heads share a key.
-A change examines the changed listings, and where a head is added or removed, those that share its keys.
+It is a projection with its own cursor, rebuilt with the index. A SQLite file has a row for each listing; the groups are
+in memory, read from the rows before the first use, and again after another process has written.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from heapq import heapify, heappop, heappush
+from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from struct import Struct, pack, unpack
+from struct import error as StructError  # noqa: N812
+from typing import TYPE_CHECKING
 
-from overlay.duplicates.claims import CLUSTER, TEXT, URL, digest
-from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
+from overlay.duplicates.claim_groups import ClaimGroups, Listing
+from overlay.duplicates.claim_table import PLACE_BYTES
+from overlay.duplicates.duplicate_status import DuplicateStatus
 from overlay.engines import BusyError, Cursor, EngineError
-from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
-from overlay.search.facts import HERE, LISTED
+from overlay.search.facts import LISTED
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-FILE = "duplicates-4.db"
+FILE = "duplicates-5.db"
 """The file name; it changes with the layout."""
-
-NAMING = 100
-"""Listings whose warnings are updated when the earliest claimant changes; further ones name the former claimant until
-they change."""
 
 AT_ONCE = 2_000
 """Listings that are reindexed in one step."""
 
 _WAIT = 30.0
-_VIEW = "@"
-"""Begins the kinds of claims to a text, one for each view (`facts.collapsed`) in which only the first is shown."""
+_CHUNK = 2_000
+_PLACE = Struct(f"<H{PLACE_BYTES}s")  # `claim_table.PLACES`
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
-  number INTEGER PRIMARY KEY, id TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, place BLOB,
-  head INTEGER);
+  number INTEGER PRIMARY KEY, id TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, kinds TEXT, keys BLOB,
+  places BLOB, head INTEGER);
 CREATE INDEX IF NOT EXISTS listings_by_registration ON listings (registration);
-CREATE INDEX IF NOT EXISTS listings_by_head ON listings (head);
-CREATE TABLE IF NOT EXISTS claims (
-  key INTEGER, place BLOB, number INTEGER, kind TEXT, PRIMARY KEY (key, place, number)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS claims_by_number ON claims (number);
-CREATE TABLE IF NOT EXISTS heads (key INTEGER PRIMARY KEY, number INTEGER);
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
 """
-_OF_REGISTRATION = "SELECT number, id, chain, registration, owner, rank, head FROM listings WHERE registration = ?"
-_CLAIMS = (
-    "SELECT key, claims.place, number, kind, owner FROM claims CROSS JOIN listings USING (number) WHERE number = ?"
-)
-_PUT = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_FIRST = "SELECT place, number FROM claims WHERE key = ? ORDER BY place, number LIMIT 1"
-_FIRSTS = f"""
-SELECT mine.kind, listings.* FROM claims AS mine CROSS JOIN claims AS first
-ON first.key = mine.key AND (first.place, first.number) = ({_FIRST.replace("?", "mine.key")})
-CROSS JOIN listings ON listings.number = first.number WHERE mine.number = ? AND mine.place <> x''
-ORDER BY first.place, first.number
-"""  # noqa: S608  no values
-_WAIT_FOR_HOLDERS = """
-INSERT OR IGNORE INTO waiting SELECT registration FROM (
-  SELECT number FROM claims WHERE key = ? ORDER BY place, number LIMIT ?) CROSS JOIN listings USING (number)
-"""
+_LISTINGS = "SELECT number, id, chain, registration, owner, rank, kinds, keys, places FROM listings WHERE"
+_BY_NUMBER, _BY_REGISTRATION = f"{_LISTINGS} number = ?", f"{_LISTINGS} registration = ?"
+_PUT = "INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _WAIT_FOR = "INSERT OR IGNORE INTO waiting SELECT registration FROM listings WHERE number = ?"
-_OLDEST_HEAD = """
-SELECT listings.number FROM claims CROSS JOIN heads USING (key) CROSS JOIN listings ON listings.number = heads.number
-WHERE claims.number = ? AND claims.place = x'' AND (listings.place, listings.number) < (?, ?)
-ORDER BY listings.place, listings.number LIMIT 1
-"""
-_YOUNGER = """
-SELECT DISTINCT listings.place, listings.number FROM claims AS mine CROSS JOIN claims AS other USING (key)
-CROSS JOIN listings ON listings.number = other.number
-WHERE mine.number = ? AND mine.place = x'' AND (listings.place, listings.number) > (?, ?)
-"""
-_LIST = "INSERT OR REPLACE INTO heads SELECT key, number FROM claims WHERE number = ? AND place = x''"
-_UNLIST = "DELETE FROM heads WHERE number = ?1 AND key IN (SELECT key FROM claims WHERE number = ?1 AND place = x'')"
-
-
-class _ClaimRow(NamedTuple):
-    """A claim, its place in the order of seniority (empty for a cluster key), and the number of its listing."""
-
-    key: int
-    place: bytes
-    number: int
-    kind: str
-    owner: str
-
-
-class _ListingRow(NamedTuple):
-    number: int
-    id: str
-    chain: str
-    registration: str
-    owner: str
-    rank: int
-    head: int | None
 
 
 class DuplicateIndex:
@@ -113,6 +58,8 @@ class DuplicateIndex:
         it is a temporary file, which goes with the process: for a version of the index that is being built."""
         self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
         self._lock = threading.Lock()
+        self._groups: ClaimGroups | None = None
+        self._version = 0
         with self._checked():
             if folder:
                 Path(folder).mkdir(parents=True, exist_ok=True)
@@ -127,14 +74,18 @@ class DuplicateIndex:
         # a temporary file is of no use after an error
         mode = "synchronous = NORMAL" if self._path else "journal_mode = OFF"
         try:
-            db.executescript(f"PRAGMA {mode}; PRAGMA cache_size = -16000; {_TABLES}")
-        except sqlite3.DatabaseError as error:
+            db.executescript(f"PRAGMA {mode}; PRAGMA cache_size = -8000; {_TABLES}")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             db.close()
-            if isinstance(error, sqlite3.OperationalError):
+            if not _is_damage(error):
                 raise
-            Path(self._path).unlink()  # damaged; it is a projection and can be rebuilt
-            return self._opened()
+            return self._replaced()
         return db
+
+    def _replaced(self) -> sqlite3.Connection:
+        """A new file instead of a damaged one: it is a projection and can be rebuilt."""
+        Path(self._path).unlink(missing_ok=True)
+        return self._opened()
 
     def close(self) -> None:
         """Close the file."""
@@ -146,15 +97,37 @@ class DuplicateIndex:
         try:
             with self._lock:
                 yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             kind = BusyError if "locked" in str(error) else EngineError
             raise kind(f"cannot use {self._path}: {error}") from error
 
     @contextmanager
     def _transaction(self, mode: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
-        with self._checked(), self._db as db:  # commits, or rolls back
-            db.execute(f"BEGIN {mode}")
-            yield db
+        with self._checked():
+            try:
+                with self._db as db:  # commits, or rolls back
+                    db.execute(f"BEGIN {mode}")
+                    yield db
+            except BaseException as error:
+                self._groups = None  # they may have changes that are rolled back
+                if self._path and _is_damage(error):
+                    self._db.close()
+                    self._db = self._replaced()
+                raise
+
+    def _loaded(self, db: sqlite3.Connection) -> ClaimGroups:
+        """The groups, read again where another process has written."""
+        (version,) = db.execute("PRAGMA data_version").fetchone()
+        if self._groups is None or self._version != version:
+            self._groups = None  # before the next ones take memory
+            groups = ClaimGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None))
+            with _consistent():
+                for number, head in db.execute("SELECT number, head FROM listings"):
+                    groups.lead(number, head)
+                rows = db.execute("SELECT number, keys, places FROM listings")
+                groups.claims.load(iter(lambda: rows.fetchmany(_CHUNK), []))
+            self._groups, self._version = groups, version
+        return self._groups
 
     def cursor(self) -> Cursor | None:
         """How far the store's changes were read; None where a rebuild is needed."""
@@ -165,40 +138,35 @@ class DuplicateIndex:
     def clear(self) -> None:
         """Remove everything."""
         with self._transaction("IMMEDIATE") as db:
-            for table in ("claims", "heads", "listings", "waiting", "cursors"):
+            for table in ("listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
+            self._groups = None
 
     def copy_from(self, other: DuplicateIndex) -> None:
         """Replace the content by that of another one, atomically."""
         with self._checked():
+            self._groups = None
             other._db.backup(self._db)
 
     def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace the claims of registrations by those of documents. Other registrations whose status changes are
         `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:
+            groups = self._loaded(db)
             new = {(document.id, document.chain): document for document in documents if _makes_claims(document)}
-            old = _listings(db, registrations)
-            listed = {row.number: new.pop((row.id, row.chain), None) for row in old}
-            before = {_ClaimRow(*row) for number in listed for row in db.execute(_CLAIMS, (number,))}
+            before = {row.number: row for row in _listings(db, _BY_REGISTRATION, registrations)}
+            remaining = {number: new.pop((row.id, row.chain), None) for number, row in before.items()}
             (free,) = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM listings").fetchone()
-            added = dict(enumerate(new.values(), free))
-            listed |= added
-            after = {claim for number, document in listed.items() if document for claim in _claims(number, document)}
-            differing = {claim[:4] for claim in before} ^ {claim[:4] for claim in after}  # not in the owner alone
-            moved = added.keys() | {number for _, _, number, kind in differing if kind not in WARNED}
-            heads = {row.number: row.head for row in old if row.number not in moved or row.head != row.number}
-            queue = moved.union(*(_unlist(db, row.number) for row in old if row.number not in heads))
-            _exchange(db, before - after, after - before)
-            seniority = {claim.number: claim.place for claim in after if claim.kind.startswith(_VIEW)}
-            for number, document in listed.items():
-                if document is None:
-                    db.execute("DELETE FROM listings WHERE number = ?", (number,))
-                else:
-                    fingerprint = document.fingerprint or NOTHING
-                    row = document.id, document.chain, document.registration, fingerprint.owner, fingerprint.rank
-                    db.execute(_PUT, (number, *row, seniority.get(number, b""), heads.get(number)))
-            changed = _regroup(db, queue) | {heads.get(number) for number in listed if listed[number] is None}
+            listed = remaining | dict(enumerate(new.values(), free))
+            after = {number: Listing.of(number, document) for number, document in listed.items() if document}
+            with _consistent():
+                changed = groups.update(before, after)
+            db.executemany(
+                "DELETE FROM listings WHERE number = ?", [(number,) for number in before if number not in after]
+            )
+            db.executemany(_PUT, [(*_stored(row), groups.heads[number]) for number, row in after.items()])
+            heads = [(groups.heads[number], number) for number in changed]
+            db.executemany("UPDATE listings SET head = ? WHERE number = ?", heads)
             db.executemany(_WAIT_FOR, [(number,) for number in changed])
             _dequeue(db, registrations)
             db.execute("DELETE FROM cursors")
@@ -219,94 +187,50 @@ class DuplicateIndex:
     def statuses(self, registrations: Iterable[str]) -> dict[tuple[str, str], DuplicateStatus]:
         """The duplicate status of the listings of registrations, by id and chain."""
         with self._transaction() as db:
-            return {(row.id, row.chain): _status(db, row) for row in _listings(db, registrations)}
-
-
-def _listings(db: sqlite3.Connection, registrations: Iterable[str]) -> list[_ListingRow]:
-    return [_ListingRow(*row) for id_ in registrations for row in db.execute(_OF_REGISTRATION, (id_,))]
-
-
-def _dequeue(db: sqlite3.Connection, registrations: Iterable[str]) -> None:
-    db.executemany("DELETE FROM waiting WHERE registration = ?", [(id_,) for id_ in registrations])
+            groups = self._loaded(db)
+            recent = [groups.recent.get(id_) or _listings(db, _BY_REGISTRATION, [id_]) for id_ in registrations]
+            rows = list(chain.from_iterable(recent))
+            groups.fetch(rows)
+            with _consistent():
+                return {(row.id, row.chain): groups.status(row) for row in rows}
 
 
 def _makes_claims(document: Document) -> bool:
     return document.fingerprint is not None and document.until_height is None and document.status in LISTED
 
 
-def _claims(number: int, document: Document) -> Iterator[_ClaimRow]:
-    """The claims of a listing; one to a text is one for each view."""
-    claims, rank, owner, _ = document.fingerprint or NOTHING
-    chains = (document.chain, *document.also_on)
-    views = {_VIEW + HERE: (document.domain, str(rank < UNVERIFIED), *sorted(chains))}
-    views |= {_VIEW + chain: () for chain in chains}
-    for kind, value, since in claims:
-        place = b"" if kind == CLUSTER else since.ordering(rank if kind == TEXT else 0, document.id)
-        for view, like in (views if kind == TEXT else {kind: ()}).items():
-            yield _ClaimRow(digest(view, str(value), *like), place, number, view, owner)
+@contextmanager
+def _consistent() -> Iterator[None]:
+    """Raise what follows from inconsistent rows as damage of the file."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, OverflowError, MemoryError, StructError) as error:
+        raise sqlite3.DatabaseError(f"a row is damaged: {error!r}") from error
 
 
-def _exchange(db: sqlite3.Connection, removed: Set[_ClaimRow], added: Set[_ClaimRow]) -> None:
-    """Replace claims, and queue the listings whose status changes where the first claim to a key is another one."""
-
-    added_to = Counter(claim.key for claim in added)  # the former first one comes after them at most
-
-    def firsts(claims: Set[_ClaimRow]) -> set[tuple[int, int]]:
-        first = {claim for claim in claims if claim.place and db.execute(_FIRST, claim[:1]).fetchone() == claim[1:3]}
-        return {(claim.key, NAMING if claim.kind in WARNED else 1 + added_to[claim.key]) for claim in first}
-
-    holders = firsts(removed)
-    db.executemany("DELETE FROM claims WHERE key = ? AND place = ? AND number = ?", [claim[:3] for claim in removed])
-    db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", sorted(claim[:4] for claim in added))
-    db.executemany(_WAIT_FOR_HOLDERS, holders | firsts(added))
+def _is_damage(error: BaseException) -> bool:
+    is_text = isinstance(error, sqlite3.OperationalError | UnicodeDecodeError) and "decode" in str(error)
+    return is_text or type(error) is sqlite3.DatabaseError
 
 
-def _regroup(db: sqlite3.Connection, numbers: Iterable[int]) -> set[int | None]:
-    """Examine those of these listings that are stored, and those affected by them, which are of lower seniority; the
-    numbers of those whose status has changed."""
-    heap = _seniority(db, numbers)
-    heapify(heap)
-    changed: set[int | None] = set()
-    while heap:
-        place, number = heappop(heap)
-        (former,) = db.execute("SELECT head FROM listings WHERE number = ?", (number,)).fetchone()
-        (head,) = db.execute(_OLDEST_HEAD, (number, place, number)).fetchone() or (number,)
-        if head == former:
-            continue
-        changed |= {number, head, former}
-        db.execute("UPDATE listings SET head = ? WHERE number = ?", (head, number))
-        if head == number:
-            db.execute(_LIST, (number,))
-            affected = db.execute(_YOUNGER, (number, place, number)).fetchall()
-        else:
-            affected = _seniority(db, _unlist(db, number)) if former == number else []
-        for other in affected:
-            heappush(heap, other)
-    return changed
+def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -> Iterator[Listing]:
+    with _consistent():
+        for value in values:
+            for number, id_, on, registration, owner, rank, kinds, keys, places in db.execute(query, (value,)):
+                tail, entries = pack(">I", number), list[bytes]()
+                for count, place in _PLACE.iter_unpack(places):
+                    entries += [place + tail] * count
+                names, numbers = kinds.split("\n") if kinds else (), unpack(f"<{len(entries)}q", keys)
+                claims = tuple(zip(names, numbers, entries, strict=True))
+                yield Listing(number, id_, on, registration, owner, rank, claims)
 
 
-def _seniority(db: sqlite3.Connection, numbers: Iterable[int]) -> list[tuple[bytes, int]]:
-    query = "SELECT place, number FROM listings WHERE number = ?"
-    return [row for number in numbers for row in db.execute(query, (number,))]
+def _stored(row: Listing) -> tuple[int | str | bytes, ...]:
+    """The columns of a listing."""
+    kinds, keys, entries = zip(*row.claims, strict=True) if row.claims else ((), (), ())
+    places = [_PLACE.pack(len(list(same)), entry[:PLACE_BYTES]) for entry, same in groupby(entries)]
+    return (*row[:-1], "\n".join(kinds), pack(f"<{len(keys)}q", *keys), b"".join(places))
 
 
-def _unlist(db: sqlite3.Connection, number: int) -> set[int]:
-    """Stop showing a listing; the numbers of those that it is the head of."""
-    db.execute(_UNLIST, (number,))
-    return {other for (other,) in db.execute("SELECT number FROM listings WHERE head = ?", (number,))}
-
-
-def _status(db: sqlite3.Connection, mine: _ListingRow) -> DuplicateStatus:
-    hidden_in = [] if mine.head == mine.number else [""]
-    earlier: dict[str, tuple[str, bool]] = {}
-    uncontested = WARNED.keys() if mine.rank == NAMED else {URL} if mine.rank == AT_HOME else ()
-    for kind, number, id_, _, registration, owner, *_ in db.execute(_FIRSTS, (mine.number,)):
-        if kind.startswith(_VIEW):
-            hidden_in += [kind.removeprefix(_VIEW)] if number != mine.number else []
-        elif registration != mine.registration and kind not in uncontested:
-            earlier.setdefault(kind, (id_, bool(mine.owner) and owner == mine.owner))
-    (members,) = db.execute("SELECT COUNT(*) FROM listings WHERE head = ?", (mine.number,)).fetchone()
-    (head,) = db.execute("SELECT id FROM listings WHERE number = ?", (mine.head,)).fetchone()
-    warnings = tuple((kind, *earlier[kind]) for kind in WARNED if kind in earlier)
-    group = head if members > 1 or mine.head != mine.number else ""
-    return DuplicateStatus(tuple(sorted(hidden_in)), max(0, members - 1), group, warnings)
+def _dequeue(db: sqlite3.Connection, registrations: Iterable[str]) -> None:
+    db.executemany("DELETE FROM waiting WHERE registration = ?", [(id_,) for id_ in registrations])

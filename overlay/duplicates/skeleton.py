@@ -43,11 +43,14 @@ _SEQUENCES = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 def skeletons(name: str) -> set[str]:
     """The skeletons of a name: equal names, and names that look alike, share one."""
     # the tables first: compatibility makes a sigma of the lunate one, which looks like a c
-    folded = unicodedata.normalize("NFKC", "".join(map(_latin, name)))
-    latin = fold("".join(map(_latin, folded)))
-    shapes = latin.translate(_SHAPES)
-    forms = {_letters(latin), _letters(shapes), _letters(_joined(shapes))} - {""}
+    latin = fold(name if name.isascii() else _latins(unicodedata.normalize("NFKC", _latins(name))))
+    shapes = latin.translate(_SHAPES).casefold()
+    forms = set(map(_letters, {latin.casefold(), shapes, _joined(shapes)})) - {""}
     return forms or {" ".join(name.casefold().split())} - {""}
+
+
+def _latins(text: str) -> str:
+    return "".join(map(_latin, text))
 
 
 @lru_cache(maxsize=8_192)
@@ -63,12 +66,16 @@ def _latin(letter: str) -> str:
 
 def _joined(text: str) -> str:
     """The text with each sequence as the letter that it looks like."""
-    folded = text.casefold()
     for sequence, letter in _SEQUENCES:
-        folded = folded.replace(sequence, letter)
-    return folded
+        text = text.replace(sequence, letter)
+    return text
 
 
 def _letters(text: str) -> str:
-    """The letters, vowel signs and digits of a text, case-folded."""
-    return "".join(letter for letter in text.casefold() if unicodedata.category(letter)[0] in "LMN")
+    """The letters, vowel signs and digits of a text."""
+    return "".join(filter(_is_letter, text))
+
+
+@lru_cache(maxsize=8_192)
+def _is_letter(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "LMN"

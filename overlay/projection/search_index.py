@@ -99,11 +99,6 @@ class SearchIndex:
         """How far the index has read; None when it is new or damaged, and needs a rebuild."""
         return self._current().cursor()
 
-    @property
-    def version(self) -> Any:
-        """The version that was read last."""
-        return self._version
-
     def terms(self) -> Terms:
         """The term dictionary."""
         return self._compiled().terms()

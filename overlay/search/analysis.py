@@ -158,6 +158,7 @@ def words(text: str) -> Iterator[str]:
     return chain.from_iterable(_tokens_of(compound).surfaces for compound in _compounds(text))
 
 
+@lru_cache(maxsize=16_384)
 def has_digit(word: str) -> bool:
     """Whether a word contains a digit of any script."""
     return not word.isalpha() and _DIGIT.search(word) is not None

@@ -52,7 +52,7 @@ class ParsedText(NamedTuple):
     @property
     def has_operators(self) -> bool:
         """Whether the text asks for more than words."""
-        return any(self[1:9])
+        return any(self._replace(text="", left_out="", is_sentence=False))
 
 
 def read(text: str) -> ParsedText:

@@ -259,7 +259,7 @@ def _cards(
     services: AppServices, hits: Sequence[Hit], ranges_of: Finder, room: int, logos: int
 ) -> tuple[list[Markup], list[Result]]:
     """The cards that fit into `room` bytes, at least one, the first ones with logos; rendered, and their contents."""
-    items = [json.loads(bytes(hit.item)) for hit in hits]
+    items = [json.loads(hit.item) for hit in hits]
     logo_addresses = addresses(services.logos, items)
     proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
     cards: list[Markup] = []

@@ -26,6 +26,7 @@ BENCHES = (
     ("bench_excerpts",),
     ("bench_proofs",),
     ("bench_visible",),
+    ("bench_duplicates",),
     ("bench_up",),
     ("bench_mempool",),
     ("bench_fetch",),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 from zlib import crc32
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlay.duplicates import claim_table
 from overlay.duplicates.claims import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import DuplicateStatus
-from overlay.engines import Cursor
+from overlay.engines import Cursor, EngineError
 from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, ListingClaim, Since
 from overlay.search.facts import HERE
 from tests.contracts.listed import listing
@@ -50,7 +55,8 @@ def documents(draw: st.DrawFn, registration: str) -> list[Document]:
 
 
 changes = st.sampled_from("abcdef").flatmap(lambda id_: st.tuples(st.just(id_), documents(id_)))
-histories = st.lists(st.lists(changes, min_size=1, max_size=3), max_size=6)
+happenings = st.one_of(st.sampled_from(["", "reopened", "by another process", "copied"]), st.integers(1, 3_000))
+"""What happens before a batch; a number: it fails at that step of the database first."""
 
 
 def place(document: Document, *, ranked: bool) -> Place:
@@ -113,24 +119,83 @@ def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
     return DuplicateStatus(tuple(sorted(hidden_in)), max(0, duplicates), group, tuple(earlier))
 
 
+class Process:
+    """The duplicate index of a folder, as two processes have it open; the first one writes."""
+
+    def __init__(self, folder: str, ending: ExitStack) -> None:
+        self._folder, self._ending = folder, ending
+        self._databases: dict[DuplicateIndex, sqlite3.Connection] = {}
+        self.index, self._other = self._opened(), self._opened()
+
+    def _opened(self) -> DuplicateIndex:
+        connect, opened = sqlite3.connect, list[sqlite3.Connection]()
+
+        def connecting(*args: Any, **options: Any) -> sqlite3.Connection:
+            opened.append(connect(*args, **options))
+            return opened[-1]
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sqlite3, "connect", connecting)
+            index = self._ending.enter_context(closing(DuplicateIndex(self._folder)))
+        self._databases[index] = opened[-1]
+        return index
+
+    def let(self, happening: str | int, update: tuple[Any, ...]) -> None:
+        """Let something happen before an update."""
+        if happening == "reopened":
+            self.index = self._opened()
+        elif happening == "by another process":
+            self.index, self._other = self._other, self.index
+        elif happening == "copied":
+            with closing(DuplicateIndex()) as beside:
+                beside.copy_from(self.index)
+                self.index.clear()
+                self.index.copy_from(beside)
+        elif isinstance(happening, int):
+            steps = chain(repeat(0, happening), [1])
+            self._databases[self.index].set_progress_handler(lambda: next(steps, 0), 1)
+            with suppress(EngineError):
+                self.index.update(*update)
+            self._databases[self.index].set_progress_handler(None, 0)
+
+
+@pytest.fixture(params=[1, claim_table.FEWEST], ids=["in arrays", "in the dictionary"])
+def fewest(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Where the claims are: in the arrays, compacted before each batch, or in the dictionary."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(claim_table, "FEWEST", request.param)
+        yield request.param
+
+
+@pytest.mark.usefixtures("fewest")
 @settings(deadline=None, max_examples=60)
-@given(histories)
-def test_the_status_of_each_is_what_follows_from_all(history: list[list[tuple[str, list[Document]]]]) -> None:
-    with tempfile.TemporaryDirectory() as folder, closing(DuplicateIndex(folder)) as index:
+@given(st.lists(st.tuples(st.lists(changes, min_size=1, max_size=3), happenings), max_size=6))
+def test_the_status_of_each_is_what_follows_from_all(
+    history: list[tuple[list[tuple[str, list[Document]]], str | int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+        process = Process(folder, ending)
         current: dict[str, list[Document]] = {}
         answers: dict[str, DuplicateStatus] = {}
-        for number, batch in enumerate(history):
+        for number, (batch, happening) in enumerate(history):
             touched = list(dict(batch))
             current |= dict(batch)
-            index.update(touched, [item for id_ in touched for item in current[id_]], Cursor("e", number))
-            waiting = index.queued()
+            update = touched, [item for id_ in touched for item in current[id_]], Cursor("e", number)
+            process.let(happening, update)
+            process.index.update(*update)
+            waiting = process.index.queued()
             for id_ in {*touched, *waiting}:
                 answers = {listing: status for listing, status in answers.items() if listing.partition("#")[0] != id_}
-            answers |= {id_: status for (id_, _), status in index.statuses([*touched, *waiting]).items()}
-            index.dequeue(waiting)
-        listed = [item for result in current.values() for item in result if item.status == "live"]
-        assert answers == {item.id: expected(item, listed) for item in listed}
-        assert index.queued() == []
+            answers |= {id_: status for (id_, _), status in process.index.statuses([*touched, *waiting]).items()}
+            process.index.dequeue(waiting)
+        assert answers == expected_statuses(current)
+        assert process.index.queued() == []
+
+
+def expected_statuses(current: dict[str, list[Document]]) -> dict[str, DuplicateStatus]:
+    """The statuses of all listings, by id."""
+    listed = [item for result in current.values() for item in result if item.status == "live"]
+    return {item.id: expected(item, listed) for item in listed}
 
 
 @settings(deadline=None, max_examples=30)

@@ -212,7 +212,7 @@ def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path:
 
 
 def test_files_of_claims_in_older_layouts_are_removed(tmp_path: Path) -> None:
-    for old in ("duplicates-1.db", "duplicates-2.db", "duplicates-3.db", "duplicates-3.db-journal"):
+    for old in ("duplicates-1.db", "duplicates-3.db", "duplicates-4.db", "duplicates-4.db-journal"):
         (tmp_path / old).touch()
     (tmp_path / "duplicates.txt").touch()
     with closing(DuplicateIndex(str(tmp_path))) as duplicates:

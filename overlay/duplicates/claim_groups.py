@@ -1,0 +1,209 @@
+"""The groups of near-identical texts, and the first claims to names, URLs and addresses, in memory.
+
+In order of rank and seniority, a listing is shown (a head) unless it shares a cluster key with a more senior head, the
+most senior of which is its head. Groups therefore do not depend on the order of reading, every hidden text is
+near-identical to the shown one, and no two heads share a key. A change examines the changed listings, and where a head
+is added or removed, those that share its keys.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Set
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+from overlay.duplicates.claim_table import PLACE_BYTES, ClaimTable
+from overlay.duplicates.claims import CLUSTER, TEXT, URL, digest
+from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
+from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
+from overlay.search.facts import HERE
+
+if TYPE_CHECKING:
+    from overlay.search.document import Document
+
+NAMING = 100
+"""Listings whose warnings are updated when the earliest claimant changes; further ones name the former claimant until
+they change."""
+
+VIEW = "@"
+"""Begins the kinds of claims to a text, one for each view (`facts.collapsed`) in which only the first is shown."""
+
+
+class Listing(NamedTuple):
+    """An indexed listing, by its number. A claim has a kind, a key and an entry: the place in the order of seniority
+    (`Since.ordering`), and the number; that of a cluster key is the seniority of the listing."""
+
+    number: int
+    id: str
+    chain: str
+    registration: str
+    owner: str
+    rank: int
+    claims: tuple[tuple[str, int, bytes], ...]
+
+    @classmethod
+    def of(cls, number: int, document: Document) -> Listing:
+        """A document; its claim to a text is one for each view."""
+        claims, rank, owner, _ = document.fingerprint or NOTHING
+        chains = (document.chain, *document.also_on)
+        views = {VIEW + HERE: (document.domain, str(rank < UNVERIFIED), *sorted(chains))}
+        views |= {VIEW + chain: () for chain in chains}
+        tail, former, rows = number.to_bytes(4, "big"), None, []
+        for kind, value, since in claims:
+            is_text = kind in (TEXT, CLUSTER)
+            if former != (former := (since, is_text)):
+                entry = since.ordering(rank if is_text else 0, document.id) + tail
+            if kind == TEXT:
+                rows += [(view, digest(view, str(value), *like), entry) for view, like in views.items()]
+            else:
+                rows.append((kind, value, entry))
+        return cls(number, document.id, document.chain, document.registration, owner, rank, tuple(rows))
+
+    @property
+    def clusters(self) -> list[int]:
+        """The cluster keys."""
+        return [key for kind, key, _ in self.claims if kind == CLUSTER]
+
+    @property
+    def seniority(self) -> bytes:
+        """The entry by which heads are chosen."""
+        no_claims = bytes(PLACE_BYTES) + self.number.to_bytes(4, "big")
+        return next((entry for kind, _, entry in self.claims if kind == CLUSTER), no_claims)
+
+
+class ClaimGroups:
+    """All claims, the head of each listing (0 before it is examined), how many listings each is the head of, and the
+    listings of the last update by registration. `find` reads a stored listing. Not safe for threads."""
+
+    def __init__(self, find: Callable[[int], Listing | None]) -> None:
+        self.claims, self.heads, self.sizes = ClaimTable(), array("i", [0]), array("i", [0])
+        self._find = find
+        self.recent: dict[str, list[Listing]] = {}
+
+    def lead(self, number: int, head: int) -> None:
+        """Give a listing a head, 0 for none."""
+        if (missing := max(number, head) + 1 - len(self.heads)) > 0:
+            self.heads.extend([0] * missing)
+            self.sizes.extend([0] * missing)
+        self.sizes[self.heads[number]] -= 1
+        self.sizes[head] += 1
+        self.heads[number] = head
+
+    def update(self, before: Mapping[int, Listing], after: Mapping[int, Listing]) -> set[int]:
+        """Replace listings; the numbers of others whose status may have changed."""
+        self.claims.compact()
+        self.fetch([*before.values(), *after.values()])
+        changed: set[int] = set()
+        queue = [row.seniority for row in after.values()]
+        for number, row in before.items():
+            head, later = self.heads[number], after.get(number)
+            is_same = later is not None and (row.seniority, row.clusters) == (later.seniority, later.clusters)
+            if head == number and not is_same:
+                queue += self._members(row)
+                self.lead(number, 0)
+            elif later is None:
+                changed.add(head)
+                self.lead(number, 0)
+        for number in after.keys() - before.keys():
+            self.lead(number, 0)
+        changed |= self._exchange(before, after)
+        changed |= self._regroup(queue, before.keys() | after.keys(), after)
+        self.recent = {}
+        for row in after.values():
+            self.recent.setdefault(row.registration, []).append(row)
+        return changed - before.keys() - after.keys()
+
+    def fetch(self, listings: Iterable[Listing]) -> None:
+        """Make the claims of listings ready for reading."""
+        self.claims.fetch([key for row in listings for _, key, _ in row.claims])
+
+    def _exchange(self, before: Mapping[int, Listing], after: Mapping[int, Listing]) -> set[int]:
+        """Replace claims; the listings concerned where another one is the first to make a claim."""
+        firsts: dict[int, tuple[str, bytes]] = {}
+        for rows, others, change in ((before, after, self.claims.remove), (after, before, self.claims.add)):
+            for number, row in rows.items():
+                claims: Iterable[tuple[str, int, bytes]] = row.claims
+                if number in others:
+                    claims = set(claims).difference(others[number].claims)
+                for kind, key, entry in claims:
+                    first = change(key, entry)
+                    if first is not None and kind != CLUSTER:
+                        firsts.setdefault(key, (kind, first))
+        for number in before.keys() & after.keys():
+            if before[number].owner != after[number].owner:  # which warnings compare
+                own = [claim for claim in after[number].claims if claim[0] in WARNED]
+                firsts |= {key: (kind, b"") for kind, key, entry in own if self.claims.run(key)[0] == entry}
+        concerned: set[int] = set()
+        for key, (kind, first) in firsts.items():
+            run = self.claims.run(key)
+            if run and run[0] != first:
+                concerned.update(map(number_of, run[:NAMING] if kind in WARNED else (run[0], first)))
+        return concerned
+
+    def _members(self, head: Listing) -> set[bytes]:
+        """The entries of the listings that one is shown for."""
+        runs = map(self.claims.run, head.clusters)
+        return {entry for run in runs for entry in run if self.heads[number_of(entry)] == head.number}
+
+    def _regroup(self, queue: list[bytes], replaced: Set[int], after: Mapping[int, Listing]) -> set[int]:
+        """Examine listings, and those affected by them, which are of lower seniority; the numbers of those whose group
+        has changed. An entry in the queue may be outdated."""
+        heapify(queue)
+        changed: set[int] = set()
+        while queue:
+            entry = heappop(queue)
+            number = number_of(entry)
+            row = after.get(number) if number in replaced else self._find(number)
+            if row is None or row.seniority != entry:
+                continue
+            if number not in replaced:
+                self.fetch([row])
+            runs = [run for key in row.clusters if len(run := self.claims.run(key)) > 1]
+            older = [next((other for other in run if other >= entry or self._is_head(other)), entry) for run in runs]
+            former, head = self.heads[number], number_of(min([entry, *older]))
+            if head == former:
+                continue
+            changed |= {number, head, former}
+            affected: Iterable[bytes] = ()
+            if head == number:
+                affected = {other for run in runs for other in run if other > entry}
+            elif former == number:
+                affected = self._members(row)
+            self.lead(number, head)
+            for other in affected:
+                heappush(queue, other)
+        return changed
+
+    def _is_head(self, entry: bytes) -> bool:
+        number = number_of(entry)
+        return self.heads[number] == number
+
+    def status(self, mine: Listing) -> DuplicateStatus:
+        """The status of a listing whose claims are fetched."""
+        head = self.heads[mine.number]
+        hidden_in = [] if head == mine.number else [""]
+        earlier: dict[str, tuple[str, bool]] = {}
+        uncontested = WARNED.keys() if mine.rank == NAMED else {URL} if mine.rank == AT_HOME else ()
+        others = [
+            (run[0], kind)
+            for kind, key, entry in mine.claims
+            if kind != CLUSTER and (run := self.claims.run(key))[0] != entry
+        ]
+        for first, kind in sorted(others):
+            if kind.startswith(VIEW):
+                hidden_in.append(kind.removeprefix(VIEW))
+            elif kind not in uncontested and kind not in earlier:
+                other = self._find(number_of(first))
+                if other is not None and other.registration != mine.registration:
+                    earlier[kind] = other.id, bool(mine.owner) and other.owner == mine.owner
+        members = self.sizes[mine.number] - 1
+        warnings = tuple((kind, *earlier[kind]) for kind in WARNED if kind in earlier)
+        shown = mine if head == mine.number else self._find(head)
+        group = shown.id if shown is not None and (members > 0 or shown is not mine) else ""
+        return DuplicateStatus(tuple(sorted(hidden_in)), max(0, members), group, warnings)
+
+
+def number_of(entry: bytes) -> int:
+    """The number of the listing that an entry is of."""
+    return int.from_bytes(entry[PLACE_BYTES:], "big")
