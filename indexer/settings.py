@@ -83,6 +83,8 @@ class Settings:
     """Seconds between two looks at the feeds of exchange rates."""
     rates_max_age: int = _setting(partial(read.number, least=1, most=7 * 86_400, of=" of seconds"), "3600")
     """Seconds after which a quote is too old to be used."""
+    meaning: bool = _setting(read.switch, "on")
+    """Off: the order of results by words is theirs alone, and nothing is found by its meaning."""
     price_currency: str = _setting(read.ticker, "USD")
     """The currency in which prices are compared where a search names none, as far as a feed quotes it."""
     change_blocks: int = _setting(partial(read.number, most=999_999_999, of=" of blocks"), str(CHANGE_BLOCKS))

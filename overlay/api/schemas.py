@@ -134,6 +134,7 @@ _EDITS = {"edits": COUNT | {"description": "Typing errors corrected, where `matc
 _NUMBER: Schema = {"type": "number"}
 _ON_DEMAND: dict[str, Schema] = {
     "lacks": array_of(TEXT) | {"description": "The words of `q`, stop words left out, that the listing does not have."},
+    "byMeaning": {"const": True, "description": "The listing has no word of `q`: it was found by its meaning alone."},
     "highlights": array_of(
         record(
             {
@@ -152,7 +153,14 @@ _ON_DEMAND: dict[str, Schema] = {
             "stage": {"enum": ["rerank", "engine"], "description": "`engine` beyond the candidates of stage two."},
             "words": array_of(record({"word": TEXT, "score": _NUMBER} | _ALTERNATIVE, _EDITS)),
         },
-        dict.fromkeys(("proximity", "exactName", "staticRank"), _NUMBER),
+        dict.fromkeys(("proximity", "exactName", "staticRank"), _NUMBER)
+        | {
+            "meaning": record(
+                {"weight": _NUMBER, "score": _NUMBER},
+                description="The weight of meaning in the score, and what it adds to that of the words, which counts "
+                "for the rest of the weight; absent where only words count.",
+            )
+        },
         description="With `explain`: the factors of the score, (the sum of words + proximity) · exactName · "
         "staticRank; and the term that counts for each word of the question.",
     ),
@@ -636,7 +644,7 @@ SCHEMAS: dict[str, Schema] = {
         {"version": TEXT, "chains": array_of(ref("ChainStatus")), "listings": ref("Counts")},
         {
             "index": record(
-                {"engine": TEXT, "seq": COUNT, "behind": COUNT},
+                {"engine": TEXT, "seq": COUNT, "behind": COUNT, "meaning": {"type": "boolean"}},
                 {
                     "renewal": record(
                         {"done": COUNT, "of": COUNT},

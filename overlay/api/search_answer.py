@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.api import cursors, zero_results
 from overlay.api.problems import ProblemError
-from overlay.listings.hit_json import cheapest, lacking, scored
+from overlay.listings.hit_json import BY_MEANING, cheapest, lacking
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
 from overlay.search.planner import Alternative, QueryPlan
-from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_mark
+from overlay.search.query import MARK_BYTES, PRICE_SORTS, Hit, question_mark, shown_marks
 from overlay.search.sorting import price_comparison
 from overlay.text.compact_json import decode, encode
 
@@ -47,6 +47,8 @@ def explained(plan: QueryPlan, hit: Hit) -> dict[str, Any]:
     if hit.scored is None:
         return {"score": hit.score, "stage": "engine", "words": []}
     factors, row = hit.scored.factors, hit.scored.row
+    by_words = float(factors.scores[row])
+    meaning = {"weight": plan.meaning, "score": hit.score - (1 - plan.meaning) * by_words}
     words = []
     for column, group in enumerate(plan.groups):
         chosen = int(factors.terms[row, column])
@@ -59,6 +61,7 @@ def explained(plan: QueryPlan, hit: Hit) -> dict[str, Any]:
         "proximity": float(factors.proximity[row]),
         "exactName": float(factors.exact_name[row]),
         "staticRank": float(factors.static_rank[row]),
+        **({"meaning": meaning} if plan.meaning else {}),
     }
 
 
@@ -74,9 +77,9 @@ def page(
     heights: Mapping[str, int],
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
-) -> bytes:
-    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` the description of the
-    table that converted prices, `more` are further members (`extras`)."""
+) -> list[bytes | memoryview]:
+    """CONTRACT's Page as UTF-8 JSON, in pieces. `index` is the generation the hits were read from, `rates` the
+    description of the table that converted prices, `more` are further members (`extras`)."""
     shown = () if search_request.beyond else hits.hits
     tail: dict[str, Any] = {
         "total": hits.total,
@@ -98,8 +101,7 @@ def page(
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
-    before, after = b'{"items":[', b"]," + encode(tail)[1:]
-    return b"".join((before, *_items(shown, search_request.query.rates), after))
+    return [b'{"items":[', *_items(shown, search_request.query.rates), b"]," + encode(tail)[1:]]
 
 
 def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, Any]]:
@@ -111,9 +113,10 @@ def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, A
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and members that depend on the query are added before its end."""
     pieces: list[bytes | memoryview] = []
-    for _, item, score, offer, _, _, lacks in hits:
+    for _, item, score, offer, _, _, lacks, by_meaning in hits:
         cheapest_json = cheapest(offer, _rate(offer, rates) if rates else None)
-        pieces += (memoryview(item)[:-1], cheapest_json, lacking(lacks), scored(score))
+        more = (lacking(lacks) if lacks else b"") + (BY_MEANING if by_meaning else b"")
+        pieces += (item[:-1], b'%b%b,"score":%.6g},' % (cheapest_json, more, score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
@@ -128,7 +131,9 @@ def next_cursor(search_request: SearchRequest, hits: Hits, index: Cursor | None)
     count = len(hits.hits)
     seen = search_request.position + count
     if count < search_request.query.limit or (
-        search_request.query.after is None and seen >= hits.total and not hits.at_least
+        search_request.query.after is None
+        and seen >= hits.total
+        and not (hits.at_least or (hits.total and hits.plan.finds_by_meaning))
     ):
         return None
     epoch, seq = index or ("", 0)
@@ -148,7 +153,7 @@ def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
     shown = search_request.query.shown
     if not hits.plan.groups or len(shown) != search_request.position * MARK_BYTES:
         return b""
-    shown += b"".join(shown_mark(hit.id) for hit in hits.hits)
+    shown += shown_marks([hit.id for hit in hits.hits])
     return shown if len(shown) <= cursors.MOST_SHOWN * MARK_BYTES else b""
 
 
@@ -208,10 +213,10 @@ def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tu
 def _with_extras(hit: Hit, search_request: SearchRequest, plan: QueryPlan) -> Hit:
     added: dict[str, Any] = {}
     if search_request.highlight:
-        added["highlights"] = highlighted(json.loads(hit.item), plan)
+        added["highlights"] = highlighted(json.loads(bytes(hit.item)), plan)
     if search_request.explain:
         added["explain"] = explained(plan, hit)
-    return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
+    return hit._replace(item=b"".join((hit.item[:-1], b",", encode(added)[1:])))
 
 
 def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]]:

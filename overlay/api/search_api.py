@@ -7,15 +7,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from overlay.api import search_answer
-from overlay.api.answers import REVALIDATE, SERVICES, conditional, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import (
+    JSON_TYPE,
+    REVALIDATE,
+    SERVICES,
+    Answer,
+    conditional,
+    not_modified,
+    unchanged,
+    weak_etag,
+)
+from overlay.api.compression import WORTH_COMPRESSING, accepts_gzip, compressed
 from overlay.api.cursors import MOST_SHOWN
 from overlay.api.executors import SEARCH_EXECUTOR
+from overlay.api.kept_pages import KEPT_PAGES, KeptPage, PageStamp, Question
 from overlay.api.parameters import SUGGEST, pairs, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
-from overlay.api.search_answer import page
 from overlay.api.search_request import SearchRequest, check_cursor, from_pairs
 from overlay.api.services import AppServices
 from overlay.engines import CompilingError, Cursor
@@ -33,21 +44,50 @@ _STALE = (
 
 async def search(request: web.Request) -> web.Response:
     """A page of items."""
-    services = request.app[SERVICES]
-    query_string = request.rel_url.raw_query_string
-    index, heights = await cursor(services), services.heights()
-    search_request = from_pairs(pairs(query_string), services.chains(), services.exchange, heights)
-    stamp = services.exchange.stamp() if search_request.is_converted else ()
-    etag = weak_etag("json", index and tuple(index), heights, query_string, stamp)
-    headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
-    if unchanged(request, etag):
-        return not_modified(headers)
+    app = request.app
+    services, kept_pages, engine = app[SERVICES], app[KEPT_PAGES], app[SERVICES].engine
+    index = await to_thread(engine.cursor) if engine.slow else engine.cursor()
+    stamp = PageStamp(engine.version, index, services.chains(), services.heights(), services.exchange.stamp())
+    question = Question(request.rel_url.raw_query_string, accepts_gzip(request))
+    page = kept_pages.get(question, stamp)
+    if page is None:
+        search_request = from_pairs(pairs(question.query_string), stamp.chains, services.exchange, stamp.heights)
+        etag = _etag(search_request, question, stamp)
+        if unchanged(request, etag):
+            return not_modified({hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE})
+        page = await _page(request, search_request, stamp, etag, gzip=question.gzip)
+        if _is_plain(search_request):
+            kept_pages.keep(question, stamp, page)
+    return Answer(body=b"".join(page.body), headers=page.headers)
+
+
+def _etag(search_request: SearchRequest, question: Question, stamp: PageStamp) -> str:
+    """The entity tag of a page: it changes with exchange rates only where prices are converted."""
+    rates = stamp.rates if search_request.is_converted else ()
+    return weak_etag("json", stamp.cursor and tuple(stamp.cursor), stamp.heights, question.query_string, rates)
+
+
+def _is_plain(search_request: SearchRequest) -> bool:
+    """Whether a page may be kept: not one that gives the age of exchange rates, that explains, nor a later page."""
+    return not (search_request.is_converted or search_request.explain or search_request.after)
+
+
+async def _page(
+    request: web.Request, search_request: SearchRequest, stamp: PageStamp, etag: str, *, gzip: bool
+) -> KeptPage:
+    """The page of a search. Raises as `find_hits` and `with_extras`."""
     hits = await find_hits(request, search_request)
     more: Mapping[str, Any] = {}
     if search_answer.needs_extras(search_request, hits):
         hits, more = await with_extras(request, search_request, hits)
-    rates = services.exchange.table_json(search_request.rates) if search_request.rates else None
-    return json_bytes(page(search_request, hits, index, heights, rates, more), headers=headers)
+    exchange = request.app[SERVICES].exchange
+    rates = exchange.table_json(search_request.rates) if search_request.rates else None
+    body = search_answer.page(search_request, hits, stamp.cursor, stamp.heights, rates, more)
+    headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON_TYPE, hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE})
+    if gzip and sum(map(len, body)) >= WORTH_COMPRESSING:
+        headers[hdrs.CONTENT_ENCODING] = "gzip"
+        body = [await compressed(b"".join(body))]
+    return KeptPage(tuple(body), headers)
 
 
 async def with_extras(

@@ -103,8 +103,9 @@ def _mark(name: str) -> Path:
     return Path(os.environ.get(_CACHE, os.devnull), f"{name}.compiled")
 
 
+@cache
 def prepare(loops: CompiledLoops) -> None:
-    """Run each kernel once in this process: loads it from the cache, or compiles it."""
+    """Run each kernel once in this process: loads it from the cache, or compiles it. Does nothing the second time."""
     for module in loops.modules:
         import_module(module).prepare()
 

@@ -22,6 +22,7 @@ from overlay.api.executors import (
     publishing,
     records,
 )
+from overlay.api.kept_pages import KEPT_PAGES, KeptPages
 from overlay.api.middleware import handle_request
 from overlay.api.openapi import document
 from overlay.api.parameters import NONE, read_query
@@ -57,6 +58,7 @@ def create_app(services: AppServices) -> web.Application:
         damage=services.damage,
     )
     load = services.counters.load
+    app[KEPT_PAGES] = KeptPages()
     app[SEARCH_EXECUTOR] = SearchExecutor(services.engine, load)
     app[PUBLISHING], app[LOOKUPS] = publishing(load), lookups(load)
     app[RECORDS] = records(load, here=services.store.is_here)

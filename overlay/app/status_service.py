@@ -239,6 +239,7 @@ class StatusService:
             "engine": self._engine.name,
             "seq": cursor.seq if cursor else 0,
             "behind": self._projector.pending_changes(),
+            "meaning": self._engine.has_meaning,
         }
         if self._engine.is_compiling:
             members["compiling"] = True

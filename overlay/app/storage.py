@@ -119,15 +119,15 @@ def open_index(settings: Settings, *, create: bool) -> SearchIndex:
     set_cache_folder(settings)
     scheme, _, path = settings.search.partition(":")
     if scheme not in IN_FILES:
-        return SearchIndex(settings.search)
+        return SearchIndex(settings.search, meaning=settings.meaning)
     if not create and path and not Path(path).exists():
         raise _missing("index", Path(path))
     if create:
         make_data_folder(settings)
     elif path and not is_writable(Path(path)):
         warn_read_only(Path(path).parent)
-        return SearchIndex(f"{scheme}:{readable_copy(Path(path))}")
-    return SearchIndex(settings.search)
+        return SearchIndex(f"{scheme}:{readable_copy(Path(path))}", meaning=settings.meaning)
+    return SearchIndex(settings.search, meaning=settings.meaning)
 
 
 def _refuse_damaged(settings: Settings) -> None:

@@ -207,6 +207,7 @@ class Item(ListingHead, kw_only=True):
     score: float = 0.0
     highlights: tuple[Highlight, ...] = ()
     lacks: tuple[str, ...] = ()
+    by_meaning: bool = False
     duplicates: Count = 0
     transport: str = ""
     headers: tuple[str, ...] = ()
@@ -450,6 +451,7 @@ class IndexSummary(_Record):
     engine: str
     seq: Count
     changes_behind: Count = msgspec.field(name="behind")
+    meaning: bool = False
     renewal: RebuildProgress | None = None
     compiling: bool = False
 

@@ -48,6 +48,7 @@ _FLAGS = {
     "rates": ("BASE=URL...", "A2B_RATES: feeds of exchange rates, the preferred first [none]"),
     "rates_every": ("SECONDS", "A2B_RATES_EVERY: between two fetches of these feeds [60]"),
     "rates_max_age": ("SECONDS", "A2B_RATES_MAX_AGE: after which a quote is too old to be used [3600]"),
+    "meaning": ("on|off", "A2B_MEANING: whether sentences find listings by their meaning, too [on]"),
     "price_currency": ("CODE", "A2B_PRICE_CURRENCY: what prices are compared in where a search names none [USD]"),
     "metrics": ("ADDRESS:PORT", "A2B_METRICS: where to serve /metrics, /healthz and /readyz [nowhere]"),
     "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),

@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
         "data", "database", "search", "chains", "from_height", "host", "port", "limits", "log", "trusted_proxies",
         "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
         "public_url", "identity_key", "prices", "relay", "relay_address", "doors", "delegation_roots", "gasp_peers",
-        "submit_broadcast", "price_currency",
+        "submit_broadcast", "price_currency", "meaning",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
         "data", "database", "database_read", "search", "host", "port", "limits", "log", "trusted_proxies",
         "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "doors", "delegation_roots",
-        "price_currency",
+        "price_currency", "meaning",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 

@@ -157,7 +157,13 @@ LONGEST_NAME = 100
 def add(commands: Commands) -> None:
     """The command that finds."""
     parser = command(
-        commands, "search", search, "Find agents and tools. Exit code 1 when there are none.", "data", "search"
+        commands,
+        "search",
+        search,
+        "Find agents and tools. Exit code 1 when there are none.",
+        "data",
+        "search",
+        "meaning",
     )
     parser.add_argument(
         "text",
@@ -229,7 +235,7 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
         if is_due(hits):
             hits = aged_hits(hits, _heights(settings), settings.change_blocks)
         hits, more = search_answer.extras(engine, question, hits)
-        return json.loads(bytes(page(question, hits, engine.cursor(), {}, rates, more)))
+        return json.loads(b"".join(page(question, hits, engine.cursor(), {}, rates, more)))
 
 
 def _needs_rates(parameters: list[tuple[str, str]]) -> bool:
@@ -275,7 +281,7 @@ def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
     caip2_ids = {}
     for name, _ in counted.get("chain", ()):
         hits = engine.search(Query(statuses=STATUSES, chains=(name,), limit=1)).hits
-        caip2_ids[name] = str(json.loads(hits[0].item)["caip2"])
+        caip2_ids[name] = str(json.loads(bytes(hits[0].item))["caip2"])
     return in_configured_order(settings, caip2_ids)
 
 
@@ -295,7 +301,9 @@ def _show(page: Mapping[str, Any], *, is_one_page: bool) -> None:
     if corrected := page.get("corrected"):
         to, words = (", ".join(on_one_line(one[name]) for one in corrected) for name in ("to", "word"))
         say(f"showing results for {to}: no listing contains {words}")
-    if page["items"] and not page.get("matched", 1):
+    if page["items"] and not page["total"]:
+        say("nothing contains these words; these are near to them in meaning")
+    elif page["items"] and not page.get("matched", 1):
         say("no listing has all of these words; these have some of them")
     for note in page.get("notes", ()):
         say(f"note: {note['detail']}")

@@ -104,7 +104,8 @@ def show_status(answer: Mapping[str, Any]) -> None:
         renewal = index.get("renewal")
         rebuilding = f", rebuilding: {renewal['done']:,} of {renewal['of']:,} registrations" if renewal else ""
         compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
-        say(f"index: {index['engine']}, change {index['seq']:,}{backlog}{rebuilding}{compiling}")
+        meaning = ", with meaning" if index.get("meaning") else ""
+        say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{rebuilding}{compiling}")
     else:
         say("index: none")
 

@@ -15,15 +15,13 @@ CHEAPEST = b',"cheapest":'
 
 
 @lru_cache(maxsize=4096)
-def scored(score: float) -> bytes:
-    """The end of an item with this score; cached, as scores repeat."""
-    return b',"score":%.6g},' % score
-
-
-@lru_cache(maxsize=4096)
 def lacking(words: tuple[str, ...]) -> bytes:
     """The member `lacks`, after a comma; nothing where a listing has all words."""
     return f',"lacks":[{",".join(map(encode_basestring, words))}]'.encode() if words else b""
+
+
+BY_MEANING = b',"byMeaning":true'
+"""The member of a listing that has no word of the query, after a comma."""
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from overlay.listings import from_pointer
+from overlay.listings import from_pointer, recent_changes
 from overlay.listings.listing import Listing, Shown
 from overlay.listings.motebit import motebit_json
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
@@ -51,7 +51,11 @@ def chain_fields(listing: Listing) -> dict[str, Any]:
     """The members of an item that come from the chain; `id` is the registration's."""
     state = listing.state
     height = state.updated_height if listing.confirmed else None
-    members: dict[str, Any] = {
+    members: dict[str, Any] = recent_changes.members(
+        {"replacedAt": change.replaced_at, "warnings": [warning_json(reason) for reason in change.reasons]}
+        for change in listing.changes
+    )
+    members |= {
         "id": state.id,
         "type": state.kind.value,
         "status": listing.status,
@@ -73,11 +77,6 @@ def chain_fields(listing: Listing) -> dict[str, Any]:
     }
     if height is not None:
         members["blockHeight"] = height
-    if listing.changes:
-        members["recentChanges"] = [
-            {"replacedAt": change.replaced_at, "warnings": [warning_json(reason) for reason in change.reasons]}
-            for change in listing.changes
-        ]
     if listing.signer is not None:
         members["signer"] = listing.signer
     if listing.signature is not None and listing.signature.by:

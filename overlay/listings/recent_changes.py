@@ -1,25 +1,31 @@
 """Warnings about changed prices and addresses: an answer compares the card with what was shown so many blocks ago.
 
-A stored item lists under `recentChanges` how the card differs from each earlier card; which of these differences is
-recent depends on the height of the query.
+A stored item lists under `recentChanges`, its first member, how the card differs from each earlier card; which of these
+differences is recent depends on the height of the query.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from overlay.search.query import Hit, Hits
 from overlay.text.compact_json import encode
 
-_MEMBER = b'"recentChanges":['
+_BEGINS = b'{"recentChanges":['
 
 
-def ages(item: bytes) -> bool:
-    """Whether a stored item (UTF-8 JSON) lists recent changes; searching the bytes is quicker than parsing them."""
-    return _MEMBER in item
+def members(changes: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The member that an item begins with, the latest change first; nothing without changes."""
+    listed = list(changes)
+    return {"recentChanges": listed} if listed else {}
+
+
+def ages(item: bytes | memoryview) -> bool:
+    """Whether a stored item (UTF-8 JSON) lists recent changes: it begins with them."""
+    return item[: len(_BEGINS)] == _BEGINS
 
 
 def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[str, Any]:
@@ -46,10 +52,12 @@ def is_due(hits: Hits) -> bool:
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:
     """Hits with `aged` items; those without recent changes, nearly all, are not parsed."""
+    if not is_due(hits):
+        return hits
     return replace(hits, hits=tuple(_aged(hit, heights, blocks) for hit in hits.hits))
 
 
 def _aged(hit: Hit, heights: Mapping[str, int], blocks: int) -> Hit:
     if not ages(hit.item):
         return hit
-    return hit._replace(item=encode(aged(json.loads(hit.item), heights, blocks)))
+    return hit._replace(item=encode(aged(json.loads(bytes(hit.item)), heights, blocks)))

@@ -46,6 +46,7 @@ class ExchangeRates:
         self._tables: tuple[RateTable, ...] = ()
         self._refused: tuple[RateTable, ...] = ()
         self._crosses: dict[tuple[RateTable, str], dict[str, Decimal]] = {}
+        self._stamp: tuple[tuple[RateTable, ...], tuple[object, ...]] = (), ()
         self.retired: OrderedDict[str, tuple[RateTable, float]] = OrderedDict()
 
     def refresh(self) -> None:
@@ -118,7 +119,11 @@ class ExchangeRates:
 
     def stamp(self) -> tuple[object, ...]:
         """A value that changes whenever the tables in use do."""
-        return tuple((table.source, table.quoted_at, table_version(table)) for table in self.usable())
+        tables, stamp = self._stamp
+        if tables != (usable := self.usable()):
+            stamp = tuple((table.source, table.quoted_at, table_version(table)) for table in usable)
+            self._stamp = usable, stamp
+        return stamp
 
     def table_json(self, table: RateTable) -> dict[str, Any]:
         """A table as JSON, for answers that used it: source, time, age in seconds and base currency."""

@@ -18,6 +18,7 @@ from overlay.search import facet_counts, suggesting
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT, source_fact
 from overlay.search.forward import sources
+from overlay.search.meaning import weight
 from overlay.search.planner import ALL, CANDIDATES, QueryPlan, plan
 from overlay.search.prices import cheapest_for
 from overlay.search.query import (
@@ -51,15 +52,16 @@ class SearchIndex:
     """The live version of an index, reopened when another version is promoted; or a `version` that is being built.
     Safe for threads and processes; one process writes."""
 
-    def __init__(self, url: str, version: Any = None) -> None:
-        """Open the index at a URL, or create it. Raises UnknownEngineError, OSError."""
+    def __init__(self, url: str, version: Any = None, *, meaning: bool = False) -> None:
+        """Open the index at a URL, or create it. With `meaning`, text vectors count in its order, where its engine has
+        any. Raises UnknownEngineError, OSError."""
         self._module, place = engine_module(url)
         self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
         self._versions = self._module.open_versions(place)
         self._is_live = version is None
         self.is_compiling = False
         """Whether searches and writes raise CompilingError, as their kernels are not compiled yet."""
-        self._opening = threading.Lock()
+        self._meaning, self._opening = meaning, threading.Lock()
         self._version = version or self._versions.live()
         self._engine = self._open(self._version)
 
@@ -99,6 +101,11 @@ class SearchIndex:
         """How far the index has read; None when it is new or damaged, and needs a rebuild."""
         return self._current().cursor()
 
+    @property
+    def version(self) -> Any:
+        """The version that was read last."""
+        return self._version
+
     def terms(self) -> Terms:
         """The term dictionary."""
         return self._compiled().terms()
@@ -117,6 +124,8 @@ class SearchIndex:
         engine = self._compiled()
         query, lookup = _looked_up(engine, _resolved(engine, query))
         planned = plan(query.text, engine.terms())
+        if self.has_meaning:
+            planned = planned._replace(meaning=weight(query, planned))
         matches = _page(engine, query, planned)
         phrases_dropped = False
         if not matches.total and (by_words := without_phrases(query)):
@@ -139,6 +148,11 @@ class SearchIndex:
             phrases_dropped=phrases_dropped,
             lookup=lookup,
         )
+
+    @property
+    def has_meaning(self) -> bool:
+        """Whether text vectors count in the order of results."""
+        return self._meaning and self._engine.ranks
 
     def resolved(self, query: Query) -> Query:
         """The query with its lists of tags and skills as values."""
@@ -410,9 +424,19 @@ def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int, leading: in
 def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]:
     cheapest = cheapest_for(query)
     records = [(row, row.record) for row in matches.rows]
+    all_words = len(planned.content) if planned.finds_by_meaning else -1
     return tuple(
         [
-            Hit(record.id, record.item, row.score, cheapest(record.offers), row.key, row.scored, lacks)
+            Hit(
+                record.id,
+                record.item,
+                row.score,
+                cheapest(record.offers),
+                row.key,
+                row.scored,
+                lacks,
+                len(lacks) == all_words,
+            )
             for (row, record), lacks in zip(records, _lacks(matches, planned), strict=True)
         ]
     )
@@ -421,7 +445,7 @@ def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]
 def _lacks(matches: Matches, planned: QueryPlan) -> Iterator[tuple[str, ...]]:
     """The content words that each result lacks; orders other than relevance have no factors to read them from."""
     rows = matches.rows
-    if matches.matched == matches.total or not rows:  # each result holds all
+    if (matches.matched == matches.total and not planned.finds_by_meaning) or not rows:  # each result holds all
         yield from repeat((), len(rows))
         return
     unscored = [_forward(row) for row in rows if row.scored is None]

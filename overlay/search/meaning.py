@@ -27,18 +27,13 @@ FINDING, REORDERING = 0.4, 0.2
 _Id = TypeVar("_Id")
 
 
-def finds(plan: QueryPlan) -> bool:
-    """Whether a question also finds listings without its words."""
-    return len(plan.content) > SHORT
-
-
 def weight(query: Query, plan: QueryPlan) -> float:
     """The weight w of meaning; 0 for operators, for what a text names, and in other orders than relevance."""
     content = plan.content
     is_plain = query.operators is None and not query.lookups and order(query) == "relevance" and not is_reversed(query)
     if not content or not is_plain:
         return 0.0
-    most = FINDING if finds(plan) else REORDERING
+    most = FINDING if len(content) > SHORT else REORDERING
     return most * (1 - len(plan.corrected) / len(content)) * latin_share(query.text)
 
 

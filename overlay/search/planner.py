@@ -84,11 +84,18 @@ class TermGroup(NamedTuple):
 class QueryPlan(NamedTuple):
     """A planned query. Without groups every listing is a result, unless the query `finds_nothing` because it consists
     of punctuation only. With `all_words`, only listings that contain every word are results. There is a group that is
-    no stop word where there is any group."""
+    no stop word where there is any group. `meaning` is the weight of text vectors (`search.meaning`) in the order of an
+    engine that has any."""
 
     groups: tuple[TermGroup, ...] = ()
     finds_nothing: bool = False
     all_words: bool = False
+    meaning: float = 0.0
+
+    @property
+    def finds_by_meaning(self) -> bool:
+        """Whether listings without a word of the query can be among the results."""
+        return self.meaning > 0 and len(self.content) > SHORT
 
     @property
     def content(self) -> tuple[TermGroup, ...]:

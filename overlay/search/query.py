@@ -42,18 +42,28 @@ MARK_BYTES = 5
 
 def shown_mark(id_: str) -> bytes:
     """The mark that a cursor stores for a listing that was shown: a truncated hash of its id."""
-    return blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=MARK_BYTES).digest()
+    return shown_marks((id_,))
+
+
+def shown_marks(ids: Iterable[str]) -> bytes:
+    """The marks of listings, one after the other."""
+    return b"".join([blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=MARK_BYTES).digest() for id_ in ids])
 
 
 def question_mark(query: Query) -> str:
     """The mark that a cursor stores for the question that its page answers: a truncated hash of all that decides which
-    results there are and in which order. The same values in another order are the same question."""
+    results there are and in which order. The same values in another order are the same question; a filter that is not
+    used does not count."""
     members = [
-        sorted(map(repr, value)) if isinstance(value, tuple) else value
-        for name, value in zip(query._fields, query, strict=True)
-        if name not in _NOT_ASKED
+        (name, mark)
+        for name, value, default in zip(Query._fields, query, _DEFAULTS, strict=True)
+        if value is not default and name not in _NOT_ASKED and (mark := _sorted(value)) != _sorted(default)
     ]
     return blake2b(repr(members).encode("utf-8", "surrogatepass"), digest_size=QUESTION_BYTES).hexdigest()
+
+
+def _sorted(value: object) -> object:
+    return sorted(map(repr, value)) if isinstance(value, tuple) else value
 
 
 class Lookup(NamedTuple):
@@ -133,6 +143,9 @@ class Query(NamedTuple):
         return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name not in _UNHASHED]))
 
 
+_DEFAULTS = Query()
+
+
 def looked_up(query: Query, lookup: Lookup) -> Query:
     """The query for what a lookup names: instead of its words, with duplicates unless it is a host, or among the
     results of its words where that only leads them."""
@@ -204,16 +217,18 @@ class Cheapest(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A result: its id, its stored item (UTF-8 JSON object), its score, its cheapest offer, its sort key, what the
-    re-ranker computed for it, and the content words of the text that it lacks."""
+    """A result: its id, its stored item (UTF-8 JSON object, perhaps a part of a mapped file), its score, its cheapest
+    offer, its sort key, what the re-ranker computed for it, the content words of the text that it lacks, and whether
+    only its meaning was found, because these are all words."""
 
     id: str
-    item: bytes
+    item: bytes | memoryview
     score: float
     cheapest: Cheapest | None
     sort_key: tuple[Any, ...]
     scored: Scored | None = None
     lacks: tuple[str, ...] = ()
+    by_meaning: bool = False
 
 
 class Suggestion(NamedTuple):

@@ -52,7 +52,7 @@ class ParsedText(NamedTuple):
     @property
     def has_operators(self) -> bool:
         """Whether the text asks for more than words."""
-        return any(self._replace(text="", left_out="", is_sentence=False))
+        return any(self[1:9])
 
 
 def read(text: str) -> ParsedText:

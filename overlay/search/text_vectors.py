@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -32,14 +32,14 @@ _UNKNOWN = (100,)  # the row of a word that has letters outside the vocabulary
 _LARGEST = 127
 _WORD = re.compile(r"\w+|[^\w\s]")
 
-Vectors = npt.NDArray[np.int8]
+Vector = npt.NDArray[np.int8]
 
 
 class _PieceTable(NamedTuple):
     """A row of 128 numbers and a scale for each word piece; `numbers` are the rows by piece, those that do not begin a
     word with `##` before them. No piece is longer than `longest`."""
 
-    rows: Vectors
+    rows: Vector
     scales: npt.NDArray[np.float32]
     numbers: Mapping[str, int]
     longest: int
@@ -59,7 +59,7 @@ def table_hash() -> str:
     return blake2b(_PATH.read_bytes(), digest_size=16).hexdigest()
 
 
-def vector(text: str) -> Vectors:
+def vector(text: str) -> Vector:
     """The vector of a text; all zeros where it has neither words nor symbols."""
     table, numbers = _table(), list(_numbers(text))
     if not numbers:
@@ -68,14 +68,14 @@ def vector(text: str) -> Vectors:
     return np.asarray(np.round(summed / max(np.abs(summed).max(), 1e-9) * _LARGEST), np.int8)
 
 
-def of_question(text: str) -> Vectors:
+def of_question(text: str) -> Vector:
     """The vector of the words of a question that are no stop words."""
     return vector(" ".join(content_words(text.split())))
 
 
-def of_documents(documents: Iterable[Document]) -> Vectors:
-    """The vectors of listings, a row for each: of names, descriptions and tags, and those of skills without tags."""
-    return np.array([vector(" ".join(_texts(document))) for document in documents], np.int8).reshape(-1, SIZE)
+def of_document(document: Document) -> Vector:
+    """The vector of a listing: of its name, description and tags, and of the names and descriptions of its skills."""
+    return vector(" ".join(_texts(document)))
 
 
 def _texts(document: Document) -> Iterator[str]:

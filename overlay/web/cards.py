@@ -71,6 +71,7 @@ class Result:
     badges: tuple[Badge, ...]
     cheapest: Mapping[str, Any] | None
     about: About | None
+    by_meaning: bool = False
 
 
 def result(
@@ -81,6 +82,7 @@ def result(
     *,
     proved: bool,
     logo: str = "",
+    by_meaning: bool = False,
 ) -> Result:
     """The card of a listing, with the ranges of `places` marked in its name and summary."""
     return Result(
@@ -92,6 +94,7 @@ def result(
         cheapest=cheapest,
         about=worth,
         logo=logo,
+        by_meaning=by_meaning,
         **_texts(item, ranges),
     )
 

@@ -259,7 +259,7 @@ def _cards(
     services: AppServices, hits: Sequence[Hit], ranges_of: Finder, room: int, logos: int
 ) -> tuple[list[Markup], list[Result]]:
     """The cards that fit into `room` bytes, at least one, the first ones with logos; rendered, and their contents."""
-    items = [json.loads(hit.item) for hit in hits]
+    items = [json.loads(bytes(hit.item)) for hit in hits]
     logo_addresses = addresses(services.logos, items)
     proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
     cards: list[Markup] = []
@@ -269,7 +269,7 @@ def _cards(
         worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
         is_proved = item["txid"] in proved
         logo = logo_addresses.get(item["logo"], "") if logos > 0 else ""
-        shown = result(item, cheapest, worth, ranges_of(item), proved=is_proved, logo=logo)
+        shown = result(item, cheapest, worth, ranges_of(item), proved=is_proved, logo=logo, by_meaning=hit.by_meaning)
         card = render_card(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:

@@ -136,6 +136,8 @@ def _unwrapped(words: list[str]) -> list[str]:
 
 def _program(command: str) -> str:
     """The name of a program, of one by its absolute path too; what is at a relative path is anyone's."""
+    if command.isalnum():
+        return command.lower()
     name = re.split(r"[\\/]", command)[-1] if _ABSOLUTE.match(command) else command
     return re.sub(r"\.(?:cmd|exe|bat|ps1)$", "", name.lower())
 

@@ -127,7 +127,7 @@ def _words(document: Document) -> dict[str, str]:
 class Canned:
     """An engine that finds the same 20 listings whatever it is asked."""
 
-    name, slow = "canned", False
+    name, version, slow = "canned", "canned-1", False
 
     def __init__(self, results: list[Document]) -> None:
         first = results[:20]
@@ -207,7 +207,8 @@ def _application(name: str, offers: int, folder: Path) -> web.Application:
 
 async def _serve(name: str, offers: int, port: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        runner = create_runner(_application(name, offers, Path(folder)))
+        app = _application(name, offers, Path(folder))
+        runner = web.AppRunner(app, access_log=None) if name == "bare" else create_runner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         tune_garbage_collection()

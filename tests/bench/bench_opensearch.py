@@ -87,7 +87,7 @@ def body(question: str) -> dict[str, Any]:
 def ours(engine: SearchIndex, question: str) -> bytes:
     """The page of a query string."""
     search_request = from_pairs(parse_qsl(question), {})
-    return page(search_request, engine.search(search_request.query), Cursor("bench", 0), {})
+    return b"".join(page(search_request, engine.search(search_request.query), Cursor("bench", 0), {}))
 
 
 def row(name: str, requests: Sequence[str], ask: Callable[[str], object], clock: Callable[[], float]) -> float:

@@ -106,12 +106,12 @@ def _words(text: str) -> list[str]:
     return [_stem(word) for word in re.findall(r"\w\w+", text.lower()) if word not in _STOP]
 
 
-def indexed(tools: Sequence[Tool], folder: Path, engine: str) -> Search:
+def indexed(tools: Sequence[Tool], folder: Path, engine: str, *, meaning: bool) -> Search:
     """A search of the listings, read from their blocks; a hidden duplicate counts where the shown one is."""
     kit, ids = mine(tools)
     url = f"{engine}:{folder}/index"
     _, heads = asyncio.run(through_the_store(kit, folder, [url]))
-    index = SearchIndex(url)
+    index = SearchIndex(url, meaning=meaning)
     hidden: dict[str, list[str]] = {}
     for duplicate, head in heads.items():
         hidden.setdefault(head, []).append(duplicate)
@@ -162,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--engine", default="tantivy", help="engine in a folder")
+    parser.add_argument("--meaning", choices=("on", "off"), default="on", help="as A2B_MEANING")
     parser.add_argument("--misses", type=Path, help="write the questions whose first right tool is not among ten")
     args = parser.parse_args()
     misses: list[str] = []
@@ -169,7 +170,7 @@ def main() -> None:
     for folder in args.folders:
         tools, needs = read(folder)
         with tempfile.TemporaryDirectory() as place:
-            search = indexed(tools, Path(place), args.engine)
+            search = indexed(tools, Path(place), args.engine, meaning=args.meaning == "on")
             print(row(f"{folder.name}: plain BM25", plain_bm25(tools), needs, report=lambda *_: None), flush=True)
 
             def missed(need: Need, result: Figures) -> None:

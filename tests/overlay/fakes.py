@@ -40,7 +40,7 @@ CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
 class FakeEngine:
     """Finds documents whose name or description holds any word of the query, by id; remembers what it was asked."""
 
-    name, slow, is_compiling = "fake", False, False
+    name, version, slow, is_compiling = "fake", "fake-1", False, False
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = sorted(documents, key=lambda document: document.id)
@@ -265,7 +265,7 @@ def status() -> dict[str, Any]:
         "version": "0.1.0",
         "chains": [chain],
         "listings": counts,
-        "index": {"engine": "fake", "seq": 7, "behind": 0},
+        "index": {"engine": "fake", "seq": 7, "behind": 0, "meaning": False},
     }
 
 

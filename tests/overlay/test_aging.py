@@ -11,7 +11,7 @@ import pytest
 
 from indexer.store import FetchState, Store, Writer, connect
 from overlay.listings.lookup import listing
-from overlay.listings.recent_changes import aged, aged_hits
+from overlay.listings.recent_changes import aged, aged_hits, ages
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from overlay.search.query import Hit, Hits
@@ -64,10 +64,11 @@ async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
     assert [warning["detail"] for warning in aged(item, {}, 1)["warnings"] if warning["code"] == PRICE] == [
         "price rose from 1 to 9 USD"
     ]
-    by_height = {
-        document.from_height: codes(json.loads(document.item))
-        for document in DocumentReader(index.store).documents([str(first)])
-    }
+    documents = list(DocumentReader(index.store).documents([str(first)]))
+    by_height = {document.from_height: codes(json.loads(document.item)) for document in documents}
+    assert [ages(document.item) for document in documents] == [
+        "recentChanges" in json.loads(document.item) for document in documents
+    ]
     assert list(by_height.values()) == [set(), set(), {PRICE}]
 
 
@@ -234,8 +235,8 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
 OTHER = {"code": "missing", "pointer": "", "detail": "x"}
 CHANGES = [{"code": code, "pointer": "", "detail": "x"} for code in (PRICE, ADDRESS)]
 ITEM: dict[str, Any] = {
-    "id": "a", "chain": "demo", "warnings": [OTHER],
     "recentChanges": [{"replacedAt": 100, "warnings": CHANGES}, {"replacedAt": 105, "warnings": []}],
+    "id": "a", "chain": "demo", "warnings": [OTHER],
 }  # fmt: skip
 
 
@@ -253,9 +254,9 @@ def test_the_warning_ends_after_so_many_blocks(heights: dict[str, int], blocks: 
     answer = aged(ITEM, heights, blocks)
     assert len(answer["warnings"]) == left
     assert ("changedHeight" in answer, "recentChanges" in answer) == (left == 3, False)
-    hit = Hit("a", encode(ITEM), 1.0, None, ("a",))
-    [shown] = aged_hits(Hits((hit,), 1), heights, blocks).hits
-    assert json.loads(shown.item) == answer
+    for item in (encode(ITEM), memoryview(encode(ITEM))):
+        [shown] = aged_hits(Hits((Hit("a", item, 1.0, None, ("a",)),), 1), heights, blocks).hits
+        assert json.loads(bytes(shown.item)) == answer
     assert ITEM["warnings"] == [OTHER]
 
 

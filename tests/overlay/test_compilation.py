@@ -42,6 +42,7 @@ BROKEN = CompiledLoops("broken", (), ("tests.overlay.slow_loops", "tests.overlay
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of `slow_loops`, beside a cache that is empty but for the kernels of blocks."""
+    compilation.prepare.cache_clear()
     monkeypatch.setenv("TEST_LOOPS", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     for loops in (LOOPS, BROKEN):

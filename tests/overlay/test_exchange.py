@@ -144,7 +144,7 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
         Hit("b", b'{"id":"b"}', 1.0, Cheapest("o", "4", "USD", "none"), (1,)),
         Hit("c", b'{"id":"c"}', 1.0, None, (1,)),
     )
-    body = json.loads(page(parsed, Hits(hits, 3), None, {}, exchange_rates.table_json(parsed.rates)))
+    body = json.loads(b"".join(page(parsed, Hits(hits, 3), None, {}, exchange_rates.table_json(parsed.rates))))
     assert [item["cheapest"] for item in body["items"]] == [
         {
             "offerId": "o", "amount": "0.1", "currency": "BSV", "interval": "P1W", "perDay": "0.0142857142857",
@@ -258,7 +258,7 @@ def next_page(query: str, exchange_rates: ExchangeRates) -> str:
     """A question's cursor for its second page, as if one hit had been found."""
     parsed = ask(query, exchange_rates)
     hits = Hits((Hit("a", b'{"id":"a"}', 0.0, None, (0, 0, "USD", "50001", "a")),), 5)
-    cursor: str = json.loads(page(parsed, hits, None, {}))["nextCursor"]
+    cursor: str = json.loads(b"".join(page(parsed, hits, None, {})))["nextCursor"]
     return f"{query}&cursor={cursor}"
 
 

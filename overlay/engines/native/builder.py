@@ -24,6 +24,7 @@ from overlay.search import prices
 from overlay.search.facts import facets, facts, heights, is_listed
 from overlay.search.forward import GAP, Analysed, is_compound, source_numbers
 from overlay.search.sorting import order_fields
+from overlay.search.text_vectors import of_document
 from parsers.cards.money import decimal_key
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class SegmentBuilder:
             [f"{field}:{value}" for field, values in facets(document).items() for value in values],
         )
         self._add_numbers("document_labels", "labels", ())
+        self._rows["vector"].add(of_document(document).tolist())
         self._rows["vector"].end()
         self._add_offers(document)
         self.newest = max(self.newest, document.updated_time or 0, document.text_since or 0)

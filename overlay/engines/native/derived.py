@@ -8,6 +8,7 @@ near_surfaces, near_signatures, near_starts  the surfaces that are corrections, 
 value_group, value_hash                      the first value that differs in case only; the order of equal counts
 id_order, id_rank, name_rank                 documents by id, and their places by id and by `name_order`
 amount_double                                amounts, rounded
+vector_inverse                               one divided by the length of each text vector
 price, price_currency, price_interval, price_amount   distinct prices, by offer and their members
 """
 
@@ -21,9 +22,10 @@ import numpy.typing as npt
 
 from overlay.engines.native.builder import Arrays
 from overlay.engines.native.posting_kernels import listed_counts, term_counts, term_postings, transpose
-from overlay.engines.native.schema import BREAK, LISTED
+from overlay.engines.native.schema import BREAK, LISTED, VECTOR
 from overlay.search.analysis import is_correctable, stem
 from overlay.search.facet_counts import hash_of
+from overlay.search.nearest import inverse_lengths
 from overlay.search.term_dictionary import LONGEST, SHORTEST, signatures
 from parsers.cards.money import amount_of_key
 
@@ -36,6 +38,7 @@ def derived(arrays: Arrays) -> Arrays:
         **_values(arrays),
         **_ranks(arrays),
         **_prices(arrays),
+        "vector_inverse": inverse_lengths(arrays["vector"].reshape(-1, VECTOR)),
     }
 
 

@@ -1,11 +1,12 @@
-"""Results by relevance: the documents whose bounds reach the last place asked for are ranked by the whole formula.
+"""Results by relevance: the documents whose bounds reach the last place asked for are ranked by the whole formula, with
+those that are near in meaning.
 
 The first `CANDIDATES` are spread over owners and domains (`diversity`); the others follow by score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import inf, nextafter
 
@@ -13,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native import search_kernels as kernels
+from overlay.engines.native.near_documents import Place, cosines_of_documents, nearest_documents
 from overlay.engines.native.segment import NativeRecord, Segment
 from overlay.engines.native.segment_results import SegmentResults, question_of
 from overlay.search import ranker
 from overlay.search.diversity import diversified, flooding, spread
+from overlay.search.meaning import fused
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import EngineHit, Query
 from overlay.search.rerank import Factors, Scored
@@ -24,24 +27,26 @@ from overlay.search.rerank import Factors, Scored
 MOST_RANKED = 1_000
 """Documents that are ranked for a first page: those of the highest bounds."""
 
-Place = tuple[Segment, int]
-"""A document."""
-
 
 def by_relevance(
     results: Sequence[SegmentResults], newest: float, query: Query, plan: QueryPlan, start: int, stop: int
 ) -> list[EngineHit]:
     """The results from position `start` to `stop`."""
     total = sum(len(one.documents) for one in results)
-    ranked = _Ranked(_strongest(results, newest, plan, max(CANDIDATES, stop), ()), newest, plan)
+    near = nearest_documents(results, query) if plan.finds_by_meaning else {}
+    strongest = _strongest(results, newest, plan, max(CANDIDATES, stop), ())
+    ranked = _Ranked(list(dict.fromkeys((*strongest, *near))), newest, plan)
     head = ranked.order[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
     floods = [] if names_sources or total <= CANDIDATES else flooding([ranked.sources[index] for index in head])
     if floods:
         others = _strongest(results, newest, plan, CANDIDATES, floods)
         ranked = _Ranked(list(dict.fromkeys((*ranked.documents, *others))), newest, plan)
-        positions = spread([ranked.sources[index] for index in ranked.order], CANDIDATES)
-        head = [ranked.order[position] for position in positions[:CANDIDATES]]
+        head = ranked.spread()
+    if plan.meaning:
+        cosines = near or cosines_of_documents([ranked.documents[index] for index in head], query)
+        ranked.add_meaning(cosines, plan.meaning)
+        head = ranked.spread() if floods else ranked.order[:CANDIDATES]
     first = [head[position] for position in diversified([ranked.sources[index] for index in head], len(head))]
     rows = ranked.rows(first, 0)[:stop]
     if stop > len(first):
@@ -60,6 +65,22 @@ class _Ranked:
         self.ids = [segment.id(document) for segment, document in documents]
         self.sources = self.factors.sources
         self.order = sorted(range(len(documents)), key=lambda index: (-self.scores[index], self.ids[index]))
+
+    def spread(self) -> list[int]:
+        """The best, of which not most are of one owner or domain."""
+        positions = spread([self.sources[index] for index in self.order], CANDIDATES)
+        return [self.order[position] for position in positions[:CANDIDATES]]
+
+    def add_meaning(self, cosines: Mapping[Place, float], share: float) -> None:
+        """Give meaning this share of the scores, by the cosines of the documents that are compared. A document without
+        a word of the question that meaning adds nothing to is in the order no more."""
+        indexes = {place: index for index, place in enumerate(self.documents)}
+        by_words = {index: score for index, score in enumerate(self.scores) if score > 0}
+        parts = fused(by_words.items(), {indexes[place]: cosine for place, cosine in cosines.items()}, share)
+        greatest = max(by_words.values(), default=1.0)
+        for index, score in parts:
+            self.scores[index] = score * greatest
+        self.order = sorted((index for index, _ in parts), key=lambda index: (-self.scores[index], self.ids[index]))
 
     def rows(self, indexes: Sequence[int], tier: int) -> list[EngineHit]:
         """Results in this order, with ascending keys."""

@@ -15,6 +15,7 @@ from overlay.engines.native.relevance import by_relevance, factors_of
 from overlay.engines.native.segment import Scratch, Segment
 from overlay.engines.native.segment_results import PlanTerms, SegmentResults
 from overlay.search.facts import FACET_FIELDS
+from overlay.search.meaning import MOST_ALONE
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
 from overlay.search.rerank import Scored
@@ -31,8 +32,9 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
         total, matched = sum(len(one.documents) for one in results), sum(one.matched for one in results)
         facets = {name: _counts(results, FACET_FIELDS[name]) for name in query.facets}
         rows: list[EngineHit] = []
-        if total and stop > start:
+        if stop > start and (total or plan.finds_by_meaning):
             if plan.groups and order(query) == "relevance":
+                stop = stop if total else min(stop, MOST_ALONE)
                 rows = by_relevance(results, newest, query, plan, start, stop)
             else:
                 rows = _explained(in_order(results, query, start, stop), newest, plan)
@@ -46,7 +48,7 @@ def _results(segment: Segment, scratch: Scratch, query: Query, plan: QueryPlan) 
     mask = admitted(segment, query, scratch)
     if not plan.groups:
         documents = np.flatnonzero(mask)
-        return SegmentResults(segment, scratch, documents, len(documents), 0)
+        return SegmentResults(segment, scratch, mask, documents, len(documents), 0)
     terms, a = PlanTerms.of(segment, plan), segment.arrays
     count, matched = kernels.score(
         mask, a["term_offsets"], a["term_documents"], a["term_impacts"], terms.starts, terms.numbers, terms.values,
@@ -55,7 +57,7 @@ def _results(segment: Segment, scratch: Scratch, query: Query, plan: QueryPlan) 
     documents = scratch.touched[:count]
     if plan.all_words and matched < count:
         documents = documents[scratch.complete[documents] != 0]
-    return SegmentResults(segment, scratch, documents, matched, count)
+    return SegmentResults(segment, scratch, mask, documents, matched, count)
 
 
 def _explained(rows: list[tuple[EngineHit, Segment, int]], newest: float, plan: QueryPlan) -> list[EngineHit]:

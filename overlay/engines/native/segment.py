@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.posting_kernels import listed_counts
-from overlay.engines.native.schema import LISTED
+from overlay.engines.native.schema import LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find
 
 Bytes = npt.NDArray[np.uint8]
@@ -107,6 +107,11 @@ class Segment:
         offsets = self.arrays["fact_offsets"]
         documents = self.arrays["fact_documents"][offsets[place] : offsets[place + 1]].astype(np.int64)
         return np.asarray(documents[self.live[documents] != 0])
+
+    @property
+    def vectors(self) -> npt.NDArray[np.int8]:
+        """The text vectors of documents, a row for each."""
+        return self.arrays["vector"].reshape(-1, VECTOR)
 
     @cached_property
     def currencies(self) -> list[str]:

@@ -15,10 +15,12 @@ from overlay.search.ranker import Question
 
 
 class SegmentResults(NamedTuple):
-    """The results in a segment, how many of them contain every word, and the number of documents that were scored."""
+    """The results in a segment, how many of them contain every word, and the number of documents that were scored;
+    `admitted` has a byte for each document, 0 where the filters do not admit it."""
 
     segment: Segment
     scratch: Scratch
+    admitted: Bytes
     documents: Ints
     matched: int
     scored: int

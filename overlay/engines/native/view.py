@@ -14,6 +14,7 @@ from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.native_terms import NativeTerms
 from overlay.engines.native.segment import Bytes, Segment
 from overlay.engines.native.segment_file import SegmentFile
+from overlay.search.text_vectors import table_hash
 
 _EMPTY = Manifest(0, None, 0, (), "")
 
@@ -43,8 +44,8 @@ class NativeView:
 
     @property
     def cursor(self) -> Cursor | None:
-        """How far the index has read the outbox."""
-        return self.manifest.cursor
+        """How far the index has read the outbox; None also where its text vectors are of another table than ours."""
+        return self.manifest.cursor if self.manifest.vectors == table_hash() else None
 
     @cached_property
     def current(self) -> tuple[Segment, ...]:

@@ -23,6 +23,7 @@ from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.merging import merge
 from overlay.engines.native.segment import Bytes, Segment
 from overlay.engines.native.view import NativeView
+from overlay.search.text_vectors import table_hash
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -68,7 +69,7 @@ def committed(
         cursor,
         max(view.manifest.newest if before else 0, *(builder.newest for builder in builders.values())),
         tuple(entries),
-        "",
+        table_hash(),
     )
     manifests.publish(folder, manifest)
     return manifest

@@ -28,7 +28,7 @@ from overlay.search.term_dictionary import TermCounts, TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "tantivy-23"
+LAYOUT = "tantivy-24"
 SLOW = False
 
 _META = "meta.json"

@@ -26,7 +26,7 @@ from overlay.search.term_dictionary import TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "whoosh-16"
+LAYOUT = "whoosh-17"
 SLOW = True
 
 _ATTEMPTS = 5

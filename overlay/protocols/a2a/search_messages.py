@@ -130,7 +130,8 @@ def _object(params: dict[str, Any], name: str) -> dict[str, Any]:
 _SHOWN = (
     "id", "type", "status", "name", "summary", "url", "version", "provider", "domain", "tags", "skills", "cheapest",
     "offers", "rating", "integrity", "signer", "signed", "chain", "caip2", "outpoint", "origin", "owner", "txid",
-    "cardSha256", "updatedHeight", "timestamp", "command", "args", "duplicates", "lacks", "score",
+    "cardSha256", "updatedHeight", "timestamp", "command", "args", "duplicates", "lacks", "byMeaning",
+    "score",
 )  # fmt: skip
 """The members of CONTRACT's item that the data part shows; `listingUrl` leads to the others."""
 
@@ -164,10 +165,12 @@ def _part(mode: str, part: dict[str, Any], version: str) -> dict[str, Any]:
 def _text(page: FoundPage) -> str:
     """How many listings there are, and the names of the first."""
     words = f" for {on_one_line(visible(page.search.text), _LONGEST_NAME)}" if page.search.text else ""
-    if not page.total:
+    if not page.total and not page.items:
         return f"No listings{words}."
     count = f"{page.total:,} listing{'' if page.total == 1 else 's'}{', or more,' if page.at_least else ''}{words}"
-    if not page.hits.matched:
+    if not page.total:
+        count = f"No listings{words} by words; by meaning"
+    elif not page.hits.matched:
         count += ", none of them with all of these words"
     lines = [f"{number}. {_line(item)}" for number, item in enumerate(page.items[:_NAMED], page.search.position + 1)]
     return "\n".join((f"{count}:" if lines else f"{count}, none of them on this page.", *lines))
@@ -175,7 +178,8 @@ def _text(page: FoundPage) -> str:
 
 def _line(item: dict[str, Any]) -> str:
     summary = f" - {on_one_line(visible(item['summary']))}" if item.get("summary") else ""
-    return f"{on_one_line(visible(item['name']), _LONGEST_NAME)} ({item['type']}){summary} [{item['id'][:_LONGEST_ID]}]"
+    kind = f"{item['type']}, near in meaning" if "byMeaning" in item else item["type"]
+    return f"{on_one_line(visible(item['name']), _LONGEST_NAME)} ({kind}){summary} [{item['id'][:_LONGEST_ID]}]"
 
 
 def _data(page: FoundPage, base: str) -> dict[str, Any]:

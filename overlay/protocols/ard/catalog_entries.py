@@ -97,6 +97,7 @@ def _metadata(item: dict[str, Any]) -> dict[str, str | int | bool | None]:
         "priceInterval": cheapest.get("interval"),
         "warnings": len(item["warnings"]),
         "lacks": ", ".join(item["lacks"]) if "lacks" in item else None,
+        "byMeaning": item.get("byMeaning"),
     }
     return {name: value for name, value in members.items() if value is not None}
 

@@ -52,7 +52,8 @@ INSTRUCTIONS = (
 )
 ITEM_MEMBERS = (
     "id", "type", "status", "name", "summary", "url", "version", "provider", "domain", "skills", "tags", "tools",
-    "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "score",
+    "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "byMeaning",
+    "score",
 )  # fmt: skip
 """The members of CONTRACT's items that `search` answers with; `get` has all."""
 
@@ -115,8 +116,9 @@ TOOLS = (
         "Find AI agents and MCP tools by words or a whole sentence (`q`) and filters: skill, price, currency, chain, "
         "domain. Without `q`, everything, the newest first. Answers a page of listings with id, name, summary, skills, "
         "offers (prices) and warnings; `total` counts all, `matched` those that have all words of `q`, and `lacks` "
-        "names the words that a listing does not have. For the next page repeat the call with `cursor` set to "
-        "`nextCursor`. Prefer 5 to 20 results (`limit`). A wrong argument is answered with what would be right.",
+        "names the words that a listing does not have; one that is `byMeaning` has none of them. For the next page "
+        "repeat the call with `cursor` set to `nextCursor`. Prefer 5 to 20 results (`limit`). A wrong argument is "
+        "answered with what would be right.",
         _search_schema(),
         {
             "items": _OBJECTS,

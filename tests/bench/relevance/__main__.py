@@ -71,7 +71,9 @@ def _inscribe(kit: ChainKit, batch: Sequence[Entry]) -> Transaction:
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
 
-async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) -> tuple[list[Search], Heads]:
+async def through_the_store(
+    kit: ChainKit, folder: Path, urls: Iterable[str], *, meaning: bool = True
+) -> tuple[list[Search], Heads]:
     """Searches of engines that were fed from a store which has read the chain, and the shown registrations of hidden
     ones."""
     with Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
@@ -79,7 +81,7 @@ async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) ->
         created = []
         heads: dict[str, str] = {}
         for number, url in enumerate(urls):
-            engine = SearchIndex(url)
+            engine = SearchIndex(url, meaning=meaning)
             duplicates = DuplicateIndex(str(folder / f"duplicates-{number}"))
             IndexProjector(indexing.store, engine, duplicates).run()
             created.append(engine)
@@ -151,6 +153,7 @@ def main() -> None:
     parser.add_argument("engines", nargs="*", default=[], help="engines in folders, tantivy if none and no --url")
     parser.add_argument("--url", help="an index on a cluster, too; the three lists use its name with a number appended")
     parser.add_argument("--kind", action="append", help="only these kinds of questions")
+    parser.add_argument("--meaning", choices=("on", "off"), default="on", help="as A2B_MEANING")
     parser.add_argument("--rows", type=int, help="only so many questions of each kind")
     args = parser.parse_args()
     lists, described = entries(SHARED), questions(SHARED)
@@ -171,7 +174,7 @@ def main() -> None:
             if args.url:
                 base, query = args.url.partition("?")[::2]
                 urls["opensearch"] = f"{base}-{number}?{query}".rstrip("?")
-            created, shown = asyncio.run(through_the_store(kit, place, urls.values()))
+            created, shown = asyncio.run(through_the_store(kit, place, urls.values(), meaning=args.meaning == "on"))
             heads |= {ids[hidden]: ids[head] for hidden, head in shown.items()}
             for name, search in zip(urls, created, strict=True):
                 searches[name, source] = partial(_translated, search, ids)

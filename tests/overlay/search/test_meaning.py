@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.api.search_request import from_pairs
-from overlay.search.meaning import FINDING, REORDERING, finds, fused, latin_share, weight
+from overlay.search.meaning import FINDING, REORDERING, fused, latin_share, weight
 from overlay.search.planner import plan
 from overlay.search.query import Lookup, Operators, Query
 from overlay.search.term_dictionary import TermCounts, TermDictionary
@@ -24,11 +24,16 @@ def weigh(text: str, **more: Any) -> float:
     return weight(Query(text=text, **more), plan(text, TERMS))
 
 
+def finds(text: str) -> bool:
+    planned = plan(text, TERMS)
+    return planned._replace(meaning=weight(Query(text=text), planned)).finds_by_meaning
+
+
 def test_meaning_counts_more_in_questions_of_more_than_four_words_that_are_no_stop_words() -> None:
     assert weigh("turn meeting recordings minutes") == REORDERING
     assert weigh("turn meeting recordings into short minutes") == FINDING
-    assert not finds(plan("turn the meeting recordings into minutes", TERMS))
-    assert finds(plan("turn the meeting recordings into short clear minutes", TERMS))
+    assert not finds("turn the meeting recordings into minutes")
+    assert finds("turn the meeting recordings into short clear minutes")
 
 
 def test_corrected_words_and_foreign_letters_lessen_the_weight_of_meaning() -> None:

@@ -1,0 +1,83 @@
+"""Pages of searches that are kept: the same question is often repeated, and its page is the same until the index, the
+heights or the exchange rates change."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from aiohttp import web
+
+from overlay.engines import Cursor
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Of each process that serves: some 500 pages of 20 listings, or 2,000 compressed ones."""
+
+_LARGEST = MOST_BYTES // 32
+_OBJECT, _VIEW, _OVERHEAD = 40, 240, 1_000
+"""Bytes of memory of a piece besides its content, of a piece that is a view, and of the headers and key of a page."""
+
+
+class PageStamp(NamedTuple):
+    """What a page of a search depends on besides the question: the version of the index and the change that it has read
+    up to, the chains with their indexed heights, and the exchange rates (`ExchangeRates.stamp`)."""
+
+    version: object
+    cursor: Cursor | None
+    chains: Mapping[str, str]
+    heights: Mapping[str, int]
+    rates: tuple[object, ...]
+
+
+class Question(NamedTuple):
+    """A raw query string, and whether the page is to be compressed."""
+
+    query_string: str
+    gzip: bool
+
+
+class KeptPage(NamedTuple):
+    """A body as it is sent, in pieces, some of which may be parts of a mapped index; and the headers that describe
+    it."""
+
+    body: tuple[bytes | memoryview, ...]
+    headers: Mapping[str, str]
+
+
+class KeptPages:
+    """The pages that were sent last, of one stamp, in at most `MOST_BYTES`."""
+
+    def __init__(self) -> None:
+        self._stamp: PageStamp | None = None
+        self._pages: OrderedDict[Question, KeptPage] = OrderedDict()
+        self.size = 0
+
+    def get(self, question: Question, stamp: PageStamp) -> KeptPage | None:
+        """The page of a question; None where none is kept. Those of another stamp are dropped."""
+        if stamp != self._stamp:
+            self._pages.clear()
+            self._stamp, self.size = stamp, 0
+        page = self._pages.get(question)
+        if page is not None:
+            self._pages.move_to_end(question)
+        return page
+
+    def keep(self, question: Question, stamp: PageStamp, page: KeptPage) -> None:
+        """Keep a page that was made while the stamp was the same, and drop those that were not sent for the longest
+        time."""
+        if stamp != self._stamp or question in self._pages or _bytes(question, page) > _LARGEST:
+            return
+        self._pages[question] = page
+        self.size += _bytes(question, page)
+        while self.size > MOST_BYTES:
+            self.size -= _bytes(*self._pages.popitem(last=False))
+
+
+def _bytes(question: Question, page: KeptPage) -> int:
+    """The memory that a page takes: of what is mapped, the view only."""
+    pieces = sum(_VIEW if isinstance(piece, memoryview) else len(piece) + _OBJECT for piece in page.body)
+    return len(question.query_string) + pieces + _OVERHEAD
+
+
+KEPT_PAGES: web.AppKey[KeptPages] = web.AppKey("kept pages", KeptPages)

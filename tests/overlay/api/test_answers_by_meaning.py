@@ -1,0 +1,98 @@
+"""What only meaning found, over a real server: marked in every answer, counted in none, and offered by no router."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest_asyncio
+from aiohttp import ClientSession
+
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.serving import get, house, serving
+
+QUESTION = "will someone outdoors tomorrow afternoon get wet without umbrella"
+NEAR = "Nothing contains these words. These are near to them in meaning"
+TEXTS = {
+    "Forecast": "Rain, wind and temperature of the next days for a city",
+    "Darkroom": "Crop, rotate and colour photographs",
+    "Ledger": "Send coins between wallets and read balances",
+}
+
+
+@pytest_asyncio.fixture
+async def session(tmp_path: Path) -> AsyncIterator[ClientSession]:
+    async with serving(house(tmp_path, listed(), search=f"native:{tmp_path}/index")) as client:
+        yield client
+
+
+def listed() -> MemoryChain:
+    kit = ChainKit()
+    kit.mine(*(kit.inscribe(agent(name, description=text)) for name, text in TEXTS.items()))
+    chain = MemoryChain()
+    chain.arrive(*kit.blocks)
+    return chain
+
+
+async def post(session: ClientSession, path: str, body: Any) -> Any:
+    async with session.post(path, json=body) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+async def test_items_are_marked_and_not_counted(session: ClientSession) -> None:
+    page = await get(session, f"/v1/search?explain=true&q={quote(QUESTION)}")
+    assert (page["total"], page["matched"]) == (0, 0)
+    assert page["nextCursor"] is None
+    first = page["items"][0]
+    assert (first["name"], first["byMeaning"]) == ("Forecast", True)
+    assert first["explain"]["meaning"]["weight"] == 0.4
+    by_words = await get(session, "/v1/search?q=rain+wind")
+    assert [(item["name"], "byMeaning" in item) for item in by_words["items"]] == [("Forecast", False)]
+
+
+async def test_the_page_says_that_no_words_matched(session: ClientSession) -> None:
+    async with session.get(f"/?q={quote(QUESTION)}", headers={"Accept": "text/html"}) as answer:
+        page = await answer.text()
+    assert NEAR in page
+    assert page.index(NEAR) < page.index("Forecast</a>") < page.index("near in meaning</span>")
+    async with session.get("/?q=rain+wind", headers={"Accept": "text/html"}) as answer:
+        assert "near in meaning" not in await answer.text()
+
+
+async def test_the_status_says_whether_meaning_counts(session: ClientSession) -> None:
+    assert (await get(session, "/v1/status"))["index"]["meaning"] is True
+
+
+async def test_agents_see_the_mark_and_routers_get_no_offer(session: ClientSession) -> None:
+    parts = [{"text": QUESTION}]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage"}
+    call["params"] = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}}
+    async with session.post("/a2a", json=call, headers={"A2A-Version": "1.0"}) as response:
+        answer = await response.json()
+    text, data = answer["result"]["message"]["parts"]
+    assert text["text"].splitlines()[0].endswith("by words; by meaning:")
+    assert "Forecast (agent, near in meaning)" in text["text"]
+    assert data["data"]["items"][0]["byMeaning"] is True
+    offers = await post(session, "/mrp/discover", envelope(QUESTION))
+    assert offers["payload"]["offers"] == []
+
+
+def envelope(intent: str) -> dict[str, Any]:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "mrp_version": "0.1", "msg_id": str(uuid4()), "msg_type": "DISCOVER", "timestamp": now,
+        "sender": {"id": "agent:test/one"}, "payload": {"intent": intent, "constraints": {}},
+    }  # fmt: skip
+
+
+async def test_turned_off_nothing_is_found_by_meaning(tmp_path: Path) -> None:
+    app = house(tmp_path, listed(), search=f"native:{tmp_path}/index", meaning="off")
+    async with serving(app) as session:
+        assert (await get(session, f"/v1/search?q={quote(QUESTION)}"))["items"] == []
+        assert (await get(session, "/v1/status"))["index"]["meaning"] is False
