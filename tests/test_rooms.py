@@ -298,7 +298,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "overlay/client/",
     ),
     "idna": ("parsers/pointers/locator.py",),
-    "isal": ("indexer/snapshot/exporter.py", "overlay/api/middleware.py"),
+    "isal": ("indexer/snapshot/exporter.py", "overlay/api/compression.py"),
     "jinja2": ("overlay/web/",),
     "jsonschema": ("parsers/claims/json_schema.py",),
     "llvmlite": ("parsers/bitcoin/intrinsics.py", "parsers/bitcoin/sha256_lanes.py"),
