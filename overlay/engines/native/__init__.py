@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import threading
 from collections.abc import Iterable, Sequence
+from functools import partial
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import manifest as manifests
-from overlay.engines.native.manifest import CommitStamp
+from overlay.engines.native.background_jobs import BackgroundJobs, Job
+from overlay.engines.native.folder_lock import FolderLock
+from overlay.engines.native.manifest import CommitStamp, Manifest, SegmentEntry
 from overlay.engines.native.searching import search
+from overlay.engines.native.segment import Segment
 from overlay.engines.native.view import NativeView
-from overlay.engines.native.writing import committed
+from overlay.engines.native.writing import (
+    AT_ONCE,
+    DamagedSegmentError,
+    committed,
+    damaged,
+    due,
+    joined,
+    new_name,
+    replaced,
+)
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
 from overlay.search.term_dictionary import Terms
@@ -27,7 +40,15 @@ if TYPE_CHECKING:
 LAYOUT = "native-1"
 SLOW = False
 
-_LOCK = "lock"
+CHECK_SECONDS = 86_400.0
+"""Between two checks of all files."""
+
+SUSPECT_SECONDS = 60.0
+"""Between two checks of all files because of searches that fail."""
+
+RETRY_SECONDS = 60.0
+"""After work in the background that failed, as on a full disk."""
+
 _ATTEMPTS = 5
 
 log = logging.getLogger(__name__)
@@ -46,8 +67,13 @@ class NativeEngine:
             raise ValueError(f"there is no index in {folder}")
         self._folder = folder
         self._stamp = CommitStamp(folder)
-        self._refreshing, self._writing = threading.Lock(), threading.Lock()
-        self._lock: int | None = None
+        self._refreshing, self._writing = threading.RLock(), threading.Lock()
+        self._lock: FolderLock | None = None
+        self._damaged: dict[str, str] = {}  # by name of a segment, what is wrong with its file
+        self._suspected = -inf
+        self._jobs = BackgroundJobs(self._next_job)
+        self._merging: frozenset[str] = frozenset()
+        self._check_at = self._retry_at = -inf
         self._seen = self._stamp.value()
         self._view = NativeView.empty()
         self._refresh()
@@ -57,34 +83,67 @@ class NativeEngine:
         if self._stamp.value() != self._seen and self._refreshing.acquire(blocking=False):
             try:
                 self._refresh()
+            except OSError:
+                log.warning(
+                    "the index in %s cannot be read now: searching an earlier commit", self._folder, exc_info=True
+                )
             finally:
                 self._refreshing.release()
         return self._view
 
-    def _refresh(self) -> None:
-        """Read the newest commit; one that cannot be read has no cursor, and needs a rebuild."""
-        for _ in range(_ATTEMPTS):
-            seen = self._stamp.value()
-            try:
-                self._view = NativeView.read(self._folder, self._view)
-            except FileNotFoundError:  # another commit has replaced it meanwhile
-                continue
-            except (OSError, ValueError):
-                log.warning("the index in %s cannot be read", self._folder, exc_info=True)
-                self._view = NativeView.empty()
-            self._seen = seen
-            return
-        self._view, self._seen = NativeView.empty(), seen
+    def _refresh(self) -> NativeView:
+        """Read the newest commit; one that is damaged has no cursor, and needs a rebuild. Raises OSError."""
+        with self._refreshing:
+            for attempt in range(_ATTEMPTS):
+                seen = self._stamp.value()
+                try:
+                    view = NativeView.read(self._folder, self._view, self._damaged)
+                except FileNotFoundError:  # another commit has replaced it meanwhile
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                    continue
+                if view.damage and view.damage != self._view.damage:
+                    log.error("the index in %s is damaged, and has to be rebuilt: %s", self._folder, view.damage)
+                self._view, self._seen = view, seen
+                break
+            return self._view
 
     def cursor(self) -> Cursor | None:
         """How far this index has read."""
         return self._current().cursor
 
+    def damage(self) -> str:
+        """What is wrong with the index."""
+        return self._current().damage
+
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
-        view = self._current()
-        segments = view.current if query.as_of is None else view.segments
-        return search(segments, float(view.manifest.newest), query, plan, start, stop)
+        try:
+            return _searched(self._current(), query, plan, start, stop)
+        except Exception:  # damage that no check at opening finds raises any error
+            if not self._is_found_damaged():
+                raise
+        return _searched(self._current(), query, plan, start, stop)
+
+    def _is_found_damaged(self) -> bool:
+        """Whether a check of all files, once in a while, finds damage that is not known yet."""
+        if monotonic() < self._suspected + SUSPECT_SECONDS:
+            return False
+        self._suspected = monotonic()
+        found = [self._is_damaged(segment.entry) for segment in self._view.segments]
+        return any(found)
+
+    def _is_damaged(self, entry: SegmentEntry) -> bool:
+        """Whether the file of a segment is damaged; then it is left out from now on."""
+        damage = damaged(self._folder, entry)
+        return bool(damage) and self._leave_out(entry.name, damage)
+
+    def _leave_out(self, name: str, damage: str) -> bool:
+        """Leave out a segment that is damaged; False when the index has no such segment any more."""
+        if any(segment.entry.name == name for segment in self._refresh().segments):
+            self._damaged[name] = damage
+            self._refresh()
+        return name in self._damaged
 
     def terms(self) -> Terms:
         """The words of the current listings."""
@@ -95,10 +154,11 @@ class NativeEngine:
         return self._current().item(id)
 
     def close(self) -> None:
-        """Release files and the lock."""
+        """Release files and the lock, once what is merged in the background is complete or abandoned."""
+        self._jobs.close()
         with self._writing:
             if self._lock is not None:
-                os.close(self._lock)
+                self._lock.release(is_whole=not self._view.damage and monotonic() < self._check_at)
                 self._lock = None
         self._view = NativeView.empty()
 
@@ -106,33 +166,78 @@ class NativeEngine:
         """Replace documents."""
         with self._writing:
             self._take_lock()
-            with self._refreshing:
-                self._refresh()
-                view = self._view
-            if view.cursor is None and view.manifest.segments and registrations is not None:
-                raise EngineError(f"the index in {self._folder} is damaged: rebuild it")
             try:
-                published = committed(self._folder, view, registrations, documents, cursor)
+                view = self._refresh()
+                if view.damage and registrations is not None:
+                    raise EngineError(f"the index in {self._folder} is damaged: rebuild it ({view.damage})")
+                is_filled = cursor is not None and not cursor.seq  # nobody searches before it has read any changes
+                manifest = committed(
+                    self._folder, view, registrations, documents, cursor,
+                    merging=self._merging, most=inf if is_filled else AT_ONCE,
+                )  # fmt: skip
+                self._finish(manifest)
             except OSError as error:
                 raise EngineError(f"the index in {self._folder} cannot be written: {error}") from error
-            with self._refreshing:
-                self._refresh()
-            manifests.sweep(self._folder, published)
+            if not is_filled:
+                self._jobs.start()
+
+    def _finish(self, manifest: Manifest) -> None:
+        """Show a published commit to searches, and remove what it does not use. Only while `_writing`."""
+        self._refresh()
+        manifests.sweep(self._folder, manifest, self._merging)
 
     def _take_lock(self) -> None:
         """Lock the folder for writing, until it is closed."""
-        if self._lock is not None:
-            return
+        if self._lock is None:
+            self._lock = FolderLock(self._folder)
+            self._check_at = monotonic() + (0 if self._lock.was_interrupted else CHECK_SECONDS)
+            self._stamp.increase()  # the writer before may have ended between a manifest and its stamp
+
+    def _next_job(self) -> Job | None:
+        """What is to be done beside the commits."""
+        view, now = self._view, monotonic()
+        if view.damage or now < self._retry_at:
+            return None
+        if now >= self._check_at:
+            return partial(self._attempt, partial(self._check, view.manifest))
+        sources = due(view)
+        return partial(self._attempt, partial(self._merge, sources)) if sources else None
+
+    def _attempt(self, job: Job) -> None:
+        """Run a job; if the disk fails, the next one is later."""
         try:
-            file = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise BusyError(f"{self._folder} cannot be written: {error}") from error
+            job()
+        except DamagedSegmentError as error:
+            self._leave_out(error.name, str(error))
+        except OSError:
+            log.warning("work on the index in %s is put off", self._folder, exc_info=True)
+            self._retry_at = monotonic() + RETRY_SECONDS
+
+    def _check(self, manifest: Manifest) -> None:
+        """Read all files of a commit."""
+        for entry in manifest.segments:
+            if not self._jobs.is_closed:
+                self._is_damaged(entry)
+        if not self._jobs.is_closed:
+            self._check_at = monotonic() + CHECK_SECONDS
+
+    def _merge(self, sources: Sequence[Segment]) -> None:
+        """Merge segments, and publish the result unless the engine is closed meanwhile."""
+        name = new_name()
+        self._merging = frozenset((name, *(source.entry.name for source in sources)))
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(file)
-            raise BusyError(f"another process writes to the index in {self._folder}") from error
-        self._lock = file
+            entry = joined(self._folder, name, sources)
+            with self._writing:
+                view = self._refresh()
+                if not view.damage and not self._jobs.is_closed:
+                    self._finish(replaced(self._folder, view, sources, entry) or view.manifest)
+        finally:
+            self._merging = frozenset()
+
+
+def _searched(view: NativeView, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
+    segments = view.current if query.as_of is None else view.segments
+    return search(segments, float(view.manifest.newest), query, plan, start, stop)
 
 
 def open_versions(place: str) -> IndexVersions:

@@ -1,16 +1,4 @@
-"""The derived arrays of a segment: postings, frequencies and ranks, computed from the primary arrays.
-
-term_offsets, term_documents, term_impacts   postings of terms
-fact_offsets, fact_documents                 postings of facts
-surface_term                                 the term of each surface (its stem)
-surface_listed, term_listed                  documents with the flag `LISTED` that contain it
-near_surfaces, near_signatures, near_starts  the surfaces that are corrections, by number of letters
-value_group, value_hash                      the first value that differs in case only; the order of equal counts
-id_order, id_rank, name_rank                 documents by id, and their places by id and by `name_order`
-amount_double                                amounts, rounded
-vector_inverse                               one divided by the length of each text vector
-price, price_currency, price_interval, price_amount   distinct prices, by offer and their members
-"""
+"""The derived arrays of a segment (`schema.DERIVED`), computed from the primary ones."""
 
 from __future__ import annotations
 

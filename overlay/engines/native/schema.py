@@ -1,4 +1,4 @@
-"""The arrays of a segment: what is stored of each document, from which everything else is derived.
+"""The arrays of a segment: what is stored of each document, and what is derived from it (`derived`).
 
 A segment holds *tables* of distinct strings, sorted by their UTF-8 bytes, and *members* of documents and of their
 offers: columns of one value each, and rows of any number of values. Values are numbers, bytes, or numbers of strings of
@@ -75,3 +75,49 @@ MEMBERS = (
 BREAK = 0xFFFFFFFF
 """In `forward`: a position between two texts of a section, so that their words are not neighbours. No table has as many
 strings, and merging leaves it as it is."""
+
+
+class DerivedArray(NamedTuple):
+    """An array that is computed from others: postings, frequencies and ranks.
+
+    It has a value for each document, offer, string of a table, or value of another array, as `of` says ("": its length
+    follows from nothing else). The values of one with `below` are numbers of such. Those of one with `offsets_of` are
+    where the row of each begins in that array, and the end of the last."""
+
+    name: str
+    dtype: str
+    of: str = ""
+    below: str = ""
+    offsets_of: str = ""
+
+
+DERIVED = (
+    DerivedArray("term_offsets", "i8", "terms", offsets_of="term_documents"),
+    DerivedArray("term_documents", "u4", below="documents"),
+    DerivedArray("term_impacts", "f4", "term_documents"),
+    DerivedArray("fact_offsets", "i8", "facts", offsets_of="fact_documents"),
+    DerivedArray("fact_documents", "u4", below="documents"),
+    DerivedArray("surface_term", "u4", "surfaces"),
+    DerivedArray("surface_listed", "u4", "surfaces"),
+    DerivedArray("term_listed", "u4", "terms"),
+    DerivedArray("near_starts", "i8", "lengths", offsets_of="near_surfaces"),
+    DerivedArray("near_surfaces", "u4", below="surfaces"),
+    DerivedArray("near_signatures", "u8", "near_surfaces"),
+    DerivedArray("value_group", "u4", "values", below="values"),
+    DerivedArray("value_hash", "u8", "values"),
+    DerivedArray("id_order", "u4", "documents", below="documents"),
+    DerivedArray("id_rank", "u4", "documents", below="documents"),
+    DerivedArray("name_rank", "u4", "documents", below="documents"),
+    DerivedArray("amount_double", "f8", "amounts"),
+    DerivedArray("vector_inverse", "f4", "documents"),
+    DerivedArray("price", "u4", "offers", below="price_currency"),
+    DerivedArray("price_currency", "u4", below="currencies"),
+    DerivedArray("price_interval", "u4", "price_currency", below="intervals"),
+    DerivedArray("price_amount", "u4", "price_currency", below="amounts"),
+)
+"""`term_*` and `fact_*`: postings, with the impact of a term in each document. `surface_term`: the term of each
+surface, or BREAK. `*_listed`: documents with the flag `LISTED` that contain it. `near_*`: the surfaces that are
+corrections, by number of letters (`lengths`: from `SHORTEST` to `LONGEST`). `value_group`: the first value that differs
+in case only; `value_hash`: the order of equal counts. `id_order`: the documents by id; `*_rank`: their places by id and
+by `name_order`. `price_*`: distinct prices, and `price` that of each offer. `amount_double`: amounts, rounded.
+`vector_inverse`: one divided by the length of each text vector."""

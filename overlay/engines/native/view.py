@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from errno import EIO
 from functools import cached_property
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import numpy as np
 
 from overlay.engines import Cursor
 from overlay.engines.native import manifest as manifests
+from overlay.engines.native.array_checks import check_all
 from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.native_terms import NativeTerms
 from overlay.engines.native.segment import Bytes, Segment
-from overlay.engines.native.segment_file import SegmentFile
+from overlay.engines.native.segment_file import SegmentError, SegmentFile
 from overlay.search.text_vectors import table_hash
 
 _EMPTY = Manifest(0, None, 0, (), "")
@@ -21,31 +24,43 @@ _EMPTY = Manifest(0, None, 0, (), "")
 
 @dataclass(frozen=True)
 class NativeView:
-    """The segments of a manifest, in its order."""
+    """The segments of a manifest, in its order, but for damaged ones, which `damage` names ("" for none)."""
 
     manifest: Manifest
     segments: tuple[Segment, ...]
+    damage: str = ""
 
     @classmethod
-    def empty(cls) -> NativeView:
-        """That of an index without a commit."""
-        return cls(_EMPTY, ())
+    def empty(cls, damage: str = "") -> NativeView:
+        """That of an index without a commit that can be read."""
+        return cls(_EMPTY, (), damage)
 
     @classmethod
-    def read(cls, folder: Path, before: NativeView) -> NativeView:
-        """The newest commit; segments that are as `before` are not opened again. Raises OSError, ValueError."""
-        manifest = manifests.read(folder) or _EMPTY
-        opened = dict(zip(before.manifest.segments, before.segments, strict=True))
-        files = {entry.name: segment for entry, segment in opened.items()}
-        return cls(
-            manifest,
-            tuple(opened.get(entry) or _opened(folder, entry, files.get(entry.name)) for entry in manifest.segments),
-        )
+    def read(cls, folder: Path, before: NativeView, damaged: Mapping[str, str]) -> NativeView:
+        """The newest commit; segments that are as `before` are not opened again, and those that are known to be
+        `damaged` are left out: by name, what is wrong. Raises FileNotFoundError when another commit has replaced it
+        meanwhile, and OSError when no more can be read for now."""
+        try:
+            manifest = manifests.read(folder) or _EMPTY
+        except ValueError as error:
+            return cls.empty(str(error))
+        opened = {segment.entry: segment for segment in before.segments}
+        files = {segment.entry.name: segment for segment in before.segments}
+        segments, damages = list[Segment](), list[str]()
+        for entry in manifest.segments:
+            try:
+                if entry.name in damaged:
+                    raise SegmentError(damaged[entry.name])
+                segments.append(opened.get(entry) or _opened(folder, entry, files.get(entry.name)))
+            except (SegmentError, OSError) as error:
+                damages.append(_damage(folder, manifest, error))
+        return cls(manifest, tuple(segments), "; ".join(damages))
 
     @property
     def cursor(self) -> Cursor | None:
-        """How far the index has read the outbox; None also where its text vectors are of another table than ours."""
-        return self.manifest.cursor if self.manifest.vectors == table_hash() else None
+        """How far the index has read the outbox; None when it has to be rebuilt, also where its text vectors are of
+        another table than ours."""
+        return None if self.damage or self.manifest.vectors != table_hash() else self.manifest.cursor
 
     @cached_property
     def current(self) -> tuple[Segment, ...]:
@@ -66,9 +81,26 @@ class NativeView:
         return None
 
 
+def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> str:
+    """What is wrong with a segment that could not be opened. Raises the error where that may be otherwise soon."""
+    if isinstance(error, SegmentError):
+        return str(error)
+    is_missing = isinstance(error, FileNotFoundError)
+    if (is_missing and manifests.read(folder) == manifest) or error.errno == EIO:
+        return f"{error.filename} cannot be read ({error.strerror})"
+    raise error
+
+
 def _opened(folder: Path, entry: SegmentEntry, same: Segment | None) -> Segment:
-    """A segment; `same` has the same arrays and other tombstones."""
-    arrays = same.arrays if same else SegmentFile.open(manifests.segment_path(folder, entry.name)).arrays
+    """A segment, checked; `same` has the same arrays and other tombstones."""
+    if same is not None and same.documents == entry.documents:
+        return Segment(entry, same.arrays, _live(folder, entry))
+    path = manifests.segment_path(folder, entry.name)
+    arrays = SegmentFile.open(path).arrays
+    try:
+        check_all(arrays, entry.documents)
+    except SegmentError as error:
+        raise SegmentError(f"{path} is damaged: {error}") from error
     return Segment(entry, arrays, _live(folder, entry))
 
 

@@ -1,42 +1,57 @@
 """A commit: new segments, tombstones in earlier ones, and a manifest.
 
 Segments of like size are merged, so that there are few: what is added joins the last segment while that has at most
-`SMALL` documents, and a segment joins the one before it while that is less than `FACTOR` times as large.
+`SMALL` documents, and a segment joins the one before it while that is less than `FACTOR` times as large. Merged
+segments of up to `AT_ONCE` documents are part of the commit; larger ones are written beside it, and published when they
+are complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 
 from overlay.engines import Cursor
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native import segment_file
-from overlay.engines.native.builder import Arrays, SegmentBuilder
+from overlay.engines.native.builder import SegmentBuilder
 from overlay.engines.native.derived import derived
 from overlay.engines.native.manifest import Manifest, SegmentEntry
 from overlay.engines.native.merging import merge
 from overlay.engines.native.segment import Bytes, Segment
+from overlay.engines.native.segment_file import SegmentError, SegmentFile
 from overlay.engines.native.view import NativeView
 from overlay.search.text_vectors import table_hash
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-SMALL = 1_000
+SMALL = 200
 FACTOR = 4
+AT_ONCE = 20_000
+
+
+class DamagedSegmentError(SegmentError):
+    """The file of a segment is damaged."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+        """That of the segment."""
 
 
 @dataclass(slots=True)
 class _CommitPart:
     """Documents of a commit: of a segment on disk (`entry`), or new ones; `live` has 0 for deleted ones."""
 
-    arrays: Arrays
+    arrays: Mapping[str, npt.NDArray[Any]]
     live: Bytes
     entry: SegmentEntry | None
 
@@ -51,8 +66,12 @@ def committed(
     registrations: Sequence[str] | None,
     documents: Iterable[Document],
     cursor: Cursor | None,
+    *,
+    merging: Collection[str] = (),
+    most: float = AT_ONCE,
 ) -> Manifest:
-    """Write and publish a commit; its manifest. Raises OSError."""
+    """Write and publish a commit; its manifest. Segments of more than `most` documents are not made by merging, and
+    those that are `merging` stay apart. Raises OSError."""
     builders = {is_history: SegmentBuilder() for is_history in (False, True)}
     for document in documents:
         builders[document.until_height is not None].add(document)
@@ -63,14 +82,68 @@ def committed(
         parts = [_without(segment, facts) for segment in before if segment.is_history == is_history]
         if builder.documents:
             parts.append(_CommitPart(builder.arrays(), np.ones(builder.documents, np.uint8), None))
-        entries += [_stored(folder, part, is_history=is_history) for part in _merged(parts)]
-    manifest = Manifest(
-        view.manifest.number + 1,
-        cursor,
-        max(view.manifest.newest if before else 0, *(builder.newest for builder in builders.values())),
-        tuple(entries),
-        table_hash(),
-    )
+        entries += [_stored(folder, part, is_history=is_history) for part in _merged(parts, merging, most)]
+    newest = max(view.manifest.newest if before else 0, *(builder.newest for builder in builders.values()))
+    return _published(folder, view, Manifest(0, cursor, newest, tuple(entries), table_hash()))
+
+
+def due(view: NativeView) -> tuple[Segment, ...]:
+    """The segments that are to be merged next, of which the result is too large to be a part of a commit."""
+    for is_history in (False, True):
+        segments = [segment for segment in view.segments if segment.is_history == is_history]
+        for start, end in _groups([segment.count for segment in segments], (), inf):
+            if end - start > 1:
+                return tuple(segments[start:end])
+    return ()
+
+
+def joined(folder: Path, name: str, sources: Sequence[Segment]) -> SegmentEntry:
+    """Write a segment of the documents of others. Raises OSError; SegmentError, which names the segment, for a damaged
+    source."""
+    for source in sources:
+        if damage := damaged(folder, source.entry):
+            raise DamagedSegmentError(source.entry.name, damage)
+    part = _joined([_part(source, source.live) for source in sources])
+    return _stored(folder, part, is_history=sources[0].is_history, name=name)
+
+
+def damaged(folder: Path, entry: SegmentEntry) -> str:
+    """What is wrong with the file of a segment, all of which is read; "" for nothing. Raises OSError."""
+    path = manifests.segment_path(folder, entry.name)
+    try:
+        arrays = SegmentFile.open(path).damaged()
+    except (SegmentError, FileNotFoundError) as error:
+        return str(error)
+    return f"{path} is damaged: the CRC-32C of {', '.join(arrays)} differs" if arrays else ""
+
+
+def replaced(folder: Path, view: NativeView, sources: Sequence[Segment], entry: SegmentEntry) -> Manifest | None:
+    """Publish a segment in place of its `sources`; documents that were deleted meanwhile are deleted in it, too. None
+    when nothing of them is left. Raises OSError."""
+    now = {segment.entry.name: segment for segment in view.segments}
+    if not any(source.entry.name in now for source in sources):
+        return None
+    live = [_live_in(now.get(source.entry.name), source) for source in sources]
+    part = _CommitPart({}, np.concatenate(live), entry)
+    new = [_stored(folder, part, is_history=entry.is_history)] if part.count else []
+    names = [source.entry.name for source in sources]
+    entries: list[SegmentEntry] = []
+    for segment in view.manifest.segments:
+        if segment.name not in names:
+            entries.append(segment)
+        elif new:
+            entries.append(new.pop())
+    return _published(folder, view, replace(view.manifest, segments=tuple(entries)))
+
+
+def _live_in(now: Segment | None, source: Segment) -> Bytes:
+    """For each document that was merged, 0 if it is deleted now."""
+    chosen = source.live != 0
+    return np.zeros(int(np.count_nonzero(chosen)), np.uint8) if now is None else now.live[chosen]
+
+
+def _published(folder: Path, view: NativeView, manifest: Manifest) -> Manifest:
+    manifest = replace(manifest, number=view.manifest.number + 1)
     manifests.publish(folder, manifest)
     return manifest
 
@@ -83,19 +156,35 @@ def _without(segment: Segment, facts: Sequence[str]) -> _CommitPart:
     if gone and live[deleted := np.concatenate(gone)].any():
         live = live.copy()
         live[deleted] = 0
-    return _CommitPart(dict(segment.arrays), live, segment.entry)
+    return _part(segment, live)
 
 
-def _merged(parts: list[_CommitPart]) -> list[_CommitPart]:
+def _part(segment: Segment, live: Bytes) -> _CommitPart:
+    return _CommitPart(segment.arrays, live, segment.entry)
+
+
+def _merged(parts: list[_CommitPart], merging: Collection[str], most: float) -> list[_CommitPart]:
     """Fewer parts with the same documents, larger ones first."""
-    merged: list[_CommitPart] = []
-    for part in parts:
-        if not part.count:
-            continue
-        merged.append(part)
-        while len(merged) > 1 and _are_alike(merged[-2].count, merged[-1].count):
-            merged[-2:] = [_joined(merged[-2:])]
-    return merged
+    parts = [part for part in parts if part.count]
+    apart = [index for index, part in enumerate(parts) if part.entry is not None and part.entry.name in merging]
+    groups = _groups([part.count for part in parts], apart, most)
+    return [parts[start] if end - start == 1 else _joined(parts[start:end]) for start, end in groups]
+
+
+def _groups(counts: Sequence[int], apart: Collection[int], most: float) -> list[tuple[int, int]]:
+    """The stretches of segments with so many documents each that are to be one: of up to `most` documents, and without
+    those that are to stay `apart`."""
+    groups: list[tuple[int, int]] = []
+    totals: list[int] = []
+    for index, count in enumerate(counts):
+        groups.append((index, index + 1))
+        totals.append(count)
+        while len(groups) > 1 and _are_alike(*totals[-2:]) and sum(totals[-2:]) <= most:
+            if groups[-1][0] in apart or groups[-2][0] in apart:
+                break
+            groups[-2:] = [(groups[-2][0], groups[-1][1])]
+            totals[-2:] = [sum(totals[-2:])]
+    return groups
 
 
 def _are_alike(earlier: int, later: int) -> bool:
@@ -107,14 +196,14 @@ def _joined(parts: Sequence[_CommitPart]) -> _CommitPart:
     return _CommitPart(arrays, np.ones(sum(part.count for part in parts), np.uint8), None)
 
 
-def _stored(folder: Path, part: _CommitPart, *, is_history: bool) -> SegmentEntry:
+def _stored(folder: Path, part: _CommitPart, *, is_history: bool, name: str = "") -> SegmentEntry:
     """The entry of a part in the manifest, once its files are written."""
     entry, deleted = part.entry, int(np.count_nonzero(part.live == 0))
     if entry is None:
-        entry = SegmentEntry(_new_name(), len(part.live), is_history, "", 0)
-        segment_file.write(manifests.segment_path(folder, entry.name), part.arrays | derived(part.arrays))
+        entry = SegmentEntry(name or new_name(), len(part.live), is_history, "", 0)
+        segment_file.write(manifests.segment_path(folder, entry.name), {**part.arrays, **derived(dict(part.arrays))})
     elif deleted != entry.deleted:
-        name = _new_name()
+        name = new_name()
         bits = np.packbits(part.live == 0, bitorder="little")
         words = np.zeros(-(-len(part.live) // 64), np.uint64)
         words.view(np.uint8)[: len(bits)] = bits
@@ -123,5 +212,6 @@ def _stored(folder: Path, part: _CommitPart, *, is_history: bool) -> SegmentEntr
     return entry
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """A name of a segment or of tombstones, which is used once."""
     return uuid4().hex[:16]
