@@ -228,7 +228,7 @@ class NativeEngine:
         try:
             entry = joined(self._folder, name, sources)
             with self._writing:
-                view = self._refresh()
+                view, self._merging = self._refresh(), frozenset()
                 if not view.damage and not self._jobs.is_closed:
                     self._finish(replaced(self._folder, view, sources, entry) or view.manifest)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from errno import EIO
@@ -43,7 +44,7 @@ class NativeView:
         try:
             manifest = manifests.read(folder) or _EMPTY
         except ValueError as error:
-            return cls.empty(str(error))
+            return cls.empty(_without_folder(str(error), folder))
         opened = {segment.entry: segment for segment in before.segments}
         files = {segment.entry.name: segment for segment in before.segments}
         segments, damages = list[Segment](), list[str]()
@@ -54,7 +55,7 @@ class NativeView:
                 segments.append(opened.get(entry) or _opened(folder, entry, files.get(entry.name)))
             except (SegmentError, OSError) as error:
                 damages.append(_damage(folder, manifest, error))
-        return cls(manifest, tuple(segments), "; ".join(damages))
+        return cls(manifest, tuple(segments), _without_folder("; ".join(damages), folder))
 
     @property
     def cursor(self) -> Cursor | None:
@@ -79,6 +80,11 @@ class NativeView:
                 if segment.id(document) == id_:
                     return segment.row("item", document)
         return None
+
+
+def _without_folder(text: str, folder: Path) -> str:
+    """A text that is shown to anybody, who need not see where this machine stores its files."""
+    return text.replace(f"{folder}{os.sep}", "")
 
 
 def _damage(folder: Path, manifest: Manifest, error: SegmentError | OSError) -> str:

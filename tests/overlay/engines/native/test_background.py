@@ -1,0 +1,195 @@
+"""Large merges beside the commits: nothing that is committed meanwhile is lost, whatever happens to the merge."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from errno import ENOSPC
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from overlay.engines import Cursor
+from overlay.engines.native import NativeEngine, manifest
+from overlay.engines.native.manifest import CommitStamp, SegmentEntry
+from overlay.engines.native.segment import Segment
+from overlay.engines.native.writing import joined
+from overlay.search.query import Query
+from tests.contracts.listed import listing
+from tests.overlay.engines.native import damaging
+
+WORDS = ("alpha", "beta", "gamma")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of more than four documents are merged in the background."""
+    monkeypatch.setattr("overlay.engines.native.AT_ONCE", 4)
+    monkeypatch.setattr("overlay.engines.native.writing.SMALL", 2)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[NativeEngine]:
+    opened = NativeEngine(tmp_path, make=True)
+    yield opened
+    opened.close()
+
+
+class Held:
+    """A merge that has read its sources, and does not go on until it is released."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.released = threading.Event(), threading.Event()
+        monkeypatch.setattr("overlay.engines.native.joined", self)
+
+    def __call__(self, folder: Path, name: str, sources: Sequence[Segment]) -> SegmentEntry:
+        entry = joined(folder, name, sources)
+        self.begun.set()
+        assert self.released.wait(30)
+        return entry
+
+
+def put(engine: NativeEngine, seq: int, word: str, *ids: str) -> None:
+    engine.write(ids, [listing(id_, word) for id_ in ids], Cursor("e", seq))
+
+
+def found(engine: NativeEngine, word: str) -> set[str]:
+    return {hit.record.id for hit in damaging.searched(engine, Query(text=word)).rows}
+
+
+def segments(engine: NativeEngine) -> list[tuple[int, int]]:
+    published = manifest.read(engine._folder)
+    assert published is not None
+    return [(entry.documents, entry.deleted) for entry in published.segments]
+
+
+def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    merge = Held(monkeypatch)
+    put(engine, 1, "alpha", *"abcd")
+    put(engine, 2, "alpha", *"efgh")
+    assert merge.begun.wait(30)
+    assert segments(engine) == [(4, 0), (4, 0)]
+    put(engine, 3, "beta", "a")
+    engine.write(["f"], [], Cursor("e", 4))
+    assert found(engine, "alpha") == set("bcdegh")
+    merge.released.set()
+    engine._jobs.wait()
+    assert (found(engine, "alpha"), found(engine, "beta")) == (set("bcdegh"), {"a"})
+    assert segments(engine) == [(8, 2), (1, 0)]
+    assert engine.cursor() == Cursor("e", 4)
+    assert engine.terms().frequency("alpha") == 6
+    reader = NativeEngine(engine._folder, make=False)
+    assert found(reader, "alpha") == set("bcdegh")
+    reader.close()
+
+
+def test_a_merge_of_what_was_removed_meanwhile_adds_nothing(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = Held(monkeypatch)
+    put(engine, 1, "alpha", *"abcd")
+    put(engine, 2, "alpha", *"efgh")
+    assert merge.begun.wait(30)
+    engine.write(None, [listing("z", "beta")], Cursor("e", 3))
+    merge.released.set()
+    engine._jobs.wait()
+    assert (found(engine, "alpha"), found(engine, "beta")) == (set(), {"z"})
+    assert segments(engine) == [(1, 0)]
+    assert len(list(engine._folder.glob("*.segment"))) == 1
+
+
+def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overlay.engines.native.background_jobs.CLOSE_SECONDS", 0.05)
+    merge = Held(monkeypatch)
+    engine = NativeEngine(tmp_path, make=True)
+    put(engine, 1, "alpha", *"abcd")
+    put(engine, 2, "alpha", *"efgh")
+    assert merge.begun.wait(30)
+    thread = engine._jobs._thread
+    engine.close()
+    before = manifest.read(tmp_path)
+    merge.released.set()
+    assert thread is not None
+    thread.join()
+    assert manifest.read(tmp_path) == before
+    assert len(list(tmp_path.glob("*.segment"))) == 3
+    again = NativeEngine(tmp_path, make=True)
+    put(again, 3, "beta", "a")
+    again._jobs.wait()
+    assert found(again, "alpha") == set("bcdefgh")
+    assert segments(again) == [(7, 0), (1, 0)]
+    assert len(list(tmp_path.glob("*.segment"))) == 2
+    again.close()
+
+
+def test_a_merge_reads_no_damaged_segment(engine: NativeEngine) -> None:
+    put(engine, 1, "alpha", *"abcd")
+    entry = damaging.largest(engine._folder)
+    damaging.flip(manifest.segment_path(engine._folder, entry.name), "item")
+    put(engine, 2, "beta", *"efgh")
+    engine._jobs.wait()
+    assert engine.damage() == f"{entry.name}.segment is damaged: the CRC-32C of item differs"
+    assert engine.cursor() is None
+    assert found(engine, "beta") == set("efgh")
+
+
+def test_a_merge_that_fails_for_a_full_disk_is_made_later(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> SegmentEntry:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("overlay.engines.native.joined", full)
+    put(engine, 1, "alpha", *"abcd")
+    put(engine, 2, "alpha", *"efgh")
+    engine._jobs.wait()
+    assert f"work on the index in {engine._folder} is put off" in caplog.text
+    monkeypatch.setattr("overlay.engines.native.joined", joined)
+    put(engine, 3, "alpha", "i")
+    engine._jobs.wait()
+    assert segments(engine) == [(4, 0), (4, 0), (1, 0)]
+    engine._retry_at -= 60
+    put(engine, 4, "alpha", "j")
+    engine._jobs.wait()
+    assert segments(engine) == [(8, 0), (2, 0)]
+    assert found(engine, "alpha") == set("abcdefghij")
+
+
+def test_an_index_that_is_filled_is_merged_at_once(engine: NativeEngine) -> None:
+    for batch in ("abcd", "efgh", "ijkl"):
+        put(engine, 0, "alpha", *batch)
+    assert engine._jobs._thread is None
+    assert segments(engine) == [(12, 0)]
+
+
+def test_a_writer_that_opens_a_folder_lets_readers_look_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = NativeEngine(tmp_path, make=True)
+    put(engine, 1, "alpha", "a")
+    reader = NativeEngine(tmp_path, make=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitStamp, "increase", lambda _: None)  # as if the writer had been killed before it
+        put(engine, 2, "beta", "b")
+    engine.close()
+    assert found(reader, "beta") == set()
+    writer = NativeEngine(tmp_path, make=True)
+    writer.write([], [], Cursor("e", 2))
+    assert found(reader, "beta") == {"b"}
+    for opened in (reader, writer):
+        opened.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_commits_beside_merges_are_found_as_in_a_dictionary(engine: NativeEngine, seed: int) -> None:
+    chance, model = Random(seed), dict[str, str]()
+    for seq in range(1, 60):
+        word, ids = chance.choice(WORDS), {str(chance.randrange(18)) for _ in range(chance.choice((1, 1, 2, 5)))}
+        removed = {str(chance.randrange(18)) for _ in range(chance.randrange(3))} - ids
+        engine.write([*ids, *removed], [listing(id_, word) for id_ in ids], Cursor("e", seq))
+        model = {id_: own for id_, own in model.items() if id_ not in removed} | dict.fromkeys(ids, word)
+        for word in WORDS:
+            expected = {id_ for id_, own in model.items() if own == word}
+            assert found(engine, word) == expected
+            assert engine.terms().frequency(word) == len(expected)
+    engine._jobs.wait()
+    assert sum(documents - deleted for documents, deleted in segments(engine)) == len(model)
