@@ -118,8 +118,11 @@ class NativeEngine:
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
+        view = self._current()
         try:
-            return _searched(self._current(), query, plan, start, stop)
+            matches = _searched(view, query, plan, start, stop)
+            if not any(segment.is_suspect for segment in view.segments) or not self._is_found_damaged():
+                return matches
         except Exception:  # damage that no check at opening finds raises any error
             if not self._is_found_damaged():
                 raise
@@ -130,8 +133,7 @@ class NativeEngine:
         if monotonic() < self._suspected + SUSPECT_SECONDS:
             return False
         self._suspected = monotonic()
-        found = [self._is_damaged(segment.entry) for segment in self._view.segments]
-        return any(found)
+        return sum(self._is_damaged(segment.entry) for segment in self._view.segments) > 0
 
     def _is_damaged(self, entry: SegmentEntry) -> bool:
         """Whether the file of a segment is damaged; then it is left out from now on."""

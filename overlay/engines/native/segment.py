@@ -45,6 +45,8 @@ class Segment:
         self.count = int(np.count_nonzero(live))
         self.of_surface, self.of_term = self._listed(listed)
         self._unused: list[Scratch] = []
+        self.is_suspect = False
+        """Whether a string was read that no segment is written with."""
 
     def _listed(self, listed: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """The numbers of listed documents with each surface and each term: those of all, without the deleted ones."""
@@ -88,7 +90,7 @@ class Segment:
 
     def string(self, table: str, number: int) -> str:
         """A string of a table."""
-        return self.row(table, number, "_bytes").decode("utf-8", "surrogatepass")
+        return self._text(self.row(table, number, "_bytes"))
 
     def row(self, name: str, index: int, data: str = "") -> bytes:
         """A row of bytes of a document."""
@@ -97,7 +99,14 @@ class Segment:
 
     def id(self, document: int) -> str:
         """The id of a document."""
-        return self.row("id", document).decode("utf-8", "surrogatepass")
+        return self._text(self.row("id", document))
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            self.is_suspect = True
+            return data.decode("utf-8", "replace")
 
     def with_fact(self, fact: str) -> Ints:
         """The documents with a fact that are not deleted."""
