@@ -170,8 +170,9 @@ class NativeEngine:
             self._take_lock()
             try:
                 view = self._refresh()
-                if view.damage and registrations is not None:
-                    raise EngineError(f"the index in {self._folder} is damaged: rebuild it ({view.damage})")
+                if registrations is not None and view.cursor is None and (view.damage or view.segments):
+                    reason = view.damage or "its text vectors are of another table"
+                    raise EngineError(f"the index in {self._folder} has to be rebuilt: {reason}")
                 is_filled = cursor is not None and not cursor.seq  # nobody searches before it has read any changes
                 manifest = committed(
                     self._folder, view, registrations, documents, cursor,
@@ -198,7 +199,7 @@ class NativeEngine:
     def _next_job(self) -> Job | None:
         """What is to be done beside the commits."""
         view, now = self._view, monotonic()
-        if view.damage or now < self._retry_at:
+        if view.cursor is None or now < self._retry_at:
             return None
         if now >= self._check_at:
             return partial(self._attempt, partial(self._check, view.manifest))

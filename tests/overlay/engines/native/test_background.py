@@ -54,7 +54,7 @@ def put(engine: NativeEngine, seq: int, word: str, *ids: str) -> None:
     engine.write(ids, [listing(id_, word) for id_ in ids], Cursor("e", seq))
 
 
-def found(engine: NativeEngine, word: str) -> set[str]:
+def ids_with(engine: NativeEngine, word: str) -> set[str]:
     return {hit.record.id for hit in damaging.searched(engine, Query(text=word)).rows}
 
 
@@ -72,15 +72,15 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     assert segments(engine) == [(4, 0), (4, 0)]
     put(engine, 3, "beta", "a")
     engine.write(["f"], [], Cursor("e", 4))
-    assert found(engine, "alpha") == set("bcdegh")
+    assert ids_with(engine, "alpha") == set("bcdegh")
     merge.released.set()
     engine._jobs.wait()
-    assert (found(engine, "alpha"), found(engine, "beta")) == (set("bcdegh"), {"a"})
+    assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set("bcdegh"), {"a"})
     assert segments(engine) == [(8, 2), (1, 0)]
     assert engine.cursor() == Cursor("e", 4)
     assert engine.terms().frequency("alpha") == 6
     reader = NativeEngine(engine._folder, make=False)
-    assert found(reader, "alpha") == set("bcdegh")
+    assert ids_with(reader, "alpha") == set("bcdegh")
     reader.close()
 
 
@@ -94,7 +94,7 @@ def test_a_merge_of_what_was_removed_meanwhile_adds_nothing(
     engine.write(None, [listing("z", "beta")], Cursor("e", 3))
     merge.released.set()
     engine._jobs.wait()
-    assert (found(engine, "alpha"), found(engine, "beta")) == (set(), {"z"})
+    assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set(), {"z"})
     assert segments(engine) == [(1, 0)]
     assert len(list(engine._folder.glob("*.segment"))) == 1
 
@@ -117,7 +117,7 @@ def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatc
     again = NativeEngine(tmp_path, make=True)
     put(again, 3, "beta", "a")
     again._jobs.wait()
-    assert found(again, "alpha") == set("bcdefgh")
+    assert ids_with(again, "alpha") == set("bcdefgh")
     assert segments(again) == [(7, 0), (1, 0)]
     assert len(list(tmp_path.glob("*.segment"))) == 2
     again.close()
@@ -131,7 +131,7 @@ def test_a_merge_reads_no_damaged_segment(engine: NativeEngine) -> None:
     engine._jobs.wait()
     assert engine.damage() == f"{entry.name}.segment is damaged: the CRC-32C of item differs"
     assert engine.cursor() is None
-    assert found(engine, "beta") == set("efgh")
+    assert ids_with(engine, "beta") == set("efgh")
 
 
 def test_a_merge_that_fails_for_a_full_disk_is_made_later(
@@ -153,7 +153,7 @@ def test_a_merge_that_fails_for_a_full_disk_is_made_later(
     put(engine, 4, "alpha", "j")
     engine._jobs.wait()
     assert segments(engine) == [(8, 0), (2, 0)]
-    assert found(engine, "alpha") == set("abcdefghij")
+    assert ids_with(engine, "alpha") == set("abcdefghij")
 
 
 def test_an_index_that_is_filled_is_merged_at_once(engine: NativeEngine) -> None:
@@ -171,10 +171,10 @@ def test_a_writer_that_opens_a_folder_lets_readers_look_again(tmp_path: Path, mo
         patch.setattr(CommitStamp, "increase", lambda _: None)  # as if the writer had been killed before it
         put(engine, 2, "beta", "b")
     engine.close()
-    assert found(reader, "beta") == set()
+    assert ids_with(reader, "beta") == set()
     writer = NativeEngine(tmp_path, make=True)
     writer.write([], [], Cursor("e", 2))
-    assert found(reader, "beta") == {"b"}
+    assert ids_with(reader, "beta") == {"b"}
     for opened in (reader, writer):
         opened.close()
 
@@ -189,7 +189,7 @@ def test_any_commits_beside_merges_are_found_as_in_a_dictionary(engine: NativeEn
         model = {id_: own for id_, own in model.items() if id_ not in removed} | dict.fromkeys(ids, word)
         for word in WORDS:
             expected = {id_ for id_, own in model.items() if own == word}
-            assert found(engine, word) == expected
+            assert ids_with(engine, word) == expected
             assert engine.terms().frequency(word) == len(expected)
     engine._jobs.wait()
     assert sum(documents - deleted for documents, deleted in segments(engine)) == len(model)

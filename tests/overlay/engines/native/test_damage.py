@@ -119,7 +119,7 @@ def test_sections_that_lead_outside_of_their_text_are_refused(arrays: dict[str, 
             check_all(arrays | {"section_ends": changed}, len(DOCUMENTS))
     offsets = arrays["section_ends_offsets"].copy()
     offsets[1] += 1
-    with pytest.raises(SegmentError, match="array section_ends_offsets"):
+    with pytest.raises(SegmentError, match="array section_ends_offsets is not that of rows of 6"):
         check_all(arrays | {"section_ends_offsets": offsets}, len(DOCUMENTS))
 
 
@@ -142,7 +142,7 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
     others = sum(other.documents for other in manifest.read(folder).segments if other != entry)  # type: ignore[union-attr]
     assert others
     assert damaging.searched(engine, Query(statuses=(), as_of=109, height_chain="bsv")).total == others
-    with pytest.raises(EngineError, match=f"the index in {folder} is damaged: rebuild it"):
+    with pytest.raises(EngineError, match=f"the index in {folder} has to be rebuilt: {entry.name}"):
         engine.write(["1"], [], Cursor("e", 9))
     engine.write(None, (), None)
     engine.write(["1"], [listing("1", "again")], Cursor("e", 1))
