@@ -1,6 +1,6 @@
 """Meaning in the order of results: what a rule of words and one of text vectors say of a listing, as one score.
 
-    (1 - w) · score / greatest score + w · (cosine - least cosine) / (greatest cosine - least cosine)
+    (1 - w) · score + w · greatest score · (cosine - least cosine) / (greatest cosine - least cosine)
 
 Questions of more than four content words also find the 60 listings with the greatest cosines among those that pass the
 filters, and w is 0.4; the cosines are those of these 60. Shorter ones, such as names and ids, find nothing more: their
@@ -10,7 +10,7 @@ for letters that are not Latin, which the vocabulary of the vectors hardly has. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from overlay.search.analysis import fold
@@ -43,20 +43,20 @@ def latin_share(text: str) -> float:
     return sum(map(str.isascii, letters)) / len(letters) if letters else 0.0
 
 
-def fused(scores: Iterable[tuple[_Id, float]], cosines: Mapping[_Id, float], share: float) -> list[tuple[_Id, float]]:
-    """Listings and their scores from 0 to 1, the best first, of which meaning has this `share`.
+def fused(scores: Mapping[_Id, float], cosines: Mapping[_Id, float], share: float) -> dict[_Id, float]:
+    """The scores of listings of which meaning has this `share`; none is above the greatest of `scores`, or above 1
+    without any.
 
-    `scores` are those by words, the best first; `cosines` are those of the listings that are compared. One that is in
-    `cosines` only is found by its meaning, unless its cosine is the least. Equally good ones stay in the order of
-    `scores`, and those of `cosines` follow.
+    `scores` are those by words; `cosines` are those of the listings that are compared. One that is in `cosines` only is
+    found by its meaning, unless its cosine is the least.
     """
-    by_words = dict(scores)
-    greatest = max(by_words.values(), default=0.0) or 1.0
-    least = min(cosines.values(), default=0.0)
-    spread = max(cosines.values(), default=0.0) - least or 1.0
-    results = {id_: (1 - share) * (score / greatest) for id_, score in by_words.items()}
+    greatest, part = max(scores.values(), default=1.0), 1 - share
+    results = {id_: part * score for id_, score in scores.items()}
+    if not cosines:
+        return results
+    least = min(cosines.values())
+    factor = share * greatest / (max(cosines.values()) - least or 1.0)
     for id_, cosine in cosines.items():
-        part = share * ((cosine - least) / spread)
-        if part > 0:
-            results[id_] = results.get(id_, 0.0) + part
-    return sorted(results.items(), key=lambda result: -result[1])
+        if cosine > least:
+            results[id_] = results.get(id_, 0.0) + factor * (cosine - least)
+    return results

@@ -48,9 +48,9 @@ def cosines_of(vectors: Vectors, inverse: Floats, documents: Numbers, query: Vec
     return cosines * _inverse_length(query)
 
 
-def _inverse_length(vector: Vectors) -> Floats:
-    """Of shape (1,)."""
-    return inverse_lengths(vector[np.newaxis])
+def _inverse_length(vector: Vectors) -> np.float32:
+    length = np.linalg.norm(vector.astype(np.float32))
+    return np.float32(1 / length if length else 0)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,20 +47,16 @@ def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence
     return {place: cosines[place] for place in best}
 
 
-def cosines_of_documents(compared: Iterable[Place], query: Query) -> dict[Place, float]:
-    """The cosines of these documents."""
-    vector, of_segments = of_question(query.text), dict[Segment, list[int]]()
-    for segment, document in compared:
-        of_segments.setdefault(segment, []).append(document)
-    return {
-        (segment, document): cosine
-        for segment, documents in of_segments.items()
-        for document, cosine in zip(
-            documents,
-            cosines_of(segment.vectors, segment.arrays["vector_inverse"], np.array(documents), vector).tolist(),
-            strict=True,
-        )
-    }
+def cosines_of_documents(documents: Sequence[Place], query: Query) -> list[float]:
+    """The cosine of each of these documents."""
+    vector, cosines = of_question(query.text), [0.0] * len(documents)
+    for segment in dict.fromkeys(segment for segment, _ in documents):
+        indexes = [index for index, (own, _) in enumerate(documents) if own is segment]
+        numbers = np.array([documents[index][1] for index in indexes], np.int64)
+        of_segment = cosines_of(segment.vectors, segment.arrays["vector_inverse"], numbers, vector)
+        for index, cosine in zip(indexes, of_segment.tolist(), strict=True):
+            cosines[index] = cosine
+    return cosines
 
 
 def _sources(segment: Segment, document: int) -> tuple[int, int]:

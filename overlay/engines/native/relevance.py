@@ -44,7 +44,11 @@ def by_relevance(
         ranked = _Ranked(list(dict.fromkeys((*ranked.documents, *others))), newest, plan)
         head = ranked.spread()
     if plan.meaning:
-        cosines = near or cosines_of_documents([ranked.documents[index] for index in head], query)
+        if near:
+            cosines = {index: near[place] for index, place in enumerate(ranked.documents) if place in near}
+        else:
+            compared = cosines_of_documents([ranked.documents[index] for index in head], query)
+            cosines = dict(zip(head, compared, strict=True))
         ranked.add_meaning(cosines, plan.meaning)
         head = ranked.spread() if floods else ranked.order[:CANDIDATES]
     first = [head[position] for position in diversified([ranked.sources[index] for index in head], len(head))]
@@ -71,16 +75,13 @@ class _Ranked:
         positions = spread([self.sources[index] for index in self.order], CANDIDATES)
         return [self.order[position] for position in positions[:CANDIDATES]]
 
-    def add_meaning(self, cosines: Mapping[Place, float], share: float) -> None:
-        """Give meaning this share of the scores, by the cosines of the documents that are compared. A document without
-        a word of the question that meaning adds nothing to is in the order no more."""
-        indexes = {place: index for index, place in enumerate(self.documents)}
-        by_words = {index: score for index, score in enumerate(self.scores) if score > 0}
-        parts = fused(by_words.items(), {indexes[place]: cosine for place, cosine in cosines.items()}, share)
-        greatest = max(by_words.values(), default=1.0)
-        for index, score in parts:
-            self.scores[index] = score * greatest
-        self.order = sorted((index for index, _ in parts), key=lambda index: (-self.scores[index], self.ids[index]))
+    def add_meaning(self, cosines: Mapping[int, float], share: float) -> None:
+        """Give meaning this share of the scores, by the cosines of the documents that are compared, by index. A
+        document without a word of the question that meaning adds nothing to is in the order no more."""
+        scores = fused({index: score for index, score in enumerate(self.scores) if score > 0}, cosines, share)
+        for index, score in scores.items():
+            self.scores[index] = score
+        self.order = sorted(scores, key=lambda index: (-self.scores[index], self.ids[index]))
 
     def rows(self, indexes: Sequence[int], tier: int) -> list[EngineHit]:
         """Results in this order, with ascending keys."""

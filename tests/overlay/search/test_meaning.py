@@ -72,36 +72,45 @@ def test_the_share_of_latin_letters_counts_no_digits_and_no_accents() -> None:
 
 
 def test_a_listing_without_words_of_the_question_comes_among_the_others() -> None:
-    results = fused([("both", 10.0), ("words", 8.0)], {"both": 0.5, "meaning": 0.9, "far": 0.1}, 0.4)
-    assert [id_ for id_, _ in results] == ["both", "words", "meaning"]
-    assert dict(results) == pytest.approx({"both": 0.6 + 0.2, "words": 0.48, "meaning": 0.4})
+    results = fused({"both": 10.0, "words": 8.0}, {"both": 0.5, "meaning": 0.9, "far": 0.1}, 0.4)
+    assert results == pytest.approx({"both": 6.0 + 2.0, "words": 4.8, "meaning": 4.0})
 
 
 def test_without_results_by_words_the_nearest_are_the_results() -> None:
-    assert [id_ for id_, _ in fused([], {"far": 0.1, "near": 0.9, "nearer": 0.95}, 0.4)] == ["nearer", "near"]
-    assert fused([], {}, 0.4) == []
+    assert fused({}, {"far": 0.1, "near": 0.5, "nearer": 0.9}, 0.4) == pytest.approx({"near": 0.2, "nearer": 0.4})
+    assert fused({}, {}, 0.4) == {}
 
 
-def test_a_single_cosine_changes_nothing() -> None:
-    assert fused([("one", 3.0), ("other", 3.0)], {"other": 0.9}, 0.2) == [("one", 0.8), ("other", 0.8)]
-    assert fused([], {"other": 0.9}, 0.4) == []
+def test_a_single_cosine_adds_nothing() -> None:
+    assert fused({"one": 3.0, "other": 3.0}, {"other": 0.9}, 0.2) == {"one": 0.8 * 3.0, "other": 0.8 * 3.0}
+    assert fused({}, {"other": 0.9}, 0.4) == {}
 
 
 IDS = st.integers(0, 9)
+SCORES = st.dictionaries(IDS, st.floats(0, 1e6))
 
 
-@given(st.dictionaries(IDS, st.floats(0, 1e6)), st.dictionaries(IDS, st.floats(-1, 1)), st.floats(0, 1))
-def test_all_results_by_words_stay_and_scores_are_between_0_and_1(
+@given(SCORES, st.dictionaries(IDS, st.floats(-1, 1)), st.floats(0, 1))
+def test_all_results_by_words_stay_and_no_score_is_above_the_greatest_by_words(
     scores: dict[int, float], cosines: dict[int, float], share: float
 ) -> None:
-    by_words = sorted(scores.items(), key=lambda one: -one[1])
-    results = dict(fused(by_words, cosines, share))
+    results = fused(scores, cosines, share)
     assert scores.keys() <= results.keys() <= scores.keys() | cosines.keys()
-    assert all(-1e-9 <= score <= 1 + 1e-9 for score in results.values())
-    assert list(results.values()) == sorted(results.values(), reverse=True)
+    greatest = max(scores.values(), default=1.0)
+    assert all(0 <= score <= greatest * (1 + 1e-9) for score in results.values())
 
 
-@given(st.dictionaries(IDS, st.floats(0, 1e6)), st.dictionaries(IDS, st.floats(-1, 1)))
-def test_without_weight_the_order_by_words_stays(scores: dict[int, float], cosines: dict[int, float]) -> None:
-    by_words = sorted(scores.items(), key=lambda one: -one[1])
-    assert [id_ for id_, _ in fused(by_words, cosines, 0.0)] == [id_ for id_, _ in by_words]
+@given(SCORES, st.dictionaries(IDS, st.floats(-1, 1), min_size=1))
+def test_of_listings_with_equal_scores_the_nearer_has_the_greater_one(
+    scores: dict[int, float], cosines: dict[int, float]
+) -> None:
+    results = fused(dict.fromkeys(scores, 1.0), cosines, 0.2)
+    order = sorted(scores.keys() & cosines.keys(), key=lambda id_: cosines[id_])
+    assert [results[id_] for id_ in order] == sorted(results[id_] for id_ in order)
+
+
+@given(SCORES, st.dictionaries(IDS, st.floats(-1, 1)))
+def test_without_weight_the_scores_by_words_stay(scores: dict[int, float], cosines: dict[int, float]) -> None:
+    results = fused(scores, cosines, 0.0)
+    assert {id_: results[id_] for id_ in scores} == scores
+    assert all(results[id_] == 0 for id_ in results.keys() - scores.keys())
