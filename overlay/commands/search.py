@@ -335,7 +335,8 @@ def _marked_card(item: Mapping[str, Any]) -> list[str]:
 
 def _type_and_status(item: Mapping[str, Any]) -> str:
     status = "" if item["status"] == "live" else f" [{item['status']}]"
-    return f"  ({item['type']}){status}{_price(item.get('cheapest'))}"
+    meaning = ", near in meaning" if "byMeaning" in item else ""
+    return f"  ({item['type']}){status}{_price(item.get('cheapest'))}{meaning}"
 
 
 def _price(cheapest: Mapping[str, Any] | None) -> str:

@@ -189,6 +189,16 @@ def test_search_says_what_may_have_been_meant_and_what_emptied_the_answer(run: R
     assert re.match(r"leave out tag: \d+ listings?\n", result.out)
 
 
+def test_search_says_what_only_meaning_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = {"id": "ab_0", "name": "Forecast", "type": "agent", "status": "live", "byMeaning": True}
+    page = {"items": [item], "total": 0, "matched": 0, "totalRelation": "eq", "offset": 0, "nextCursor": None}
+    monkeypatch.setattr("overlay.commands.search._page", lambda *_: page)
+    result = run("search", "umbrella")
+    assert result.out.splitlines()[0].endswith(", near in meaning")
+    assert "nothing contains these words; these are near to them in meaning\n" in result.out
+    assert (result.code, result.out.splitlines()[-1]) == (0, "0 listings")
+
+
 def test_search_names_what_was_corrected_and_what_nothing_contains(run: Run, data: Path) -> None:
     result = run("search", "wether", "--data", data)
     assert "showing results for weather: no listing contains wether\n" in result.out
