@@ -6,6 +6,7 @@ Standard library only: commands that only query the index start without pydantic
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -22,12 +23,23 @@ __all__ = ["KEYS", "NOT_SETTINGS", "PREFIX", "Settings", "SettingsError", "sampl
 
 PREFIX = "A2B_"
 
+log = logging.getLogger(__name__)
+
 NOT_SETTINGS = frozenset({"A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
 """Variables of the commands that publish and of the test suite, which may be set when a command runs."""
 
 
 def _as_it_is(_name: str, text: str) -> str:
     return text
+
+
+def _index_url(_name: str, text: str) -> str:
+    """The URL of an index; that of an engine of earlier releases with a warning, as one of the present default."""
+    scheme, colon, place = text.partition(":")
+    if scheme != "tantivy":
+        return text
+    log.warning("the search index tantivy:%s is read as native:%s, and built anew there", place, place)
+    return f"native{colon}{place}"
 
 
 def _words(_name: str, text: str) -> str:
@@ -51,8 +63,8 @@ class Settings:
     """Where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name."""
     database_read: str = _setting()
     """A replica of the database (PostgreSQL) that processes which only serve read from."""
-    search: str = _setting()
-    """The search index: tantivy:PATH, whoosh:PATH or opensearch:https://USER:PASSWORD@HOST:9200/NAME."""
+    search: str = _setting(_index_url)
+    """The search index: native:PATH, whoosh:PATH or opensearch:https://USER:PASSWORD@HOST:9200/NAME."""
     chains: tuple[ChainUrl, ...] = _setting(read.chain_urls)
     """What to follow: name=URL, several separated by spaces; a name repeated has several sources."""
     from_height: str = _setting()
@@ -190,7 +202,7 @@ def _build(values: Mapping[str, Any]) -> Settings:
     data = Path(str(values.get("data", _SETTINGS["data"].metadata["default"])))
     texts = {
         "database": f"sqlite:///{data / 'a2b.db'}",
-        "search": f"tantivy:{data / 'index'}",
+        "search": f"native:{data / 'index'}",
         "chains": f"demo=files:{quote(str(sample_blocks()))}?chain=bsv&network=regtest",
         **values,
     }

@@ -189,7 +189,7 @@ def test_plugs_do_not_import_each_other(folder: str) -> None:
 
 PLUG_NAMES = {
     "indexer/chains": {"evm", "files", "junglebus", "node", "overlay", "failover", "solana"},
-    "overlay/engines": {"opensearch", "tantivy", "whoosh"},
+    "overlay/engines": {"opensearch", "native", "whoosh"},
     "overlay/protocols": set(protocols.names()),
     "parsers/claims": {"delegateos", "motebit", "mrp"},
 }
@@ -333,7 +333,6 @@ FENCES: dict[str, tuple[str, ...]] = {
     "rapidfuzz": ("overlay/search/term_dictionary.py",),
     "segno": ("overlay/web/register_page.py",),
     "sqlalchemy": ("indexer/store/",),
-    "tantivy": ("overlay/engines/tantivy/",),
     "wallycore": ("parsers/bitcoin/signatures.py",),
     "whoosh": ("overlay/engines/whoosh/", "overlay/search/stop_words.py"),
     "yaml": ("parsers/claims/plain_yaml.py",),

@@ -157,11 +157,6 @@ def index_write_errors(settings: Settings) -> Iterator[None]:
         yield
     except OSError as error:
         raise EngineError(f"cannot write the index {masked(settings.search)}: {error.strerror or error}") from error
-    except ValueError as error:
-        # Tantivy reports errors of files as ValueErrors; other ValueErrors are defects of this program
-        if "os error" not in str(error):
-            raise
-        raise EngineError(f"cannot write the index {masked(settings.search)}: {error}") from error
 
 
 def in_configured_order(settings: Settings, chains: Mapping[str, str]) -> dict[str, str]:

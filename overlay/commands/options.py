@@ -22,7 +22,7 @@ _FLAGS = {
     "data": ("FOLDER", "A2B_DATA: the folder of database and index [./a2b-data]"),
     "database": ("URL", "A2B_DATABASE: sqlite:///PATH or postgresql+psycopg://user@host/name [in the data folder]"),
     "database_read": ("URL", "A2B_DATABASE_READ: a replica of that database to read from [none]"),
-    "search": ("URL", "A2B_SEARCH: the index, tantivy:PATH or whoosh:PATH [in the data folder]"),
+    "search": ("URL", "A2B_SEARCH: the index, native:PATH or whoosh:PATH [in the data folder]"),
     "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [the packaged sample blocks]"),
     "from_height": (
         "HEIGHT",

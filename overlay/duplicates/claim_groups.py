@@ -30,7 +30,7 @@ VIEW = "@"
 """Begins the kinds of claims to a text, one for each view (`facts.collapsed`) in which only the first is shown."""
 
 
-class Listing(NamedTuple):
+class ClaimedListing(NamedTuple):
     """An indexed listing, by its number. A claim has a kind, a key and an entry: the place in the order of seniority
     (`Since.ordering`), and the number; that of a cluster key is the seniority of the listing."""
 
@@ -43,7 +43,7 @@ class Listing(NamedTuple):
     claims: tuple[tuple[str, int, bytes], ...]
 
     @classmethod
-    def of(cls, number: int, document: Document) -> Listing:
+    def of(cls, number: int, document: Document) -> ClaimedListing:
         """A document; its claim to a text is one for each view."""
         claims, rank, owner, _ = document.fingerprint or NOTHING
         chains = (document.chain, *document.also_on)
@@ -76,10 +76,10 @@ class ClaimGroups:
     """All claims, the head of each listing (0 before it is examined), how many listings each is the head of, and the
     listings of the last update by registration. `find` reads a stored listing. Not safe for threads."""
 
-    def __init__(self, find: Callable[[int], Listing | None]) -> None:
+    def __init__(self, find: Callable[[int], ClaimedListing | None]) -> None:
         self.claims, self.heads, self.sizes = ClaimTable(), array("i", [0]), array("i", [0])
         self._find = find
-        self.recent: dict[str, list[Listing]] = {}
+        self.recent: dict[str, list[ClaimedListing]] = {}
 
     def lead(self, number: int, head: int) -> None:
         """Give a listing a head, 0 for none."""
@@ -90,7 +90,7 @@ class ClaimGroups:
         self.sizes[head] += 1
         self.heads[number] = head
 
-    def update(self, before: Mapping[int, Listing], after: Mapping[int, Listing]) -> set[int]:
+    def update(self, before: Mapping[int, ClaimedListing], after: Mapping[int, ClaimedListing]) -> set[int]:
         """Replace listings; the numbers of others whose status may have changed."""
         self.claims.compact()
         self.fetch([*before.values(), *after.values()])
@@ -114,11 +114,11 @@ class ClaimGroups:
             self.recent.setdefault(row.registration, []).append(row)
         return changed - before.keys() - after.keys()
 
-    def fetch(self, listings: Iterable[Listing]) -> None:
+    def fetch(self, listings: Iterable[ClaimedListing]) -> None:
         """Make the claims of listings ready for reading."""
         self.claims.fetch([key for row in listings for _, key, _ in row.claims])
 
-    def _exchange(self, before: Mapping[int, Listing], after: Mapping[int, Listing]) -> set[int]:
+    def _exchange(self, before: Mapping[int, ClaimedListing], after: Mapping[int, ClaimedListing]) -> set[int]:
         """Replace claims; the listings concerned where another one is the first to make a claim."""
         firsts: dict[int, tuple[str, bytes]] = {}
         for rows, others, change in ((before, after, self.claims.remove), (after, before, self.claims.add)):
@@ -141,12 +141,12 @@ class ClaimGroups:
                 concerned.update(map(number_of, run[:NAMING] if kind in WARNED else (run[0], first)))
         return concerned
 
-    def _members(self, head: Listing) -> set[bytes]:
+    def _members(self, head: ClaimedListing) -> set[bytes]:
         """The entries of the listings that one is shown for."""
         runs = map(self.claims.run, head.clusters)
         return {entry for run in runs for entry in run if self.heads[number_of(entry)] == head.number}
 
-    def _regroup(self, queue: list[bytes], replaced: Set[int], after: Mapping[int, Listing]) -> set[int]:
+    def _regroup(self, queue: list[bytes], replaced: Set[int], after: Mapping[int, ClaimedListing]) -> set[int]:
         """Examine listings, and those affected by them, which are of lower seniority; the numbers of those whose group
         has changed. An entry in the queue may be outdated."""
         heapify(queue)
@@ -179,7 +179,7 @@ class ClaimGroups:
         number = number_of(entry)
         return self.heads[number] == number
 
-    def status(self, mine: Listing) -> DuplicateStatus:
+    def status(self, mine: ClaimedListing) -> DuplicateStatus:
         """The status of a listing whose claims are fetched."""
         head = self.heads[mine.number]
         hidden_in = [] if head == mine.number else [""]

@@ -22,7 +22,7 @@ PLACE_BYTES = 37
 ENTRY = np.dtype("V41")
 """An entry: its place in the order of seniority (`Since.ordering`), and the number of the listing, big-endian."""
 
-PLACES = np.dtype([("keys", "<u2"), ("place", f"V{PLACE_BYTES}")])
+SENIORITY = np.dtype([("keys", "<u2"), ("place", f"V{PLACE_BYTES}")])
 """A place as it is stored, and how many keys in a row have it."""
 
 FEWEST = 32_768
@@ -41,7 +41,7 @@ class ClaimTable:
 
     def load(self, chunks: Iterable[Sequence[tuple[int, bytes, bytes]]]) -> None:
         """Fill an empty table with the claims of listings: number, keys (8 bytes each, little-endian), places
-        (`PLACES`)."""
+        (`SENIORITY`)."""
         parts = [_columns(*zip(*chunk, strict=True)) for chunk in chunks]
         if not parts:
             return
@@ -113,10 +113,10 @@ class ClaimTable:
         self._refs, self._entries = (np.cumsum(used, dtype=np.uint32) - np.uint32(1))[refs], entries[used]
 
 
-def _columns(numbers: Sequence[int], keys: Sequence[bytes], places: Sequence[bytes]) -> tuple[Ints, Refs, Entries]:
+def _columns(numbers: Sequence[int], keys: Sequence[bytes], seniorities: Sequence[bytes]) -> tuple[Ints, Refs, Entries]:
     """The keys of listings, how many keys in a row have one entry, and these entries."""
-    stored = np.frombuffer(b"".join(places), PLACES)
+    stored = np.frombuffer(b"".join(seniorities), SENIORITY)
     entries = np.empty(len(stored), [("place", f"V{PLACE_BYTES}"), ("number", ">u4")])
     entries["place"] = stored["place"]
-    entries["number"] = np.repeat(np.array(numbers, np.uint32), [len(each) // PLACES.itemsize for each in places])
+    entries["number"] = np.repeat(np.array(numbers, np.uint32), [len(entry) // SENIORITY.itemsize for entry in seniorities])
     return np.frombuffer(b"".join(keys), "<i8"), stored["keys"], entries.view(ENTRY)

@@ -16,7 +16,7 @@ from struct import Struct, pack, unpack
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING
 
-from overlay.duplicates.claim_groups import ClaimGroups, Listing
+from overlay.duplicates.claim_groups import ClaimGroups, ClaimedListing
 from overlay.duplicates.claim_table import PLACE_BYTES
 from overlay.duplicates.duplicate_status import DuplicateStatus
 from overlay.engines import BusyError, Cursor, EngineError
@@ -33,7 +33,7 @@ AT_ONCE = 2_000
 
 _WAIT = 30.0
 _CHUNK = 2_000
-_PLACE = Struct(f"<H{PLACE_BYTES}s")  # `claim_table.PLACES`
+_PLACE = Struct(f"<H{PLACE_BYTES}s")  # `claim_table.SENIORITY`
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
@@ -158,7 +158,7 @@ class DuplicateIndex:
             remaining = {number: new.pop((row.id, row.chain), None) for number, row in before.items()}
             (free,) = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM listings").fetchone()
             listed = remaining | dict(enumerate(new.values(), free))
-            after = {number: Listing.of(number, document) for number, document in listed.items() if document}
+            after = {number: ClaimedListing.of(number, document) for number, document in listed.items() if document}
             with _consistent():
                 changed = groups.update(before, after)
             db.executemany(
@@ -213,23 +213,23 @@ def _is_damage(error: BaseException) -> bool:
     return is_text or type(error) is sqlite3.DatabaseError
 
 
-def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -> Iterator[Listing]:
+def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -> Iterator[ClaimedListing]:
     with _consistent():
         for value in values:
-            for number, id_, on, registration, owner, rank, kinds, keys, places in db.execute(query, (value,)):
+            for number, id_, on, registration, owner, rank, kinds, keys, seniorities in db.execute(query, (value,)):
                 tail, entries = pack(">I", number), list[bytes]()
-                for count, place in _PLACE.iter_unpack(places):
+                for count, place in _PLACE.iter_unpack(seniorities):
                     entries += [place + tail] * count
                 names, numbers = kinds.split("\n") if kinds else (), unpack(f"<{len(entries)}q", keys)
                 claims = tuple(zip(names, numbers, entries, strict=True))
-                yield Listing(number, id_, on, registration, owner, rank, claims)
+                yield ClaimedListing(number, id_, on, registration, owner, rank, claims)
 
 
-def _stored(row: Listing) -> tuple[int | str | bytes, ...]:
+def _stored(row: ClaimedListing) -> tuple[int | str | bytes, ...]:
     """The columns of a listing."""
     kinds, keys, entries = zip(*row.claims, strict=True) if row.claims else ((), (), ())
-    places = [_PLACE.pack(len(list(same)), entry[:PLACE_BYTES]) for entry, same in groupby(entries)]
-    return (*row[:-1], "\n".join(kinds), pack(f"<{len(keys)}q", *keys), b"".join(places))
+    seniorities = [_PLACE.pack(len(list(same)), entry[:PLACE_BYTES]) for entry, same in groupby(entries)]
+    return (*row[:-1], "\n".join(kinds), pack(f"<{len(keys)}q", *keys), b"".join(seniorities))
 
 
 def _dequeue(db: sqlite3.Connection, registrations: Iterable[str]) -> None:

@@ -147,13 +147,12 @@ class EngineModule(Protocol):
 
 ENGINES = {
     "native": "overlay.engines.native",
-    "tantivy": "overlay.engines.tantivy",
     "whoosh": "overlay.engines.whoosh",
     "opensearch": "overlay.engines.opensearch",
 }
 """The module of each scheme of `A2B_SEARCH`."""
 
-IN_FILES = frozenset(("native", "tantivy", "whoosh"))
+IN_FILES = frozenset(("native", "whoosh"))
 """The schemes whose URLs name a folder."""
 
 
@@ -162,6 +161,6 @@ def engine_module(url: str) -> tuple[EngineModule, str]:
     scheme, colon, place = url.partition(":")
     if not colon or scheme not in ENGINES or not place:
         raise UnknownEngineError(
-            f"{masked(url)!r} names no index: use native:PATH, tantivy:PATH, whoosh:PATH or opensearch:https://HOST:9200/NAME"
+            f"{masked(url)!r} names no index: use native:PATH, whoosh:PATH or opensearch:https://HOST:9200/NAME"
         )
     return cast("EngineModule", import_module(ENGINES[scheme])), place

@@ -174,7 +174,8 @@ class IndexVersions:
         """Remove versions that a killed process left, unless a rebuild is in progress; log folders of other layouts,
         which another release may still need."""
         layout = self._name.rpartition("-")[0]
-        for folder in sorted(self._root.glob(f"{layout}-*")):
+        former = () if layout != "native" else self._root.glob("tantivy-*")
+        for folder in sorted((*self._root.glob(f"{layout}-*"), *former)):
             if folder.is_dir() and folder.name.partition(".")[0] != self._name:
                 log.info(
                     "%s is an index of another release, which this one cannot read: remove it if no other release runs",

@@ -103,7 +103,7 @@ def main() -> int:
     command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", "1"]
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(fill(Path(folder), documents))
-        settings = {"A2B_DATA": folder, "A2B_LIMITS": "off", "A2B_SEARCH": f"tantivy:{folder}/index"}
+        settings = {"A2B_DATA": folder, "A2B_LIMITS": "off", "A2B_SEARCH": f"native:{folder}/index"}
         with Server(command, port, "/readyz", **settings) as server:
             server.settle()
             costs = measured(server, rounds)

@@ -1,7 +1,7 @@
 """Every engine side by side: `python -m tests.bench.bench_engines [--offers N]`, by the wall clock.
 
-The same listings in Tantivy and Whoosh: how long building the index takes, how large it is, and what the same questions
-take.
+The same listings in the native engine and Whoosh: how long building the index takes, how large it is, and what the
+same questions take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from overlay.search.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, row, timed
 from tests.bench.listings import listings, offers_of
 
-SHARES = {"tantivy": 1.0, "whoosh": 0.1}
+SHARES = {"native": 1.0, "whoosh": 0.1}
 """Of the full number of questions that each engine is asked."""
 
 

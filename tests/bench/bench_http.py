@@ -1,4 +1,4 @@
-"""Searches a second over HTTP on one core: `python -m tests.bench.bench_http [tantivy whoosh ...] [--offers N]`.
+"""Searches a second over HTTP on one core: `python -m tests.bench.bench_http [native whoosh ...] [--offers N]`.
 
 A server process over an index of N offers (pages of 20 full items, no result cache) answers 16 connections that are
 kept open: 60 % two exact words, 25 % one word with a typo, 15 % filters only. The words are as common in the index as
@@ -287,7 +287,7 @@ def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
 def main() -> None:
     """Measure each server in turn and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=["tantivy"])
+    parser.add_argument("engines", nargs="*", default=["native"])
     parser.add_argument("--offers", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)

@@ -2,8 +2,8 @@
 [--offers N] [--requests N]`.
 
 The questions of `bench_http` (60 % two words, 25 % one misspelt word, 15 % filters alone), pages of 20. Ours: from the
-query string to the bytes of the page, over Tantivy, in one thread without HTTP. The server: one shard, `multi_match`
-over name, keywords and description with fuzziness, nested filters, stored items in the answer, over HTTP with kept
+query string to the bytes of the page, over the native engine, in one thread without HTTP. The server: one shard,
+`multi_match` over name, keywords and description with fuzziness, nested filters, stored items in the answer, over HTTP with kept
 connections. Rates are per second of processor time, so that other work on the machine counts less: of this thread, and
 of the server's process. Needs Java and the server of `tests/opensearch_server.py`.
 """
@@ -149,7 +149,7 @@ def main() -> None:
     warm = list(islice(questions(documents, seed=8), args.requests // 2))
     print(f"{args.offers:,} offers in {len(documents):,} listings")
     with tempfile.TemporaryDirectory() as folder:
-        engine = SearchIndex(f"tantivy:{folder}")
+        engine = SearchIndex(f"native:{folder}")
         build(engine, documents)
         with server() as node:
             compare(engine, node, documents, requests, warm)

@@ -153,7 +153,7 @@ def main() -> None:
     args = parser.parse_args()
     data = SHARED if SHARED.is_dir() else None
     with tempfile.TemporaryDirectory() as folder:
-        for name, number, share in (("tantivy", args.offers, 1.0), ("whoosh", args.whoosh, 0.05)):
+        for name, number, share in (("native", args.offers, 1.0), ("whoosh", args.whoosh, 0.05)):
             if number:
                 bench(f"{name}:{folder}/{name}", offers_of(listings(1, data), number), number, share)
 

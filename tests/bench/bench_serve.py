@@ -305,7 +305,7 @@ def main() -> None:
             documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
             with tempfile.TemporaryDirectory() as folder:
                 asyncio.run(fill(Path(folder), documents))
-                for engine in args.engine or ["tantivy"]:
+                for engine in args.engine or ["native"]:
                     print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
                     measure(Path(folder), f"{engine}:{folder}/{engine}", documents, args.workers, args.seconds)
 

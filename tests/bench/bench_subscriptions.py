@@ -53,7 +53,7 @@ def main() -> None:
     count = sum(map(len, met.values()))
     print(f"comparing, analysing included: {process_time() - began:.2f} s, {count:,} matches")
     with tempfile.TemporaryDirectory() as folder:
-        engine = SearchIndex(f"tantivy:{folder}/index")
+        engine = SearchIndex(f"native:{folder}/index")
         build(engine, documents)
         began = process_time()
         for _, query in queries[:TIMED]:

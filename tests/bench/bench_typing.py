@@ -94,7 +94,7 @@ def main() -> None:
     args = parser.parse_args()
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), args.offers)
     with tempfile.TemporaryDirectory() as folder:
-        engine = SearchIndex(f"tantivy:{folder}")
+        engine = SearchIndex(f"native:{folder}")
         build(engine, documents)
         questions = Questions(documents)
         print(f"{engine.name}: {args.offers:,} offers in {len(documents):,} listings")

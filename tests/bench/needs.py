@@ -1,4 +1,4 @@
-"""How well search finds the tool that meets a stated need: `python -m tests.bench.needs FOLDER… [--engine tantivy]`.
+"""How well search finds the tool that meets a stated need: `python -m tests.bench.needs FOLDER… [--engine native]`.
 
 Each folder has `tools.jsonl` (`{"id", "payload": {"mcpServers": …}}`) and `queries.jsonl` (`{"query", "gold": [ids]}`).
 The payloads are inscribed, read from their blocks into a store and carried into an index, as `a2b up` does; a question
@@ -11,33 +11,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import log, log2
+from math import log2
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
 
-from Stemmer import Stemmer
-
 from overlay.api.search_request import from_pairs
 from overlay.api.values import MAX_TEXT_BYTES
 from overlay.projection.search_index import SearchIndex
-from tests.bench.relevance.__main__ import DEPTH, Search, mine, through_the_store
+from tests.bench.plain_bm25 import DEPTH, Search, plain_bm25
+from tests.bench.relevance.__main__ import mine, through_the_store
 
 Json = dict[str, Any]
-
-_STOP = frozenset(
-    """
-    a an and are as at be but by for if in into is it no not of on or such that the their then there these they this
-    to was will with
-    """.split()  # noqa: SIM905 - a list of words reads better
-)
-_K1, _B = 1.5, 0.75
-_stem = Stemmer("english").stemWord
 
 
 class Tool(NamedTuple):
@@ -77,33 +65,6 @@ def read(folder: Path) -> tuple[list[Tool], list[Need]]:
 def _rows(path: Path) -> Iterator[Json]:
     with path.open() as lines:
         yield from map(json.loads, lines)
-
-
-def plain_bm25(tools: Iterable[Tool]) -> Search:
-    """BM25 over all words but stop words, as a library of a few lines does it."""
-    counts = {tool.id: Counter(_words(tool.text())) for tool in tools}
-    lengths = {id_: sum(words.values()) for id_, words in counts.items()}
-    average, listings = mean(lengths.values()), len(counts)
-    postings: dict[str, dict[str, float]] = {}
-    for id_, words in counts.items():
-        norm = _K1 * (1 - _B + _B * lengths[id_] / average)
-        for word, count in words.items():
-            postings.setdefault(word, {})[id_] = count / (count + norm)
-
-    def search(text: str) -> list[str]:
-        scores: Counter[str] = Counter()
-        for word in _words(text):
-            held = postings.get(word, {})
-            rarity = log(1 + (listings - len(held) + 0.5) / (len(held) + 0.5))
-            for id_, saturated in held.items():
-                scores[id_] += rarity * saturated  # type: ignore[assignment]
-        return [id_ for id_, _ in scores.most_common(DEPTH)]
-
-    return search
-
-
-def _words(text: str) -> list[str]:
-    return [_stem(word) for word in re.findall(r"\w\w+", text.lower()) if word not in _STOP]
 
 
 def indexed(tools: Sequence[Tool], folder: Path, engine: str, *, meaning: bool) -> Search:
@@ -161,7 +122,7 @@ def main() -> None:
     """Index each folder and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--engine", default="tantivy", help="engine in a folder")
+    parser.add_argument("--engine", default="native", help="engine in a folder")
     parser.add_argument("--meaning", choices=("on", "off"), default="on", help="as A2B_MEANING")
     parser.add_argument("--misses", type=Path, help="write the questions whose first right tool is not among ten")
     args = parser.parse_args()
@@ -171,7 +132,15 @@ def main() -> None:
         tools, needs = read(folder)
         with tempfile.TemporaryDirectory() as place:
             search = indexed(tools, Path(place), args.engine, meaning=args.meaning == "on")
-            print(row(f"{folder.name}: plain BM25", plain_bm25(tools), needs, report=lambda *_: None), flush=True)
+            print(
+                row(
+                    f"{folder.name}: plain BM25",
+                    plain_bm25({tool.id: tool.text() for tool in tools}),
+                    needs,
+                    report=lambda *_: None,
+                ),
+                flush=True,
+            )
 
             def missed(need: Need, result: Figures) -> None:
                 if not result.mrr:

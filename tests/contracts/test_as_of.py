@@ -72,7 +72,7 @@ def check(engine: SearchIndex, chain: MemoryChain) -> None:
     assert shown(ask(engine, None)) == shown(ask(engine, len(raws) + 5)), "the newest height is the registry as it is"
 
 
-@pytest.mark.parametrize("scheme", ["tantivy", "whoosh"])
+@pytest.mark.parametrize("scheme", ["native", "whoosh"])
 @given(history=histories(max_blocks=7, any_order=True), looks=st.sampled_from([1, 2, 3]))
 @settings(
     max_examples=12,

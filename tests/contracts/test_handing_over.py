@@ -26,7 +26,7 @@ SAME = card("Alpha")
 @pytest.fixture
 def engine_url(tmp_path: Path) -> str:
     """Of an engine whose right to feed is kept: with Whoosh, everybody feeds in turn."""
-    return f"tantivy:{tmp_path}/index"
+    return f"native:{tmp_path}/index"
 
 
 class Machine:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from overlay.engines.tantivy import offers
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import listing, matching_ids, price, put
 
@@ -28,9 +25,7 @@ def test_filters_are_exact_for_any_number_of_combinations(engine: SearchIndex) -
     assert matching_ids(engine, skills="s39", currencies="C39") == set()
 
 
-def test_no_listing_is_missed_however_many_are_such(engine: SearchIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "MAX_TERMS", 4)
-    monkeypatch.setattr("overlay.engines.tantivy.view.BATCH", 7)
+def test_no_listing_is_missed_however_many_are_such(engine: SearchIndex) -> None:
     put(
         engine,
         *(

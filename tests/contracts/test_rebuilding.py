@@ -435,7 +435,7 @@ with closing(SearchIndex(sys.argv[1])) as engine, closing(DuplicateIndex(sys.arg
 """
 
 
-@pytest.mark.parametrize("engine_url", ["tantivy", "whoosh"], indirect=True)
+@pytest.mark.parametrize("engine_url", ["native", "whoosh"], indirect=True)
 def test_killed_at_any_instant_the_one_or_the_other_answers(
     registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str, tmp_path: Path
 ) -> None:
@@ -496,7 +496,7 @@ with engine.rebuilding() as fresh:
 """
 
 
-@pytest.mark.parametrize("engine_url", ["tantivy", "whoosh"], indirect=True)
+@pytest.mark.parametrize("engine_url", ["native", "whoosh"], indirect=True)
 @pytest.mark.parametrize(
     ("when", "meant"), [("before", {"1", "2"}), ("amid", {"1", "2"}), ("shown", {"3"}), ("after", {"3"})]
 )

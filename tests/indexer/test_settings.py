@@ -42,13 +42,20 @@ def test_nothing_configured_means_the_packaged_sample_under_the_working_director
     assert settings.sample
     assert settings.data == Path("a2b-data")
     assert settings.database == "sqlite:///a2b-data/a2b.db"
-    assert settings.search == "tantivy:a2b-data/index"
+    assert settings.search == "native:a2b-data/index"
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
     [chain] = settings.chains
     folder, _, options = chain.url.removeprefix("files:").partition("?")
     assert chain.name == "demo"
     assert (Path(unquote(folder)) / "blk00000.dat").is_file()
     assert options == "chain=bsv&network=regtest"
+
+
+def test_an_index_of_an_earlier_release_is_read_as_the_default_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert Settings.load({"search": "tantivy:some/index"}).search == "native:some/index"
+    assert "tantivy:some/index is read as native:some/index" in caplog.text
 
 
 def test_a_wheel_finds_its_sample_blocks_inside_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.litecoind import free_port
 from tests.running import Running, a2b, environment
 
 
-@pytest.fixture(params=["tantivy", "whoosh"])
+@pytest.fixture(params=["native", "whoosh"])
 def shared_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The settings that all processes share."""
     return {

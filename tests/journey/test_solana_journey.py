@@ -67,7 +67,7 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
         async with SolanaServer() as server:
             chain = server.chain(indexing.writer)
             indexing.chains = (chain,)
-            engine = SearchIndex(f"tantivy:{tmp_path / 'index'}")
+            engine = SearchIndex(f"native:{tmp_path / 'index'}")
             feed = IndexProjector(indexing.store, engine)
 
             async def listed() -> list[str]:

@@ -214,7 +214,7 @@ def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> Non
 
 
 def test_status_tells_how_far_an_index_is_that_is_made_anew(run: Run, data: Path) -> None:
-    with closing(SearchIndex(f"tantivy:{data}/index")) as engine, engine.rebuilding():
+    with closing(SearchIndex(f"native:{data}/index")) as engine, engine.rebuilding():
         engine.report_progress(2_000, 5_001)
         result = run("status", "--data", data)
     assert "rebuilding: 2,000 of 5,001 registrations" in result.out
@@ -223,7 +223,7 @@ def test_status_tells_how_far_an_index_is_that_is_made_anew(run: Run, data: Path
 
 def test_search_in_an_index_that_is_still_to_be_made_is_no_answer(run: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
-    result = run("search", "dex", "--data", data, "--search", f"tantivy:{tmp_path}/index")
+    result = run("search", "dex", "--data", data, "--search", f"native:{tmp_path}/index")
     assert (result.code, result.out) == (3, "")
     assert "the search index is being made, so nothing can be found yet" in result.err
 
@@ -243,7 +243,7 @@ def test_every_option_of_search_narrows(run: Run, data: Path) -> None:
 
 
 def test_a_chain_is_named_by_name_or_caip2_without_asking_the_database(run: Run, data: Path, tmp_path: Path) -> None:
-    bare = {"data": tmp_path / "none", "search": f"tantivy:{data}/index"}
+    bare = {"data": tmp_path / "none", "search": f"native:{data}/index"}
     flags = [word for name, value in bare.items() for word in (f"--{name}", value)]
     by_name = run("search", "dex", "--chain", "demo", "--json", *flags)
     assert by_name.code == 0
@@ -435,13 +435,13 @@ def test_status_shows_the_stored_hash_unless_it_is_recomputed(
 
 
 def test_status_without_an_index_says_so(run: Run, data: Path, tmp_path: Path) -> None:
-    result = run("status", "--data", data, "--search", f"tantivy:{tmp_path}/none")
+    result = run("status", "--data", data, "--search", f"native:{tmp_path}/none")
     assert result.code == 0
     assert "index: none" in result.out
 
 
 def test_an_index_that_was_lost_is_rebuilt_to_the_same_answers(run: Run, data: Path, tmp_path: Path) -> None:
-    other = f"tantivy:{tmp_path}/again"
+    other = f"native:{tmp_path}/again"
     done = run("rebuild", "--data", data, "--search", other)
     assert done.code == 0
     assert "indexed 38 registrations" in done.out
@@ -718,7 +718,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         (["--chains", "bsv=files:{here}?from=x"], 2, "bsv: from='x' is not a number of blocks"),
         (["--chains", "bsv=http://u:hunter2/x@node:1"], 2, "bsv: its URL is not that of a node"),
         (["--search", "sphinx:x"], 2, "names no index"),
-        (["--search", "tantivy:{here}/file/x"], 3, "Not a directory"),
+        (["--search", "native:{here}/file/x"], 3, "Not a directory"),
         (["--host", "256.1.1.1"], 3, "cannot serve on 256.1.1.1"),
     ],
 )
@@ -866,7 +866,7 @@ def test_up_speaks_before_it_imports_what_takes_long(tmp_path: Path) -> None:
         "try:\n"
         "    cli.main(['up'])\n"
         "except Enough:\n"
-        "    heavy = ('sqlalchemy', 'pydantic', 'numba', 'llvmlite', 'aiohttp', 'tantivy')\n"
+        "    heavy = ('sqlalchemy', 'pydantic', 'numba', 'llvmlite', 'aiohttp')\n"
         "    print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run(

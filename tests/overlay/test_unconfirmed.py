@@ -25,7 +25,7 @@ from tests.indexing import Indexing
 from tests.serving import house, running
 from tests.waiting import until
 
-ENGINES = ("tantivy", "whoosh")
+ENGINES = ("native", "whoosh")
 
 
 class Town:

@@ -156,4 +156,4 @@ class Parts:
 
 
 def _part(folder: Path, database: str, *chains: MemoryChain) -> AppContext:
-    return house(settings(folder, database, f"tantivy:{folder}/index"), *chains)
+    return house(settings(folder, database, f"native:{folder}/index"), *chains)

@@ -54,7 +54,7 @@ async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_pa
     with Indexing(primary.url("registry"), town.chain) as indexing:
         await indexing.catch_up()
         caught_up(primary, standby)
-        with reading(pair) as replica, opened(f"tantivy:{tmp_path}/own") as own:
+        with reading(pair) as replica, opened(f"native:{tmp_path}/own") as own:
             assert (replica.lag().seconds, replica.lag().changes) == (0, 0)
             IndexProjector(replica, own).run()
             assert shown(own) == town.names
@@ -71,7 +71,7 @@ async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_pa
             assert [row["seq"] for row in feed(ListingRepository(replica), 0, 9, reader.epoch)["changes"]] == [1, 2]
             assert replica.lag().changes == 3
             # an index that knows more than the replica waits for it, and one that does not goes no further
-            with opened(f"tantivy:{tmp_path}/ahead") as ahead:
+            with opened(f"native:{tmp_path}/ahead") as ahead:
                 IndexProjector(indexing.store, ahead).run()
                 assert IndexProjector(replica, ahead).step() == IndexProjector(replica, ahead).pending_changes() == 0
                 assert shown(ahead) == town.names
@@ -97,7 +97,7 @@ async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_p
             with pytest.raises(StoreUnavailableError):
                 feed(ListingRepository(replica), since, 9, of)
         assert replica.lag().changes is None
-        with opened(f"tantivy:{tmp_path}/index") as engine:
+        with opened(f"native:{tmp_path}/index") as engine:
             put(engine, listing("1", "alpha"))
             assert IndexProjector(replica, engine).step() == 0, (
                 "the index may be of an epoch that the replica will hear of"

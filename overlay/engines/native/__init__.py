@@ -158,11 +158,15 @@ class NativeEngine:
     def close(self) -> None:
         """Release files and the lock, once what is merged in the background is complete or abandoned."""
         self._jobs.close()
+        self.unlock()
+        self._view = NativeView.empty()
+
+    def unlock(self) -> None:
+        """Let another process write."""
         with self._writing:
             if self._lock is not None:
                 self._lock.release(is_whole=not self._view.damage and monotonic() < self._check_at)
                 self._lock = None
-        self._view = NativeView.empty()
 
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace documents."""

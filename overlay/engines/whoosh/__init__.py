@@ -1,4 +1,4 @@
-"""The Whoosh engine: the same results in pure Python, for small registries and platforms without a build of Tantivy.
+"""The Whoosh engine: the same results in pure Python, for small registries and platforms without Numba.
 
 Whoosh stores the documents and their terms; documents are decoded once and stay in memory, and words are counted when
 an index is opened. It is meant for a few thousand listings.

@@ -1,1 +1,1 @@
-"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh] [--rows N]`."""
+"""How well search finds what is described: `python -m tests.bench.relevance [native whoosh] [--rows N]`."""

@@ -1,11 +1,10 @@
-"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh] [--rows N]`.
+"""How well search finds what is described: `python -m tests.bench.relevance [native whoosh] [--rows N]`.
 
 The entries of three public lists are inscribed as MCP tools, read from their blocks into a store, and carried into an
 index for each list, as `a2b up` does. The questions are what another list says of the same server, and what people
 type: names, names with an error, two and three words. A question is ranked among the entries of one list. Reported:
 recall at 1 and at 10, and MRR at 10 (the mean of 1 / rank, 0 beyond the tenth), for each kind; descriptions also with a
-misspelling in every long word. Beside it is plain BM25: Tantivy's own analyser over name, description and tags, any
-word, no weights.
+misspelling in every long word. Beside it is plain BM25 over name, description and tags.
 """
 
 from __future__ import annotations
@@ -14,21 +13,19 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
-
-import tantivy
 
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
 from parsers.bitcoin.tx import Transaction
+from tests.bench.plain_bm25 import DEPTH, Search, plain_bm25
 from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions, short_questions
 from tests.chainkit import ChainKit
 from tests.chainkit_scripts import inscription
@@ -36,11 +33,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 SHARED = Path(os.environ.get("A2B_TEST_SHARED", Path(__file__).parents[4] / "shared")) / "data"
-DEPTH = 10
 OUTPUTS, PER_BLOCK = 500, 2_000
-
-Search = Callable[[str], Sequence[str]]
-"""Text in, ids of the first ten entries out."""
 
 Heads = Mapping[str, str]
 """The entry that is shown for each hidden duplicate."""
@@ -100,28 +93,8 @@ def _translated(search: Search, ids: Mapping[str, str], text: str) -> list[str]:
     return [ids[id_] for id_ in search(text)]
 
 
-def plain_bm25(results: Iterable[Entry]) -> Search:
-    """Tantivy as it comes."""
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("id", stored=True, tokenizer_name="raw")
-    for name in ("name", "description", "tags"):
-        builder.add_text_field(name)
-    index = tantivy.Index(builder.build())
-    writer = index.writer(50_000_000, 1)
-    for item in results:
-        writer.add_document(
-            tantivy.Document(id=item.id, name=item.name, description=item.description, tags=" ".join(item.keywords))
-        )
-    writer.commit()
-    index.reload()
-    searcher = index.searcher()
-
-    def search(text: str) -> list[str]:
-        words = " ".join(re.findall(r"\w+", text.lower()))
-        query = index.parse_query(words, ["name", "description", "tags"])
-        return [searcher.doc(position)["id"][0] for _, position in searcher.search(query, DEPTH).hits]
-
-    return search
+def _text(entry: Entry) -> str:
+    return " ".join((entry.name, entry.description, *entry.keywords))
 
 
 def rank(results: Sequence[str], target: str) -> int:
@@ -150,7 +123,7 @@ def measure(title: str, requests: Iterable[tuple[Question, Search]], heads: Head
 def main() -> None:
     """Index the three lists and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=[], help="engines in folders, tantivy if none and no --url")
+    parser.add_argument("engines", nargs="*", default=[], help="engines in folders, native if none and no --url")
     parser.add_argument("--url", help="an index on a cluster, too; the three lists use its name with a number appended")
     parser.add_argument("--kind", action="append", help="only these kinds of questions")
     parser.add_argument("--meaning", choices=("on", "off"), default="on", help="as A2B_MEANING")
@@ -161,12 +134,12 @@ def main() -> None:
         "description": described,
         "description, misspelt": [misspelt(question, number) for number, question in enumerate(described)],
     }
-    engines = args.engines or ([] if args.url else ["tantivy"])
+    engines = args.engines or ([] if args.url else ["native"])
     searches: dict[tuple[str, str], Search] = {}
     heads: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, (source, result) in enumerate(lists.items()):
-            searches["plain BM25", source] = plain_bm25(result)
+            searches["plain BM25", source] = plain_bm25({entry.id: _text(entry) for entry in result})
             kit, ids = mine(result)
             place = Path(folder, source)
             place.mkdir()

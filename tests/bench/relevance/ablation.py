@@ -1,7 +1,7 @@
 """What each rule of the ranking brings: `python -m tests.bench.relevance.ablation [--rows N] [--only WORD]`.
 
-The questions of `tests.bench.relevance` are put to Tantivy, once with all rules and once without each. Reported: MRR at
-10 of each kind with all rules, and how much each rule adds to it (the MRR that is lost without it). `docs/ranking.md`
+The questions of `tests.bench.relevance` are put to the native engine, once with all rules and once without each.
+Reported: MRR at 10 of each kind with all rules, and how much each rule adds to it (the MRR that is lost without it). `docs/ranking.md`
 says what each is for.
 """
 
@@ -122,7 +122,7 @@ def _indexed(folder: Path) -> Callable[[Question], Sequence[str]]:
         kit, ids = mine(entry)
         place = folder / source
         place.mkdir()
-        (search,), _ = asyncio.run(through_the_store(kit, place, [f"tantivy:{place}/index"]))
+        (search,), _ = asyncio.run(through_the_store(kit, place, [f"native:{place}/index"]))
         searches[source] = partial(_translated, search, ids)
     return lambda question: searches[question.source](question.text)
 

@@ -96,7 +96,7 @@ def test_ranges_are_told_as_javascript_counts(text: str, data: st.DataObject) ->
     assert text.encode("utf-16-le")[2 * first : 2 * last].decode("utf-16-le") == text[start:end]
 
 
-@pytest.fixture(scope="module", params=["tantivy", "whoosh"])
+@pytest.fixture(scope="module", params=["native", "whoosh"])
 def engine(
     request: pytest.FixtureRequest, sample: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SearchIndex]:
@@ -148,7 +148,7 @@ def test_why_a_word_is_found_is_told(engine: SearchIndex) -> None:
 def test_all_engines_understand_alike(sample: Path, tmp_path: Path) -> None:
     documents = [document(subject) for subject in shown(sample)]
     results = []
-    for name in ("tantivy", "whoosh"):
+    for name in ("native", "whoosh"):
         opened = SearchIndex(f"{name}:{tmp_path / name}")
         opened.replace([], documents, Cursor("e", 1))
         results.append([opened.plan(q) for q in ("dexChrat towr", "x", "")])

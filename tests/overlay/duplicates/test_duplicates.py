@@ -152,7 +152,7 @@ def opened(engine: str, folder: Path) -> Iterator[Registry]:
         created.close()
 
 
-@pytest.fixture(params=["tantivy", "whoosh"])
+@pytest.fixture(params=["native", "whoosh"])
 def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
     with opened(request.param, tmp_path) as created:
         yield created

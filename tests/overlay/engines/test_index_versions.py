@@ -17,12 +17,12 @@ from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.engines import BusyError, Cursor
 from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.index_versions import IndexVersions
-from overlay.engines.tantivy import TantivyEngine
+from overlay.engines.native import NativeEngine
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, count, ids, listing, matching_ids, put
 from tests.contracts.listed import ask as search_hits
 
-ENGINES = ("tantivy", "whoosh")
+ENGINES = ("native", "whoosh")
 
 
 def folders(root: Path) -> list[str]:
@@ -81,8 +81,8 @@ def closed(engine: SearchIndex) -> None:
 def written(engines: list[SearchIndex], engine: SearchIndex, which: frozenset[str], seq: int) -> None:
     """One writes; whoever wrote before it gives way, as a process does that ends."""
     for other in engines:
-        if other is not engine and isinstance(other._engine, TantivyEngine):
-            other._engine._writer = None
+        if other is not engine and isinstance(other._engine, NativeEngine):
+            other._engine.unlock()
     put(engine, *(listing(id_, f"alpha v{seq}", said=str(seq)) for id_ in sorted(which)), seq=seq)
 
 
@@ -153,10 +153,10 @@ def test_nobody_writes_while_indexes_are_exchanged_nor_to_one_that_was(index: Se
     assert matching_ids(index) == {"1"}
 
 
-@pytest.mark.parametrize("held", ["", "\n", "../../etc", "other-1", "tantivy-7.0123", "\0" * 9, "whoosh-3/..", "é"])
+@pytest.mark.parametrize("held", ["", "\n", "../../etc", "other-1", "native-7.0123", "\0" * 9, "whoosh-3/..", "é"])
 def test_a_pointer_that_names_no_index_leads_to_the_first(tmp_path: Path, held: str) -> None:
-    (tmp_path / "tantivy-7.live").write_text(held)
-    assert IndexVersions(tmp_path, "tantivy-7").live() == tmp_path / "tantivy-7"
+    (tmp_path / "native-7.live").write_text(held)
+    assert IndexVersions(tmp_path, "native-7").live() == tmp_path / "native-7"
 
 
 def test_an_index_that_was_exchanged_by_a_process_that_died_there_is_left_by_who_writes_next(

@@ -34,6 +34,6 @@ async def test_two_servers_on_one_index_answer_the_same_and_keep_none_of_their_o
             second = house(tmp_path / "second", follow=False, search=opensearch_url, database=first.database)
             async with serving(second) as two:
                 assert await answers(two) == expected
-            assert not list((tmp_path / "second").rglob("*tantivy*")), "no index in files"
+            assert not list((tmp_path / "second").rglob("*native*")), "no index in files"
             shutil.rmtree(tmp_path / "second")
         assert await answers(one) == expected
