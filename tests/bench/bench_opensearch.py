@@ -1,11 +1,11 @@
 """Our answers beside those of a plain OpenSearch server on the same listings: `python -m tests.bench.bench_opensearch
 [--offers N] [--requests N]`.
 
-The questions of `bench_http` (60 % two words, 25 % one misspelt word, 15 % filters alone), pages of 20. Ours: from the
-query string to the bytes of the page, over the native engine, in one thread without HTTP. The server: one shard,
-`multi_match` over name, keywords and description with fuzziness, nested filters, stored items in the answer, over HTTP with kept
-connections. Rates are per second of processor time, so that other work on the machine counts less: of this thread, and
-of the server's process. Needs Java and the server of `tests/opensearch_server.py`.
+The questions of `bench_http` (60 % two words, 25 % one misspelt word, 15 % filters alone), pages of 20. Ours: from
+the query string to the bytes of the page, over the native engine, in one thread without HTTP. The server: one shard,
+`multi_match` over name, keywords and description with fuzziness, nested filters, stored items in the answer, over
+HTTP with kept connections. Rates are per second of processor time, so that other work on the machine counts less: of
+this thread, and of the server's process. Needs Java and the server of `tests/opensearch_server.py`.
 """
 
 from __future__ import annotations

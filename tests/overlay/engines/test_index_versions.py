@@ -186,7 +186,7 @@ def test_an_index_of_another_version_is_left_and_said(
     index: SearchIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    old = tmp_path / f"{index.name}-1"
+    old = tmp_path / f"{index.name}-0"
     old.mkdir()
     (old / "meta.json").write_text("{}")
     index.cleanup()
