@@ -40,7 +40,7 @@ COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG = 2, 4, 8
 _FIELDS, _SECTIONS = 3, 6
 
 
-class Question(NamedTuple):
+class PlanArrays(NamedTuple):
     """The words of a plan as arrays. `terms` are the distinct term numbers, ascending; the alternatives of group g are
     from `starts[g]` until before `starts[g + 1]`, each by its place in `terms` (`columns`), its value and its weight.
     `member` says for each term and group whether it is an alternative there."""
@@ -54,7 +54,7 @@ class Question(NamedTuple):
     member: npt.NDArray[np.uint8]
 
     @classmethod
-    def of(cls, plan: QueryPlan, numbers: Numbers) -> Question:
+    def of(cls, plan: QueryPlan, numbers: Numbers) -> PlanArrays:
         """The words of a plan, of whose alternatives these are the term numbers, in order."""
         alternatives = [one for group in plan.groups for one in group.alternatives]
         starts = np.cumsum([0, *(len(group.alternatives) for group in plan.groups)])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.segment import Bytes, Ints, Scratch, Segment
 from overlay.search.planner import QueryPlan
-from overlay.search.ranker import Question
+from overlay.search.ranker import PlanArrays
 
 
 class SegmentResults(NamedTuple):
@@ -64,9 +64,9 @@ _ABSENT = 0xFFFF_FFF0
 """From here on: the numbers of terms that a segment does not have."""
 
 
-def question_of(segment: Segment, plan: QueryPlan) -> Question:
+def question_of(segment: Segment, plan: QueryPlan) -> PlanArrays:
     """The words of a plan for the compiled ranker, in their order."""
     alternatives = list(chain.from_iterable(group.alternatives for group in plan.groups))
     positions = segment.positions("terms", [one.term for one in alternatives])
     numbers = np.where(positions < 0, _ABSENT, positions)
-    return Question.of(plan, numbers.astype(np.uint32))
+    return PlanArrays.of(plan, numbers.astype(np.uint32))
