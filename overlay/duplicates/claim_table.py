@@ -118,5 +118,7 @@ def _columns(numbers: Sequence[int], keys: Sequence[bytes], seniorities: Sequenc
     stored = np.frombuffer(b"".join(seniorities), SENIORITY)
     entries = np.empty(len(stored), [("place", f"V{PLACE_BYTES}"), ("number", ">u4")])
     entries["place"] = stored["place"]
-    entries["number"] = np.repeat(np.array(numbers, np.uint32), [len(entry) // SENIORITY.itemsize for entry in seniorities])
+    entries["number"] = np.repeat(
+        np.array(numbers, np.uint32), [len(entry) // SENIORITY.itemsize for entry in seniorities]
+    )
     return np.frombuffer(b"".join(keys), "<i8"), stored["keys"], entries.view(ENTRY)

@@ -16,7 +16,7 @@ from struct import Struct, pack, unpack
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING
 
-from overlay.duplicates.claim_groups import ClaimGroups, ClaimedListing
+from overlay.duplicates.claim_groups import ClaimedListing, ClaimGroups
 from overlay.duplicates.claim_table import PLACE_BYTES
 from overlay.duplicates.duplicate_status import DuplicateStatus
 from overlay.engines import BusyError, Cursor, EngineError
