@@ -331,9 +331,11 @@ def pieces(compound: str) -> Iterator[tuple[int, str, bool]]:
 
 def _pieces(segment: str) -> Iterator[tuple[str, bool]]:
     if not segment.isascii():
-        for run in _RUN.split(segment):
-            if run:
-                yield run, bool(_RUN.match(run))
+        for part in filter(None, _RUN.split(segment)):
+            if part.isascii():  # beside a script without spaces the same words as alone
+                yield from _pieces(part)
+            else:
+                yield part, bool(_RUN.match(part))
     elif segment.islower() or segment.isdigit() or _is_id(segment):
         yield segment, False
     else:

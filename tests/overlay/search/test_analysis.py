@@ -29,6 +29,7 @@ def parts_of(text: str) -> list[str]:
         ("Search the Web", ["search", "the", "web"]),
         ("web_search", ["web", "search", "websearch"]),
         ("getDexChart", ["get", "dex", "chart", "getdexchart"]),
+        ("支付DexChart", ["支", "付", "支付", "dex", "chart", "dexchart"]),
         ("HTTPServer", ["http", "server", "httpserver"]),
         ("node.js", ["node", "js", "nodejs"]),
         ("real-time", ["real", "time", "realtime"]),
