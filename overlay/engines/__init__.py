@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
     from overlay.search.planner import QueryPlan
     from overlay.search.query import Matches, Query
+    from overlay.search.suggesting import Completed, Typed
     from overlay.search.term_dictionary import Terms
 
 
@@ -76,6 +77,10 @@ class Engine(Protocol):
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query; the results from position `start` to `stop` are read."""
+        ...
+
+    def complete(self, typed: Typed) -> Completed:
+        """What completes a text in the latest listings that contain its words."""
         ...
 
     def terms(self) -> Terms:

@@ -161,11 +161,7 @@ class SearchIndex:
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of a text, the best first."""
         engine = self._compiled()
-
-        def find(planned: QueryPlan, stop: int) -> list[EngineHit]:
-            return engine.search(Query(), planned, 0, stop).rows
-
-        return suggesting.suggest(text, limit, engine.terms(), find)
+        return suggesting.suggest(text, limit, engine.terms(), engine.complete)
 
     # -- writing
 

@@ -71,6 +71,11 @@ class Analysed(NamedTuple):
         fields = tuple(list(map(tokenize, filter(None, group))) for group in ([card.name], keywords, [*texts, *more]))
         return cls(fields, set().union(*[tokens.surfaces for texts in fields for tokens in texts]))
 
+    def text_surfaces(self, document: Document) -> set[str]:
+        """The distinct words of the name and of the description of the document that was analysed."""
+        texts = self.fields[0] + (self.fields[2][:1] if document.description else [])
+        return set().union(*[tokens.surfaces for tokens in texts])
+
     def terms(self) -> set[str]:
         """The distinct index terms."""
         return set(map(stem, self.surfaces))

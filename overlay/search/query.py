@@ -177,9 +177,6 @@ class StoredListing(Protocol):
     def item(self) -> bytes: ...
     @property
     def offers(self) -> bytes: ...
-    def has_any(self, words: Iterable[str]) -> bool:
-        """Whether a listed document has one of these words."""
-        ...
 
 
 class EngineHit(NamedTuple):

@@ -87,11 +87,6 @@ class IndexRecord:
         """The words of a listed document, each once."""
         return self._data[self._start + self._head[3] : self._end].decode().split()
 
-    def has_any(self, words: Iterable[str]) -> bool:
-        """Whether a listed document has one of these words."""
-        own = b" %b " % self._data[self._start + self._head[3] : self._end]
-        return any(b" %b " % word.encode() in own for word in words)
-
     @property
     def packed(self) -> bytes:
         """The bytes that `pack` made."""

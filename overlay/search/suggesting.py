@@ -7,9 +7,10 @@ the last as a prefix, and the completions are read from the best of these.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from overlay.search.analysis import query_words, stem, words
 from overlay.search.planner import Alternative, QueryPlan, TermGroup
@@ -17,39 +18,51 @@ from overlay.search.query import EngineHit, Suggestion
 from overlay.search.stop_words import stop_words
 from overlay.search.term_dictionary import Terms
 from overlay.text.compact_json import decode
+from parsers.cards import Skill
 
 MAX_WORDS, MAX_COMPLETIONS = 8, 12
 MAX_LISTINGS = 60
-"""Listings whose texts completions are taken from."""
+"""Listings whose texts completions are taken from: the latest that hold the words."""
 LONGEST = 100
 """Characters of a completion."""
 
-Find = Callable[[QueryPlan, int], Sequence[EngineHit]]
-"""Returns the best results of a plan, up to a limit."""
+
+class Typed(NamedTuple):
+    """A text to complete. `plan` finds the listings that contain all its words; of their names, skills and tags, those
+    complete it that `complete` all `beginnings`. `completions` are words that complete its last one."""
+
+    plan: QueryPlan
+    beginnings: tuple[str, ...]
+    completions: tuple[str, ...]
 
 
-def suggest(text: str, limit: int, terms: Terms, find: Find) -> list[Suggestion]:
+class Completed(NamedTuple):
+    """What completes a text in the latest `MAX_LISTINGS` listings of its plan: names, the latest first; for each
+    listing its skills and tags; and the completions that the name or the description of one contains."""
+
+    names: Sequence[Suggestion]
+    labels: Sequence[Set[Suggestion]]
+    words: Set[str]
+
+
+def suggest(text: str, limit: int, terms: Terms, complete: Callable[[Typed], Completed]) -> list[Suggestion]:
     """At most `limit` completions: tags and skills by frequency, then names, with those that start with the text first.
     Names get at least half of the limit; words fill what remains."""
-    typed = [part for compound in query_words(text)[:MAX_WORDS] for part in compound.parts]
-    if not typed or limit <= 0:
+    parts = [part for compound in query_words(text)[:MAX_WORDS] for part in compound.parts]
+    if not parts or limit <= 0:
         return []
-    *before, prefix = typed
-    completions = [prefix, *terms.completions(prefix, MAX_COMPLETIONS)]
-    stop = stop_words(typed)
-    groups = [_group(word, [word], is_stop=word in stop) for word in before] + [_group(prefix, completions)]
-    rows = find(QueryPlan(tuple(groups), all_words=True), MAX_LISTINGS)
-    items = [(row.record.id, decode(row.record.item)) for row in rows]
-    completes = cache(partial(_completes, [f" {part}" for part in typed]))  # texts repeat across listings
-    names = [Suggestion(item["name"], "listing", id_) for id_, item in items if completes(item["name"])]
-    labels = _commonest(items, completes)
+    *before, prefix = parts
+    completions = tuple(terms.completions(prefix, MAX_COMPLETIONS))
+    stop = stop_words(parts)
+    groups = [_group(word, [word], is_stop=word in stop) for word in before] + [_group(prefix, [prefix, *completions])]
+    beginnings = tuple(f" {part}" for part in parts)
+    names, labels, contained = complete(Typed(QueryPlan(tuple(groups), all_words=True), beginnings, completions))
     room = max(limit - len(names), (limit + 1) // 2)
-    begun = " ".join(typed)
-    suggestions = sorted(
-        (labels[:room] + names)[:limit], key=lambda suggestion: not " ".join(words(suggestion.text)).startswith(begun)
-    )
+    suggestions = [*_commonest(labels)[:room], *names][:limit]
+    suggestions.sort(key=lambda suggestion: not joined_words(suggestion.text).startswith("".join(beginnings)))
     taken = {suggestion.text.casefold() for suggestion in suggestions}
-    return [*suggestions, *_words(rows, items, before, completions, taken)][:limit]
+    texts = [" ".join((*before, word)) for word in completions if word in contained]
+    return [*suggestions, *(Suggestion(text, "word") for text in texts if text not in taken)][:limit]
 
 
 def _group(word: str, surfaces: Sequence[str], *, is_stop: bool = False) -> TermGroup:
@@ -57,53 +70,60 @@ def _group(word: str, surfaces: Sequence[str], *, is_stop: bool = False) -> Term
     return TermGroup(word, alternatives, 1.0, is_stop)
 
 
-def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], completes: Callable[[str], bool]) -> list[Suggestion]:
-    """Skills and tags that complete the text, the most frequent first."""
-    counts: Counter[tuple[str, str]] = Counter()
-    spellings: Counter[Suggestion] = Counter()
-    for _, item in items:
-        labels = (label for label in _labels(item) if completes(label.text) or completes(label.id or ""))
-        distinct = set(labels)
-        spellings.update(distinct)
-        counts.update({(label.kind, label.text.casefold()) for label in distinct})
-    rarest_first = sorted(spellings, key=lambda label: (spellings[label], label.id or "", label.text))
-    shown = {(label.kind, label.text.casefold()): label for label in rarest_first}
-    return [shown[key] for key in sorted(counts, key=lambda key: (-counts[key], key))]
+def _commonest(labels: Sequence[Set[Suggestion]]) -> list[Suggestion]:
+    """Skills and tags by the number of listings that have them, in any case; of several spellings the commonest."""
+    counts = Counter(chain.from_iterable(labels))
+    spellings: dict[tuple[str, str], list[Suggestion]] = {}
+    for label in counts:
+        spellings.setdefault((label.kind, label.text.casefold()), []).append(label)
+
+    def rank(key: tuple[str, str]) -> tuple[int, tuple[str, str]]:
+        same = spellings[key]
+        return -(counts[same[0]] if len(same) == 1 else sum(not own.isdisjoint(same) for own in labels)), key
+
+    return [
+        max(spellings[key], key=lambda label: (counts[label], label.id or "", label.text))
+        for key in sorted(spellings, key=rank)
+    ]
 
 
-def _labels(item: Mapping[str, Any]) -> Iterator[Suggestion]:
-    for tag in item.get("tags", ()):
+def labels_of(tags: Iterable[str], skills: Iterable[Skill]) -> Iterator[Suggestion]:
+    """The skills and tags of a listing, with repeats."""
+    for tag in tags:
         yield Suggestion(tag[:LONGEST], "tag")
-    for skill in item.get("skills", ()):
-        yield Suggestion((skill.get("name") or skill["id"])[:LONGEST], "skill", skill["id"])
-        for tag in skill.get("tags", ()):
-            yield Suggestion(tag[:LONGEST], "tag")
+    for skill in skills:
+        yield Suggestion((skill.name or skill.id)[:LONGEST], "skill", skill.id)
+        yield from labels_of(skill.tags, ())
 
 
-def _completes(beginnings: Sequence[str], text: str) -> bool:
-    """Whether a text contains a word with each of these beginnings, which are preceded by a space."""
-    joined = _joined_words(text)
+def completes(joined: str, beginnings: Sequence[str]) -> bool:
+    """Whether a text contains a word with each of these beginnings, which are preceded by a space. It is passed as its
+    `joined_words`. A skill completes by its text or by its id."""
     return all(beginning in joined for beginning in beginnings)
 
 
 @lru_cache(maxsize=8_192)  # tags and names of skills repeat across listings
-def _joined_words(text: str) -> str:
+def joined_words(text: str) -> str:
     """The words of a text, with a space before each of them."""
     return "".join(f" {word}" for word in words(text))
 
 
-def _words(
-    rows: Sequence[EngineHit],
-    items: Sequence[tuple[str, Mapping[str, Any]]],
-    before: Sequence[str],
-    completions: Sequence[str],
-    taken: set[str],
-) -> list[Suggestion]:
-    """The text with its last word completed by each word that a name or description of these listings contains."""
-    missing, contained = set(completions[1:]), set[str]()
-    for row, (_, item) in zip(rows, items, strict=True):
-        if missing and row.record.has_any(missing):
-            contained |= missing.intersection(words(f"{item['name']} {item.get('description', '')}"))
-            missing -= contained
-    texts = [" ".join((*before, word)) for word in completions if word in contained]
-    return [Suggestion(text, "word") for text in texts if text not in taken]
+def completed_by_items(rows: Sequence[EngineHit], typed: Typed) -> Completed:
+    """What completes a text in the items of listings, for engines that store no labels."""
+    names, labels, contained = [], [], set[str]()
+    for row in rows:
+        item = decode(row.record.item)
+        name, description = item["name"], item.get("description", "")
+        if completes(joined_words(name), typed.beginnings):
+            names.append(Suggestion(name, "listing", row.record.id))
+        skills = [
+            Skill(skill["id"], skill.get("name") or "", tags=skill.get("tags", ())) for skill in item.get("skills", ())
+        ]
+        own = set(labels_of(item.get("tags", ()), skills))
+        labels.append({label for label in own if _label_completes(label, typed.beginnings)})
+        contained.update(words(name), words(description))
+    return Completed(names, labels, contained)
+
+
+def _label_completes(label: Suggestion, beginnings: Sequence[str]) -> bool:
+    return completes(joined_words(label.text), beginnings) or completes(joined_words(label.id or ""), beginnings)

@@ -53,7 +53,10 @@ def listing(id_: str, name: str = "Nameless", **more: Any) -> Document:
         "name": name, "skills": skills, "offers": offers,
     }  # fmt: skip
     shown = [{"id": skill.id, "name": skill.name, "tags": list(skill.tags)} for skill in skills]
-    item = {"id": id_, "name": name, "tags": list(more.get("tags", ())), "skills": shown, "said": more.pop("said", "")}
+    item = {
+        "id": id_, "name": name, "description": more.get("description", ""), "tags": list(more.get("tags", ())),
+        "skills": shown, "said": more.pop("said", ""),
+    }  # fmt: skip
     return Document(**(supplied | more), item=json.dumps(item).encode())
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from overlay.engines import Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native.background_jobs import BackgroundJobs, Job
+from overlay.engines.native.completing import completed
 from overlay.engines.native.folder_lock import FolderLock
 from overlay.engines.native.manifest import CommitStamp, Manifest, SegmentEntry
 from overlay.engines.native.searching import search
@@ -32,10 +33,13 @@ from overlay.engines.native.writing import (
 )
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
+from overlay.search.suggesting import Completed, Typed
 from overlay.search.term_dictionary import Terms
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
+
+_Read = TypeVar("_Read")
 
 LAYOUT = "native-1"
 SLOW = False
@@ -118,15 +122,23 @@ class NativeEngine:
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
+        return self._checked(lambda view: _searched(view, query, plan, start, stop))
+
+    def complete(self, typed: Typed) -> Completed:
+        """What completes a text."""
+        return self._checked(lambda view: completed(view.current, typed))
+
+    def _checked(self, read: Callable[[NativeView], _Read]) -> _Read:
+        """What is read of the current view: again, without damaged segments, when damage shows."""
         view = self._current()
         try:
-            matches = _searched(view, query, plan, start, stop)
+            result = read(view)
             if not any(segment.is_suspect for segment in view.segments) or not self._is_found_damaged():
-                return matches
+                return result
         except Exception:  # damage that no check at opening finds raises any error
             if not self._is_found_damaged():
                 raise
-        return _searched(self._current(), query, plan, start, stop)
+        return read(self._current())
 
     def _is_found_damaged(self) -> bool:
         """Whether a check of all files, once in a while, finds damage that is not known yet."""

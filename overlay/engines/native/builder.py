@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from overlay.engines.native.labels import labels_of_document
 from overlay.engines.native.schema import (
     BREAK,
     COMPOUND_NAME,
@@ -75,7 +76,7 @@ class SegmentBuilder:
         """Add a document at the end."""
         analysed = Analysed.of(document)
         self._add_columns(document, analysed)
-        self._add_texts(analysed)
+        self._add_texts(analysed, document)
         self._add_bytes(document)
         self._add_numbers("document_facts", "facts", _facts_of(document))
         self._add_numbers(
@@ -83,7 +84,7 @@ class SegmentBuilder:
             "values",
             [f"{field}:{value}" for field, values in facets(document).items() for value in values],
         )
-        self._add_numbers("document_labels", "labels", ())
+        self._add_numbers("document_labels", "labels", labels_of_document(document))
         self._rows["vector"].add(of_document(document).tolist())
         self._rows["vector"].end()
         self._add_offers(document)
@@ -111,7 +112,7 @@ class SegmentBuilder:
         rows.add(str(order["name_order"]).encode("utf-8", "surrogatepass"))
         rows.end()
 
-    def _add_texts(self, analysed: Analysed) -> None:
+    def _add_texts(self, analysed: Analysed, document: Document) -> None:
         number, forward, ends = self._numbers["terms"], self._rows["forward"], self._rows["section_ends"]
         section_ends = []
         start = len(forward.values)
@@ -130,7 +131,9 @@ class SegmentBuilder:
         forward.end()
         ends.add(section_ends)
         ends.end()
-        self._add_numbers("document_surfaces", "surfaces", sorted(analysed.surfaces))
+        text_surfaces = analysed.text_surfaces(document)
+        self._columns["text_surfaces"].append(len(text_surfaces))
+        self._add_numbers("document_surfaces", "surfaces", [*text_surfaces, *(analysed.surfaces - text_surfaces)])
 
     def _add_bytes(self, document: Document) -> None:
         for name, data in (

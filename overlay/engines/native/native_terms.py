@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from overlay.engines.native.segment import Segment
+from overlay.engines.native.segment import Ints, Segment
+from overlay.engines.native.tables import StringTable, find, merge
 from overlay.search.term_dictionary import LONGEST, SHORTEST, Near, nearest, signatures
 
 _SHORT_PREFIX = 2
 _END = "\U0010ffff"
+
+
+class _Vocabulary(NamedTuple):
+    """The surfaces of all segments in one table, the number of listings with each, and the numbers of each segment's
+    surfaces there."""
+
+    table: StringTable
+    counts: npt.NDArray[np.uint32]
+    numbers: Sequence[npt.NDArray[np.uint32]]
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> _Vocabulary:
+        """That of segments; of several, without the surfaces of no listing, whose numbers are outside the table."""
+        tables = [StringTable(one.arrays["surfaces_bytes"], one.arrays["surfaces_offsets"]) for one in segments]
+        if len(segments) == 1:
+            return cls(tables[0], segments[0].of_surface, [np.arange(len(segments[0].of_surface), dtype=np.uint32)])
+        used = [one.of_surface != 0 for one in segments]
+        table, numbers = merge(tables, [marks.view(np.uint8) for marks in used])
+        counts = np.zeros(len(table.offsets) - 1, np.uint32)
+        for one, marks, new in zip(segments, used, numbers, strict=True):
+            counts[new[marks]] += one.of_surface[marks]
+        return cls(table, counts, numbers)
 
 
 class NativeTerms:
@@ -23,65 +48,66 @@ class NativeTerms:
         self._frequencies: dict[str, int] = {}
         self._completions: dict[tuple[str, int], list[str]] = {}
 
+    @cached_property
+    def _vocabulary(self) -> _Vocabulary:
+        return _Vocabulary.of(self._segments)
+
     def frequency(self, term: str) -> int:
         """Number of listings that contain an index term."""
         count = self._frequencies.get(term)
         if count is None:
-            count = self._count("terms", term)
+            numbers = [segment.numbers("terms", [term]) for segment in self._segments]
+            count = sum(int(one.of_term[own].sum()) for one, own in zip(self._segments, numbers, strict=True))
             if count:  # so that the terms in use bound the cache
                 self._frequencies[term] = count
-        return count
-
-    def _count(self, table: str, text: str) -> int:
-        count = 0
-        for segment in self._segments:
-            (place,) = segment.positions(table, [text])
-            if place >= 0:
-                count += int((segment.of_term if table == "terms" else segment.of_surface)[place])
         return count
 
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""
         (bits,) = signatures([word])
-        others: dict[str, None] = {}
-        for segment in self._segments:
+        counts = self._vocabulary.counts
+        chosen = [np.empty(0, np.uint32)]
+        for segment, numbers in zip(self._segments, self._vocabulary.numbers, strict=True):
             starts, signed = segment.arrays["near_starts"], segment.arrays["near_signatures"]
             for length in range(max(SHORTEST, len(word) - edits), min(LONGEST, len(word) + edits) + 1):
                 start, end = starts[length - SHORTEST], starts[length - SHORTEST + 1]
                 most = 2 * edits - abs(length - len(word))
                 near = np.flatnonzero(np.bitwise_count(signed[start:end] ^ bits) <= most) + start
-                for number in segment.arrays["near_surfaces"][near].tolist():
-                    others[segment.string("surfaces", number)] = None
-        return nearest(word, list(others), edits, lambda other: self._count("surfaces", other))
+                chosen.append(numbers[segment.arrays["near_surfaces"][near]])
+        others = np.unique(np.concatenate(chosen)).astype(np.int64)
+        others = others[others < len(counts)]
+        of_word = dict(zip(self._strings(others), counts[others].tolist(), strict=True))
+        return nearest(word, list(of_word), edits, of_word.__getitem__)
 
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
         key = prefix, limit
         if key in self._completions:
             return self._completions[key]
-        counts: Counter[str] = Counter()
-        for segment in self._segments:
-            counts.update(self._most_frequent(segment, prefix, limit + 1))
-        if len(self._segments) > 1:
-            counts = Counter({word: self._count("surfaces", word) for word in counts})
-        best = sorted((word for word in counts if counts[word]), key=lambda word: (-counts[word], word))
-        completions = [word for word in best if word != prefix][:limit]
+        completions = [word for word in self._commonest(prefix, limit + 1) if word != prefix][:limit]
         if completions and len(prefix) <= _SHORT_PREFIX:
             self._completions[key] = completions
         return completions
 
-    def _most_frequent(self, segment: Segment, prefix: str, limit: int) -> dict[str, int]:
-        """The most frequent surfaces of a segment with a prefix; of one segment among several, more of them, as others
-        may be more frequent in all."""
-        low, high = (
-            place if place >= 0 else -1 - place
-            for place in segment.positions("surfaces", [prefix, prefix + _END]).tolist()
-        )
-        counts = segment.of_surface[low:high].astype(np.int64)
-        chosen = np.flatnonzero(counts)
-        if len(self._segments) == 1 and len(chosen) > limit:
-            least = np.partition(counts, len(counts) - limit)[len(counts) - limit]
-            chosen = np.flatnonzero(counts >= max(least, 1))
-            order = np.lexsort((chosen, -counts[chosen]))[:limit]
-            chosen = chosen[order]
-        return {segment.string("surfaces", low + place): int(counts[place]) for place in chosen.tolist()}
+    def _commonest(self, prefix: str, most: int) -> list[str]:
+        """The most frequent surfaces with a prefix."""
+        ends = [text.encode("utf-8", "surrogatepass") for text in (prefix, prefix + _END)]
+        bounds = find(self._vocabulary.table, ends)
+        low, high = np.where(bounds < 0, -1 - bounds, bounds).tolist()
+        counts = self._vocabulary.counts[low:high].astype(np.int64)
+        least = np.partition(counts, len(counts) - most)[len(counts) - most] if len(counts) > most else 0
+        chosen = np.flatnonzero(counts >= max(least, 1))
+        order = np.lexsort((chosen, -counts[chosen]))[:most]
+        return self._strings(low + chosen[order])
+
+    def _strings(self, numbers: Ints) -> list[str]:
+        """The surfaces with these numbers."""
+        data, offsets = self._vocabulary.table.bytes.data, self._vocabulary.table.offsets
+        ends = zip(offsets[numbers].tolist(), offsets[numbers + 1].tolist(), strict=True)
+        strings = [bytes(data[start:end]) for start, end in ends]
+        try:
+            return [string.decode("utf-8", "surrogatepass") for string in strings]
+        except UnicodeDecodeError:
+            for segment in self._segments:
+                segment.is_suspect = True
+            return [string.decode("utf-8", "replace") for string in strings]

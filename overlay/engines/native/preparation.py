@@ -11,12 +11,13 @@ from overlay.engines.native import NativeEngine
 from overlay.search.document import Document
 from overlay.search.planner import plan
 from overlay.search.query import Operators, Query
+from overlay.search.suggesting import suggest
 from parsers.cards import Skill
 from parsers.cards.offers import Offer
 
 
 def prepare() -> None:
-    """Index two small documents in a temporary folder, and run a query of each kind."""
+    """Index two small documents in a temporary folder, and run a query of each kind and a completion."""
     with TemporaryDirectory() as folder:
         engine = NativeEngine(Path(folder), make=True)
         try:
@@ -24,6 +25,7 @@ def prepare() -> None:
                 engine.write([str(number)], [_document(str(number))], Cursor("", number))
             for query in _QUERIES:
                 engine.search(query, plan(query.text, engine.terms()), 0, 1)
+            suggest("alpha", 1, engine.terms(), engine.complete)
         finally:
             engine.close()
 

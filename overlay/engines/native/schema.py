@@ -31,13 +31,15 @@ class ArrayMember(NamedTuple):
 
 TABLES = ("terms", "surfaces", "facts", "values", "labels", "currencies", "intervals", "skills", "amounts")
 """`terms` are index terms, `surfaces` words before stemming, `values` those of facets as `field:value`, `labels` the
-texts that complete a query, `amounts` decimal keys (`parsers.cards.money.decimal_key`), which sort as the amounts."""
+texts that complete a query (`labels.packed`), `amounts` decimal keys (`parsers.cards.money.decimal_key`), which sort as
+the amounts."""
 
 FLAGS = LISTED, COMPOUND_NAME, VERIFIED, SIGNED = 1, 2, 4, 8
 """Bits of `flags`: found by a plain search, `Analysed.name_is_compound`, verified, signed."""
 
 SECTIONS = 6
-"""Sections of a forward index: the terms with a position of name, keywords and description, then those without."""
+"""Sections of a forward index: the terms with a position of name, keywords and description, then those without. The
+first `text_surfaces` of a document's surfaces are those of its name and its description."""
 
 MEMBERS = (
     ArrayMember("flags", "u1"),
@@ -48,6 +50,7 @@ MEMBERS = (
     ArrayMember("made", "u8"),
     ArrayMember("rated", "u8"),
     ArrayMember("rated_up", "u8"),
+    ArrayMember("text_surfaces", "u4"),
     ArrayMember("height", "i8"),
     ArrayMember("time", "i8"),
     ArrayMember("since", "i8"),

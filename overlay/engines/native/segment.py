@@ -97,6 +97,12 @@ class Segment:
         offsets = self.arrays[f"{name}_offsets"]
         return self.arrays[name + data][offsets[index] : offsets[index + 1]].tobytes()
 
+    def rows(self, name: str, indexes: Ints, data: str = "") -> list[bytes]:
+        """The rows of bytes of some documents."""
+        offsets, values = self.arrays[f"{name}_offsets"], self.arrays[name + data].data
+        ends = zip(offsets[indexes].tolist(), offsets[indexes + 1].tolist(), strict=True)
+        return [bytes(values[start:end]) for start, end in ends]
+
     def id(self, document: int) -> str:
         """The id of a document."""
         return self._text(self.row("id", document))
@@ -151,9 +157,3 @@ class NativeRecord:
     def offers(self) -> bytes:
         """The packed offers."""
         return self._segment.row("packed_offers", self._document)
-
-    def has_any(self, words: Iterable[str]) -> bool:
-        """Whether a document has one of these words."""
-        offsets = self._segment.arrays["document_surfaces_offsets"]
-        own = self._segment.arrays["document_surfaces"][offsets[self._document] : offsets[self._document + 1]]
-        return bool(np.isin(self._segment.numbers("surfaces", words), own).any())

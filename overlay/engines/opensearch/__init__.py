@@ -25,6 +25,7 @@ from overlay.engines.opensearch.term_counts import StoredTermCounts
 from overlay.engines.opensearch.versions import ClusterVersion, ClusterVersions, make_index
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, Matches, Query
+from overlay.search.suggesting import MAX_LISTINGS, Completed, Typed, completed_by_items
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ class OpenSearchEngine:
             return NO_MATCHES
         with self._available():
             return Searcher(self._cluster, self._index, state).search(query, plan, start, stop)
+
+    def complete(self, typed: Typed) -> Completed:
+        """What completes a text."""
+        return completed_by_items(self.search(Query(), typed.plan, 0, MAX_LISTINGS).rows, typed)
 
     def terms(self) -> TermDictionary:
         """The term dictionary."""

@@ -21,6 +21,7 @@ from overlay.engines.whoosh.view import WhooshView, stored
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
+from overlay.search.suggesting import MAX_LISTINGS, Completed, Typed, completed_by_items
 from overlay.search.term_dictionary import TermDictionary
 
 if TYPE_CHECKING:
@@ -74,6 +75,10 @@ class WhooshEngine:
         """Run a plan with the filters of a query."""
         with self._reading:
             return search(self._current(), query, plan, start, stop)
+
+    def complete(self, typed: Typed) -> Completed:
+        """What completes a text."""
+        return completed_by_items(self.search(Query(), typed.plan, 0, MAX_LISTINGS).rows, typed)
 
     def terms(self) -> TermDictionary:
         """The term dictionary."""

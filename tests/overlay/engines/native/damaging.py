@@ -21,6 +21,7 @@ from overlay.engines.native.writing import damaged
 from overlay.search.document import Document
 from overlay.search.planner import plan
 from overlay.search.query import FACETS, SORTS, Matches, Operators, Query
+from overlay.search.suggesting import suggest
 from tests.contracts.listed import listing, price
 
 QUERIES = [
@@ -40,6 +41,8 @@ QUERIES = [
     Query(statuses=(), as_of=105, height_chain="bsv", with_duplicates=True),
     Query(text="alpha", as_of=105, height_chain="bsv", statuses=("live",)),
 ]
+
+TYPED = ("a", "al", "alpha pay", "b", "tr")
 
 
 def documents() -> list[Document]:
@@ -121,6 +124,9 @@ def tried(source: Path, name: str, start: int, stop: int, bit: int) -> dict[str,
         opened._suspected = float("-inf")
         for hit in searched(opened, query).rows:
             assert isinstance(hit.record.item, bytes)
+    opened._suspected = float("-inf")
+    for text in TYPED:
+        suggest(text, 9, opened.terms(), opened.complete)
     opened.close()
     return {"refused": refused, "checked": checked, "outside": outside}
 
