@@ -19,9 +19,9 @@ def encode(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes | memoryview) -> Any:
     """What `encode` wrote; numbers of more than 64 bits become floats."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:  # escaped lone surrogates
-        return json.loads(data)
+        return json.loads(bytes(data))
