@@ -97,7 +97,7 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     card, kind = subject.card, subject.state.kind.value
     words = set(filterfalse(has_digit, subject.analysed.surfaces))
     # entries of a registry differ in their names only, and every listing must be found by its name
-    of_name = chain.from_iterable(tokens.surfaces for tokens in subject.analysed.fields[0])
+    of_name = chain.from_iterable(tokens.surfaces for tokens in subject.analysed.field(0))
     name = sorted(set(filterfalse(has_digit, of_name))) or card.name
     skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
     offers = list(map(_FILTERED, card.offers))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
@@ -121,14 +121,20 @@ _NO_TOKENS = Tokens((), (), (), ())
 
 def tokenize(text: str) -> Tokens:
     """The index terms of a text, in order, with repeats."""
-    compounds = list(map(_tokens_of, _compounds(text)))
-    if len(compounds) == 1:
-        return compounds[0]
-    return Tokens(*map(tuple, map(chain.from_iterable, zip(*compounds, strict=True)))) if compounds else _NO_TOKENS
+    return joined(compounds(text))
+
+
+def joined(compounds: Iterable[str]) -> Tokens:
+    """The index terms of compounds in order, with repeats."""
+    analysed = list(map(tokens_of, compounds))
+    if len(analysed) == 1:
+        return analysed[0]
+    return Tokens(*map(tuple, map(chain.from_iterable, zip(*analysed, strict=True)))) if analysed else _NO_TOKENS
 
 
 @lru_cache(maxsize=16_384)  # nine words in ten are among the commonest
-def _tokens_of(compound: str) -> Tokens:
+def tokens_of(compound: str) -> Tokens:
+    """The index terms of a compound."""
     if compound.isascii() and compound.isalnum() and (compound.islower() or compound[1:].islower()):
         word = compound.lower()[:MAX_WORD]
         return Tokens((stem(word),), (), (), (word,))
@@ -155,7 +161,7 @@ def _tokens_of(compound: str) -> Tokens:
 
 def words(text: str) -> Iterator[str]:
     """The words of a text before stemming, with repeats."""
-    return chain.from_iterable(_tokens_of(compound).surfaces for compound in _compounds(text))
+    return chain.from_iterable(tokens_of(compound).surfaces for compound in compounds(text))
 
 
 @lru_cache(maxsize=16_384)
@@ -177,7 +183,7 @@ def query_words(text: str) -> list[Compound]:
     longer one is a word.
     """
     by_parts: dict[tuple[str, ...], Compound] = {}
-    for compound in _compounds(text):
+    for compound in compounds(text):
         for word in _query_words_of(compound):
             by_parts.setdefault(word.parts, word)
     return list(by_parts.values())
@@ -189,19 +195,19 @@ def _query_words_of(compound: str) -> tuple[Compound, ...]:
         return (Compound(compound, (compound[:MAX_WORD],), None),)
     if _is_emoji(compound):
         return (Compound(compound, (compound,), None),)
-    compounds: list[Compound] = []
+    found: list[Compound] = []
     parts: list[str] = []
     for _, piece, is_run in pieces(compound):
         if is_run:
-            compounds += (Compound("".join(grams), grams, None) for grams in _grams(clusters_of(piece)))
+            found += (Compound("".join(grams), grams, None) for grams in _grams(clusters_of(piece)))
         else:
             parts.append(piece.casefold()[:MAX_WORD])
     if len(parts) > MAX_PARTS:
-        compounds += (Compound(part, (part,), None) for part in parts)
+        found += (Compound(part, (part,), None) for part in parts)
     elif parts:
         whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else without_symbols(parts[0])
-        compounds.append(Compound(compound, tuple(parts), whole))
-    return tuple(compounds)
+        found.append(Compound(compound, tuple(parts), whole))
+    return tuple(found)
 
 
 def allowed_edits(written: str, word: str) -> int:
@@ -306,7 +312,8 @@ _LETTERS = _Letters(
 )
 
 
-def _compounds(text: str) -> list[str]:
+def compounds(text: str) -> list[str]:
+    """The compounds of a text in order, folded but for case."""
     folded = fold(text)
     return compounds_of(folded).findall(folded)
 

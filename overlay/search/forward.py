@@ -8,7 +8,7 @@ Terms are 32-bit numbers in three fields (`FIELDS`): those with a position in or
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from indexer.fetcher.budgets import registrable
-from overlay.search.analysis import Tokens, stem, tokenize
+from overlay.search.analysis import Tokens, compounds, joined, stem, tokens_of
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -48,11 +48,34 @@ def number(term: str) -> int:
     return crc32(term.encode()) or 1
 
 
-class Analysed(NamedTuple):
-    """The analysed texts of a listing by field, and the distinct words before stemming."""
+class Analysed:
+    """The texts of a listing as lists of compounds (`analysis.compounds`): of each text of each field."""
 
-    fields: tuple[list[Tokens], ...]
-    surfaces: set[str]
+    def __init__(self, compounds: Sequence[list[list[str]]]) -> None:
+        self.compounds = compounds
+
+    @cached_property
+    def surfaces(self) -> set[str]:
+        """The distinct words before stemming."""
+        return _surfaces(chain.from_iterable(chain.from_iterable(self.compounds)))
+
+    @property
+    def name_is_compound(self) -> bool:
+        """Whether the name is one compound (`Docs2Prompt`), which a query may write as one word."""
+        name = list(chain.from_iterable(self.compounds[0]))
+        if len(name) != 1:
+            return False
+        tokens = tokens_of(name[0])
+        return len(tokens.wholes) == 1 and tokens.surfaces[-1] == "".join(tokens.surfaces[:-1])
+
+    def field(self, number: int) -> list[Tokens]:
+        """The index terms of each text of a field."""
+        return list(map(joined, self.compounds[number]))
+
+    @property
+    def fields(self) -> tuple[list[Tokens], ...]:
+        """The index terms of each text by field."""
+        return tuple(map(self.field, range(len(FIELDS))))
 
     @classmethod
     def of(cls, document: Document) -> Analysed:
@@ -68,13 +91,12 @@ class Analysed(NamedTuple):
             keywords += (skill.name, skill.id) if skill.name and skill.name != skill.id else (skill.id,)
             keywords += skill.tags
             texts += (skill.description, *skill.examples)
-        fields = tuple(list(map(tokenize, filter(None, group))) for group in ([card.name], keywords, [*texts, *more]))
-        return cls(fields, set().union(*[tokens.surfaces for texts in fields for tokens in texts]))
+        return cls([list(map(compounds, filter(None, group))) for group in ([card.name], keywords, [*texts, *more])])
 
     def text_surfaces(self, document: Document) -> set[str]:
         """The distinct words of the name and of the description of the document that was analysed."""
-        texts = self.fields[0] + (self.fields[2][:1] if document.description else [])
-        return set().union(*[tokens.surfaces for tokens in texts])
+        texts = self.compounds[0] + (self.compounds[2][:1] if document.description else [])
+        return _surfaces(chain.from_iterable(texts))
 
     def terms(self) -> set[str]:
         """The distinct index terms."""
@@ -82,13 +104,17 @@ class Analysed(NamedTuple):
 
     def field_terms(self, field: int) -> list[str]:
         """The terms of a field in order, then those without a position."""
-        texts = self.fields[field]
+        texts = self.field(field)
         terms = [term for tokens in texts for term in tokens.terms]
         return terms + [term for tokens in texts for term in tokens.extra]
 
     def sequences(self) -> list[str]:
         """The term sequences of each text for phrase search (`analysis.Tokens.sequences`)."""
         return [sequence for texts in self.fields for tokens in texts for sequence in tokens.sequences()]
+
+
+def _surfaces(compounds: Iterable[str]) -> set[str]:
+    return set(chain.from_iterable([tokens_of(compound).surfaces for compound in set(compounds)]))
 
 
 def encode(analysed: Analysed, document: Document) -> bytes:
@@ -103,7 +129,7 @@ def encode(analysed: Analysed, document: Document) -> bytes:
         extra.append([number(term) for tokens in texts for term in tokens.extra][:MAX_TERMS])
     since = document.text_since
     head = _HEAD.pack(
-        *map(len, positioned), *map(len, extra), is_compound(analysed.fields[0]), document.verified, document.signed,
+        *map(len, positioned), *map(len, extra), analysed.name_is_compound, document.verified, document.signed,
         _UNCONFIRMED if since is None else float(since), *source_numbers(document),
     )  # fmt: skip
     return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
@@ -125,11 +151,6 @@ def sources(blob: bytes) -> tuple[int, int]:
     """The numbers of owner and domain in an encoded forward index, 0 for none."""
     *_, owner, domain = _HEAD.unpack_from(blob)
     return owner, domain
-
-
-def is_compound(name: Sequence[Tokens]) -> bool:
-    """Whether a name is one compound (`Docs2Prompt`), which a query may write as one word."""
-    return len(name) == 1 and len(name[0].wholes) == 1 and name[0].surfaces[-1] == "".join(name[0].surfaces[:-1])
 
 
 class Occurrences(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from overlay.engines.native.schema import (
 )
 from overlay.engines.native.tables import pack
 from overlay.search import prices
+from overlay.search.analysis import tokens_of
 from overlay.search.facts import facets, facts, heights, is_listed
-from overlay.search.forward import GAP, Analysed, is_compound, source_numbers
+from overlay.search.forward import GAP, Analysed, source_numbers
 from overlay.search.sorting import order_fields
 from overlay.search.text_vectors import of_document
 from parsers.cards.money import decimal_key
@@ -37,6 +39,7 @@ MISSING = -1
 """The value of a height or time that a document does not have; also `text_since` of an unconfirmed text."""
 NEVER = 2**63 - 1
 """`until` of a document that has a start height and no end height."""
+_GAP = (BREAK,) * GAP
 _CODES = {"u1": "B", "u4": "I", "u8": "Q", "i8": "q", "f8": "d", "i1": "b"}
 
 
@@ -60,11 +63,29 @@ class _Numbers(dict[str, int]):
         return number
 
 
+class _CompoundTerms(dict[str, tuple[int, ...]]):
+    """The numbers of the terms of compounds, in order. `extra` are those without a position, pairs before wholes, of
+    the compounds that have any."""
+
+    def __init__(self, numbers: _Numbers) -> None:
+        self._numbers = numbers
+        self.extra: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+    def __missing__(self, compound: str) -> tuple[int, ...]:
+        terms, pairs, wholes, _ = tokens_of(compound)
+        number = self._numbers.__getitem__
+        self[compound] = numbers = tuple(map(number, terms))
+        if pairs or wholes:
+            self.extra[compound] = tuple(map(number, pairs)), tuple(map(number, wholes))
+        return numbers
+
+
 class SegmentBuilder:
     """Collects documents; `arrays` are those of a segment that holds them in order."""
 
     def __init__(self) -> None:
         self._numbers = {table: _Numbers() for table in TABLES}
+        self._terms = _CompoundTerms(self._numbers["terms"])
         self._columns: dict[str, Any] = {m.name: array(_CODES[m.dtype]) for m in MEMBERS if not m.is_rows}
         self._rows = {m.name: _Rows(m.dtype) for m in MEMBERS if m.is_rows}
         self._offers = array("q", [0])
@@ -78,12 +99,11 @@ class SegmentBuilder:
         self._add_columns(document, analysed)
         self._add_texts(analysed, document)
         self._add_bytes(document)
-        self._add_numbers("document_facts", "facts", _facts_of(document))
-        self._add_numbers(
-            "document_values",
-            "values",
-            [f"{field}:{value}" for field, values in facets(document).items() for value in values],
-        )
+        of_facets = facets(document)
+        ids = f"id:{document.id}", f"registration:{document.registration}"
+        self._add_numbers("document_facts", "facts", dict.fromkeys((*facts(document, of_facets), *ids)))
+        values = [f"{field}:{value}" for field, values in of_facets.items() for value in values]
+        self._add_numbers("document_values", "values", values)
         self._add_numbers("document_labels", "labels", labels_of_document(document))
         self._rows["vector"].add(of_document(document).tolist())
         self._rows["vector"].end()
@@ -96,7 +116,7 @@ class SegmentBuilder:
         owner, domain = source_numbers(document)
         values: dict[str, Any] = {
             "flags": LISTED * is_listed(document)
-            | COMPOUND_NAME * is_compound(analysed.fields[0])
+            | COMPOUND_NAME * analysed.name_is_compound
             | VERIFIED * document.verified
             | SIGNED * document.signed,
             "text_since": float(MISSING) if since is None else float(since),
@@ -113,24 +133,25 @@ class SegmentBuilder:
         rows.end()
 
     def _add_texts(self, analysed: Analysed, document: Document) -> None:
-        number, forward, ends = self._numbers["terms"], self._rows["forward"], self._rows["section_ends"]
+        terms_of, extra = self._terms.__getitem__, self._terms.extra
+        forward: list[int] = []
         section_ends = []
-        start = len(forward.values)
-        for texts in analysed.fields:
-            is_first = True
-            for tokens in texts:
-                if not is_first:
-                    forward.add((BREAK,) * GAP)
-                is_first = is_first and not tokens.terms
-                forward.add(map(number.__getitem__, tokens.terms))
-            section_ends.append(len(forward.values) - start)
-        for texts in analysed.fields:
-            for tokens in texts:
-                forward.add(map(number.__getitem__, tokens.extra))
-            section_ends.append(len(forward.values) - start)
-        forward.end()
-        ends.add(section_ends)
-        ends.end()
+        for texts in analysed.compounds:
+            start = len(forward)
+            for compounds in texts:
+                if len(forward) > start:
+                    forward += _GAP
+                forward += chain.from_iterable(map(terms_of, compounds))
+            section_ends.append(len(forward))
+        for texts in analysed.compounds:
+            for compounds in texts:
+                if not extra.keys().isdisjoint(compounds):
+                    for groups in zip(*[extra[compound] for compound in compounds if compound in extra], strict=True):
+                        forward += chain.from_iterable(groups)
+            section_ends.append(len(forward))
+        for name, values in (("forward", forward), ("section_ends", section_ends)):
+            self._rows[name].add(values)
+            self._rows[name].end()
         text_surfaces = analysed.text_surfaces(document)
         self._columns["text_surfaces"].append(len(text_surfaces))
         self._add_numbers("document_surfaces", "surfaces", [*text_surfaces, *(analysed.surfaces - text_surfaces)])
@@ -195,7 +216,3 @@ def renumbered(numbers: npt.NDArray[Any], ranks: npt.NDArray[np.uint32]) -> npt.
     changed = ranks[np.where(breaks, 0, numbers)] if len(ranks) else numbers.copy()
     changed[breaks] = BREAK
     return np.asarray(changed, np.uint32)
-
-
-def _facts_of(document: Document) -> Iterable[str]:
-    return dict.fromkeys((*facts(document), f"id:{document.id}", f"registration:{document.registration}"))
