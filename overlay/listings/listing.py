@@ -65,9 +65,14 @@ class Listing(Registration):
         )
 
     @cached_property
+    def more_texts(self) -> tuple[str, ...]:
+        """Its texts other than name, description, tags and skills."""
+        return tuple(more(self.card))
+
+    @cached_property
     def analysed(self) -> Analysed:
         """Its analysed texts, for search and duplicate detection."""
-        return Analysed.read(self.card, more(self.card))
+        return Analysed.read(self.card, self.more_texts)
 
     @property
     def status(self) -> str:

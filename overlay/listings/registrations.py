@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby, pairwise
+from typing import Any
 
 from indexer import store
 from indexer.model import Event, EventKind, Status
@@ -89,15 +89,19 @@ def newest_registration(
     if not history:
         return unconfirmed_registration(waiting, chain, chains.get(chain, chain), _card(waiting, bodies))
     body = _card([past.event for past in history], bodies)
-    registration = registration_at(history, chains, body, checked)
-    return replace(registration, pending=pending_revision(waiting, bodies), previous=previous_cards(history, bodies))
+    pending, previous = pending_revision(waiting, bodies), previous_cards(history, bodies)
+    return registration_at(history, chains, body, checked, pending=pending, previous=previous)
 
 
 def registration_at(
-    history: Sequence[store.Revision], chains: dict[str, str], body: bytes | None, checked: Mapping[Outpoint, int]
+    history: Sequence[store.Revision],
+    chains: dict[str, str],
+    body: bytes | None,
+    checked: Mapping[Outpoint, int],
+    **members: Any,
 ) -> Registration:
     """The state of a registration after these revisions (oldest first, not empty); `checked` are times at which
-    outpoints were seen unspent."""
+    outpoints were seen unspent, `members` further ones of it."""
     newest = history[-1]
     state = newest.event.state
     if state is None:
@@ -116,4 +120,5 @@ def registration_at(
         signer=winner.event.signer if winner else None,
         undecided=newest.event.reasons[0] if state.status is Status.UNDECIDED and newest.event.reasons else None,
         owner_checked=checked.get(state.outpoint) if state.outpoint else None,
+        **members,
     )

@@ -18,7 +18,6 @@ from indexer.store.motebit_hosts import HostIdentity
 from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
 from overlay.listings import from_pointer
-from overlay.listings.card_texts import more
 from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import Listing, listings_of
@@ -34,7 +33,7 @@ from overlay.listings.registrations import (
 )
 from overlay.listings.repository import ListingRepository
 from overlay.listings.unconfirmed import pending_revision
-from overlay.search.document import Document, Since
+from overlay.search.document import Document, Fingerprint, Since
 from overlay.text.compact_json import encode
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
@@ -161,21 +160,25 @@ def _stretches(
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
-        registration = with_signature(registration_at(history[:end], chains, bodies[state.card], checked))
-        registration = replace(
-            registration,
-            badge=of_host.badge,
-            previous=previous_cards(history[:end], bodies),
-            published_identity=of_host.identity,
-            endpoint_checks=of_host.endpoint_checks,
-            rating=rating,
+        registration = with_signature(
+            registration_at(
+                history[:end],
+                chains,
+                bodies[state.card],
+                checked,
+                badge=of_host.badge,
+                previous=previous_cards(history[:end], bodies),
+                published_identity=of_host.identity,
+                endpoint_checks=of_host.endpoint_checks,
+                rating=rating,
+            )
         )
         listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)
         claims.add(() if state.status is Status.BURNED else listings, since)
         for listing in listings:
             fingerprint = claims.fingerprint(listing) if until is None else None
-            yield replace(document(listing), from_height=height, until_height=until, fingerprint=fingerprint)
+            yield document(listing, until, from_height=height, fingerprint=fingerprint)
         if pending and not outdated and end == len(history):
             shown = _current(replace(registration, pending=pending), claims, since)
             yield from (replace(document, from_height=None) for document in shown)
@@ -190,7 +193,7 @@ def _current(registration: Registration, claims: ClaimHistory, since: Since) -> 
         )
         claims.add(listings, since)
         for listing in listings:
-            yield replace(document(listing), fingerprint=claims.fingerprint(listing))
+            yield document(listing, fingerprint=claims.fingerprint(listing))
 
 
 def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since:
@@ -214,12 +217,19 @@ def _read_of(id_: str, body: bytes, kind: Kind) -> Card:
     return cards.read_of(id_, body, kind)
 
 
-def document(listing: Listing, until_height: int | None = None) -> Document:
-    """The document of a listing, valid from its updated height until before `until_height`."""
+def document(
+    listing: Listing,
+    until_height: int | None = None,
+    *,
+    from_height: int | None = None,
+    fingerprint: Fingerprint | None = None,
+) -> Document:
+    """The document of a listing, valid from a height (None: its updated height) until before `until_height`."""
     state, card = listing.state, listing.card
     confirmed = listing.confirmed
     # a query for a past height does not cover fetched cards (law 18)
-    has_heights = confirmed and listing.pointers is None
+    if from_height is None and confirmed and listing.pointers is None:
+        from_height = state.updated_height
     return Document(
         id=listing.id,
         registration=state.id,
@@ -232,7 +242,7 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
         verified=listing.verified,
         drifted=listing.integrity is Integrity.DRIFTED,
         also_on=tuple(_other_chains(listing)),
-        from_height=state.updated_height if has_heights else None,
+        from_height=from_height,
         until_height=until_height,
         updated_height=state.updated_height if confirmed else None,
         updated_time=listing.updated_time,
@@ -242,8 +252,9 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
         description=card.description,
         tags=card.tags,
         skills=card.skills,
-        words=tuple(more(card)),
+        words=listing.more_texts,
         offers=card.offers,
+        fingerprint=fingerprint,
         signed=listing.signer is not None,
         rating=listing.rating.score if listing.rating else None,
         more_facts=(*identifier_facts(listing), *motebit_facts(listing)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import islice
+from itertools import chain, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 BATCH = 1_000
 """Changes or registrations written to the index in one commit."""
+
+FILL, FILL_BYTES = 8, 64 << 20
+"""Batches, and bytes of items, that are written to a new index in one commit: large segments are merged less often."""
 
 LOG_SECONDS = 5.0
 """Between two log lines about a rebuild."""
@@ -231,10 +234,24 @@ class IndexProjector:
             self._duplicates.clear()
         epoch, newest, _ = self._store.outbox.position()
         total = 0
-        for batch, number in self._batches():
-            self._write(batch, Cursor(epoch, 0))
-            total += number
-            progress(total)
+
+        def documents(batches: Iterator[tuple[list[str], int]]) -> Iterator[Document]:
+            nonlocal total
+            size = 0
+            for ids, number in batches:
+                for document in self._documents(ids, Cursor(epoch, 0)):
+                    size += len(document.item)
+                    yield document
+                total += number
+                progress(total)
+                if size > FILL_BYTES:
+                    return
+
+        batches = self._batches()
+        while some := list(islice(batches, FILL)):
+            ids, unread = list(chain.from_iterable(ids for ids, _ in some)), iter(some)
+            self._engine.replace(ids, documents(unread), Cursor(epoch, 0))
+            batches = chain(unread, batches)
         while self._reindex_changed(Cursor(epoch, 0)):
             progress(total)
         self._write([], Cursor(epoch, newest))

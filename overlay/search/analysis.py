@@ -195,19 +195,19 @@ def _query_words_of(compound: str) -> tuple[Compound, ...]:
         return (Compound(compound, (compound[:MAX_WORD],), None),)
     if _is_emoji(compound):
         return (Compound(compound, (compound,), None),)
-    found: list[Compound] = []
+    query_compounds: list[Compound] = []
     parts: list[str] = []
     for _, piece, is_run in pieces(compound):
         if is_run:
-            found += (Compound("".join(grams), grams, None) for grams in _grams(clusters_of(piece)))
+            query_compounds += (Compound("".join(grams), grams, None) for grams in _grams(clusters_of(piece)))
         else:
             parts.append(piece.casefold()[:MAX_WORD])
     if len(parts) > MAX_PARTS:
-        found += (Compound(part, (part,), None) for part in parts)
+        query_compounds += (Compound(part, (part,), None) for part in parts)
     elif parts:
         whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else without_symbols(parts[0])
-        found.append(Compound(compound, tuple(parts), whole))
-    return tuple(found)
+        query_compounds.append(Compound(compound, tuple(parts), whole))
+    return tuple(query_compounds)
 
 
 def allowed_edits(written: str, word: str) -> int:

@@ -83,7 +83,7 @@ class Installed(NamedTuple):
 
 def installed(command: str, args: Sequence[str]) -> Installed | None:
     """The package that a command runs, None where it is not certain."""
-    words = _unwrapped([command, *args])
+    words = _unwrapped([command, *args]) if command else []
     count = next((count for count in (3, 2, 1) if " ".join(words[:count]) in _RUNNERS), 0)
     if not count or not all(words):  # a server.json has no empty argument
         return None
