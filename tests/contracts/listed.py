@@ -84,7 +84,7 @@ def ranked(*counts: tuple[str, int]) -> tuple[tuple[str, int], ...]:
 
 def ids(hits: Hits) -> list[str]:
     """The ids found, in order; checks that what is said of them fits together."""
-    assert all(json.loads(hit.item)["id"] == hit.id for hit in hits.hits)
+    assert all(json.loads(bytes(hit.item))["id"] == hit.id for hit in hits.hits)
     assert hits.total >= len(hits.hits)
     return [hit.id for hit in hits.hits]
 

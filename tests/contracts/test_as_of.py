@@ -33,7 +33,7 @@ def ask(engine: SearchIndex, height: int | None, chain: str = "demo", **more: An
 
 def shown(hits: Hits) -> dict[str, tuple[Any, ...]]:
     """What each listing's item says of where it stands."""
-    items = {hit.id: json.loads(hit.item) for hit in hits.hits}
+    items = {hit.id: json.loads(bytes(hit.item)) for hit in hits.hits}
     return {
         id_.partition("#")[0]: (
             item["status"], item["type"], item["outpoint"], item["owner"], item["updatedHeight"], item["cardSha256"],
@@ -65,7 +65,7 @@ def check(engine: SearchIndex, chain: MemoryChain) -> None:
         hits = ask(engine, height)
         assert shown(hits) == wanted, f"as of {height} of {len(raws) - 1}"
         assert hits.total == len(hits.hits)
-        counted = Counter(json.loads(hit.item)["status"] for hit in hits.hits)
+        counted = Counter(json.loads(bytes(hit.item))["status"] for hit in hits.hits)
         assert dict((hits.facets or {})["status"]) == counted
         live = ask(engine, height, statuses=("live", "pending"))
         assert set(shown(live)) == {id_ for id_, answer in wanted.items() if answer[0] == "live"}
@@ -111,7 +111,7 @@ async def test_a_reorg_changes_what_a_height_was(engine: SearchIndex, tmp_path: 
 
         def names(height: int | None, text: str = "") -> list[str]:
             hits = ask(engine, height, text=text, statuses=("live",)).hits
-            return sorted(json.loads(hit.item)["name"] for hit in hits)
+            return sorted(json.loads(bytes(hit.item))["name"] for hit in hits)
 
         first = kit["2"].height
         assert names(first) == ["Alpha Router", "clock"]
@@ -142,7 +142,7 @@ async def test_heights_are_those_of_one_chain(engine: SearchIndex, tmp_path: Pat
 
     def names(*pairs: tuple[str, str]) -> list[str]:
         hits = engine.search(from_pairs(pairs, existing).query).hits
-        return sorted(json.loads(hit.item)["name"] for hit in hits)
+        return sorted(json.loads(bytes(hit.item))["name"] for hit in hits)
 
     assert names() == ["main Router", "side Router"]
     assert names(("asOfHeight", "3")) == ["main Router"]

@@ -325,7 +325,7 @@ def test_the_registry_is_shown_as_it_stood(
 ) -> None:
     put(engine, *versions())
     hits = ask(engine, text, as_of=height, height_chain="bsv").hits
-    assert {hit.id: hit.item.decode().split('"said": "')[1][:-2] for hit in hits} == message
+    assert {hit.id: bytes(hit.item).decode().split('"said": "')[1][:-2] for hit in hits} == message
 
 
 def test_what_was_superseded_is_found_at_its_height_only(engine: SearchIndex) -> None:

@@ -47,7 +47,7 @@ class Machine:
 
     def shown(self) -> dict[str, int]:
         """How many duplicates each listing that is found has, by the letter of its registration."""
-        items = [json.loads(hit.item) for hit in ask(self.engine, limit=100).hits]
+        items = [json.loads(bytes(hit.item)) for hit in ask(self.engine, limit=100).hits]
         names = [bytes.fromhex(item["id"][:64])[::-1].rstrip(b"\0").decode() for item in items]
         return {name: item.get("duplicates", 0) for name, item in zip(names, items, strict=True)}
 

@@ -53,7 +53,7 @@ class Town:
         self.chain.arrive(self.kit.mine(*what))
 
     def ask(self, **query: Any) -> list[dict[str, Any]]:
-        return [json.loads(hit.item) for hit in self.engine.search(Query(**query)).hits]
+        return [json.loads(bytes(hit.item)) for hit in self.engine.search(Query(**query)).hits]
 
     def as_of(self, height: int) -> list[dict[str, Any]]:
         return self.ask(as_of=height, height_chain="demo")

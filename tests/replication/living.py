@@ -51,7 +51,7 @@ def shown(engine: SearchIndex) -> set[str]:
         hits = engine.search(Query(limit=100)).hits
     except EngineError:
         return set()
-    return {json.loads(hit.item)["name"] for hit in hits}
+    return {json.loads(bytes(hit.item))["name"] for hit in hits}
 
 
 class Reader:

@@ -111,7 +111,7 @@ def engine(
 def answer_of(engine: SearchIndex, *pairs: tuple[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     parsed = from_pairs(pairs, {"bsv-regtest": "bsv:regtest"})
     hits, more = extras(engine, parsed, engine.search(parsed.query))
-    return [json.loads(hit.item) | {"score": hit.score} for hit in hits.hits], dict(more)
+    return [json.loads(bytes(hit.item)) | {"score": hit.score} for hit in hits.hits], dict(more)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ class Registry:
         hits = self.ask(**requests)
         assert hits.total == len(hits.hits)
         assert sum(count for _, count in (hits.facets or {}).get("type", ())) == len(hits.hits)
-        return {named(hit.id): json.loads(hit.item) for hit in hits.hits}
+        return {named(hit.id): json.loads(bytes(hit.item)) for hit in hits.hits}
 
     def item(self, id_: str) -> dict[str, Any]:
         self.feed.run()
