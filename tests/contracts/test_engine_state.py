@@ -200,7 +200,11 @@ def test_threads_see_whole_states_while_one_replaces_them(engine: SearchIndex) -
         while not stop.is_set():
             hits = ask(engine, "alpha", limit=100, facets="tag")
             assert len(hits.hits) == hits.total == 20
-            assert len({bytes(hit.item).partition(b'"said"')[2] for hit in hits.hits}) == len((hits.facets or {})["tag"]) == 1
+            assert (
+                len({bytes(hit.item).partition(b'"said"')[2] for hit in hits.hits})
+                == len((hits.facets or {})["tag"])
+                == 1
+            )
             assert engine.suggest("t", 3) is not None
             assert engine.get("7") is not None
             looks += 1
