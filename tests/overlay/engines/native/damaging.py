@@ -98,6 +98,17 @@ def searched(engine: NativeEngine, query: Query) -> Matches:
     return engine.search(query, plan(query.text, engine.terms()), 0, 20)
 
 
+def answers(engine: NativeEngine) -> list[Any]:
+    """What an engine answers to every query, and to what words are known."""
+    lists: list[Any] = []
+    for query in QUERIES:
+        matches = searched(engine, query)
+        rows = [(hit.record.id, round(hit.score, 6), hit.record.item) for hit in matches.rows]
+        lists.append((matches.total, matches.matched, matches.facets, rows))
+    terms = engine.terms()
+    return [*lists, terms.listings, terms.frequency("alpha"), terms.completions("al", 5), terms.similar("gatewy", 2)]
+
+
 def tried(source: Path, name: str, start: int, stop: int, bit: int) -> dict[str, Any]:
     """What is found in a copy of an index with a damaged file."""
     copy = source.parent / "copy"
