@@ -651,6 +651,11 @@ SCHEMAS: dict[str, Schema] = {
                         description="While some process rebuilds the index: registrations carried, of about how "
                         "many. Until it is done the one before answers.",
                     ),
+                    "damage": {
+                        "type": "string",
+                        "description": "What is wrong with the files of the index, while it is rebuilt. Searches find "
+                        "what the others hold.",
+                    },
                     "compiling": {
                         "const": True,
                         "description": "While code that every search needs is compiled, once per installation. Until "

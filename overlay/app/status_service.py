@@ -243,6 +243,8 @@ class StatusService:
         }
         if self._engine.is_compiling:
             members["compiling"] = True
+        if damage := self._engine.damage():
+            members["damage"] = damage
         return members if rebuild is None else {**members, "renewal": rebuild._asdict()}
 
     # -- state hashes

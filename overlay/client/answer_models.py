@@ -454,6 +454,7 @@ class IndexSummary(_Record):
     meaning: bool = False
     renewal: RebuildProgress | None = None
     compiling: bool = False
+    damage: str = ""
 
 
 class RatesFeed(RatesInUse, kw_only=True):

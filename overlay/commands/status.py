@@ -106,6 +106,8 @@ def show_status(answer: Mapping[str, Any]) -> None:
         compiling = ", being compiled: searches are refused until then" if index.get("compiling") else ""
         meaning = ", with meaning" if index.get("meaning") else ""
         say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{rebuilding}{compiling}")
+        if index.get("damage"):
+            say(f"    damaged, and to be rebuilt: {on_one_line(index['damage'])}")
     else:
         say("index: none")
 

@@ -70,6 +70,10 @@ class Engine(Protocol):
         """How far this index has read; None when it is new, cleared or damaged, and needs a rebuild."""
         ...
 
+    def damage(self) -> str:
+        """What is wrong with the files of the index, until it is rebuilt; "" for nothing. Searches find the rest."""
+        ...
+
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Remove all documents of `registrations` (None: of all), add `documents`, and store `cursor`, in one durable
         commit, which searches see when it returns. Raises BusyError, EngineError."""

@@ -106,6 +106,10 @@ class SearchIndex:
         """The version that was read last."""
         return self._version
 
+    def damage(self) -> str:
+        """What is wrong with the files of the index, until it is rebuilt; "" for nothing."""
+        return self._current().damage()
+
     def terms(self) -> Terms:
         """The term dictionary."""
         return self._compiled().terms()

@@ -50,6 +50,9 @@ class FakeEngine:
     def cursor(self) -> Cursor | None:
         return self.position
 
+    def damage(self) -> str:
+        return ""
+
     def search(self, query: Query) -> Hits:
         self.requests.append(query)
         words = query.text.lower().split()

@@ -255,6 +255,35 @@ async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(
         assert "renewal" not in runner.status.status()["index"]
 
 
+def delete_segment(folder: Path) -> str:
+    """Delete the only segment of an index; its name."""
+    (segment,) = folder.rglob("*.segment")
+    segment.unlink()
+    return segment.name
+
+
+async def test_status_names_a_damaged_segment_until_the_index_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain, damages = MemoryChain(*mined(3).blocks, name="live"), list[str]()
+    async with running(house(tmp_path, chain)) as (runner, _):
+        await until(lambda: runner.status.ready() is None)
+    name = delete_segment(tmp_path)
+    real = IndexProjector.rebuild
+
+    def rebuild(projector: IndexProjector, *progress: Any) -> int:
+        damages.append(runner.status.status()["index"]["damage"])
+        return real(projector, *progress)
+
+    monkeypatch.setattr(IndexProjector, "rebuild", rebuild)
+    async with running(house(tmp_path, chain)) as (runner, _):
+        await until(lambda: damages and runner.status.ready() is None)
+        assert damages == [f"{name} cannot be read (No such file or directory)"]
+        assert "damage" not in runner.status.status()["index"]
+        assert runner.context.engine is not None
+        assert count(runner.context.engine) == 3
+
+
 class Failing:
     """Loops that raise an error a few times, and then end."""
 

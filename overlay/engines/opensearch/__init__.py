@@ -70,6 +70,10 @@ class OpenSearchEngine:
         """How far this index has read."""
         return self._state().cursor
 
+    def damage(self) -> str:
+        """Nothing: its files are those of the cluster."""
+        return ""
+
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
         state = self._state()

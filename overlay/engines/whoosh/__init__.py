@@ -71,6 +71,10 @@ class WhooshEngine:
         with self._reading:
             return self._current().cursor
 
+    def damage(self) -> str:
+        """Nothing: an index that cannot be read has no cursor."""
+        return ""
+
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a plan with the filters of a query."""
         with self._reading:
