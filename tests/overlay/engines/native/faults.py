@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-CALLS = ("write", "fsync", "replace", "posix_fallocate")
+CALLS = ("write", "pwrite", "fsync", "replace", "posix_fallocate")
 
 
 @contextmanager
