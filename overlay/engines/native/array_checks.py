@@ -77,6 +77,8 @@ def _check_fixed_rows(arrays: Mapping[str, Array], documents: int) -> None:
     rows = arrays["section_ends"].reshape(documents, SECTIONS)
     if (rows[:, 1:] < rows[:, :-1]).any() or (rows[:, -1] > np.diff(arrays["forward_offsets"])).any():
         raise SegmentError("array section_ends leads outside of forward")
+    if (arrays["text_surfaces"] > np.diff(arrays["document_surfaces_offsets"])).any():
+        raise SegmentError("array text_surfaces leads outside of document_surfaces")
 
 
 def _check_numbers(name: str, numbers: Array, count: int, *, is_broken: bool) -> None:
