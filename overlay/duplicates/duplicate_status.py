@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,10 +48,12 @@ def document_with_status(document: Document, statuses: Mapping[tuple[str, str], 
     if document.fingerprint is None or status in (None, _NOTHING):
         return document
     item = document.item
-    if status.duplicates or status.earlier:
-        members = json.loads(item)
+    if status.earlier:
+        members = decode(item)
         members["warnings"] += [_warning(*earlier) for earlier in status.earlier]
-        item = encode(members | ({"duplicates": status.duplicates} if status.duplicates else {}))
+        item = encode(members)
+    if status.duplicates:
+        item = b'%b,"duplicates":%d}' % (item[:-1], status.duplicates)
     return replace(document, hidden_in=status.hidden_in, group=status.group, item=item)
 
 

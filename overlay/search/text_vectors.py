@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,7 +62,7 @@ def table_hash() -> str:
 
 def vector(text: str) -> Vector:
     """The vector of a text; all zeros where it has neither words nor symbols."""
-    table, numbers = _table(), list(_numbers(text))
+    table, numbers = _table(), _numbers(text)
     if not numbers:
         return np.zeros(SIZE, np.int8)
     summed = table.scales[numbers] @ table.rows[numbers].astype(np.float32)
@@ -84,13 +85,12 @@ def _texts(document: Document) -> Iterator[str]:
         yield f"{skill.name or skill.id}. {skill.description}"
 
 
-def _numbers(text: str) -> Iterator[int]:
+def _numbers(text: str) -> list[int]:
     """The rows of the word pieces of a text, in order."""
     plain = text.lower()
     if not text.isascii():
         plain = "".join(sign for sign in unicodedata.normalize("NFD", plain) if unicodedata.category(sign) != "Mn")
-    for word in _WORD.findall(plain.replace("_", " _ ")):
-        yield from _pieces(word)
+    return list(chain.from_iterable(map(_pieces, _WORD.findall(plain.replace("_", " _ ")))))
 
 
 @lru_cache(maxsize=16_384)  # nine words in ten are among the commonest
