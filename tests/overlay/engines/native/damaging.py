@@ -135,7 +135,6 @@ def tried(source: Path, name: str, start: int, stop: int, bit: int) -> dict[str,
         opened._suspected = float("-inf")
         for hit in searched(opened, query).rows:
             assert len(bytes(hit.record.item)) == len(hit.record.item)
-    opened._suspected = float("-inf")
     for text in TYPED:
         suggest(text, 9, opened.terms(), opened.complete)
     opened.close()
