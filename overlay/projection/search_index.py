@@ -344,7 +344,7 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
     if leading := _leading(engine, bare, planned):
         rows = _without_repeats([*leading, *rows])
     scored = factors(planned, list(map(_forward, rows[:CANDIDATES])))
-    floods = flooding(scored.sources) if first.total > CANDIDATES and not _names_sources(query) else []
+    floods = flooding(_sources(rows[:CANDIDATES])) if first.total > CANDIDATES and not _names_sources(query) else []
     if floods and (others := _others(engine, bare, planned, floods)):
         rows = rows if len(rows) >= min(stop, first.total) else engine.search(bare, planned, 0, stop).rows
         rows = _without_repeats([*leading, *_with_others(rows, others)])
@@ -382,6 +382,10 @@ def _forward(candidate: EngineHit) -> bytes:
     return cast("IndexRecord", candidate.record).forward
 
 
+def _sources(candidates: Iterable[EngineHit]) -> list[tuple[int, int]]:
+    return [sources(_forward(candidate)) for candidate in candidates]
+
+
 def _without_repeats(rows: Sequence[EngineHit]) -> list[EngineHit]:
     return list({row.record.id: row for row in rows}.values())
 
@@ -399,7 +403,7 @@ def _with_others(rows: Sequence[EngineHit], others: Sequence[EngineHit]) -> list
     """The first results, with `others` among the candidates, which come first."""
     best = {row.record.id: row for row in (*rows[:CANDIDATES], *others)}
     merged = sorted(best.values(), key=lambda row: row.key)
-    positions = spread([sources(_forward(row)) for row in merged], CANDIDATES)
+    positions = spread(_sources(merged), CANDIDATES)
     chosen = [merged[position] for position in positions[:CANDIDATES]]
     ids = {row.record.id for row in chosen}
     return [*chosen, *(row for row in rows if row.record.id not in ids)]
@@ -412,7 +416,7 @@ def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int, leading: in
     keys = [(-score, row.record.id) for score, row in zip(scores, rows, strict=True)]
     best = sorted(range(len(rows)), key=lambda index: (index >= leading, keys[index]))
     head: list[EngineHit] = []
-    for position in diversified([scored.sources[index] for index in best], stop):
+    for position in diversified(_sources([rows[index] for index in best]), stop):
         index = best[position]
         record, key = rows[index].record, -scores[index]
         if head and head[-1].key >= (0, key, record.id):
@@ -453,9 +457,7 @@ def _lacks(matches: Matches, planned: QueryPlan) -> Iterator[tuple[str, ...]]:
     numbers = iter(range(len(unscored)))
     for row in rows:
         scored = row.scored or Scored(cast("Factors", computed), next(numbers))
-        missing = scored.factors.terms[scored.row] < 0
+        best = scored.factors.terms[scored.row].tolist()
         yield tuple(
-            group.word
-            for group, is_missing in zip(planned.groups, missing, strict=True)
-            if is_missing and not group.is_stop
+            [group.word for group, term in zip(planned.groups, best, strict=True) if term < 0 and not group.is_stop]
         )

@@ -58,42 +58,48 @@ def counts(query: Query, matches: Matches, find: Find) -> tuple[dict[str, Counts
 def _facet(query: Query, name: str, matches: Matches, find: Find) -> tuple[Counts, int | None]:
     wide = without_own(query, name)
     is_joint = _is_joint(wide, name) and matches.total <= EXACT
-    if wide is query and not is_joint:
-        by_spelling = matches.facets.get(name, {})
-    else:
+    if wide is not query or is_joint:
         unpriced = wide._replace(min_price=None, max_price=None) if is_joint and prices_it(wide, name) else wide
-        by_spelling = find(unpriced._replace(facets=(name,))).facets.get(name, {})
-    values = _values(by_spelling, query.facet_prefix)
+        matches = find(unpriced._replace(facets=(name,)))
+    counted = matches.facets.get(name, CountedValues({}))
     limit = query.facet_limit or MOST_VALUES
-    if is_joint:
-        return _chosen(wide, name, values, min(limit, MOST_VALUES), find)
-    return commonest(values, limit), len(values)
+    if not is_joint:
+        return counted.commonest(query.facet_prefix, limit)
+    upper, total = counted.commonest(query.facet_prefix, MAX_TRIED)
+    return _chosen(wide, name, upper, total, min(limit, MOST_VALUES), find)
 
 
-def _values(by_spelling: Mapping[str, int], prefix: str) -> dict[str, int]:
-    """The values with a beginning. Those that differ in case only are one, in the most frequent spelling."""
-    values: dict[str, tuple[str, int, int]] = {}
-    for text, count in sorted(by_spelling.items()):
-        if (key := text.casefold()).startswith(prefix):
-            shown, most, total = values.get(key, (text, count, 0))
-            values[key] = (text, count, total + count) if count > most else (shown, most, total + count)
-    return {shown: total for shown, _, total in values.values()}
+class CountedValues:
+    """See `query.ValueCounts`: the counts of a dictionary."""
+
+    def __init__(self, by_spelling: Mapping[str, int]) -> None:
+        self._by_spelling = by_spelling
+
+    def commonest(self, prefix: str, limit: int) -> tuple[Counts, int]:
+        """The most frequent values with a beginning, and the number of all these."""
+        values: dict[str, tuple[str, int, int]] = {}
+        for text, count in sorted(self._by_spelling.items()):
+            if (key := text.casefold()).startswith(prefix):
+                shown, most, total = values.get(key, (text, count, 0))
+                values[key] = (text, count, total + count) if count > most else (shown, most, total + count)
+        pairs = ((shown, total) for shown, _, total in values.values())
+        return tuple(nsmallest(limit, pairs, key=lambda pair: _rank(*pair))), len(values)
 
 
-def _chosen(wide: Query, name: str, upper: Mapping[str, int], limit: int, find: Find) -> tuple[Counts, int | None]:
+def _chosen(wide: Query, name: str, upper: Counts, total: int, limit: int, find: Find) -> tuple[Counts, int | None]:
     """The exact counts of values that not every listing with the value would be found by: a search for each value, by
-    decreasing upper bound, until no other value can be among the most frequent; and how many there are, if all were
-    counted."""
+    decreasing upper bound, until no other value can be among the most frequent; and how many there are, if all `total`
+    were counted."""
     counted: list[tuple[_Rank, str, int]] = []
     done = 0
-    for value, at_most in commonest(upper, MAX_TRIED):
+    for value, at_most in upper:
         if len(counted) >= limit and counted[limit - 1][0] < _rank(value, at_most):
             break
         if count := find(choosing(wide, name, value)).total:
             insort(counted, (_rank(value, count), value, count))
         done += 1
     shown = tuple((value, count) for _, value, count in counted[:limit])
-    return shown, len(counted) if done == len(upper) else None
+    return shown, len(counted) if done == total else None
 
 
 def choosing(query: Query, facet: str, value: str) -> Query:
@@ -122,12 +128,7 @@ def _rank(value: str, count: int) -> _Rank:
 
 
 def hash_of(value: str) -> int:
-    """64 bits by which equally frequent values are ordered, the same for values that differ in case only."""
+    """64 bits by which equally frequent values are ordered, the same for values that differ in case only: by value, one
+    card with 256 skills would hide the skills of all others."""
     data = value.casefold().encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest())
-
-
-def commonest(by_value: Mapping[str, int], limit: int) -> Counts:
-    """The most frequent values. Equally frequent ones are ordered by a hash, since by value one card with 256 skills
-    would hide the skills of all others."""
-    return tuple(nsmallest(limit, by_value.items(), key=lambda pair: _rank(*pair)))

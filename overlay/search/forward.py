@@ -1,4 +1,4 @@
-"""The forward index: the terms of a listing as the re-ranker reads them, packed into bytes and stored with the
+"""The forward index: the terms of a listing as the ranker reads them, packed into bytes and stored with the
 document.
 
 Terms are 32-bit numbers in three fields (`FIELDS`): those with a position in order, then those without one
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from indexer.fetcher.budgets import registrable
 from overlay.search.analysis import Tokens, compounds, joined, stem, tokens_of
+from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -34,7 +35,6 @@ GAP = 2
 
 _HEAD = Struct("<6H???d2I")  # lengths with and without positions, name_is_compound, verified, signed, since, sources
 _HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("sources", "<u4", 2)])
-_SECTIONS = 2 * len(FIELDS)
 _UNCONFIRMED = -1.0
 _BREAK = 0  # the number at the positions of a gap
 
@@ -153,60 +153,24 @@ def sources(blob: bytes) -> tuple[int, int]:
     return owner, domain
 
 
-class Occurrences(NamedTuple):
-    """The occurrences of query terms in candidates, in their order, as columns: the index of the term in the query, the
-    listing, the field, whether it has a position there, and the section and place in `Candidates.terms`: these of two
-    terms of one section are as far apart as their positions."""
-
-    term: Ints
-    listing: Ints
-    field: Ints
-    placed: npt.NDArray[np.bool_]
-    section: Ints
-    place: Ints
-
-
 class Candidates(NamedTuple):
-    """The decoded forward indexes of candidates. `terms` holds all terms, in six sections per listing (fields with
-    positions, then without) that end at `ends`. The rest are columns by listing: `lengths` (of each field),
-    `name_is_compound`, `verified`, `signed`, `since` (seconds since 1970, negative: unconfirmed), `sources` (numbers of
-    owner and domain, for `diversity`)."""
+    """The decoded forward indexes of candidates, as `ranker.rank` reads them."""
 
+    offsets: Ints
+    ends: npt.NDArray[np.uint32]
     terms: npt.NDArray[np.uint32]
-    ends: Ints
-    lengths: Ints
-    name_is_compound: npt.NDArray[np.bool_]
-    verified: npt.NDArray[np.bool_]
-    signed: npt.NDArray[np.bool_]
+    flags: npt.NDArray[np.uint8]
     since: Floats
-    sources: npt.NDArray[np.uint32]
 
     @classmethod
     def decode(cls, blobs: Sequence[bytes]) -> Candidates:
         """Decode what `encode` returned."""
         heads = np.frombuffer(b"".join([blob[: _HEAD.size] for blob in blobs]), _HEADS)
-        sizes = heads["sizes"].astype(np.int64)
-        terms = np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4")
-        flags = heads["flags"]
+        ends = heads["sizes"].cumsum(1, np.uint32)
         return cls(
-            terms,
-            sizes.cumsum(),
-            sizes[:, : len(FIELDS)],
-            flags[:, 0],
-            flags[:, 1],
-            flags[:, 2],
-            heads["since"],
-            heads["sources"],
-        )
-
-    def find(self, numbers: npt.NDArray[np.uint32]) -> Occurrences:
-        """The occurrences of terms, which are passed as numbers in ascending order."""
-        held = self.terms == numbers[0]
-        for wanted in numbers[1:]:  # a dozen comparisons cost less than one binary search in all terms
-            held |= self.terms == wanted
-        place = held.nonzero()[0]
-        section = self.ends.searchsorted(place, "right")
-        listing, kind = np.divmod(section, _SECTIONS)
-        return Occurrences(
-            numbers.searchsorted(self.terms[place]), listing, kind % len(FIELDS), kind < len(FIELDS), section, place
+            np.concatenate(([0], ends[:, -1].cumsum(dtype=np.int64))),
+            ends.reshape(-1),
+            np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4"),
+            heads["flags"] @ np.array((COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG), np.uint8),
+            heads["since"].astype(np.float64),
         )

@@ -189,6 +189,16 @@ class EngineHit(NamedTuple):
     scored: Scored | None = None
 
 
+class ValueCounts(Protocol):
+    """The number of results with each value of a facet. Values that differ in case only are one, in the most frequent
+    spelling."""
+
+    def commonest(self, prefix: str, limit: int) -> tuple[tuple[tuple[str, int], ...], int]:
+        """The most frequent values with a beginning (with folded case), equally frequent ones in the order of
+        `facet_counts.hash_of`, and the number of all with it."""
+        ...
+
+
 class Matches(NamedTuple):
     """The results of an engine from one position of the order to another, the number of all results, the number of
     those that contain all words, and for each facet the number of results by value."""
@@ -196,7 +206,7 @@ class Matches(NamedTuple):
     rows: list[EngineHit]
     total: int
     matched: int
-    facets: dict[str, dict[str, int]]
+    facets: Mapping[str, ValueCounts]
 
 
 NO_MATCHES = Matches([], 0, 0, {})

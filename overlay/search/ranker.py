@@ -6,6 +6,7 @@ in order, then those without. `ends` has the ends of the sections from the start
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,16 +35,21 @@ EXACT_NAME = 0.5
 VERIFIED, SIGNED, AGE = 0.05, 0.02, 0.03
 OLD = 180 * 86_400.0
 """Seconds at which the age of a text stops counting, relative to the newest block."""
+MOST_STATIC = (1 + VERIFIED) * (1 + SIGNED) * (1 + AGE)
 COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG = 2, 4, 8
 """Bits of `flags`: the name is one compound, verified, signed."""
 
 _FIELDS, _SECTIONS = 3, 6
 
 
+_ABSENT = 0xFFFF_FFF0
+"""The number of a term that no document has."""
+
+
 class PlanArrays(NamedTuple):
-    """The words of a plan as arrays. `terms` are the distinct term numbers, ascending; the alternatives of group g are
-    from `starts[g]` until before `starts[g + 1]`, each by its place in `terms` (`columns`), its value and its weight.
-    `member` says for each term and group whether it is an alternative there."""
+    """The words of a plan for the kernel. `terms` are the distinct term numbers, ascending; the alternatives of group g
+    are from `starts[g]` until before `starts[g + 1]`, each by its place in `terms` (`columns`), its value and its
+    weight. `member` says for each term and group whether it is an alternative there."""
 
     terms: Numbers
     starts: Ints
@@ -53,23 +59,29 @@ class PlanArrays(NamedTuple):
     rarities: Floats
     member: npt.NDArray[np.uint8]
 
-    @classmethod
-    def of(cls, plan: QueryPlan, numbers: Numbers) -> PlanArrays:
-        """The words of a plan, of whose alternatives these are the term numbers, in order."""
+
+class PlanWords:
+    """The words of a plan as arrays, by group or by alternative, in their order."""
+
+    def __init__(self, plan: QueryPlan) -> None:
         alternatives = [one for group in plan.groups for one in group.alternatives]
-        starts = np.cumsum([0, *(len(group.alternatives) for group in plan.groups)])
-        terms, columns = np.unique(numbers, return_inverse=True)
-        member = np.zeros((len(terms), len(plan.groups)), np.uint8)
-        member[columns, np.repeat(np.arange(len(plan.groups)), np.diff(starts))] = 1
-        return cls(
-            terms,
-            starts,
-            columns.astype(np.int64),
-            np.array([one.value for one in alternatives]),
-            np.array([one.weight for one in alternatives]),
-            np.array([group.rarity for group in plan.groups]),
-            member,
-        )
+        self._sizes = [len(group.alternatives) for group in plan.groups]
+        self.terms = [one.term for one in alternatives]
+        self.starts = np.array([0, *accumulate(self._sizes)], np.int64)
+        self.values = np.array([one.value for one in alternatives], np.float64)
+        self.weights = np.array([one.weight for one in alternatives], np.float64)
+        self.rarities = np.array([group.rarity for group in plan.groups], np.float64)
+        self.is_stop = np.array([group.is_stop for group in plan.groups], np.uint8)
+
+    def numbered(self, numbers: Ints) -> PlanArrays:
+        """The words by the numbers of their terms, negative for those that no document has."""
+        named = [_ABSENT if number < 0 else number for number in numbers.tolist()]
+        place = {number: index for index, number in enumerate(sorted(set(named)))}
+        columns = np.array([place[number] for number in named], np.int64)
+        member = np.zeros((len(place), len(self._sizes)), np.uint8)
+        member[columns, np.repeat(np.arange(len(self._sizes)), self._sizes)] = 1
+        terms = np.array(list(place), np.uint32)
+        return PlanArrays(terms, self.starts, columns, self.values, self.weights, self.rarities, member)
 
 
 @compiled

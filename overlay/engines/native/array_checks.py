@@ -47,6 +47,8 @@ def check_all(arrays: Mapping[str, Array], documents: int) -> None:
         counts[derived.name] = len(_typed(arrays, derived.name, derived.dtype))
     for derived in DERIVED:
         _check_derived(derived, arrays, counts)
+    if (arrays["value_next"] <= np.arange(counts["values"])).any():
+        raise SegmentError("array value_next does not lead onwards")
     _check_postings(arrays["term_offsets"], arrays["term_documents"], arrays["term_impacts"])
 
 
@@ -66,7 +68,7 @@ def _check_derived(derived: DerivedArray, arrays: Mapping[str, Array], counts: M
     elif derived.of:
         _check_length(derived.name, values, counts[derived.of])
     if derived.below:
-        _check_numbers(derived.name, values, counts[derived.below], is_broken=False)
+        _check_numbers(derived.name, values, counts[derived.below], is_broken=derived.name == "value_next")
 
 
 def _check_fixed_rows(arrays: Mapping[str, Array], documents: int) -> None:

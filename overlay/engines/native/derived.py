@@ -83,8 +83,16 @@ def _values(arrays: Arrays) -> Arrays:
     first: dict[str, int] = {}
     values = strings(arrays, "values")
     groups = [first.setdefault(value.casefold(), index) for index, value in enumerate(values)]
-    hashes = [hash_of(value.partition(":")[2]) for value in values]
-    return {"value_group": np.array(groups, np.uint32), "value_hash": np.array(hashes, np.uint64)}
+    following, last = [BREAK] * len(values), dict[int, int]()
+    for index, group in enumerate(groups):
+        if group in last:
+            following[last[group]] = index
+        last[group] = index
+    return {
+        "value_group": np.array(groups, np.uint32),
+        "value_next": np.array(following, np.uint32),
+        "value_hash": np.array([hash_of(value.partition(":")[2]) for value in values], np.uint64),
+    }
 
 
 def _ranks(arrays: Arrays) -> Arrays:
@@ -105,9 +113,9 @@ def row_bytes(arrays: Arrays, name: str) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(offsets)]
 
 
-def _inverse(order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    ranks = np.empty(len(order), np.uint32)
-    ranks[order] = np.arange(len(order), dtype=np.uint32)
+def _inverse(order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
+    ranks = np.empty(len(order), np.uint64)
+    ranks[order] = np.arange(len(order), dtype=np.uint64)
     return ranks
 
 

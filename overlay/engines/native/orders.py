@@ -54,7 +54,7 @@ def _by_field(parts: Sequence[_Part], query: Query, tier: int, most: int) -> lis
 def _values(segment: Segment, field: str) -> npt.NDArray[np.uint64]:
     """A column whose largest values come first in the natural order."""
     if field == "name_order":
-        return np.uint64(2**32) - segment.arrays["name_rank"].astype(np.uint64)
+        return np.uint64(2**32) - segment.arrays["name_rank"]
     return segment.arrays[field]
 
 

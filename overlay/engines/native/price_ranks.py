@@ -22,28 +22,43 @@ from parsers.cards.offer_filter import worth, worth_per_day
 _MARGIN = 1e-9
 """Relative difference of doubles that surely differ as decimals."""
 
+_MOST_ORDERS = 8
+
 Floats = npt.NDArray[np.float64]
 
 
 def price_ranks(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
     """The rank of each distinct price in the order of a query, equal ones with equal ranks; `NOWHERE` for a price that
-    it does not compare."""
+    it does not compare. A segment keeps those of its latest orders."""
+    key = query.price_currency, is_per_day, frozenset(query.rates.items()) if query.price_currency else None
+    ranks = segment.price_ranks.get(key)
+    if ranks is None:
+        ranks = _ranked(segment, query, is_per_day=is_per_day)
+        if len(segment.price_ranks) >= _MOST_ORDERS:
+            segment.price_ranks.clear()
+        segment.price_ranks[key] = ranks
+    return ranks
+
+
+def _ranked(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
+    a = segment.arrays
     group, value = _approximate(segment, query, is_per_day=is_per_day)
-    ranks = np.full(len(value), NOWHERE, np.int64)
     order = np.lexsort((value, group))
     order = order[group[order] >= 0]
-    rank = 0
-    for start, end in _runs(group[order], value[order]):
-        members = order[start:end].tolist()
-        if len(members) == 1:
-            ranks[members[0]] = rank = rank + 1
-            continue
-        exact = {index: _exact(segment, query, index, is_per_day=is_per_day) for index in members}
-        priced = {index: price for index, price in exact.items() if price is not None}
-        before = None
-        for index in sorted(priced, key=priced.__getitem__):
-            rank += priced[index] != before
-            ranks[index], before = rank, priced[index]
+    starts = _starts(group[order], value[order])
+    ends = np.append(starts[1:], len(order))
+    run = np.repeat(np.arange(len(starts)), ends - starts)
+    ranks = np.full(len(value), NOWHERE, np.int64)
+    ranks[order] = starts[run]
+    members = ("price_amount", "price_currency", *(("price_interval",) if is_per_day else ()))
+    is_mixed = np.logical_or.reduce([a[name][order] != a[name][order[starts[run]]] for name in members])
+    mixed = np.unique(run[is_mixed])
+    for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True):
+        exact = {index: _exact(segment, query, index, is_per_day=is_per_day) for index in order[start:end].tolist()}
+        prices = sorted({price for price in exact.values() if price is not None})
+        rank_of = {price: start + place for place, price in enumerate(prices)}
+        for index, price in exact.items():
+            ranks[index] = NOWHERE if price is None else rank_of[price]
     return ranks
 
 
@@ -75,13 +90,10 @@ def _rate(query: Query, currency: str) -> float:
     return float("nan") if rate is None else float(rate)
 
 
-def _runs(group: Ints, value: Floats) -> list[tuple[int, int]]:
-    """The stretches of an order whose values may be equal, or in another order, as decimals."""
-    if not len(value):
-        return []
+def _starts(group: Ints, value: Floats) -> Ints:
+    """Where the stretches of an order begin whose values may be equal, or in another order, as decimals."""
     is_apart = (group[1:] != group[:-1]) | (value[1:] > value[:-1] * (1 + _MARGIN))
-    ends = [*(np.flatnonzero(is_apart) + 1).tolist(), len(value)]
-    return list(zip([0, *ends[:-1]], ends, strict=True))
+    return np.flatnonzero(np.concatenate((np.ones(min(1, len(value)), np.bool_), is_apart)))
 
 
 def _exact(segment: Segment, query: Query, index: int, *, is_per_day: bool) -> Decimal | None:

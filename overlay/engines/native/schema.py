@@ -107,10 +107,11 @@ DERIVED = (
     DerivedArray("near_surfaces", "u4", below="surfaces"),
     DerivedArray("near_signatures", "u8", "near_surfaces"),
     DerivedArray("value_group", "u4", "values", below="values"),
+    DerivedArray("value_next", "u4", "values", below="values"),
     DerivedArray("value_hash", "u8", "values"),
     DerivedArray("id_order", "u4", "documents", below="documents"),
-    DerivedArray("id_rank", "u4", "documents", below="documents"),
-    DerivedArray("name_rank", "u4", "documents", below="documents"),
+    DerivedArray("id_rank", "u8", "documents", below="documents"),
+    DerivedArray("name_rank", "u8", "documents", below="documents"),
     DerivedArray("amount_double", "f8", "amounts"),
     DerivedArray("vector_inverse", "f4", "documents"),
     DerivedArray("price", "u4", "offers", below="price_currency"),
@@ -121,6 +122,6 @@ DERIVED = (
 """`term_*` and `fact_*`: postings, with the impact of a term in each document. `surface_term`: the term of each
 surface, or BREAK. `*_listed`: documents with the flag `LISTED` that contain it. `near_*`: the surfaces that are
 corrections, by number of letters (`lengths`: from `SHORTEST` to `LONGEST`). `value_group`: the first value that differs
-in case only; `value_hash`: the order of equal counts. `id_order`: the documents by id; `*_rank`: their places by id and
-by `name_order`. `price_*`: distinct prices, and `price` that of each offer. `amount_double`: amounts, rounded.
-`vector_inverse`: one divided by the length of each text vector."""
+in case only; `value_next`: the next one, or BREAK; `value_hash`: the order of equal counts. `id_order`: the documents
+by id; `*_rank`: their places by id and by `name_order`. `price_*`: distinct prices, and `price` that of each offer.
+`amount_double`: amounts, rounded. `vector_inverse`: one divided by the length of each text vector."""

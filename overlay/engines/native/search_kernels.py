@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import static_rank
+from overlay.search.ranker import EXACT_NAME, MOST_STATIC, static_rank
 from parsers.jit import compiled, kernel
 
 Floats = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ def score(
     impacts: Singles,
     starts: Ints,
     alternatives: Ints,
-    values: Singles,
+    values: Floats,
     is_stop: Bytes,
     scores: Singles,
     best: Singles,
@@ -68,20 +68,21 @@ def score(
 ) -> tuple[int, int]:
     """Sum the scores of the words in each admitted document that contains a content word.
 
-    Group g has the terms `alternatives[starts[g]:starts[g + 1]]` (-1: none); content groups come before stop words.
-    `scores`, `best`, `held` and `complete` are zero before; `held` counts the groups that a document contains,
-    `complete` is 1 where these are all content groups. Returns the number of documents in `touched`, and how many of
-    them are complete.
+    Group g has the terms `alternatives[starts[g]:starts[g + 1]]` (negative: none). `scores`, `best`, `held` and
+    `complete` are zero before; `held` counts the groups that a document contains, `complete` is 1 where these are all
+    content groups. Returns the number of documents in `touched`, and how many of them are complete.
     """
     total = content = matched = 0
-    for group in range(len(starts) - 1):
-        content += not is_stop[group]
-    for group in range(len(starts) - 1):
-        total = _score_group(
-            mask, offsets, documents, impacts, alternatives[starts[group] : starts[group + 1]],
-            values[starts[group] : starts[group + 1]], is_stop[group] != 0, scores, best, held, touched, total,
-        )  # fmt: skip
-        if group == content - 1:
+    for kind in range(2):  # stop words count where there is a content word
+        for group in range(len(is_stop)):
+            if is_stop[group] == kind:
+                start, end = starts[group], starts[group + 1]
+                content += 1 - kind
+                total = _score_group(
+                    mask, offsets, documents, impacts, alternatives[start:end], values[start:end], kind == 1, scores,
+                    best, held, touched, total,
+                )  # fmt: skip
+        if kind == 0:
             for place in range(total):
                 complete[touched[place]] = held[touched[place]] == content
                 matched += complete[touched[place]]
@@ -95,7 +96,7 @@ def _score_group(
     documents: Numbers,
     impacts: Singles,
     alternatives: Ints,
-    values: Singles,
+    values: Floats,
     is_stop: bool,
     scores: Singles,
     best: Singles,
@@ -113,7 +114,7 @@ def _score_group(
             document = np.int64(documents[position])
             if document >= len(mask) or not mask[document] or (is_stop and not held[document]):
                 continue
-            impact = value * impacts[position]
+            impact = np.float32(value * impacts[position])
             if not is_stop and not held[document]:
                 touched[total] = document
                 total += 1
@@ -188,8 +189,8 @@ def bounds(
     upper: Floats,
 ) -> float:
     """Fill the upper bound of the final score of each document: the words and the static rank, the highest proximity
-    and exact name; -1 for those of owners and domains that are `left_out`. Returns the `most`-th lower bound, which has
-    words and static rank alone; 0 if there are fewer."""
+    and exact name; -1 for those of owners and domains that are `left_out`, or surely below the result. Returns the
+    `most`-th lower bound, which has words and static rank alone; 0 if there are fewer."""
     heap = np.empty(most, np.float64)
     size = 0
     for place in range(len(documents)):
@@ -200,16 +201,18 @@ def bounds(
             is_left_out |= owners[document] == source or domains[document] == source
         if is_left_out:
             continue
+        bonus = 1 + EXACT_NAME if held[document] >= groups else 1.0
+        bound = (scores[document] + (nearness if held[document] > 1 else 0.0)) * bonus * (1 + 1e-5)
+        if size == most and bound * MOST_STATIC < heap[0]:
+            continue
         static = static_rank(flags[document], since[document], newest)
-        near = nearness if held[document] > 1 else 0.0
-        exact = 1.5 if held[document] >= groups else 1.0
-        upper[place] = (scores[document] + near) * exact * static * (1 + 1e-5)
+        upper[place] = bound * static
         size = _push(heap, size, most, scores[document] * static * (1 - 1e-5))
     return heap[0] if size == most else 0.0
 
 
 @kernel()
-def first(documents: Ints, values: Longs, ranks: Numbers, most: int, is_reversed: bool) -> Ints:
+def first(documents: Ints, values: Longs, ranks: Longs, most: int, is_reversed: bool) -> Ints:
     """The `most` documents of the largest values, equal ones by ascending rank; reversed, of the smallest values, equal
     ones by descending rank. In no order."""
     chosen = np.empty(min(most, len(documents)), np.int64)
@@ -239,20 +242,89 @@ def first(documents: Ints, values: Longs, ranks: Numbers, most: int, is_reversed
 
 
 @compiled
-def _precedes(values: Longs, ranks: Numbers, one: int, other: int, is_reversed: bool) -> bool:
+def _precedes(values: Longs, ranks: Longs, one: int, other: int, is_reversed: bool) -> bool:
     """Whether one document comes before another."""
     if values[one] != values[other]:
         return bool(values[one] > values[other]) != is_reversed
     return bool(ranks[one] < ranks[other]) != is_reversed
 
 
-@kernel("counts")
-def count(documents: Ints, offsets: Ints, values: Numbers, counts: Ints) -> int:
-    """Count the documents with each value."""
+@kernel("counts", "counted")
+def count(documents: Ints, offsets: Ints, values: Numbers, counts: Numbers, counted: Numbers) -> int:
+    """Count the documents with each value, in `counts`, which are zero before; the number of values in `counted`, which
+    some document has."""
+    size = 0
     for document in documents:
         for position in range(offsets[document], offsets[document + 1]):
-            counts[values[position]] += 1
-    return len(documents)
+            value = values[position]
+            if value < len(counts):
+                if counts[value] == 0:
+                    counted[size] = value
+                    size += 1
+                counts[value] += 1
+    return size
+
+
+@kernel("totals")
+def total_groups(counted: Numbers, low: int, high: int, groups: Numbers, counts: Numbers, totals: Numbers) -> Numbers:
+    """Sum the counts of values from `low` until before `high` by their groups, in `totals`, which are zero before; the
+    groups with a value, in no order."""
+    groups_with = np.empty(min(len(counted), high - low), np.uint32)
+    size = 0
+    for value in counted:
+        if low <= value < high and groups[value] < len(totals):
+            if totals[groups[value]] == 0:
+                groups_with[size] = groups[value]
+                size += 1
+            totals[groups[value]] += counts[value]
+    return groups_with[:size]
+
+
+@kernel("totals", "is_joined")
+def join(hashes: Longs, totals: Longs, others: Longs, more: Longs, salt: np.uint64, is_joined: Bytes) -> int:
+    """Add to each of `totals`, by its hash, the one of the same hash among `others`, whose totals are `more`, and mark
+    it there. Hashes are distinct on either side. `salt` is odd, and a secret: strangers choose the hashes. The number
+    joined."""
+    bits = np.uint64(1)
+    while np.int64(1) << np.int64(bits) < 2 * len(others):
+        bits += np.uint64(1)
+    mask, down = (np.int64(1) << np.int64(bits)) - 1, np.uint64(64) - bits
+    table = np.full(mask + 1, -1, np.int64)
+    for index in range(len(others)):
+        slot = np.int64((others[index] * salt) >> down)
+        while table[slot] >= 0:
+            slot = (slot + 1) & mask
+        table[slot] = index
+    joined = 0
+    for index in range(len(hashes)):
+        slot = np.int64((hashes[index] * salt) >> down)
+        while table[slot] >= 0 and others[table[slot]] != hashes[index]:
+            slot = (slot + 1) & mask
+        if table[slot] >= 0:
+            totals[index] += more[table[slot]]
+            is_joined[table[slot]] = 1
+            joined += 1
+    return joined
+
+
+@kernel("begins")
+def may_begin(numbers: Numbers, data: Bytes, offsets: Ints, skip: int, prefix: Bytes, begins: Bytes) -> int:
+    """Whether strings, `skip` bytes from their start, begin with a prefix once their case is folded: 0 no, 1 yes, 2
+    perhaps, where a byte is of no ASCII character."""
+    for index in range(len(numbers)):
+        place, end = offsets[numbers[index]] + skip, offsets[numbers[index] + 1]
+        begins[index] = 1
+        for byte in prefix:
+            if place >= end:
+                begins[index] = 0
+            elif data[place] >= 128 or byte >= 128:
+                begins[index] = 2
+            elif (data[place] + 32 if 65 <= data[place] <= 90 else data[place]) != byte:
+                begins[index] = 0
+            if begins[index] != 1:
+                break
+            place += 1
+    return len(numbers)
 
 
 @compiled

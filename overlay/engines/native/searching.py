@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from itertools import chain
 
 import numpy as np
 
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.admission import admitted
-from overlay.engines.native.orders import in_order
+from overlay.engines.native.facet_values import FieldCounts, SegmentCounts
+from overlay.engines.native.orders import Row, in_order
 from overlay.engines.native.relevance import by_relevance, factors_of
-from overlay.engines.native.segment import Scratch, Segment
-from overlay.engines.native.segment_results import PlanTerms, SegmentResults
+from overlay.engines.native.segment import Ints, Scratch, Segment
+from overlay.engines.native.segment_results import SegmentResults
 from overlay.search.facts import FACET_FIELDS
 from overlay.search.meaning import MOST_ALONE
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, EngineHit, Matches, Query
+from overlay.search.ranker import PlanWords
 from overlay.search.rerank import Scored
 from overlay.search.sorting import order
+
+_NONE: Ints = np.empty(0, np.int64)
 
 
 def search(segments: Sequence[Segment], newest: float, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
@@ -28,59 +31,55 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
     if plan.finds_nothing:
         return NO_MATCHES
     with ExitStack() as stack:
-        results = [_results(segment, stack.enter_context(segment.scratch()), query, plan) for segment in segments]
+        words = PlanWords(plan)
+        results = [
+            _results(segment, stack.enter_context(segment.scratch()), query, plan, words) for segment in segments
+        ]
         total, matched = sum(len(one.documents) for one in results), sum(one.matched for one in results)
-        facets = {name: _counts(results, FACET_FIELDS[name]) for name in query.facets}
+        values = [_values(one) for one in results] if query.facets else []
+        facets = {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
         rows: list[EngineHit] = []
-        if stop > start and (total or plan.finds_by_meaning):
+        if stop > start and (total or (results and plan.finds_by_meaning)):
             if plan.groups and order(query) == "relevance":
                 stop = stop if total else min(stop, MOST_ALONE)
-                rows = by_relevance(results, newest, query, plan, start, stop)
+                rows = by_relevance(results, newest, query, plan, words, start, stop)
             else:
-                rows = _explained(in_order(results, query, start, stop), newest, plan)
+                rows = _explained(in_order(results, query, start, stop), results, newest, words)
         for one in results:
             one.reset()
     return Matches(rows, total, matched, facets)
 
 
-def _results(segment: Segment, scratch: Scratch, query: Query, plan: QueryPlan) -> SegmentResults:
+def _results(segment: Segment, scratch: Scratch, query: Query, plan: QueryPlan, words: PlanWords) -> SegmentResults:
     """The results in a segment; with words, `SegmentResults.reset` is due after them."""
     mask = admitted(segment, query, scratch)
     if not plan.groups:
         documents = np.flatnonzero(mask)
-        return SegmentResults(segment, scratch, mask, documents, len(documents), 0)
-    terms, a = PlanTerms.of(segment, plan), segment.arrays
+        return SegmentResults(segment, scratch, mask, documents, len(documents), 0, _NONE, mask is segment.plain)
+    numbers, a = segment.positions("terms", words.terms), segment.arrays
     count, matched = kernels.score(
-        mask, a["term_offsets"], a["term_documents"], a["term_impacts"], terms.starts, terms.numbers, terms.values,
-        terms.is_stop, scratch.scores, scratch.best, scratch.held, scratch.complete, scratch.touched,
+        mask, a["term_offsets"], a["term_documents"], a["term_impacts"], words.starts, numbers, words.values,
+        words.is_stop, scratch.scores, scratch.best, scratch.held, scratch.complete, scratch.touched,
     )  # fmt: skip
     documents = scratch.touched[:count]
     if plan.all_words and matched < count:
         documents = documents[scratch.complete[documents] != 0]
-    return SegmentResults(segment, scratch, mask, documents, matched, count)
+    return SegmentResults(segment, scratch, mask, documents, matched, count, numbers)
 
 
-def _explained(rows: list[tuple[EngineHit, Segment, int]], newest: float, plan: QueryPlan) -> list[EngineHit]:
+def _explained(rows: list[Row], results: Sequence[SegmentResults], newest: float, words: PlanWords) -> list[EngineHit]:
     """Results in an order other than relevance, with the factors by which they are explained."""
-    if not plan.groups or not rows:
+    if not words.terms or not rows:
         return [hit for hit, _, _ in rows]
-    computed = factors_of([(segment, document) for _, segment, document in rows], newest, plan)
+    computed = factors_of(results, [(segment, document) for _, segment, document in rows], newest, words)
     return [hit._replace(scored=Scored(computed, index)) for index, (hit, _, _) in enumerate(rows)]
 
 
-def _counts(results: Sequence[SegmentResults], field: str) -> dict[str, int]:
-    """The number of results with each value of a field."""
-    counts: dict[str, int] = {}
-    for value, count in chain.from_iterable(map(_counts_in, results, [field] * len(results))):
-        counts[value] = counts.get(value, 0) + count
-    return counts
-
-
-def _counts_in(results: SegmentResults, field: str) -> list[tuple[str, int]]:
-    segment, a = results.segment, results.segment.arrays
-    positions = segment.positions("values", [f"{field}:", f"{field};"]).tolist()
-    start, end = (place if place >= 0 else -1 - place for place in positions)
-    totals = np.zeros(len(a["values_offsets"]) - 1, np.int64)
-    kernels.count(results.documents, a["document_values_offsets"], a["document_values"], totals)
-    numbers = (np.flatnonzero(totals[start:end]) + start).tolist()
-    return [(segment.string("values", number).partition(":")[2], int(totals[number])) for number in numbers]
+def _values(results: SegmentResults) -> SegmentCounts:
+    """The counts of values among the results in a segment; those of all listings stay with the segment."""
+    segment = results.segment
+    if not results.is_all:
+        return SegmentCounts(segment, results.documents)
+    if segment.value_counts is None:
+        segment.value_counts = SegmentCounts(segment, results.documents)
+    return segment.value_counts

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.engines.opensearch import translation
 from overlay.engines.opensearch.mapping import record_of
 from overlay.engines.opensearch.translation import Json, anchored, nested
+from overlay.search.facet_counts import CountedValues
 from overlay.search.facts import FACET_FIELDS, MAX_COUNTED
 from overlay.search.planner import QueryPlan
 from overlay.search.prices import asks_price, cheapest_for, price_key
@@ -61,7 +62,9 @@ class Searcher:
         if is_price:
             rows = list(islice(self._by_price(query, tiers), start, max(start, stop)))
         matched = total if all_words is None else aggregations["matched"]["doc_count"]
-        return Matches(rows, total, matched, {name: _counts(aggregations[name]) for name in query.facets})
+        return Matches(
+            rows, total, matched, {name: CountedValues(_counts(aggregations[name])) for name in query.facets}
+        )
 
     def _query(self, plan: QueryPlan, filters: list[Json]) -> tuple[Json, Json | None]:
         """The query body, scored; and the filter for results with all words, None where all have them."""

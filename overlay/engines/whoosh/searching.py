@@ -9,11 +9,12 @@ from math import inf
 from typing import Any
 
 from overlay.engines.whoosh.view import WhooshRow, WhooshView
+from overlay.search.facet_counts import CountedValues
 from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
 from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest_for, meets, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, Cheapest, EngineHit, Matches, Query
-from overlay.search.rerank import SATURATION
+from overlay.search.ranker import SATURATION
 from overlay.search.sorting import is_reversed, order, order_field
 
 Key = tuple[Any, ...]
@@ -41,7 +42,7 @@ def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: in
     admitted = {document: row for document in scores for row in (view.rows[document],) if all(t(row) for t in tests)}
     matched = admitted.keys() & holding_all
     facets = {
-        name: dict(Counter(chain.from_iterable(row.facets[FACET_FIELDS[name]] for row in admitted.values())))
+        name: CountedValues(Counter(chain.from_iterable(row.facets[FACET_FIELDS[name]] for row in admitted.values())))
         for name in query.facets
     }
     by_score = order(query) == "relevance"

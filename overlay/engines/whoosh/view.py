@@ -11,8 +11,8 @@ from overlay.engines import Cursor
 from overlay.engines.whoosh.library import TermNotFound, WhooshFiles
 from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
+from overlay.search.ranker import FIELD_CONSTANT, FIELD_SHARE, FIELD_WEIGHT
 from overlay.search.record_file import IndexRecord, pack_document
-from overlay.search.rerank import MEAN_LENGTHS, NORMALISATION, WEIGHTS
 from overlay.search.sorting import order_fields
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
 
 _MAX_TERMS = 2_000  # terms whose frequencies are cached
-_FIELDS = tuple(zip(FIELDS, WEIGHTS.tolist(), NORMALISATION.tolist(), MEAN_LENGTHS.tolist(), strict=True))
+_FIELDS = tuple(zip(FIELDS, FIELD_WEIGHT, FIELD_CONSTANT, FIELD_SHARE, strict=True))
 
 
 class WhooshRow(NamedTuple):
@@ -108,12 +108,12 @@ class WhooshView:
     def _frequencies(self, term: str) -> dict[int, float]:
         """The documents that contain an index term, and its frequency there, weighted and normalised as in `rerank`."""
         frequencies: dict[int, float] = {}
-        for (base, reader), (field, (name, weight, share, mean)) in product(self._readers, enumerate(_FIELDS)):
+        for (base, reader), (field, (name, weight, constant, share)) in product(self._readers, enumerate(_FIELDS)):
             with suppress(TermNotFound):
                 matcher = reader.postings(name, term)
                 while matcher.is_active():
                     document = base + matcher.id()
-                    norm = weight / (1 - share + share * self.rows[document].lengths[field] / mean)
+                    norm = weight / (constant + share * self.rows[document].lengths[field])
                     frequencies[document] = frequencies.get(document, 0.0) + norm * int(matcher.weight())
                     matcher.next()
         return frequencies

@@ -2,7 +2,7 @@
 
 The questions of `tests.bench.relevance` are put to the native engine, once with all rules and once without each.
 Reported: MRR at 10 of each kind with all rules, and how much each rule adds to it (the MRR that is lost without it).
-`docs/ranking.md` says what each is for.
+`docs/ranking.md` says what each is for. The formula is the slow one of the tests, whose rules can be switched off.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from statistics import mean
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import numpy as np
-
 from tests.bench.relevance.__main__ import SHARED, mine, rank, through_the_store
 from tests.bench.relevance.lists import Question, entries, misspelt, questions, short_questions
+from tests.oracles.factors import factors
 
 Kinds = Mapping[str, Sequence[Question]]
 Figures = dict[str, float]
@@ -46,7 +45,7 @@ def _in_stage_one_order(rows: Sequence[Any], *_: Any) -> list[Any]:
     return list(rows)
 
 
-_PLANNER, _RERANK = "overlay.search.planner.", "overlay.search.rerank."
+_PLANNER, _RERANK = "overlay.search.planner.", "tests.oracles.factors."
 _INDEX = "overlay.projection.search_index."
 
 RULES = (
@@ -58,8 +57,8 @@ RULES = (
     _rule("planner: power of rarity", (_PLANNER + "POWER", 1.0)),
     _rule("planner: stop words", (_PLANNER + "_stop_words", lambda _: frozenset())),
     _rule("stage two as a whole", (_INDEX + "_reranked", _in_stage_one_order)),
-    _rule("stage two: weights of fields", (_RERANK + "WEIGHTS", np.ones(3))),
-    _rule("stage two: lengths of fields", (_RERANK + "NORMALISATION", np.zeros(3))),
+    _rule("stage two: weights of fields", (_RERANK + "WEIGHTS", (1.0, 1.0, 1.0))),
+    _rule("stage two: lengths of fields", (_RERANK + "SHARES", (0.0, 0.0, 0.0))),
     _rule("stage two: saturation", (_RERANK + "SATURATION", 1e6)),
     _rule("stage two: proximity", (_RERANK + "PROXIMITY", 0.0)),
     _rule("stage two: exact name", (_RERANK + "EXACT_NAME", 0.0)),
@@ -103,7 +102,8 @@ def main() -> None:
         "misspelt": [misspelt(question, number) for number, question in enumerate(described)],
     }
     rules = [item for item in RULES if args.only in item.name]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        stack.enter_context(patch(_INDEX + "factors", factors))
         search = _indexed(Path(folder))
         everything = figures(kinds, search)
         print("| | " + " | ".join(kinds) + " |")

@@ -1,0 +1,120 @@
+"""The formula of relevance, slow and obvious: one listing after the other, one pair of words after the other.
+
+The rules are written down again from `docs/ranking.md`. It reads what `forward.encode` returns, and takes the place of
+`rerank.factors`, so that the ablation can switch rules off."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from overlay.search.planner import QueryPlan, TermGroup
+from overlay.search.rerank import Factors
+
+WEIGHTS: Sequence[float] = (3.0, 1.0, 1.0)
+SHARES: Sequence[float] = (0.6, 0.3, 0.5)
+MEAN_LENGTHS = (3, 4, 22)
+SATURATION, PROXIMITY, NEAR, EXACT_NAME = 0.9, 0.25, 2, 0.5
+VERIFIED, SIGNED, AGE, OLD = 0.05, 0.02, 0.03, 180 * 86_400
+
+
+class Listing(NamedTuple):
+    """The terms of name, keywords and description that have a position (0: a gap), then those that have none."""
+
+    placed: list[list[int]]
+    others: list[list[int]]
+    is_compound: bool
+    verified: bool
+    signed: bool
+    since: float
+
+
+def read(blob: bytes) -> Listing:
+    """Decode a forward index."""
+    *sizes, is_compound, verified, signed, since, _, _ = struct.unpack_from("<6H???d2I", blob)
+    terms = list(struct.unpack(f"<{sum(sizes)}I", blob[struct.calcsize("<6H???d2I") :]))
+    sections = []
+    for size in sizes:
+        sections.append(terms[:size])
+        terms = terms[size:]
+    return Listing(sections[:3], sections[3:], is_compound, verified, signed, since)
+
+
+def factors(plan: QueryPlan, blobs: Sequence[bytes], newest: float | None = None) -> Factors:
+    """The factors of listings; age counts from the newest of them, or another time."""
+    listings = list(map(read, blobs))
+    last = max((0.0, *(listing.since for listing in listings))) if newest is None else newest
+    rows = [words_of(plan.groups, listing) for listing in listings]
+    shape = len(listings), len(plan.groups)
+    return Factors(
+        np.array([[value for value, _ in row] for row in rows], np.float64).reshape(shape),
+        np.array([[place for _, place in row] for row in rows], np.int64).reshape(shape),
+        np.array([nearness(plan.groups, listing) for listing in listings], np.float64),
+        np.array([exact_name(plan.groups, listing) for listing in listings], np.float64),
+        np.array([static_rank(listing, last) for listing in listings], np.float64),
+    )
+
+
+def numbers(group: TermGroup) -> list[int]:
+    return [crc32(alternative.term.encode()) or 1 for alternative in group.alternatives]
+
+
+def words_of(groups: Sequence[TermGroup], listing: Listing) -> list[tuple[float, int]]:
+    """For each word what its best alternative counts, and which it is."""
+    return [_word(group, listing) for group in groups]
+
+
+def _word(group: TermGroup, listing: Listing) -> tuple[float, int]:
+    best, chosen = 0.0, -1
+    for place, (alternative, term) in enumerate(zip(group.alternatives, numbers(group), strict=True)):
+        frequency = 0.0
+        for section, terms in enumerate((*listing.placed, *listing.others)):
+            share, field = SHARES[section % 3], section % 3
+            norm = WEIGHTS[field] / (1 - share + share * len(listing.placed[field]) / MEAN_LENGTHS[field])
+            frequency = sum([norm] * terms.count(term), frequency)  # one by one, so that equal scores are equal
+        value = alternative.value * frequency / (frequency + SATURATION)
+        if value > best * (1 + 1e-12):
+            best, chosen = value, place
+    return best, chosen
+
+
+def nearness(groups: Sequence[TermGroup], listing: Listing) -> float:
+    """A quarter of the rarer of each two neighbouring words, if they follow each other within two positions."""
+    total = 0.0
+    for one, other in pairwise(groups):
+        pairs = {(first, second) for first in numbers(one) for second in numbers(other) if first != second}
+        if any(
+            (terms[start], terms[end]) in pairs
+            for terms in listing.placed
+            for start in range(len(terms))
+            for end in range(start + 1, min(start + NEAR + 1, len(terms)))
+        ):
+            total += PROXIMITY * max(one.rarity, other.rarity)
+    return total
+
+
+def exact_name(groups: Sequence[TermGroup], listing: Listing) -> float:
+    """1.5 where the name has the query's words and no other, less by the weights of alternatives."""
+    terms = {term for group in groups for term in numbers(group)}
+    is_exact = terms.issuperset(listing.placed[0]) or (listing.is_compound and not terms.isdisjoint(listing.others[0]))
+    if not is_exact:
+        return 1.0
+    name = {*listing.placed[0], *listing.others[0]}
+    weights = [
+        max(
+            (one.weight for one, term in zip(group.alternatives, numbers(group), strict=True) if term in name),
+            default=0.0,
+        )
+        for group in groups
+    ]
+    return 1 + EXACT_NAME * min(1.0, *weights)
+
+
+def static_rank(listing: Listing, newest: float) -> float:
+    age = -1.0 if listing.since < 0 else min((newest - listing.since) / OLD, 1.0)
+    return (1 + VERIFIED * listing.verified) * (1 + SIGNED * listing.signed) * (1 + AGE * age)

@@ -1,0 +1,275 @@
+"""The compiled loops of a search against slow twins, on small random arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.engines.native import search_kernels as kernels
+from overlay.search.ranker import static_rank
+
+SEEDS = st.integers(0, 10**6).map(Random)
+DOCUMENTS = 12
+
+
+def bytes_of(random: Random, size: int, most: int = 1) -> Any:
+    return np.array([random.randint(0, most) for _ in range(size)], np.uint8)
+
+
+def rows(random: Random, count: int, values: int, longest: int = 4) -> tuple[list[list[int]], Any, Any]:
+    """Rows of distinct numbers, and as arrays."""
+    lists = [sorted(random.sample(range(values), random.randint(0, min(longest, values)))) for _ in range(count)]
+    offsets = np.array([0, *np.cumsum([len(row) for row in lists])], np.int64)
+    return lists, offsets, np.array([value for row in lists for value in row], np.uint32)
+
+
+@given(SEEDS)
+def test_facts_admit_and_exclude(random: Random) -> None:
+    facts, offsets, documents = rows(random, 5, DOCUMENTS + 2)  # some documents are outside
+    mask, chosen = bytes_of(random, DOCUMENTS), random.sample(range(5), random.randint(0, 3))
+    with_fact = {document for fact in chosen for document in facts[fact]}
+    admitted = np.full(DOCUMENTS, 7, np.uint8)
+    kernels.admit(mask, admitted, offsets, documents, np.array(chosen, np.int64))
+    assert admitted.tolist() == [int(one in with_fact and mask[one]) for one in range(DOCUMENTS)]
+    left = mask.copy()
+    kernels.exclude(left, offsets, documents, np.array(chosen, np.int64))
+    assert left.tolist() == [int(one not in with_fact and mask[one]) for one in range(DOCUMENTS)]
+
+
+@given(SEEDS)
+def test_bounds_of_a_column_are_included(random: Random) -> None:
+    mask, values = bytes_of(random, DOCUMENTS), np.array([random.randint(-1, 5) for _ in range(DOCUMENTS)], np.int64)
+    low, high = random.randint(0, 5), random.randint(0, 5)
+    expected = [int(bool(one) and low <= value <= high) for one, value in zip(mask, values, strict=True)]
+    kernels.between(mask, values, low, high)
+    assert mask.tolist() == expected
+
+
+class Words:
+    """Postings, and groups of alternatives."""
+
+    def __init__(self, random: Random) -> None:
+        self.lists, self.offsets, self.documents = rows(random, 6, DOCUMENTS, 8)
+        self.impacts = np.array([random.randint(1, 8) / 8 for _ in self.documents], np.float32)
+        sizes = [random.randint(1, 3) for _ in range(random.randint(1, 4))]
+        self.groups = [random.sample(range(-1, 6), size) for size in sizes]
+        self.values = [[random.randint(1, 8) / 4 for _ in group] for group in self.groups]
+        self.is_stop = [False, *(random.random() < 0.3 for _ in sizes[1:])]
+
+    def score(self, group: int, document: int) -> float:
+        best = 0.0
+        for term, value in zip(self.groups[group], self.values[group], strict=True):
+            if term >= 0 and document in self.lists[term]:
+                best = max(best, value * float(self.impacts[self.offsets[term] + self.lists[term].index(document)]))
+        return best
+
+
+@given(SEEDS)
+def test_words_are_scored_by_their_best_alternatives(random: Random) -> None:
+    words, mask = Words(random), bytes_of(random, DOCUMENTS)
+    scores, best = np.zeros(DOCUMENTS, np.float32), np.zeros(DOCUMENTS, np.float32)
+    held, complete, touched = (np.zeros(DOCUMENTS, kind) for kind in (np.uint8, np.uint8, np.int64))
+    total, matched = kernels.score(
+        mask, words.offsets, words.documents, words.impacts,
+        np.array([0, *np.cumsum([len(group) for group in words.groups])], np.int64),
+        np.array([term for group in words.groups for term in group], np.int64),
+        np.array([value for values in words.values for value in values], np.float64),
+        np.array(words.is_stop, np.uint8), scores, best, held, complete, touched,
+    )  # fmt: skip
+    numbers = range(len(words.groups))
+    content = [group for group in numbers if not words.is_stop[group]]
+    results = {one for one in range(DOCUMENTS) if mask[one] and any(words.score(group, one) for group in content)}
+    whole = {one for one in results if all(words.score(group, one) for group in content)}
+    assert (set(touched[:total].tolist()), total, matched) == (results, len(results), len(whole))
+    assert scores.tolist() == [
+        sum(words.score(g, one) for g in numbers) if one in results else 0 for one in range(DOCUMENTS)
+    ]
+    assert held.tolist() == [
+        sum(words.score(g, one) > 0 for g in numbers) if one in results else 0 for one in range(DOCUMENTS)
+    ]
+    assert set(np.flatnonzero(complete).tolist()) == whole
+    assert not best.any()
+    kernels.reset(scores, held, complete, touched, total)
+    assert not scores.any()
+    assert not held.any()
+    assert not complete.any()
+
+
+@given(SEEDS)
+def test_no_document_among_the_first_is_below_its_bound(random: Random) -> None:
+    documents = np.array(random.sample(range(DOCUMENTS), random.randint(1, DOCUMENTS)), np.int64)
+    scores = np.array([random.randint(1, 16) / 8 for _ in range(DOCUMENTS)], np.float32)
+    held, flags = bytes_of(random, DOCUMENTS, 3), bytes_of(random, DOCUMENTS, 15)
+    since = np.array([random.choice((-1.0, 0.0, 1e7, 5e7)) for _ in range(DOCUMENTS)])
+    owners, domains = (np.array([random.randint(0, 3) for _ in range(DOCUMENTS)], np.uint32) for _ in range(2))
+    left_out, nearness, groups = random.sample(range(1, 4), random.randint(0, 2)), random.randint(0, 4) / 8, 2
+    most, upper = random.randint(1, 6), np.empty(len(documents))
+    least = kernels.bounds(
+        documents, scores, held, flags, since, 5e7, owners, domains, np.array(left_out, np.uint32), nearness, groups,
+        most, upper,
+    )  # fmt: skip
+    ranks = {one: static_rank(int(flags[one]), float(since[one]), 5e7) for one in documents.tolist()}
+    allowed = [one for one in ranks if owners[one] not in left_out and domains[one] not in left_out]
+    lowest = sorted((float(scores[one]) * ranks[one] for one in allowed), reverse=True)
+    assert least == (lowest[most - 1] * (1 - 1e-5) if len(lowest) >= most else 0.0)
+    for one, bound in zip(documents.tolist(), upper.tolist(), strict=True):
+        near, exact = nearness * (held[one] > 1), 1.5 if held[one] >= groups else 1.0
+        highest = (float(scores[one]) + near) * exact * ranks[one]
+        if one not in allowed:
+            assert bound == -1
+        else:
+            assert bound >= highest or (bound == -1 and highest < least), (bound, highest, least)
+
+
+@given(SEEDS)
+def test_the_first_of_an_order_are_chosen(random: Random) -> None:
+    documents = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS))
+    values = np.array([random.randint(0, 3) for _ in range(DOCUMENTS)], np.uint64)
+    ranks = np.array(random.sample(range(DOCUMENTS), DOCUMENTS), np.uint64)
+    most, is_reversed = random.randint(0, 8), random.random() < 0.5
+    chosen = kernels.first(np.array(documents, np.int64), values, ranks, most, is_reversed)
+    ordered = sorted(documents, key=lambda one: (-int(values[one]), int(ranks[one])), reverse=is_reversed)
+    assert set(chosen.tolist()) == set(ordered[:most])
+    assert len(chosen) == min(most, len(documents))
+
+
+@given(SEEDS)
+def test_values_are_counted_and_summed_by_group(random: Random) -> None:
+    size = 9
+    lists, offsets, values = rows(random, DOCUMENTS, size + 1)  # one value is outside
+    documents = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS))
+    counts, counted = np.zeros(size, np.uint32), np.empty(size, np.uint32)
+    number = kernels.count(np.array(documents, np.int64), offsets, values, counts, counted)
+    expected = Counter(value for one in documents for value in lists[one] if value < size)
+    assert counts.tolist() == [expected[value] for value in range(size)]
+    assert sorted(counted[:number].tolist()) == sorted(expected)
+    groups, (low, high) = [random.randint(0, value) for value in range(size)], sorted(random.sample(range(size), 2))
+    totals = np.zeros(size, np.uint32)
+    results = kernels.total_groups(counted[:number].copy(), low, high, np.array(groups, np.uint32), counts, totals)
+    by_group: Counter[int] = Counter()
+    for value in range(low, high):
+        by_group[groups[value]] += expected[value]
+    assert totals.tolist() == [by_group[group] for group in range(size)]
+    assert sorted(results.tolist()) == sorted(+by_group)
+
+
+@given(SEEDS)
+def test_totals_of_equal_hashes_are_joined(random: Random) -> None:
+    pool = [random.getrandbits(64) if random.random() < 0.5 else number << 40 for number in range(12)]
+    sides: list[Any] = [random.sample(sorted(set(pool)), random.randint(0, 10)) for _ in range(2)]
+    (hashes, totals), (others, more) = [
+        (np.array(side, np.uint64), np.array([random.randint(1, 9) for _ in side], np.uint64)) for side in sides
+    ]
+    sums = Counter(dict(zip(others.tolist(), more.tolist(), strict=True)))
+    expected = [total + sums[value] for value, total in zip(hashes.tolist(), totals.tolist(), strict=True)]
+    is_joined = np.zeros(len(others), np.uint8)
+    number = kernels.join(hashes, totals, others, more, np.uint64(random.getrandbits(64) | 1), is_joined)
+    assert totals.tolist() == expected
+    assert is_joined.tolist() == [int(value in hashes.tolist()) for value in others.tolist()]
+    assert number == is_joined.sum()
+
+
+CASES = st.text(st.sampled_from("aAbBkKzéÉßſK:İ"), max_size=4)
+
+
+@given(st.lists(CASES, min_size=1, max_size=5), CASES.map(str.casefold).filter(bool))
+def test_no_value_with_a_beginning_is_missed(texts: Sequence[str], prefix: str) -> None:
+    data = [b"tag:" + text.encode() for text in texts]
+    begins = np.empty(len(texts), np.uint8)
+    kernels.may_begin(
+        np.arange(len(texts), dtype=np.uint32), np.frombuffer(b"".join(data), np.uint8),
+        np.array([0, *np.cumsum([len(text) for text in data])], np.int64), 4,
+        np.frombuffer(prefix.encode(), np.uint8), begins,
+    )  # fmt: skip
+    for text, answer in zip(texts, begins.tolist(), strict=True):
+        assert answer in {int(text.casefold().startswith(prefix)), 2}
+        assert answer < 2 or not (text + prefix).isascii()
+
+
+class Offers:
+    """Offers of documents, with members by number."""
+
+    def __init__(self, random: Random) -> None:
+        counts = [random.randint(0, 3) for _ in range(DOCUMENTS)]
+        self.offsets = np.array([0, *np.cumsum(counts)], np.int64)
+        self.size = size = sum(counts)
+        self.currency, self.interval, self.amount = (
+            np.array([random.randrange(most) for _ in range(size)], np.uint32) for most in (3, 3, 6)
+        )
+        self.accepted = rows(random, size, 3)
+        self.names_skills = bytes_of(random, size)
+        self.skills, self.own = rows(random, size, 4), rows(random, DOCUMENTS, 4)
+
+
+@given(SEEDS)
+def test_one_offer_meets_all_filters(random: Random) -> None:
+    offers, documents = Offers(random), random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS))
+    currencies, intervals, skills = (
+        bytes_of(random, size) if random.random() < 0.5 else np.empty(0, np.uint8) for size in (3, 3, 4)
+    )
+    low, high = (np.array([random.randint(0, 6) for _ in range(3)], np.int64) for _ in range(2))
+    meets, mask = np.full(offers.size, 7, np.uint8), np.full(DOCUMENTS, 7, np.uint8)
+    total = kernels.meeting(
+        np.array(documents, np.int64), offers.offsets, offers.currency, offers.interval, offers.amount,
+        *offers.accepted[1:], offers.names_skills, *offers.skills[1:], *offers.own[1:],
+        currencies, intervals, skills, low, high, meets, mask,
+    )  # fmt: skip
+
+    def is_met(document: int, offer: int) -> bool:
+        named = offers.skills[0][offer] if offers.names_skills[offer] else offers.own[0][document]
+        currency = offers.currency[offer]
+        return bool(
+            (not len(currencies) or any(currencies[one] for one in offers.accepted[0][offer]))
+            and (not len(intervals) or intervals[offers.interval[offer]])
+            and (not len(skills) or any(skills[one] for one in named))
+            and low[currency] <= offers.amount[offer] <= high[currency]
+        )
+
+    results = set()
+    for document in range(DOCUMENTS):
+        for offer in range(int(offers.offsets[document]), int(offers.offsets[document + 1])):
+            expected = is_met(document, offer)
+            assert meets[offer] == (expected if document in documents else 7)
+            if expected and document in documents:
+                results.add(document)
+    assert mask.tolist() == [int(one in results) if one in documents else 7 for one in range(DOCUMENTS)]
+    assert total == len(results)
+
+
+@given(SEEDS)
+def test_the_lowest_price_is_of_an_offer_that_meets_the_filters(random: Random) -> None:
+    offers, meets = Offers(random), bytes_of(random, 3 * DOCUMENTS)
+    ranks = np.array([random.choice((random.randrange(5), int(kernels.NOWHERE))) for _ in range(6)], np.int64)
+    documents, is_of_first = random.sample(range(DOCUMENTS), random.randint(0, DOCUMENTS)), random.random() < 0.5
+    lowest = np.empty(len(documents), np.int64)
+    kernels.lowest(
+        np.array(documents, np.int64), offers.offsets, meets, offers.currency, offers.amount, ranks, is_of_first, lowest
+    )
+    for document, rank in zip(documents, lowest.tolist(), strict=True):
+        own = range(int(offers.offsets[document]), int(offers.offsets[document + 1]))
+        priced = [one for one in own if meets[one] and ranks[offers.amount[one]] != kernels.NOWHERE]
+        if is_of_first:
+            priced = [one for one in priced if offers.currency[one] == offers.currency[priced[0]]]
+        assert rank == min((int(ranks[offers.amount[one]]) for one in priced), default=int(kernels.NOWHERE))
+
+
+@given(SEEDS)
+def test_sequences_are_found_within_a_section(random: Random) -> None:
+    sections = [[[random.randrange(3) for _ in range(random.randint(0, 4))] for _ in range(6)] for _ in range(5)]
+    forward = np.array([term for one in sections for terms in one for term in terms], np.uint32)
+    ends = np.array([end for one in sections for end in np.cumsum([len(terms) for terms in one])], np.uint32)
+    offsets = np.array([0, *np.cumsum([sum(map(len, one)) for one in sections])], np.int64)
+    sequence = [random.randrange(3) for _ in range(random.randint(1, 3))]
+    is_held = np.empty(5, np.uint8)
+    kernels.contains(np.arange(5), offsets, ends, forward, np.array(sequence, np.uint32), is_held)
+    for one, held in zip(sections, is_held.tolist(), strict=True):
+        texts = one if len(sequence) == 1 else one[:3]
+        assert held == any(
+            terms[start : start + len(sequence)] == sequence for terms in texts for start in range(len(terms))
+        )

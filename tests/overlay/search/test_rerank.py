@@ -1,0 +1,43 @@
+"""The compiled ranker against the formula, slow and obvious."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.search.forward import Analysed, encode
+from overlay.search.planner import plan
+from overlay.search.rerank import factors
+from overlay.search.term_dictionary import TermCounts, TermDictionary
+from tests.contracts.listed import listing
+from tests.oracles import factors as slow
+
+WORDS = st.sampled_from(
+    ("pay", "payments", "qr", "code", "qrcode", "Docs2Prompt", "docs", "prompt", "the", "3d", "推論")
+)
+TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
+
+
+@st.composite
+def listings(draw: st.DrawFn) -> Any:
+    texts: dict[str, Any] = {name: draw(TEXTS) for name in ("name", "description")}
+    tags = tuple(draw(st.lists(TEXTS.filter(bool), max_size=3)))
+    time = draw(st.sampled_from((None, 1_600_000_000, 1_601_000_000, 1_700_000_000)))
+    verified, signed = draw(st.booleans()), draw(st.booleans())
+    return listing("1", **texts, tags=tags, verified=verified, signed=signed, time=time)
+
+
+@given(st.lists(listings(), min_size=1, max_size=6), TEXTS.filter(bool))
+def test_factors_are_those_of_the_formula(documents: list[Any], text: str) -> None:
+    counts = TermCounts()
+    for one in documents:
+        counts.add(Analysed.of(one).surfaces)
+    planned = plan(text, TermDictionary([counts]))
+    blobs = [encode(Analysed.of(one), one) for one in documents]
+    fast, twin = factors(planned, blobs), slow.factors(planned, blobs)
+    for name, column, expected in zip(fast._fields, fast, twin, strict=True):
+        np.testing.assert_allclose(column, expected, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(fast.scores, twin.scores, rtol=1e-12)
