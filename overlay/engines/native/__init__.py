@@ -69,15 +69,15 @@ class NativeEngine:
             folder.mkdir(parents=True, exist_ok=True)
         elif not folder.is_dir():
             raise ValueError(f"there is no index in {folder}")
-        self._folder = folder
+        self.folder = folder
         self._stamp = CommitStamp(folder)
         self._refreshing, self._writing = threading.RLock(), threading.Lock()
         self._lock: FolderLock | None = None
         self._damaged: dict[str, str] = {}  # by name of a segment, what is wrong with its file
-        self._suspected = -inf
-        self._jobs = BackgroundJobs(self._next_job)
+        self.suspected = -inf
+        self.jobs = BackgroundJobs(self._next_job)
         self._merging: frozenset[str] = frozenset()
-        self._check_at = self._retry_at = -inf
+        self.check_at = self.retry_at = -inf
         self._seen = self._stamp.value()
         self._view = NativeView.empty()
         self._refresh()
@@ -89,7 +89,7 @@ class NativeEngine:
                 self._refresh()
             except OSError:
                 log.warning(
-                    "the index in %s cannot be read now: searching an earlier commit", self._folder, exc_info=True
+                    "the index in %s cannot be read now: searching an earlier commit", self.folder, exc_info=True
                 )
             finally:
                 self._refreshing.release()
@@ -101,13 +101,13 @@ class NativeEngine:
             for attempt in range(_ATTEMPTS):
                 seen = self._stamp.value()
                 try:
-                    view = NativeView.read(self._folder, self._view, self._damaged)
+                    view = NativeView.read(self.folder, self._view, self._damaged)
                 except FileNotFoundError:  # another commit has replaced it meanwhile
                     if attempt == _ATTEMPTS - 1:
                         raise
                     continue
                 if view.damage and view.damage != self._view.damage:
-                    log.error("the index in %s is damaged, and has to be rebuilt: %s", self._folder, view.damage)
+                    log.error("the index in %s is damaged, and has to be rebuilt: %s", self.folder, view.damage)
                 self._view, self._seen = view, seen
                 break
             return self._view
@@ -142,14 +142,14 @@ class NativeEngine:
 
     def _is_found_damaged(self) -> bool:
         """Whether a check of all files, once in a while, finds damage that is not known yet."""
-        if monotonic() < self._suspected + SUSPECT_SECONDS:
+        if monotonic() < self.suspected + SUSPECT_SECONDS:
             return False
-        self._suspected = monotonic()
+        self.suspected = monotonic()
         return sum(self._is_damaged(segment.entry) for segment in self._view.segments) > 0
 
     def _is_damaged(self, entry: SegmentEntry) -> bool:
         """Whether the file of a segment is damaged; then it is left out from now on."""
-        damage = damaged(self._folder, entry)
+        damage = damaged(self.folder, entry)
         return bool(damage) and self._leave_out(entry.name, damage)
 
     def _leave_out(self, name: str, damage: str) -> bool:
@@ -169,7 +169,7 @@ class NativeEngine:
 
     def close(self) -> None:
         """Release files and the lock, once what is merged in the background is complete or abandoned."""
-        self._jobs.close()
+        self.jobs.close()
         self.unlock()
         self._view = NativeView.empty()
 
@@ -177,7 +177,7 @@ class NativeEngine:
         """Let another process write."""
         with self._writing:
             if self._lock is not None:
-                self._lock.release(is_whole=not self._view.damage and monotonic() < self._check_at)
+                self._lock.release(is_whole=not self._view.damage and monotonic() < self.check_at)
                 self._lock = None
 
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
@@ -188,36 +188,36 @@ class NativeEngine:
                 view = self._refresh()
                 if registrations is not None and view.cursor is None and (view.damage or view.segments):
                     reason = view.damage or "its text vectors are of another table"
-                    raise EngineError(f"the index in {self._folder} has to be rebuilt: {reason}")
+                    raise EngineError(f"the index in {self.folder} has to be rebuilt: {reason}")
                 is_filled = cursor is not None and not cursor.seq  # nobody searches before it has read any changes
                 manifest = committed(
-                    self._folder, view, registrations, documents, cursor,
+                    self.folder, view, registrations, documents, cursor,
                     merging=self._merging, most=inf if is_filled else AT_ONCE,
                 )  # fmt: skip
                 self._finish(manifest)
             except OSError as error:
-                raise EngineError(f"the index in {self._folder} cannot be written: {error}") from error
+                raise EngineError(f"the index in {self.folder} cannot be written: {error}") from error
             if not is_filled:
-                self._jobs.start()
+                self.jobs.start()
 
     def _finish(self, manifest: Manifest) -> None:
         """Show a published commit to searches, and remove what it does not use. Only while `_writing`."""
         self._refresh()
-        manifests.sweep(self._folder, manifest, self._merging)
+        manifests.sweep(self.folder, manifest, self._merging)
 
     def _take_lock(self) -> None:
         """Lock the folder for writing, until it is closed."""
         if self._lock is None:
-            self._lock = FolderLock(self._folder)
-            self._check_at = monotonic() + (0 if self._lock.was_interrupted else CHECK_SECONDS)
+            self._lock = FolderLock(self.folder)
+            self.check_at = monotonic() + (0 if self._lock.was_interrupted else CHECK_SECONDS)
             self._stamp.increase()  # the writer before may have ended between a manifest and its stamp
 
     def _next_job(self) -> Job | None:
         """What is to be done beside the commits."""
         view, now = self._view, monotonic()
-        if view.cursor is None or now < self._retry_at:
+        if view.cursor is None or now < self.retry_at:
             return None
-        if now >= self._check_at:
+        if now >= self.check_at:
             return partial(self._attempt, partial(self._check, view.manifest))
         sources = due(view)
         return partial(self._attempt, partial(self._merge, sources)) if sources else None
@@ -229,27 +229,27 @@ class NativeEngine:
         except DamagedSegmentError as error:
             self._leave_out(error.name, str(error))
         except OSError:
-            log.warning("work on the index in %s is put off", self._folder, exc_info=True)
-            self._retry_at = monotonic() + RETRY_SECONDS
+            log.warning("work on the index in %s is put off", self.folder, exc_info=True)
+            self.retry_at = monotonic() + RETRY_SECONDS
 
     def _check(self, manifest: Manifest) -> None:
         """Read all files of a commit."""
         for entry in manifest.segments:
-            if not self._jobs.is_closed:
+            if not self.jobs.is_closed:
                 self._is_damaged(entry)
-        if not self._jobs.is_closed:
-            self._check_at = monotonic() + CHECK_SECONDS
+        if not self.jobs.is_closed:
+            self.check_at = monotonic() + CHECK_SECONDS
 
     def _merge(self, sources: Sequence[Segment]) -> None:
         """Merge segments, and publish the result unless the engine is closed meanwhile."""
         name = new_name()
         self._merging = frozenset((name, *(source.entry.name for source in sources)))
         try:
-            entry = joined(self._folder, name, sources)
+            entry = joined(self.folder, name, sources)
             with self._writing:
                 view, self._merging = self._refresh(), frozenset()
-                if not view.damage and not self._jobs.is_closed:
-                    self._finish(replaced(self._folder, view, sources, entry) or view.manifest)
+                if not view.damage and not self.jobs.is_closed:
+                    self._finish(replaced(self.folder, view, sources, entry) or view.manifest)
         finally:
             self._merging = frozenset()
 

@@ -17,16 +17,16 @@ class BackgroundJobs:
     def __init__(self, next_job: Callable[[], Job | None]) -> None:
         self._next_job = next_job
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
         self.is_closed = False
 
     def start(self) -> None:
         """Run what is due now, and what is due after it, unless that has begun."""
         with self._lock:
-            if self._thread is not None or self.is_closed or (job := self._next_job()) is None:
+            if self.thread is not None or self.is_closed or (job := self._next_job()) is None:
                 return
-            self._thread = threading.Thread(target=self._run, args=(job,), name="index-jobs", daemon=True)
-            self._thread.start()
+            self.thread = threading.Thread(target=self._run, args=(job,), name="index-jobs", daemon=True)
+            self.thread.start()
 
     def _run(self, job: Job | None) -> None:
         try:
@@ -34,18 +34,18 @@ class BackgroundJobs:
                 job()
                 job = self._following()
         finally:
-            self._thread = None
+            self.thread = None
 
     def _following(self) -> Job | None:
         with self._lock:
             job = None if self.is_closed else self._next_job()
             if job is None:
-                self._thread = None  # before the lock is released, so that no start is lost
+                self.thread = None  # before the lock is released, so that no start is lost
             return job
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until there is nothing to do, for some seconds at most."""
-        if (thread := self._thread) is not None:
+        if (thread := self.thread) is not None:
             thread.join(timeout)
 
     def close(self) -> None:

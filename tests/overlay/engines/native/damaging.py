@@ -132,7 +132,7 @@ def tried(source: Path, name: str, start: int, stop: int, bit: int) -> dict[str,
     entry = next(entry for entry in manifest.read(source).segments if f"{entry.name}.segment" == name)  # type: ignore[union-attr]
     checked = damaged(copy, entry)
     for query in QUERIES:
-        opened._suspected = float("-inf")
+        opened.suspected = float("-inf")
         for hit in searched(opened, query).rows:
             assert len(bytes(hit.record.item)) == len(hit.record.item)
     for text in TYPED:

@@ -59,7 +59,7 @@ def ids_with(engine: NativeEngine, word: str) -> set[str]:
 
 
 def segments(engine: NativeEngine) -> list[tuple[int, int]]:
-    published = manifest.read(engine._folder)
+    published = manifest.read(engine.folder)
     assert published is not None
     return [(entry.documents, entry.deleted) for entry in published.segments]
 
@@ -74,12 +74,12 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     engine.write(["f"], [], Cursor("e", 4))
     assert ids_with(engine, "alpha") == set("bcdegh")
     merge.released.set()
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set("bcdegh"), {"a"})
     assert segments(engine) == [(8, 2), (1, 0)]
     assert engine.cursor() == Cursor("e", 4)
     assert engine.terms().frequency("alpha") == 6
-    reader = NativeEngine(engine._folder, make=False)
+    reader = NativeEngine(engine.folder, make=False)
     assert ids_with(reader, "alpha") == set("bcdegh")
     reader.close()
 
@@ -93,10 +93,10 @@ def test_a_merge_of_what_was_removed_meanwhile_adds_nothing(
     assert merge.begun.wait(30)
     engine.write(None, [listing("z", "beta")], Cursor("e", 3))
     merge.released.set()
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set(), {"z"})
     assert segments(engine) == [(1, 0)]
-    assert len(list(engine._folder.glob("*.segment"))) == 1
+    assert len(list(engine.folder.glob("*.segment"))) == 1
 
 
 def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatc
     put(engine, 1, "alpha", *"abcd")
     put(engine, 2, "alpha", *"efgh")
     assert merge.begun.wait(30)
-    thread = engine._jobs._thread
+    thread = engine.jobs.thread
     engine.close()
     before = manifest.read(tmp_path)
     merge.released.set()
@@ -116,7 +116,7 @@ def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatc
     assert len(list(tmp_path.glob("*.segment"))) == 3
     again = NativeEngine(tmp_path, make=True)
     put(again, 3, "beta", "a")
-    again._jobs.wait()
+    again.jobs.wait()
     assert ids_with(again, "alpha") == set("bcdefgh")
     assert segments(again) == [(7, 0), (1, 0)]
     assert len(list(tmp_path.glob("*.segment"))) == 2
@@ -125,10 +125,10 @@ def test_closing_abandons_a_merge_that_takes_too_long(tmp_path: Path, monkeypatc
 
 def test_a_merge_reads_no_damaged_segment(engine: NativeEngine) -> None:
     put(engine, 1, "alpha", *"abcd")
-    entry = damaging.largest(engine._folder)
-    damaging.flip(manifest.segment_path(engine._folder, entry.name), "item")
+    entry = damaging.largest(engine.folder)
+    damaging.flip(manifest.segment_path(engine.folder, entry.name), "item")
     put(engine, 2, "beta", *"efgh")
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert engine.damage() == f"{entry.name}.segment is damaged: the CRC-32C of item differs"
     assert engine.cursor() is None
     assert ids_with(engine, "beta") == set("efgh")
@@ -143,15 +143,15 @@ def test_a_merge_that_fails_for_a_full_disk_is_made_later(
     monkeypatch.setattr("overlay.engines.native.joined", full)
     put(engine, 1, "alpha", *"abcd")
     put(engine, 2, "alpha", *"efgh")
-    engine._jobs.wait()
-    assert f"work on the index in {engine._folder} is put off" in caplog.text
+    engine.jobs.wait()
+    assert f"work on the index in {engine.folder} is put off" in caplog.text
     monkeypatch.setattr("overlay.engines.native.joined", joined)
     put(engine, 3, "alpha", "i")
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert segments(engine) == [(4, 0), (4, 0), (1, 0)]
-    engine._retry_at -= 60
+    engine.retry_at -= 60
     put(engine, 4, "alpha", "j")
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert segments(engine) == [(8, 0), (2, 0)]
     assert ids_with(engine, "alpha") == set("abcdefghij")
 
@@ -159,7 +159,7 @@ def test_a_merge_that_fails_for_a_full_disk_is_made_later(
 def test_an_index_that_is_filled_is_merged_at_once(engine: NativeEngine) -> None:
     for batch in ("abcd", "efgh", "ijkl"):
         put(engine, 0, "alpha", *batch)
-    assert engine._jobs._thread is None
+    assert engine.jobs.thread is None
     assert segments(engine) == [(12, 0)]
 
 
@@ -191,5 +191,5 @@ def test_any_commits_beside_merges_are_found_as_in_a_dictionary(engine: NativeEn
             expected = {id_ for id_, own in model.items() if own == word}
             assert ids_with(engine, word) == expected
             assert engine.terms().frequency(word) == len(expected)
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert sum(documents - deleted for documents, deleted in segments(engine)) == len(model)

@@ -176,7 +176,7 @@ def test_files_are_checked_after_a_writer_that_was_interrupted(folder: Path, cap
         (folder / "lock").write_bytes(b"w" if is_interrupted else b"-")
         engine = NativeEngine(folder, make=True)
         engine.write([], [], Cursor("e", 7))
-        engine._jobs.wait()
+        engine.jobs.wait()
         assert bool(engine.damage()) == is_interrupted
         engine.close()
     assert f"{entry.name}.segment is damaged: the CRC-32C of item differs" in caplog.text
@@ -188,11 +188,11 @@ def test_files_are_checked_again_after_a_day(folder: Path, monkeypatch: pytest.M
     engine.write([], [], Cursor("e", 6))
     damaging.flip(manifest.segment_path(folder, damaging.largest(folder).name), "item")
     engine.write([], [], Cursor("e", 7))
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert engine.damage() == ""
-    engine._check_at -= 86_400
+    engine.check_at -= 86_400
     engine.write([], [], Cursor("e", 8))
-    engine._jobs.wait()
+    engine.jobs.wait()
     assert "the CRC-32C of item differs" in engine.damage()
     assert engine.cursor() is None
     engine.close()
@@ -217,7 +217,7 @@ def test_a_search_that_fails_on_damage_finds_it_and_returns_the_rest(
     damaging.flip(manifest.segment_path(folder, entry.name), "values_bytes")
     with pytest.raises(UnicodeDecodeError):
         damaging.searched(engine, everything)  # files were just read
-    engine._suspected -= 60
+    engine.suspected -= 60
     assert damaging.searched(engine, everything).total == before - (entry.documents - entry.deleted)
     assert f"{entry.name}.segment is damaged: the CRC-32C of values_bytes differs" in engine.damage()
     engine.close()

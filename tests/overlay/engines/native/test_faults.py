@@ -32,7 +32,7 @@ FINAL = [*(document for document in damaging.documents() if document.id not in "
 def change(engine: NativeEngine) -> None:
     """A commit with a new segment, tombstones, and a merge."""
     engine.write(["2"], [CHANGED], Cursor("e", 3))
-    engine._jobs.wait()
+    engine.jobs.wait()
 
 
 def clear_and_fill(engine: NativeEngine) -> None:
@@ -46,9 +46,9 @@ def clear_and_fill(engine: NativeEngine) -> None:
 def merge(engine: NativeEngine) -> None:
     """A commit, after which a merge in the background is due."""
     change(engine)
-    engine._retry_at = 0.0
+    engine.retry_at = 0.0
     engine.write([], [], Cursor("e", 3))
-    engine._jobs.wait()
+    engine.jobs.wait()
 
 
 @contextmanager
@@ -195,8 +195,8 @@ def test_killed_at_any_instant_of_writing_merging_and_rebuilding_an_index_holds_
                 assert matching_ids(index, word) == {id_ for id_, own in state.items() if own == word}
             engine = index._engine
             assert isinstance(engine, NativeEngine)
-            published = manifest.read(engine._folder)
+            published = manifest.read(engine.folder)
             assert published is not None
-            assert not any(damaged(engine._folder, entry) for entry in published.segments)
+            assert not any(damaged(engine.folder, entry) for entry in published.segments)
             index.close()
     assert len(killing.state(seq)) == killing.LISTINGS
