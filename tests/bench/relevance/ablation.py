@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from tests.bench.relevance.__main__ import SHARED, mine, rank, through_the_store
 from tests.bench.relevance.lists import Question, entries, misspelt, questions, short_questions
-from tests.oracles.factors import factors
+from tests.overlay.search.slow_factors import factors
 
 Kinds = Mapping[str, Sequence[Question]]
 Figures = dict[str, float]
@@ -45,7 +45,7 @@ def _in_stage_one_order(rows: Sequence[Any], *_: Any) -> list[Any]:
     return list(rows)
 
 
-_PLANNER, _RERANK = "overlay.search.planner.", "tests.oracles.factors."
+_PLANNER, _RERANK = "overlay.search.planner.", "tests.overlay.search.slow_factors."
 _INDEX = "overlay.projection.search_index."
 
 RULES = (

@@ -13,7 +13,7 @@ from overlay.search.planner import plan
 from overlay.search.rerank import factors
 from overlay.search.term_dictionary import TermCounts, TermDictionary
 from tests.contracts.listed import listing
-from tests.oracles import factors as slow
+from tests.overlay.search import slow_factors as slow
 
 WORDS = st.sampled_from(
     ("pay", "payments", "qr", "code", "qrcode", "Docs2Prompt", "docs", "prompt", "the", "3d", "推論")

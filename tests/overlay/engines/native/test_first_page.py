@@ -19,7 +19,7 @@ from overlay.search.forward import Analysed, encode, source_numbers
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import Query
 from tests.bench.listings import listings
-from tests.oracles.factors import factors
+from tests.overlay.search.slow_factors import factors
 
 LISTINGS, QUESTIONS, PAGE = 600, 100, 20
 
