@@ -55,8 +55,8 @@ def fused(scores: Mapping[_Id, float], cosines: Mapping[_Id, float], share: floa
     if not cosines:
         return results
     least = min(cosines.values())
-    factor = share * greatest / (max(cosines.values()) - least or 1.0)
+    span, added = max(cosines.values()) - least, share * greatest
     for id_, cosine in cosines.items():
-        if cosine > least:
-            results[id_] = results.get(id_, 0.0) + factor * (cosine - least)
+        if cosine > least:  # the quotient first: it is at most 1 however near the cosines are to each other
+            results[id_] = min(greatest, results.get(id_, 0.0) + added * ((cosine - least) / span))
     return results
