@@ -39,7 +39,8 @@ MOST_STATIC = (1 + VERIFIED) * (1 + SIGNED) * (1 + AGE)
 COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG = 2, 4, 8
 """Bits of `flags`: the name is one compound, verified, signed."""
 
-_FIELDS, _SECTIONS = 3, 6
+FIELD_COUNT, SECTIONS = 3, 6
+"""Fields of a listing, and sections of a forward index: one for each field and for each of its two kinds of terms."""
 
 
 _ABSENT = 0xFFFF_FFF0
@@ -116,6 +117,15 @@ def _mark_pairs(member: npt.NDArray[np.uint8], one: int, other: int, held: Bytes
 
 
 @compiled
+def field_norm(ends: Numbers, row: int, field: int) -> float:
+    """What an occurrence of a term in a field counts, by the field's weight and length; `row` is where the ends of the
+    document's sections begin."""
+    first = np.int64(ends[row + field - 1]) if field else np.int64(0)
+    length = np.int64(ends[row + field]) - first
+    return FIELD_WEIGHT[field] / (FIELD_CONSTANT[field] + FIELD_SHARE[field] * length)
+
+
+@compiled
 def _scan(
     start: int,
     ends: Numbers,
@@ -132,11 +142,9 @@ def _scan(
     occurrences of terms in the name, with a position and without one."""
     placed = whole = 0
     section_start = np.int64(0)
-    for section in range(_SECTIONS):
-        field = section % _FIELDS
-        first = np.int64(ends[row + field - 1]) if field else np.int64(0)
-        length = np.int64(ends[row + field]) - first
-        norm = FIELD_WEIGHT[field] / (FIELD_CONSTANT[field] + FIELD_SHARE[field] * length)
+    for section in range(SECTIONS):
+        field = section % FIELD_COUNT
+        norm = field_norm(ends, row, field)
         section_end = np.int64(ends[row + section])
         last = before = -1
         last_at = before_at = -NEAR - 1
@@ -150,11 +158,11 @@ def _scan(
             frequency[column] += norm
             if field == 0:
                 in_name[column] = 1
-                if section < _FIELDS:
+                if section < FIELD_COUNT:
                     placed += 1
                 else:
                     whole += 1
-            if section < _FIELDS:
+            if section < FIELD_COUNT:
                 if place - last_at <= NEAR:
                     _mark_pairs(member, last, column, held)
                 if place - before_at <= NEAR:
@@ -217,7 +225,7 @@ def rank(
         frequency[:] = 0
         in_name[:] = 0
         held[:] = 0
-        row = document * _SECTIONS
+        row = document * SECTIONS
         placed, whole = _scan(offsets[document], ends, row, forward, terms, bloom, member, frequency, in_name, held)
         for group in range(groups):
             words[index, group], best[index, group] = 0.0, -1

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from overlay.engines.native.schema import BREAK, DERIVED, MEMBERS, SECTIONS, TABLES, VECTOR, DerivedArray
+from overlay.engines.native.schema import BREAK, DERIVED, MEMBERS, TABLES, VECTOR, DerivedArray
 from overlay.engines.native.segment_file import Array, SegmentError
+from overlay.search.ranker import SECTIONS
 from overlay.search.term_dictionary import LONGEST, SHORTEST
 
 _STEP = 1 << 18

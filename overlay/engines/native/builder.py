@@ -13,12 +13,9 @@ import numpy.typing as npt
 from overlay.engines.native.labels import labels_of_document
 from overlay.engines.native.schema import (
     BREAK,
-    COMPOUND_NAME,
     LISTED,
     MEMBERS,
-    SIGNED,
     TABLES,
-    VERIFIED,
     ArrayMember,
 )
 from overlay.engines.native.tables import pack
@@ -26,6 +23,7 @@ from overlay.search import prices
 from overlay.search.analysis import tokens_of
 from overlay.search.facts import facets, facts, heights, is_listed
 from overlay.search.forward import GAP, Analysed, source_numbers
+from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 from overlay.search.sorting import order_fields
 from overlay.search.text_vectors import of_document
 from parsers.cards.money import decimal_key
@@ -116,9 +114,9 @@ class SegmentBuilder:
         owner, domain = source_numbers(document)
         values: dict[str, Any] = {
             "flags": LISTED * is_listed(document)
-            | COMPOUND_NAME * analysed.name_is_compound
-            | VERIFIED * document.verified
-            | SIGNED * document.signed,
+            | COMPOUND_FLAG * analysed.name_is_compound
+            | VERIFIED_FLAG * document.verified
+            | SIGNED_FLAG * document.signed,
             "text_since": float(MISSING) if since is None else float(since),
             "owner": owner,
             "domain": domain,

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import FIELD_CONSTANT, FIELD_SHARE, FIELD_WEIGHT, SATURATION
+from overlay.search.ranker import FIELD_COUNT, SATURATION, SECTIONS, field_norm
 from parsers.jit import kernel
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 Impacts = npt.NDArray[np.float32]
-
-_FIELDS = 3
-_SECTIONS = 6
 
 
 @kernel()
@@ -65,12 +62,9 @@ def term_postings(
     frequency = np.zeros(size, np.float64)
     for document in range(len(offsets) - 1):
         base, section_start = offsets[document], np.int64(0)
-        for section in range(_SECTIONS):
-            field = section % _FIELDS
-            first = np.int64(ends[document * _SECTIONS + field - 1]) if field else np.int64(0)
-            length = np.int64(ends[document * _SECTIONS + field]) - first
-            norm = FIELD_WEIGHT[field] / (FIELD_CONSTANT[field] + FIELD_SHARE[field] * length)
-            section_end = np.int64(ends[document * _SECTIONS + section])
+        for section in range(SECTIONS):
+            norm = field_norm(ends, document * SECTIONS, section % FIELD_COUNT)
+            section_end = np.int64(ends[document * SECTIONS + section])
             for position in range(base + section_start, min(base + section_end, offsets[document + 1])):
                 if forward[position] < size:
                     frequency[forward[position]] += norm

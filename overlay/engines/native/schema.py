@@ -34,12 +34,8 @@ TABLES = ("terms", "surfaces", "facts", "values", "labels", "currencies", "inter
 texts that complete a query (`labels.packed`), `amounts` decimal keys (`parsers.cards.money.decimal_key`), which sort as
 the amounts."""
 
-FLAGS = LISTED, COMPOUND_NAME, VERIFIED, SIGNED = 1, 2, 4, 8
-"""Bits of `flags`: found by a plain search, `Analysed.name_is_compound`, verified, signed."""
-
-SECTIONS = 6
-"""Sections of a forward index: the terms with a position of name, keywords and description, then those without. The
-first `text_surfaces` of a document's surfaces are those of its name and its description."""
+LISTED = 1
+"""The bit of `flags` of what a plain search finds; the others are those of `search.ranker`."""
 
 MEMBERS = (
     ArrayMember("flags", "u1"),
@@ -74,6 +70,8 @@ MEMBERS = (
     ArrayMember("offer_accepted", "u4", "currencies", is_rows=True, of_offer=True),
     ArrayMember("offer_skills", "u4", "skills", is_rows=True, of_offer=True),
 )
+"""Rows of `section_ends` have the ends of a forward index's sections (`ranker.SECTIONS`). The first `text_surfaces` of
+a document's surfaces are those of its name and its description."""
 
 BREAK = 0xFFFFFFFF
 """In `forward`: a position between two texts of a section, so that their words are not neighbours. No table has as many

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import EXACT_NAME, MOST_STATIC, static_rank
+from overlay.search.ranker import EXACT_NAME, FIELD_COUNT, MOST_STATIC, SECTIONS, static_rank
 from parsers.jit import compiled, kernel
 
 Floats = npt.NDArray[np.float64]
@@ -419,8 +419,8 @@ def contains(documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, se
     """Mark the documents with a sequence of terms in one text: by position, or a single term that has none."""
     for place in range(len(documents)):
         document = documents[place]
-        base, row = offsets[document], document * 6
-        last = np.int64(ends[row + 5]) if len(sequence) == 1 else np.int64(ends[row + 2])
+        base, row = offsets[document], document * SECTIONS
+        last = np.int64(ends[row + (SECTIONS if len(sequence) == 1 else FIELD_COUNT) - 1])
         is_held[place] = 0
         for start in range(base, base + last - len(sequence) + 1):
             if forward[start] != sequence[0]:
@@ -437,7 +437,7 @@ def contains(documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, se
 @compiled
 def _crosses(ends: Numbers, row: int, start: int, end: int) -> bool:
     """Whether a stretch of a forward index reaches over the end of a section."""
-    for section in range(5):  # noqa: SIM110 - a generator is not compiled
+    for section in range(SECTIONS - 1):  # noqa: SIM110 - a generator is not compiled
         if start < ends[row + section] < end:
             return True
     return False

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-_NOTHING = np.empty(0, np.uint32)
-
 
 class Scratch(NamedTuple):
     """Working memory of one search, by document: `scores`, `best`, `held` and `complete` are zero between searches."""
