@@ -11,8 +11,8 @@ from overlay.api.answers import SERVICES, Answer, body, conditional, json_answer
 from overlay.api.executors import PUBLISHING, RECORDS, read_json, run_in
 from overlay.api.parameters import EVIDENCE, read_query
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
-from overlay.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
-from overlay.rating.evidence_json import ForeignPositionError
+from overlay.systems.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
+from overlay.systems.rating.evidence_json import ForeignPositionError
 from parsers.claims.canonical_json import ClaimRefusedError, read
 
 MAX_BODY = 2 << 20

@@ -10,8 +10,8 @@ from aiohttp import hdrs, web
 from overlay.api.answers import body
 from overlay.api.base_url import request_url
 from overlay.api.request_context import RequestContext
-from overlay.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
-from overlay.payments.gate_answers import GateAnswer
+from overlay.systems.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
+from overlay.systems.payments.gate_answers import GateAnswer
 from parsers.claims.amount_due import PaymentRefusedError
 
 MAX_CALL_BYTES = 1 << 20

@@ -18,8 +18,8 @@ from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup
 from overlay.listings.lookup import single_listing
-from overlay.payments.checking import PaymentSources, UnreadableOfferError, check_claim, offers_in, utxo_chains
 from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.systems.payments.checking import PaymentSources, UnreadableOfferError, check_claim, offers_in, utxo_chains
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.address import looks_valid
 from parsers.cards import strict_json

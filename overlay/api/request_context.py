@@ -15,7 +15,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.rate_limits import LimitResult, RateLimit, limits
 
 if TYPE_CHECKING:
-    from overlay.payments.gate import PaymentGate
+    from overlay.systems.payments.gate import PaymentGate
 
 REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 """The number of the gauge that counts what each limit refused; 0 is that of open streams."""

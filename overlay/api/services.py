@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from overlay.api.delegated_access import DelegatedAccess
     from overlay.api.identity_key import IdentityKey
     from overlay.listings.repository import ListingRepository
-    from overlay.payments.gate import PaymentGate
-    from overlay.payments.node import Broadcaster
-    from overlay.rating.evidence_intake import EvidenceIntake
-    from overlay.relay.task_relay import Relay
-    from overlay.webhooks import Webhooks
+    from overlay.systems.payments.gate import PaymentGate
+    from overlay.systems.payments.node import Broadcaster
+    from overlay.systems.rating.evidence_intake import EvidenceIntake
+    from overlay.systems.relay.task_relay import Relay
+    from overlay.systems.webhooks import Webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from overlay.projection.projector import IndexProjector
 
 if TYPE_CHECKING:
     from indexer.store import Store, Writer
-    from overlay.webhooks.delivery_loop import DeliveryLoop
+    from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
 
 class BackgroundLoops:
@@ -84,15 +84,15 @@ class BackgroundLoops:
 
     async def _rate_listings(self, writer: Writer) -> None:
         """Rate listings by their evidence."""
-        from overlay.rating.rating_loop import RatingLoop
+        from overlay.systems.rating.rating_loop import RatingLoop
 
         await RatingLoop(self._store, writer, self._notifier.notify).run()
 
     async def _pull_peers(self) -> None:
         """Pull the outputs that other overlays admit."""
         from indexer.admission.admission import Admissions
-        from indexer.gasp.peer import GaspPeer
-        from indexer.gasp.puller import GaspPuller
+        from overlay.systems.bsv_overlay.gasp.peer import GaspPeer
+        from overlay.systems.bsv_overlay.gasp.puller import GaspPuller
 
         admissions, is_ready = Admissions(self._store), lambda: any(map(_follows_bsv, self._followers))
         pullers = [GaspPuller(GaspPeer(url), admissions, is_ready) for url in self._settings.gasp_peers]

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from indexer.store import Store
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
-    from overlay.webhooks import Webhooks
-    from overlay.webhooks.delivery_loop import DeliveryLoop
+    from overlay.systems.webhooks import Webhooks
+    from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
 
 @dataclass(kw_only=True)
@@ -130,8 +130,8 @@ class AppContext:
         """What the HTTP application is given; to be called in the event loop that it runs in."""
         from indexer.admission.admission import Admissions
         from indexer.diagnosis.source_lookup import SourceLookup
-        from overlay import protocols as doors
-        from overlay.rating.evidence_intake import EvidenceIntake
+        from overlay.api import systems as doors
+        from overlay.systems.rating.evidence_intake import EvidenceIntake
 
         if self.engine is None or self.payments is None:
             raise ValueError("a context without an index cannot serve")

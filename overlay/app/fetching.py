@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
     from overlay.search.query import Query
-    from overlay.webhooks import Webhooks
-    from overlay.webhooks.delivery_loop import DeliveryLoop
+    from overlay.systems.webhooks import Webhooks
+    from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
 WEBHOOKS_LOCK = 0x61326264
 """PostgreSQL advisory lock of the process that delivers ("a2bd")."""
@@ -86,7 +86,7 @@ def build_mrp(settings: Settings, store: Store, visits: OnDemandFetcher | None) 
     from indexer.fetcher.mrp_manifests import MrpRegistry
     from indexer.store.mrp_providers import MrpProviders
     from indexer.store.nonces import Nonces
-    from overlay.protocols import chosen
+    from overlay.api.systems import chosen
 
     if visits is None or "mrp" not in chosen(settings.doors):
         return None
@@ -108,11 +108,11 @@ def build_webhooks(
     """Subscriptions, and the loop that delivers; None where the door is closed."""
     from indexer.store.process_lock import ProcessLock
     from indexer.store.subscriptions import Subscriptions
-    from overlay.protocols import chosen
-    from overlay.webhooks import Webhooks
-    from overlay.webhooks.delivery_loop import DeliveryLoop
-    from overlay.webhooks.matcher import SubscriptionMatcher
-    from overlay.webhooks.targets import Targets, public_key_text
+    from overlay.api.systems import chosen
+    from overlay.systems.webhooks import Webhooks
+    from overlay.systems.webhooks.delivery_loop import DeliveryLoop
+    from overlay.systems.webhooks.matcher import SubscriptionMatcher
+    from overlay.systems.webhooks.targets import Targets, public_key_text
 
     if "webhooks" not in chosen(settings.doors):
         return None, None

@@ -31,9 +31,9 @@ from overlay.api.routes import ROUTES as API_ROUTES
 from overlay.api.routes import STREAM, Handler
 from overlay.api.server import refuse_others
 from overlay.api.services import AppServices
+from overlay.api.systems import doors
 from overlay.app.metrics import ROUTES as METRICS_ROUTES
 from overlay.app.supervision import Supervisor
-from overlay.protocols import doors
 from overlay.web.page_routes import ROUTES as WEB_ROUTES
 from overlay.web.rendering import for_people
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from indexer.errors import SourceError
 from indexer.settings import Settings, SettingsError
 from overlay.app.chain_loops import Loop
-from overlay.payments.checking import UnreadableOfferError, offers_in
-from overlay.payments.node import PaymentNode, nodes_of
+from overlay.systems.payments.checking import UnreadableOfferError, offers_in
+from overlay.systems.payments.node import PaymentNode, nodes_of
 from parsers.bitcoin import address
 from parsers.cards import strict_json
 from parsers.errors import CardError
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from indexer.store import Store
     from indexer.store.relay import RelayStore
     from overlay.api.identity_key import IdentityKey
-    from overlay.payments.gate import PaymentGate
-    from overlay.payments.node import PaymentNode
     from overlay.pricing.exchange_rates import ExchangeRates
-    from overlay.relay.bank import Bank
-    from overlay.relay.task_relay import Relay
+    from overlay.systems.payments.gate import PaymentGate
+    from overlay.systems.payments.node import PaymentNode
+    from overlay.systems.relay.bank import Bank
+    from overlay.systems.relay.task_relay import Relay
 
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class OwnPayments:
 
     def _open(self, file: Path, store: Store, exchange: ExchangeRates) -> None:
         from indexer.store.payments import PaymentLedger
-        from overlay.payments.gate import PaymentGate
+        from overlay.systems.payments.gate import PaymentGate
 
         try:
             body = file.read_bytes()
@@ -100,7 +100,7 @@ class OwnRelay:
         if identity is None:
             raise SettingsError("relay needs an identity key, which signs settlements: set identity_key")
         from indexer.store.relay import RelayStore
-        from overlay.relay.task_relay import Relay
+        from overlay.systems.relay.task_relay import Relay
 
         tables = RelayStore(store.primary)
         bank = _bank(settings.relay_address, tables, payments)
@@ -112,7 +112,7 @@ class OwnRelay:
 
     async def _maintain(self) -> None:
         """Unlock what expired, watch deposits and withdrawals, and forget old agents, again and again."""
-        from overlay.relay.agent_registration import KEPT_SECONDS
+        from overlay.systems.relay.agent_registration import KEPT_SECONDS
 
         while self.relay is not None:
             now = self.relay.now()
@@ -131,7 +131,7 @@ def _bank(setting: str, tables: RelayStore, payments: OwnPayments) -> Bank | Non
     """What takes deposits at the configured `TICKER:ADDRESS`."""
     if not setting:
         return None
-    from overlay.relay.bank import Bank
+    from overlay.systems.relay.bank import Bank
 
     ticker, _, pay_to = setting.partition(":")
     node = _node(ticker, pay_to, payments.nodes)

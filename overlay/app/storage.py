@@ -181,7 +181,7 @@ def open_identity(settings: Settings) -> IdentityKey | None:
     is a file on this machine. None where the folder is read-only, or where other machines may share the database and no
     door signs. Raises SettingsError for a file that cannot be used, and for none where machines have to share one."""
     from overlay.api.identity_key import IdentityKeyError, read, read_or_create
-    from overlay.protocols import chosen, signing
+    from overlay.api.systems import chosen, signing
 
     try:
         if settings.identity_key:

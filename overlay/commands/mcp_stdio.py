@@ -39,8 +39,8 @@ async def _serve(url: str, chain: str | None) -> None:
 
     from overlay.app import version
     from overlay.client import AsyncOverlayClient
-    from overlay.protocols.mcp.mcp_server import server
-    from overlay.protocols.mcp.remote_source import RemoteSource
+    from overlay.systems.mcp.mcp_server import server
+    from overlay.systems.mcp.remote_source import RemoteSource
 
     async with AsyncOverlayClient(url) as client, stdio_server() as (reading, writing):
         source = RemoteSource(client, chain)

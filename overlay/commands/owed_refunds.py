@@ -58,8 +58,8 @@ def _show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _row(task: PaidTask, paid: Sequence[LedgerPayment]) -> dict[str, Any]:
     """A refund with what its transaction spends, as in the file for a wallet."""
-    from overlay.payments.refunds import refund_due
     from overlay.publish.wallet_file import draft_json
+    from overlay.systems.payments.refunds import refund_due
 
     chain, draft = refund_due(task, paid)
     return {

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from indexer.settings import Settings
     from overlay.commands.options import Commands
-    from overlay.payments.checking import PaymentSources
-    from overlay.payments.node import Broadcaster
+    from overlay.systems.payments.checking import PaymentSources
+    from overlay.systems.payments.node import Broadcaster
     from parsers.cards.offers import Offer
 
 MAX_BYTES = 1 << 20
@@ -82,8 +82,8 @@ def _ask(args: Namespace, claim: Any) -> Any:
 
 async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
     from overlay.commands.search import exchange_of
-    from overlay.payments.checking import PaymentSources, check_claim
-    from overlay.payments.node import nodes_of
+    from overlay.systems.payments.checking import PaymentSources, check_claim
+    from overlay.systems.payments.node import nodes_of
     from parsers.bitcoin.address import PREFIXES
     from parsers.claims.payment import UtxoChain
 
@@ -104,7 +104,7 @@ async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
 
 
 def _priced(file: Path) -> tuple[Offer, ...]:
-    from overlay.payments.checking import UnreadableOfferError, offers_in
+    from overlay.systems.payments.checking import UnreadableOfferError, offers_in
 
     try:
         return offers_in(_read(file))
@@ -118,8 +118,8 @@ def _stored(settings: Settings, id_: str, nodes: Mapping[str, Broadcaster]) -> t
     from overlay.app.storage import in_configured_order, open_store
     from overlay.listings.lookup import single_listing
     from overlay.listings.repository import ListingRepository
-    from overlay.payments.checking import PaymentSources, utxo_chains
     from overlay.pricing.exchange_rates import ExchangeRates
+    from overlay.systems.payments.checking import PaymentSources, utxo_chains
 
     with closing(open_store(settings, create=False)) as store:
         exchange = ExchangeRates(Quotes(store.engine).newest)

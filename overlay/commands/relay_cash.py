@@ -61,7 +61,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 def _store_signed(cash: RelayCash, text: str) -> int:
     """Store the transaction with the withdrawal whose inputs and outputs it has."""
     from indexer.store.relay_coins import CashRefusedError, transaction_of
-    from overlay.relay.bank import change_of, is_signed_form
+    from overlay.systems.relay.bank import change_of, is_signed_form
     from parsers.errors import ParseError
 
     try:

@@ -14,7 +14,7 @@ from overlay.api import evidence_api
 from overlay.api.answers import SERVICES
 from overlay.api.problems import NotFoundError
 from overlay.listings.lookup import ListingNotFoundError
-from overlay.rating.evidence_intake import EvidenceIntake
+from overlay.systems.rating.evidence_intake import EvidenceIntake
 from overlay.web.rendering import html_answer, problem_page, render, render_within, wants_json
 from parsers.claims.canonical_json import jcs
 

@@ -22,7 +22,7 @@ from indexer.store.subscriptions import ListingReport, NewDelivery, Subscription
 from overlay.projection.search_index import SearchIndex
 from overlay.search.forward import Analysed
 from overlay.search.query import Query
-from overlay.webhooks.matcher import Percolator
+from overlay.systems.webhooks.matcher import Percolator
 from tests.bench.bench_search import SHARED, Questions, build
 from tests.bench.listings import listings
 from tests.contracts.listed import EPOCH

@@ -11,7 +11,7 @@ from overlay.api.search_request import from_pairs
 from overlay.projection.search_index import SearchIndex
 from overlay.search.facts import package_fact
 from overlay.search.query import Operators, Query
-from overlay.webhooks.matcher import Percolator
+from overlay.systems.webhooks.matcher import Percolator
 from parsers.cards import Skill
 from tests.contracts.listed import listing, price, put
 

@@ -17,11 +17,11 @@ from aiohttp.test_utils import TestServer
 
 from indexer.admission.admission import Admission, Admissions
 from indexer.errors import SourceError
-from indexer.gasp import peer as peers
-from indexer.gasp import puller as pullers
-from indexer.gasp.peer import GaspPeer
-from indexer.gasp.puller import GaspPuller
 from indexer.store.database import StoreError
+from overlay.systems.bsv_overlay.gasp import peer as peers
+from overlay.systems.bsv_overlay.gasp import puller as pullers
+from overlay.systems.bsv_overlay.gasp.peer import GaspPeer
+from overlay.systems.bsv_overlay.gasp.puller import GaspPuller
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from tests.indexing import Indexing, empty, fresh
 from tests.minting import Mint, forged

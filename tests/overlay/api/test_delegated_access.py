@@ -16,7 +16,7 @@ from yarl import URL
 
 from indexer.store import unchecked
 from indexer.store.delegations import DelegationLedger
-from overlay import protocols
+from overlay.api import systems as protocols
 from overlay.api.delegated_access import ACTIONS, DelegatedAccess
 from overlay.api.routes import ROUTES, Route
 from overlay.api.services import AppServices

@@ -14,15 +14,15 @@ import pytest
 from indexer.store.payment_records import PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
 from overlay.client.payment_claims import PaymentClaim, build_claim
-from overlay.payments.checking import PaymentSources, check_claim, offers_in
-from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import GateAnswer
-from overlay.payments.node import PaymentNode
-from overlay.payments.refunds import refund_due
-from overlay.payments.settlement import DEPTH
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
+from overlay.systems.payments.checking import PaymentSources, check_claim, offers_in
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.node import PaymentNode
+from overlay.systems.payments.refunds import refund_due
+from overlay.systems.payments.settlement import DEPTH
 from parsers.bitcoin.tx import Transaction, serialise
 from tests.bitcoind import Bitcoind, installed
 

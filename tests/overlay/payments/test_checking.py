@@ -17,7 +17,7 @@ from indexer.settings import Settings
 from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
 from overlay.api.services import AppServices
-from overlay.payments.checking import PaymentSources, check_claim, check_inputs, offers_in
+from overlay.systems.payments.checking import PaymentSources, check_claim, check_inputs, offers_in
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.script import push
 from parsers.bitcoin.tx import TxOutput
@@ -186,7 +186,7 @@ def test_the_command_converts_a_card_s_price_by_the_stored_rates(
     tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from overlay import cli
-    from overlay.payments import node as payment_node
+    from overlay.systems.payments import node as payment_node
 
     monkeypatch.setattr(payment_node, "nodes_of", lambda _sources: {"BSV": node})
     now = int(time())
@@ -210,7 +210,7 @@ def test_the_command_checks_a_claim_against_a_card(
     tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from overlay import cli
-    from overlay.payments import node as payment_node
+    from overlay.systems.payments import node as payment_node
 
     monkeypatch.setattr(payment_node, "nodes_of", lambda _sources: {"BSV": node})
     files = {name: tmp_path / f"{name}.json" for name in ("claim", "card")}

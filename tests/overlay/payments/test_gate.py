@@ -13,10 +13,10 @@ import pytest
 
 from indexer.store.payment_records import PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
-from overlay.payments.checking import UnreadableOfferError
-from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import GateAnswer
-from overlay.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
+from overlay.systems.payments.checking import UnreadableOfferError
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of

@@ -16,13 +16,13 @@ from indexer.store import connect
 from indexer.store.payments import PaymentLedger
 from indexer.store.rates import Quote, Quotes
 from overlay.client.payment_claims import PaymentClaim, build_claim
-from overlay.payments.carriers import read_call
-from overlay.payments.checking import offers_in
-from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import GateAnswer
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
+from overlay.systems.payments.carriers import read_call
+from overlay.systems.payments.checking import offers_in
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.store.payment_records import COUNTED, GIVEN_BACK, TaskState
 from indexer.store.payments import PaymentLedger
-from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import GateAnswer
-from overlay.payments.settlement import DEPTH, WORK_SECONDS
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.settlement import DEPTH, WORK_SECONDS
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.overlay.payments.crashing import Crash, Steps
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, claim_of, payment, price, script_of

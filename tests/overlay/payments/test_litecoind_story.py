@@ -14,11 +14,11 @@ from aiohttp import ClientSession, web
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.store.payment_records import PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
-from overlay.payments.aiohttp_gate import middleware
-from overlay.payments.checking import PaymentSources, check_claim
-from overlay.payments.gate import PaymentGate
-from overlay.payments.node import PaymentNode, nodes_of
-from overlay.payments.settlement import DEPTH
+from overlay.systems.payments.aiohttp_gate import middleware
+from overlay.systems.payments.checking import PaymentSources, check_claim
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.node import PaymentNode, nodes_of
+from overlay.systems.payments.settlement import DEPTH
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, serialise
 from parsers.claims.payment import UtxoChain
 from tests.conftest import missing
@@ -152,7 +152,7 @@ async def test_a_double_spend_is_seen_before_and_after_the_sending(
     carried = {"A2B-Payment": json.dumps(claim(wallet, tx))}
 
     async def work() -> Any:
-        from overlay.payments.gate_answers import GateAnswer
+        from overlay.systems.payments.gate_answers import GateAnswer
 
         return GateAnswer(200, (), b"done")
 
@@ -177,7 +177,7 @@ async def test_a_double_spend_is_seen_before_and_after_the_sending(
 
 
 async def test_the_dry_run_checks_the_inputs_by_the_node(wallet: Wallet, node: PaymentNode) -> None:
-    from overlay.payments.checking import offers_in
+    from overlay.systems.payments.checking import offers_in
 
     sources = PaymentSources(chains={"LTC": await node.chain()}, nodes={"LTC": node})
     assert sources.chains["LTC"] == CHAIN

@@ -19,9 +19,9 @@ from indexer.store import Store, StoreUnavailableError, connect
 from indexer.store.payments import PaymentLedger
 from overlay.api.services import AppServices
 from overlay.app.own_payments import OwnPayments
-from overlay.payments.gate import PaymentGate
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.protocols.a2a.own_card import own_card
+from overlay.systems.a2a.own_card import own_card
+from overlay.systems.payments.gate import PaymentGate
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.conftest import Serve

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from overlay.payments.aiohttp_gate import PAID_CONFIG as IN_REQUEST
-from overlay.payments.aiohttp_gate import middleware
-from overlay.payments.asgi_gate import PAID_CONFIG as IN_SCOPE
-from overlay.payments.asgi_gate import AsgiGate
-from overlay.payments.gate_answers import GateAnswer, StreamDelivery
+from overlay.systems.payments.aiohttp_gate import PAID_CONFIG as IN_REQUEST
+from overlay.systems.payments.aiohttp_gate import middleware
+from overlay.systems.payments.asgi_gate import PAID_CONFIG as IN_SCOPE
+from overlay.systems.payments.asgi_gate import AsgiGate
+from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery
 from parsers.bitcoin.tx import Transaction
 from tests.overlay.payments.desk import Desk
 from tests.overlay.payments.fake_node import claim_of, price

@@ -13,8 +13,8 @@ import pytest
 
 from indexer.errors import SourceUnavailableError
 from indexer.store.payment_records import TaskState
-from overlay.payments.asgi_gate import AsgiGate
-from overlay.payments.settlement import GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
+from overlay.systems.payments.asgi_gate import AsgiGate
+from overlay.systems.payments.settlement import GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
 from tests.overlay.payments.crashing import Crash
 from tests.overlay.payments.desk import TASK, Desk, refusal
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of

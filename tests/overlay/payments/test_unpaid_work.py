@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from indexer.store.payment_records import PaymentState
-from overlay.payments.asgi_gate import AsgiGate
-from overlay.payments.gate import PaymentGate
-from overlay.payments.gate_answers import MAX_ANSWER_BYTES
-from overlay.payments.paid_paths import AmbiguousPathError, covering
+from overlay.systems.payments.asgi_gate import AsgiGate
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import MAX_ANSWER_BYTES
+from overlay.systems.payments.paid_paths import AmbiguousPathError, covering
 from overlay.text.timestamps import timestamp
 from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import claim_of, price

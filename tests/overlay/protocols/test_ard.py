@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from overlay.api.problems import BadRequestError
-from overlay.protocols.ard.ard_requests import expression, order
-from overlay.protocols.ard.catalog_entries import identifier, listing_id
+from overlay.systems.ard.ard_requests import expression, order
+from overlay.systems.ard.catalog_entries import identifier, listing_id
 from parsers.cards import server_id
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from overlay.protocols.mcp_registry.server_json import server_json
+from overlay.systems.mcp_registry.server_json import server_json
 from tests.overlay.protocols.test_server_json import servers
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from indexer.settings import Settings, SettingsError
-from overlay import protocols
+from overlay.api import systems as protocols
 from overlay.api.base_url import base_url
 from overlay.api.identity_key import read_or_create
 from overlay.api.problems import ProblemError

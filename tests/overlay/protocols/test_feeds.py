@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
-from overlay.protocols.feeds import ModifiedClock
+from overlay.systems.feeds import ModifiedClock
 from tests.clocks import Clock
 from tests.local_http import local_http
 from tests.overlay.calls import engine_of, problem

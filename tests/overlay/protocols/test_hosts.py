@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from overlay.api.routes import STREAM, Route
+from overlay.api.systems import doors, names
 from overlay.app.http_app import ROUTES
-from overlay.protocols import doors, names
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.event import listen, remove
 
 from overlay.listings.repository import ListingRepository
-from overlay.protocols.mcp_registry.server_pages import ServerQuery, wanted_versions
+from overlay.systems.mcp_registry.server_pages import ServerQuery, wanted_versions
 from tests.chainkit import ChainKit, tool
 from tests.fakes import MemoryChain
 from tests.indexing import empty, fresh

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.protocols.mcp_registry.official_rules import is_version, name_part
-from overlay.protocols.mcp_registry.server_json import server_json
+from overlay.systems.mcp_registry.official_rules import is_version, name_part
+from overlay.systems.mcp_registry.server_json import server_json
 from parsers.cards import McpServer
 from tests.overlay.protocols.official_oracle import issues, issues_by_go
 from tests.overlay.protocols.test_client_configs import CONFIGS

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from overlay.protocols.mcp_registry.packages import package
-from overlay.protocols.mcp_registry.server_json import server_json
+from overlay.systems.mcp_registry.packages import package
+from overlay.systems.mcp_registry.server_json import server_json
 from parsers import cards
 from parsers.cards import Kind, McpServer, ToolConfig
 

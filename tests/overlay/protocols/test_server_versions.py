@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from overlay.listings import lookup
 from overlay.listings.repository import ListingRepository
-from overlay.protocols.mcp_registry.server_names import listings_named
-from overlay.protocols.mcp_registry.server_versions import (
+from overlay.systems.mcp_registry.server_names import listings_named
+from overlay.systems.mcp_registry.server_versions import (
     MAX_VERSIONS,
     CardRevision,
     ServerVersion,

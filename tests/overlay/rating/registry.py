@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from indexer.store.evidence import StoredRating
-from overlay.rating.evidence_intake import AcceptedEvidence, EvidenceIntake, PaymentProof
-from overlay.rating.evidence_json import EvidenceReader
-from overlay.rating.rating_loop import RatingLoop
+from overlay.systems.rating.evidence_intake import AcceptedEvidence, EvidenceIntake, PaymentProof
+from overlay.systems.rating.evidence_json import EvidenceReader
+from overlay.systems.rating.rating_loop import RatingLoop
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.script import p2pkh, pushes
 from parsers.bitcoin.signatures import hash160, public_key

@@ -13,11 +13,11 @@ from indexer.store.ledger import CHAIN, agent_account, booking, post
 from indexer.store.relay import RelayStore
 from indexer.store.relay_coins import relay_coins, relay_withdrawals
 from indexer.store.relay_tasks import SubmittedTask
-from overlay.relay import agent_registration, tasks
-from overlay.relay.agent_registration import AgentRegistration
-from overlay.relay.bank import DEPTH, Bank
-from overlay.relay.task_relay import Relay
-from overlay.relay.tasks import TaskRequest
+from overlay.systems.relay import agent_registration, tasks
+from overlay.systems.relay.agent_registration import AgentRegistration
+from overlay.systems.relay.bank import DEPTH, Bank
+from overlay.systems.relay.task_relay import Relay
+from overlay.systems.relay.tasks import TaskRequest
 from parsers.bitcoin.script import OP_RETURN, push
 from parsers.bitcoin.tx import Transaction, serialise
 from parsers.claims import ed25519

@@ -20,10 +20,10 @@ from indexer.store.relay_coins import CashRefusedError
 from overlay import cli
 from overlay.api.identity_key import IdentityKey
 from overlay.app.own_payments import OwnPayments, OwnRelay
-from overlay.payments.node import PaymentNode
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.relay import accounts
-from overlay.relay.bank import DEPTH, FINAL_DEPTH, LAPSE_SECONDS, change_of, is_signed_form
+from overlay.systems.payments.node import PaymentNode
+from overlay.systems.relay import accounts
+from overlay.systems.relay.bank import DEPTH, FINAL_DEPTH, LAPSE_SECONDS, change_of, is_signed_form
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, read_exactly, serialise

@@ -10,9 +10,9 @@ import pytest
 
 from indexer.store import unchecked
 from indexer.store.ledger import CHAIN
-from overlay.payments.node import PaymentNode
-from overlay.relay import accounts
-from overlay.relay.bank import DEPTH, Bank, change_of, is_signed_form
+from overlay.systems.payments.node import PaymentNode
+from overlay.systems.relay import accounts
+from overlay.systems.relay.bank import DEPTH, Bank, change_of, is_signed_form
 from parsers.bitcoin.script import OP_RETURN, push
 from parsers.bitcoin.tx import TxInput, TxOutput, read, serialise
 from tests.conftest import missing

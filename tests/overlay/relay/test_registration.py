@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from indexer.store import relay_agents
-from overlay.relay import accounts, agent_registration
-from overlay.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
+from overlay.systems.relay import accounts, agent_registration
+from overlay.systems.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
 from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest
 from tests.overlay.relay.kit import AGENTS, HOST, World, wanted_registration
 from tests.overlay.relay.test_settlement import refusal

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from indexer.store import unchecked
 from indexer.store.ledger import agent_account
-from overlay.relay import accounts
-from overlay.relay.bank import DEPTH
-from overlay.relay.task_relay import RelayRefusedError
-from overlay.relay.tasks import LOCK_SECONDS
+from overlay.systems.relay import accounts
+from overlay.systems.relay.bank import DEPTH
+from overlay.systems.relay.task_relay import RelayRefusedError
+from overlay.systems.relay.tasks import LOCK_SECONDS
 from parsers.bitcoin.tx import Transaction
 from parsers.claims.motebit.settlement import RelayTaskState
 from tests.overlay.payments.fake_node import PAYER, address_of

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from overlay.relay.agent_registration import REGISTERED_SECONDS
-from overlay.relay.task_relay import RelayRefusedError
-from overlay.relay.tasks import LOCK_SECONDS
+from overlay.systems.relay.agent_registration import REGISTERED_SECONDS
+from overlay.systems.relay.task_relay import RelayRefusedError
+from overlay.systems.relay.tasks import LOCK_SECONDS
 from parsers.claims.canonical_json import jcs, without
 from parsers.claims.motebit.identifiers import check_signature
 from parsers.claims.motebit.receipts import MAX_DEPTH
@@ -216,7 +216,7 @@ def test_too_many_receipts_are_refused(world: World) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"1", b"{", b'{"a":1,"a":2}', b"\xff", b"{}", b'{"motebit_id": 3}'])
 def test_a_body_that_is_no_receipt_is_refused(world: World, body: bytes) -> None:
-    from overlay.relay import tasks
+    from overlay.systems.relay import tasks
 
     task = world.task(ALICE, BOB)
     status, _ = refusal(tasks.result, world.relay, world.token(BOB, "task:result", body), BOB.id, task)

@@ -29,9 +29,9 @@ from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
-from overlay.webhooks.delivery_loop import DeliveryLoop
-from overlay.webhooks.matcher import SubscriptionMatcher
-from overlay.webhooks.targets import Targets
+from overlay.systems.webhooks.delivery_loop import DeliveryLoop
+from overlay.systems.webhooks.matcher import SubscriptionMatcher
+from overlay.systems.webhooks.targets import Targets
 from tests.chainkit import ChainKit, Minable
 from tests.clocks import Clock
 from tests.fakes import MemoryChain

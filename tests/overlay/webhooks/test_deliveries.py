@@ -10,8 +10,8 @@ from cryptography.exceptions import InvalidSignature
 
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import MAX_LOG, MAX_REPORTED, MAX_WAITING, ListingReport, NewDelivery
-from overlay.webhooks.delivery_loop import FIRST_PAUSE, GIVE_UP_SECONDS, LONGEST_PAUSE
-from overlay.webhooks.matcher import MAX_CHANGES
+from overlay.systems.webhooks.delivery_loop import FIRST_PAUSE, GIVE_UP_SECONDS, LONGEST_PAUSE
+from overlay.systems.webhooks.matcher import MAX_CHANGES
 from tests.chainkit import agent
 from tests.databases import database_url, postgresql
 from tests.overlay.webhooks.office import IDENTITY, Office, Target, office, target, verify

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from indexer.store.subscriptions import PER_CLIENT
 from overlay.api.schemas import SCHEMAS
 from overlay.api.services import AppServices
-from overlay.protocols.webhooks import DOOR
+from overlay.systems.webhooks.webhook_api import DOOR
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.calls import problem

@@ -17,8 +17,8 @@ from jsonschema import Draft7Validator
 from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.protocols.a2a import METHODS, own_card
-from overlay.protocols.a2a.search_messages import read_message, read_task
+from overlay.systems.a2a import METHODS, own_card
+from overlay.systems.a2a.search_messages import read_message, read_task
 from parsers.claims.card_signature import signatures, verify
 from parsers.claims.json_web_key import key_set
 from tests.overlay.conftest import Serve

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import ClientSession
 
-from overlay.protocols.bsv_overlay import anchor_api
+from overlay.systems.bsv_overlay import anchor_api
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from indexer.gasp import puller
+from overlay.systems.bsv_overlay.gasp import puller
 from parsers.bitcoin.tx import read
 from tests.fakes import MemoryChain
 from tests.minting import Mint

@@ -18,16 +18,16 @@ from indexer.model import Proof
 from overlay.api.identity_key import read_or_create
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.protocols.bsv_overlay import lookup_api
-from overlay.protocols.bsv_overlay.host_tokens import host_outputs
-from overlay.protocols.bsv_overlay.output_list import (
+from overlay.systems.bsv_overlay import lookup_api
+from overlay.systems.bsv_overlay.host_tokens import host_outputs
+from overlay.systems.bsv_overlay.output_list import (
     MAX_ANSWER_BYTES,
     OverlayOutput,
     PackedTransaction,
     aggregated,
     output_list,
 )
-from overlay.protocols.bsv_overlay.service_names import LOOKUPS, by_name
+from overlay.systems.bsv_overlay.service_names import LOOKUPS, by_name
 from overlay.text.compact_json import encode
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from overlay.protocols.mcp.tools import NOTICE, TOOLS
+from overlay.systems.mcp.tools import NOTICE, TOOLS
 from tests.conftest import ROOT, missing
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send

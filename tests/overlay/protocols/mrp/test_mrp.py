@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from overlay.protocols.mrp.route_offers import RouteId, parse_capability, parse_route
+from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from tests.conftest import missing
 from tests.local_http import local_http

@@ -1,0 +1,153 @@
+"""Pulls from one peer again and again: each new output is submitted here with what proves it, as a client would."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from indexer.admission.admission import Admissions
+from indexer.admission.refusal import NotAdmittedError
+from indexer.chains.concurrency import gather
+from indexer.errors import SourceError
+from indexer.store.database import DATABASE_ERRORS
+from indexer.store.submissions import FullError
+from overlay.systems.bsv_overlay.gasp.peer import GaspPeer, RefusedNodeError
+from parsers.bitcoin.tx import Outpoint
+from parsers.errors import ParseError
+
+log = logging.getLogger(__name__)
+
+PULL_SECONDS = 30.0
+"""Pause between two rounds."""
+
+PAGE, MAX_PAGE = 1_000, 16_000
+"""Outputs of a page; and where a peer has more outputs of one score than that, at most."""
+
+TRIES = 20
+"""Rounds in which an output is tried that the peer does not deliver, or whose proof is of a block that is not here."""
+
+RELIST_SECONDS = 86_400.0
+"""After this, the outputs are listed from the start again: the peer may have been reset, with lower scores."""
+
+MAX_LISTED, REST_SECONDS = 200_000, 3_600.0
+"""Outputs that a peer lists in a round, at most: then it is left alone for so long, and goes on from there. A list of
+strangers' need not end; a peer with more outputs than that is read in several rounds."""
+
+GRAPHS_AT_ONCE = 4
+"""Graphs in memory, at most."""
+
+MAX_SETTLED = 200_000
+"""Transactions that need not be fetched again, in memory."""
+
+
+class GaspPuller:
+    """Pulls from one peer while `is_ready`: our chain is at its tip. Nothing is stored of how far it is: after a start
+    all is listed, and what is here is not fetched again."""
+
+    def __init__(
+        self,
+        peer: GaspPeer,
+        admissions: Admissions,
+        is_ready: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._peer, self._admissions, self._is_ready, self._clock = peer, admissions, is_ready, clock
+        self._score, self._relist_at, self._rest_until = 0, float("-inf"), float("-inf")
+        self._tries: dict[Outpoint, int] = {}
+        self._settled: set[bytes] = set()
+        self._slots = asyncio.Semaphore(GRAPHS_AT_ONCE)
+
+    async def run(self) -> None:
+        """Pull until cancelled."""
+        problem = ""
+        try:
+            while True:
+                try:
+                    if self._is_ready():
+                        await self.pull()
+                    problem = ""
+                except SourceError as error:
+                    if str(error) != problem:
+                        log.warning("%s", error)
+                    problem = str(error)
+                await asyncio.sleep(PULL_SECONDS)
+        finally:
+            await self._peer.close()
+
+    async def pull(self) -> None:
+        """One round: what failed before, and then all new outputs, at most about MAX_LISTED; none while the peer is
+        paused. Raises SourceError, StoreError."""
+        if self._clock() < self._rest_until:
+            return
+        if self._clock() >= self._relist_at:
+            self._score, self._relist_at = 0, self._clock() + RELIST_SECONDS
+            self._settled.clear()
+        await self._take(list(self._tries))
+        limit, is_full, count = PAGE, True, 0
+        while is_full:
+            if count >= MAX_LISTED:
+                self._rest_until = self._clock() + REST_SECONDS
+                log.warning(
+                    "%s listed %d outputs in one round, and more follow: it is paused for %d s",
+                    self._peer.label, count, REST_SECONDS,
+                )  # fmt: skip
+                return
+            page = await self._peer.outputs(self._score, limit)
+            count += len(page)
+            await self._take(output.outpoint for output in page)
+            is_full, highest = len(page) >= limit, max((output.score for output in page), default=self._score)
+            if is_full and highest <= self._score:  # the peer repeats the outputs of this score
+                limit *= 2
+                if limit > MAX_PAGE:
+                    log.warning(
+                        "%s has more than %d outputs of one score; some are passed over", self._peer.label, PAGE
+                    )
+                    highest, limit = self._score + 1, PAGE
+            self._score = max(self._score, highest)
+
+    async def _take(self, outpoints: Iterable[Outpoint]) -> None:
+        """Submit the transactions of these outputs that are not here yet."""
+        by_txid = {outpoint.txid: outpoint for outpoint in outpoints}
+        wanted = by_txid.keys() - self._settled
+        unknown = await asyncio.to_thread(self._admissions.unknown, wanted)
+        for txid in wanted - unknown:
+            self._settle(by_txid[txid])
+        await gather(self._take_one(by_txid[txid]) for txid in unknown)
+
+    async def _take_one(self, outpoint: Outpoint) -> None:
+        try:
+            async with self._slots:
+                package = await self._peer.package(outpoint)
+                await asyncio.to_thread(self._admissions.submit, package, self._peer.label)
+        except (RefusedNodeError, FullError) as error:
+            self._try_later(outpoint, error)
+        except NotAdmittedError as error:
+            if error.code == "not-proved":
+                self._try_later(outpoint, error)
+            else:
+                self._give_up(outpoint, error)
+        except ParseError as error:
+            self._give_up(outpoint, error)
+        except (SourceError, *DATABASE_ERRORS):
+            raise
+        except Exception as error:  # whatever a stranger's graph provokes, the other outputs are pulled
+            log.exception("%s: output %s", self._peer.label, outpoint)
+            self._give_up(outpoint, error)
+        else:
+            self._settle(outpoint)
+
+    def _try_later(self, outpoint: Outpoint, error: Exception) -> None:
+        self._tries[outpoint] = self._tries.get(outpoint, 0) + 1
+        if self._tries[outpoint] >= TRIES or len(self._tries) > MAX_PAGE:
+            self._give_up(outpoint, error)
+
+    def _give_up(self, outpoint: Outpoint, error: Exception) -> None:
+        log.warning("%s: output %s is not taken: %s", self._peer.label, outpoint, str(error)[:200])
+        self._settle(outpoint)
+
+    def _settle(self, outpoint: Outpoint) -> None:
+        self._tries.pop(outpoint, None)
+        if len(self._settled) < MAX_SETTLED:
+            self._settled.add(outpoint.txid)

@@ -1,0 +1,69 @@
+"""The tools as a server of the official `mcp` package, which supports every version of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcp import MCPError
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+
+from overlay.systems.mcp.tool_calls import ToolRefusedError, ToolSource, call
+from overlay.systems.mcp.tools import INSTRUCTIONS, TOOLS, RegistryTool
+from overlay.text.compact_json import encode
+
+_ANNOTATIONS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
+_LISTED = [
+    Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=_ANNOTATIONS,
+    )
+    for tool in TOOLS
+]
+
+
+def server(
+    version: str,
+    source: Callable[[Any], ToolSource],
+    is_visible: Callable[[Any, RegistryTool], bool] = lambda _context, _tool: True,
+) -> Server[Any]:
+    """A server of the tools. `source` gives what they ask, and `is_visible` whether a tool is listed, both of the
+    context of a request."""
+
+    async def list_tools(context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        pairs = zip(TOOLS, _LISTED, strict=True)
+        return ListToolsResult(tools=[listed for tool, listed in pairs if is_visible(context, tool)])
+
+    async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
+        if params.name not in (names := [tool.name for tool in TOOLS]):
+            raise MCPError(INVALID_PARAMS, f"there is no tool {params.name[:100]!a}; there are {', '.join(names)}")
+        try:
+            answer = await call(source(context), params.name, params.arguments or {})
+        except ToolRefusedError as error:
+            return CallToolResult(content=[TextContent(text=str(error))], is_error=True)
+        return CallToolResult(content=[TextContent(text=encode(answer).decode())], structured_content=answer)
+
+    return Server(
+        "a2b-registry",
+        version=version,
+        title="A2B registry",
+        description="AI agents and MCP tools that are registered on chain",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        get_tool_input_schema={tool.name: tool.input_schema for tool in TOOLS}.get,
+    )

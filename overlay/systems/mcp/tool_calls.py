@@ -1,0 +1,99 @@
+"""Calls of the tools: arguments are checked, the registry is queried, and a refusal says what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from overlay.api.problems import ProblemError
+from overlay.api.request_bodies import checked
+from overlay.api.values import json_texts
+from overlay.listings.lookup import ListingNotFoundError
+from overlay.systems.mcp.tools import (
+    ITEM_MEMBERS,
+    NOTICE,
+    PAGE_MEMBERS,
+    SEARCH_ARGUMENTS,
+    DiagnoseArguments,
+    ListingArguments,
+    QuoteArguments,
+)
+
+DEFAULT_LIMIT = "10"
+Pairs = Sequence[tuple[str, str]]
+
+
+class ToolRefusedError(Exception):
+    """A call that the registry refuses; the message says why."""
+
+
+class ToolSource(Protocol):
+    """What the tools ask. Methods raise ToolRefusedError, ProblemError or ListingNotFoundError for what cannot be
+    answered."""
+
+    async def search(self, pairs: Pairs, /) -> Mapping[str, Any]:
+        """A page: at least `items`, `total`, `totalRelation` and `nextCursor` of CONTRACT's Page."""
+        ...
+
+    async def get(self, id_: str, /) -> Mapping[str, Any]:
+        """CONTRACT's item, or the ids of a registration's servers."""
+        ...
+
+    async def history(self, id_: str, /) -> Mapping[str, Any]:
+        """CONTRACT's history."""
+        ...
+
+    async def diagnose(self, transaction: str, /) -> Mapping[str, Any]:
+        """CONTRACT's diagnosis of a txid, an outpoint, or a raw transaction as hex."""
+        ...
+
+    async def verify(self, id_: str, /) -> Mapping[str, Any]:
+        """The report of checking a listing's proof."""
+        ...
+
+    async def quote(self, pairs: Pairs, /) -> Mapping[str, Any]:
+        """The answer of `GET /v1/quote`."""
+        ...
+
+
+async def call(source: ToolSource, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of one of the tools. Raises ToolRefusedError for what the registry refuses."""
+    tool = _CALLS[name]
+    try:
+        return {"notice": NOTICE, **await tool(source, arguments)}
+    except ProblemError as error:
+        details = [fault.detail for fault in error.faults[:8]] or [error.detail]
+        raise ToolRefusedError("; ".join(details)) from None
+    except ListingNotFoundError as error:
+        raise ToolRefusedError(str(error)) from None
+
+
+async def _search(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := [name for name in arguments if name not in SEARCH_ARGUMENTS]:
+        names = ", ".join(SEARCH_ARGUMENTS)
+        raise ToolRefusedError(f"there is no argument {unknown[0][:60]!a}; there are {names}")
+    pairs = [(name, text) for name, value in arguments.items() for text in json_texts(value)]
+    if "limit" not in arguments:
+        pairs.append(("limit", DEFAULT_LIMIT))
+    page = await source.search(pairs)
+    items = [{name: item[name] for name in ITEM_MEMBERS if name in item} for item in page["items"]]
+    members = {name: page[name] for name in PAGE_MEMBERS if name in page}
+    return {**members, "items": items}
+
+
+def _id(arguments: Mapping[str, Any]) -> str:
+    return checked(ListingArguments, arguments).id
+
+
+def _quote(source: ToolSource, arguments: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:
+    return source.quote(list(checked(QuoteArguments, arguments).model_dump(exclude_none=True).items()))
+
+
+_CALLS: dict[str, Callable[[ToolSource, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]] = {
+    "search": _search,
+    "get": lambda source, arguments: source.get(_id(arguments)),
+    "history": lambda source, arguments: source.history(_id(arguments)),
+    "diagnose": lambda source, arguments: source.diagnose(checked(DiagnoseArguments, arguments).what.strip()),
+    "verify": lambda source, arguments: source.verify(_id(arguments)),
+    "quote": _quote,
+}

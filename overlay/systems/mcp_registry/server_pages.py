@@ -1,0 +1,174 @@
+"""Pages of servers: the tools that the house finds, and for mirrors those that were burned, version by version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from aiohttp import web
+
+from overlay.api.answers import SERVICES
+from overlay.api.door_requests import FoundPage, cursor_after, find
+from overlay.api.executors import RECORDS, run_in
+from overlay.api.problems import bad_request
+from overlay.listings import lookup
+from overlay.listings.ids import parse_id
+from overlay.listings.repository import ListingRepository
+from overlay.systems.mcp_registry.server_names import NAMESPACE, listings_named
+from overlay.systems.mcp_registry.server_versions import ServerVersion, versions
+from overlay.text.timestamps import timestamp
+
+_CURSOR = re.compile(
+    r"(?:burned\.(?P<place>[0-9]{1,18})\.(?P<chain>[^~]{0,200})|(?P<house>[^~]*))(?:~(?P<skip>[0-9]{1,3}))?"
+)
+
+
+READ_TOGETHER = 16
+"""Servers whose histories are read in one statement."""
+
+
+class ServerQuery(NamedTuple):
+    """What a list of servers is narrowed to. `since` is in seconds since 1970; `deleted`: also burned ones."""
+
+    search: str = ""
+    version: str = ""
+    since: int | None = None
+    deleted: bool = False
+    limit: int = 30
+    cursor: str = ""
+
+    def holds(self, version: ServerVersion) -> bool:
+        """Whether a version is one of those wanted."""
+        if self.since is not None and version.changed < self.since:
+            return False
+        return version.latest if self.version == "latest" else self.version in ("", version.version)
+
+
+class PageCursor(NamedTuple):
+    """Where a page begins: a cursor or an offset of the house, or a position among burned tools; and how many versions
+    of the first server were shown already."""
+
+    house: str = ""
+    burned: tuple[str, int] | None = None
+    skip: int = 0
+
+    def __str__(self) -> str:
+        start = self.house if self.burned is None else f"burned.{self.burned[1]}.{self.burned[0]}"
+        return f"{start}~{self.skip}" if self.skip else start
+
+
+class ServerPage(NamedTuple):
+    """Versions of servers, and the cursor of what follows them."""
+
+    rows: list[ServerVersion]
+    following: PageCursor | None
+
+
+def read_cursor(text: str) -> PageCursor:
+    """The inverse of `str`. Raises BadRequestError."""
+    parsed = _CURSOR.fullmatch(text)
+    if parsed is None:
+        raise bad_request("bad-cursor", "the cursor was not given out here", "cursor")
+    burned = (parsed["chain"], int(parsed["place"])) if parsed["place"] else None
+    return PageCursor(parsed["house"] or "", burned, int(parsed["skip"] or 0))
+
+
+async def page(request: web.Request, query: ServerQuery) -> ServerPage:
+    """A page of at most `limit` versions. Raises ProblemError as the house does."""
+    start = read_cursor(query.cursor)
+    if start.burned is None:
+        if query.search.startswith(NAMESPACE):
+            return await _in_thread(request, _by_name, query)
+        live = await _live(request, query, start)
+        if live.following is not None or query.since is None or query.search:
+            return live
+        rows, start = live.rows, PageCursor(burned=("", 0))
+    else:
+        rows = []
+    burned = await _in_thread(request, _burned, query, start, query.limit - len(rows))
+    return ServerPage(rows + burned.rows, burned.following)
+
+
+async def _in_thread(request: web.Request, work: Callable[..., ServerPage], *args: object) -> ServerPage:
+    """A page that is read from the store in a thread, within the limits of histories."""
+    return await run_in(request, RECORDS, work, request.app[SERVICES].store, *args)
+
+
+async def _live(request: web.Request, query: ServerQuery, start: PageCursor) -> ServerPage:
+    """A page of the tools that the house finds; the oldest first where no words are wanted."""
+    pairs = [("type", "tool"), ("status", "live"), ("limit", str(query.limit))]
+    if query.deleted and query.since is None:
+        pairs.append(("status", "burned"))
+    pairs += [("q", query.search)] if query.search else [("sort", "-created")]
+    if query.since is not None:
+        pairs.append(("updatedSince", timestamp(query.since) or ""))
+    if start.house:
+        pairs.append(("offset" if start.house.isdigit() else "cursor", start.house))
+    tools = await find(request, pairs)
+    return await _in_thread(request, _of_tools, query, start, tools)
+
+
+def _of_tools(repository: ListingRepository, query: ServerQuery, start: PageCursor, tools: FoundPage) -> ServerPage:
+    rows, cut = _fill(query.limit, start.skip, wanted_versions(repository, [hit.id for hit in tools.hits.hits], query))
+    if cut is not None:
+        index, skip = cut
+        house = start.house if index == 0 else cursor_after(tools, index) or ""
+        return ServerPage(rows, PageCursor(house, skip=skip))
+    return ServerPage(rows, PageCursor(tools.next_cursor) if tools.next_cursor else None)
+
+
+def _burned(repository: ListingRepository, query: ServerQuery, start: PageCursor, limit: int) -> ServerPage:
+    """A page of tools that were burned since a time, in the order of chains and blocks."""
+    after = start.burned or ("", 0)
+    tools = repository.burned_tools(query.since or 0, after, limit + 1)
+    positions = [after, *(position for _, position in tools)]
+    rows, cut = _fill(limit, start.skip, wanted_versions(repository, [id_ for id_, _ in tools[:limit]], query))
+    if cut is not None:
+        return ServerPage(rows, PageCursor(burned=positions[cut[0]], skip=cut[1]))
+    return ServerPage(rows, PageCursor(burned=positions[limit]) if len(tools) > limit else None)
+
+
+def _by_name(repository: ListingRepository, query: ServerQuery) -> ServerPage:
+    """The servers with a name, or of a namespace."""
+    try:
+        listings = listings_named(repository, query.search)
+    except lookup.ListingNotFoundError:
+        return ServerPage([], None)
+    rows = [row for of_one in versions(repository, listings) for row in of_one]
+    shown = [row for row in rows if query.holds(row) and (query.deleted or not row.deleted)]
+    return ServerPage(shown[: query.limit], None)
+
+
+def wanted_versions(
+    repository: ListingRepository, ids: Sequence[str], query: ServerQuery
+) -> Iterator[list[ServerVersion]]:
+    """For each id the wanted versions of a listing, or of all servers of a registration; none where it has gone
+    meanwhile. Read some at a time, as histories may be long and the page full before its end."""
+    for start in range(0, len(ids), READ_TOGETHER):
+        some = ids[start : start + READ_TOGETHER]
+        revisions = repository.revisions({parse_id(id_)[0] for id_ in some})
+        by_id = lookup.listings_by_id(repository, some, revisions)
+        named = {
+            id_: [listing for listing in by_id.get(id_, ()) if id_ in (listing.id, listing.state.id)] for id_ in some
+        }
+        of_each = iter(
+            versions(repository, [listing for listings in named.values() for listing in listings], revisions)
+        )
+        for id_ in some:
+            yield [row for _ in named[id_] for row in next(of_each) if query.holds(row)]
+
+
+def _fill(
+    limit: int, skip: int, groups: Iterable[Sequence[ServerVersion]]
+) -> tuple[list[ServerVersion], tuple[int, int] | None]:
+    """At most `limit` rows of the groups, without the first `skip`; and where the next page begins, by group and row,
+    unless all fit."""
+    rows: list[ServerVersion] = []
+    for index, group in enumerate(groups):
+        room = limit - len(rows)
+        rows += group[skip : skip + room]
+        if len(group) - skip > room:
+            return rows, (index, skip + room)
+        skip = 0
+    return rows, None

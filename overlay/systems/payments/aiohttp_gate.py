@@ -1,0 +1,65 @@
+"""A payment gate as middleware of aiohttp."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery
+from overlay.systems.payments.paid_paths import AmbiguousPathError, covering, is_preflight
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
+
+PAID_CONFIG: web.RequestKey[str] = web.RequestKey("a2b.config", str)
+"""Member of the request that the handler gets: the id of the price that was paid, "" where none was."""
+
+_OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
+
+
+def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
+    """Demand payment for these paths and all below them, by every method, in a sub-application with or without its
+    prefix. The value of each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose
+    calls say. Only preflights of browsers are free.
+
+    The work must answer with a whole `web.Response`: one that streams cannot be withheld here, see the gate for ASGI.
+    """
+
+    @web.middleware
+    async def demand(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            path = covering(request.path, paths, mounted=len(request.match_info.apps) > 1)
+        except AmbiguousPathError as error:
+            raise web.HTTPBadRequest(text=str(error)) from None
+        if path is None:
+            return await handler(request)
+        if request.headers.get("Upgrade", "").strip().lower() == "websocket":
+            raise web.HTTPForbidden(text="paid calls are not made by WebSocket")
+
+        delivery = StreamDelivery()
+
+        async def work() -> GateAnswer:
+            request[PAID_CONFIG] = delivery.config
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                response = error
+            if not isinstance(response, web.Response) or not isinstance(response.body, (bytes, type(None))):
+                raise TypeError(f"a paid answer on {request.path} is streamed: it could not be withheld")
+            return GateAnswer(response.status, _headers(response.headers), response.body or b"")
+
+        body = await request.read()
+        if is_preflight(request.method, request.headers, body):
+            return await handler(request)
+        answer = await gate.answer(
+            request.headers, body, work, url=str(request.url), skill=paths[path], delivery=delivery
+        )
+        return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
+
+    return demand
+
+
+def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in headers.items() if name.lower() not in _OWN)

@@ -1,0 +1,184 @@
+"""A gate that lets calls of a server through when they are paid for (A2B §5, §7, §8, §9).
+
+`full`: the work is done, its answer is withheld until the node has accepted the payment; failed work gives the payment
+back unsent. Of a streamed answer no part goes out before the payment is sent, so that it is paid for however it ends.
+`deposit`: the payment is sent first; the answer of the work, or the last part of a streamed one, is withheld until the
+`final` payment is sent; once parts have gone out the deposit is not refunded. A call that repeats its claim and task,
+because its client did not receive the answer, gets the answer and pays once. A subscription pays for all calls until
+its end.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import Lock, gather, to_thread
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from indexer.errors import SourceError, SourceUnavailableError
+from indexer.store.payment_records import TaskState
+from indexer.store.payments import PaymentLedger
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.systems.payments.carriers import A2A_METHODS, PaidCall, read_call
+from overlay.systems.payments.checking import PaymentSources, currency_of, offers_in
+from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
+from overlay.systems.payments.node import Broadcaster
+from overlay.systems.payments.paid_work import PaidWork, Work, WorkError
+from overlay.systems.payments.settlement import WORK_SECONDS, Settlement
+from parsers.cards.offers import Offer
+from parsers.claims.amount_due import PaymentRefusedError
+from parsers.claims.payment import UtxoChain
+
+KEPT_SECONDS = 86_400
+"""How long the answer of a task that ended is there for a client that did not receive it."""
+
+REOPEN_SECONDS = 10.0
+"""Seconds until a node is asked again that did not say which chain it follows."""
+
+
+class PaymentGate:
+    """`card` is an agent card, a price list or a single price (JSON); `ledger` remembers the payments of this card,
+    `broadcasters` are nodes of the chains that they are made on. `free` are skills, tools and methods that are free; no
+    others are. Work may take `work_seconds`. Call `maintain` every few seconds, in one process or several. Raises
+    ValueError for a card without a price, and UnreadableOfferError for one with a price that cannot be read."""
+
+    def __init__(
+        self,
+        card: Any,
+        ledger: PaymentLedger,
+        *broadcasters: Broadcaster,
+        exchange: ExchangeRates | None = None,
+        free: Collection[str] = (),
+        work_seconds: int = WORK_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.offers: tuple[Offer, ...] = offers_in(card, sold=True)
+        if not self.offers:
+            raise ValueError("the card has no price that can be read: all calls would be free")
+        self._ledger, self._clock, self._free, self._work_seconds = ledger, clock, frozenset(free), work_seconds
+        self._exchange = exchange or ExchangeRates()
+        self._nodes: dict[UtxoChain, Broadcaster] = {}
+        self._unopened, self._opening, self._opened_at = list(broadcasters), Lock(), float("-inf")
+        self._by_chain: dict[str, Broadcaster] = {}
+        self._settlement = Settlement(ledger, self._by_chain, self.offers, clock)
+
+    async def _open(self, currency: str = "") -> PaymentSources:
+        """What the nodes that answer are needed for. Raises SourceError where none has answered yet, or where
+        `currency` may be that of one that has not."""
+        if self._unopened and not any(chain.coin.upper() == currency for chain in self._nodes):
+            async with self._opening:
+                if self._clock() >= self._opened_at + REOPEN_SECONDS or not self._nodes:
+                    self._opened_at = self._clock()
+                    await gather(*map(self._identify, tuple(self._unopened)))
+        sources = PaymentSources(
+            chains={chain.coin.upper(): chain for chain in self._nodes},
+            nodes={chain.coin.upper(): node for chain, node in self._nodes.items()},
+            exchange=self._exchange,
+        )
+        if self._unopened and (not self._nodes or (currency and currency not in sources.chains)):
+            raise SourceUnavailableError("the chain's node does not answer, so that no payment can be checked")
+        return sources
+
+    async def _identify(self, node: Broadcaster) -> None:
+        try:
+            chain = await node.chain()
+        except SourceError:
+            return
+        self._unopened.remove(node)
+        self._nodes.setdefault(chain, node)
+        self._by_chain.setdefault(f"{chain.coin}:{chain.network}", node)
+
+    async def maintain(self) -> None:
+        """Read newer exchange rates, finish what crashed, watch what was sent, and fail what is overdue. Raises
+        SourceError, after all that could be done was done."""
+        await to_thread(self._exchange.refresh)
+        try:
+            await self._open()
+        finally:
+            try:
+                await self._settlement.recover()
+            finally:
+                await self._settlement.watch()
+        await to_thread(self._ledger.trim, self._settlement.now() - KEPT_SECONDS)
+
+    async def answer(
+        self,
+        headers: Mapping[str, str],
+        body: bytes,
+        work: Work,
+        *,
+        url: str = "",
+        skill: str | None = None,
+        delivery: StreamDelivery | None = None,
+    ) -> GateAnswer:
+        """`handle` for an HTTP request. `skill` is the one that its address is for, "" for any: then its body is not
+        looked at. None: it is a JSON-RPC call of A2A or MCP, whose body says what it is for and may carry a claim."""
+        try:
+            call = read_call(headers, body if skill is None else b"", url)
+        except PaymentRefusedError as error:
+            return await self.refuse(PaidCall(url=url), error)
+        if not call.is_paid or self._free & {call.skill, call.method}:
+            return await work()
+        named = call.skill if skill is None else skill
+        offers = self.offers if skill == "" else self._offers_for(named)
+        if not offers and named is None and call.claim is not None and call.method in A2A_METHODS:
+            offers = self.offers  # the claim names the price
+        if not offers:
+            skills = sorted({skill for offer in self.offers for skill in offer.skill_ids or ()})[:16]
+            detail = f"name the price by the configId of a claim, or the skill: {', '.join(map(ascii, skills))}"
+            reasons = ("PaymentMissing", "missing") if call.claim is None else ("PaymentInvalid", "skill")
+            return await self.refuse(call, PaymentRefusedError(*reasons, detail))
+        is_priced = any(offer.skill_ids is not None and named in offer.skill_ids for offer in offers)
+        return await self.handle(replace(call, skill=named if is_priced else None), work, offers, delivery)
+
+    async def handle(
+        self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None, delivery: StreamDelivery | None = None
+    ) -> GateAnswer:
+        """The answer of `work` to a call that is paid for by one of the offers (all of the card by default), or has a
+        subscription; else 402, and 503 where that cannot be decided now. `delivery` is what `work` asks before it
+        delivers a part of its answer. Raises what `work` raises, with the payment given back, and StoreError."""
+        offers = self.offers if offers is None else offers
+        if call.claim is None and call.subscription and await to_thread(self.is_subscribed, call, offers):
+            return await work()
+        try:
+            sources = await self._open(currency_of(call.claim))
+        except SourceError as error:
+            return unavailable(call, str(error))
+        try:
+            paid = PaidWork(
+                self._ledger,
+                sources,
+                self._settlement,
+                offers,
+                call,
+                work,
+                self._work_seconds,
+                delivery or StreamDelivery(),
+            )
+            return await paid.run()
+        except WorkError as failed:
+            raise failed.error from None
+
+    def is_subscribed(self, call: PaidCall, offers: Sequence[Offer] | None = None) -> bool:
+        """Whether the subscription that a call names pays for it. Raises StoreError."""
+        paid = self._ledger.paid_interval(call.subscription) if call.subscription else None
+        if paid is None or paid.paid_until <= self._clock():
+            return False
+        return any(offer.id == paid.config for offer in (self.offers if offers is None else offers))
+
+    async def refuse(self, call: PaidCall, error: PaymentRefusedError) -> GateAnswer:
+        """The 402 for a call that cannot be read, or whose price is not clear."""
+        try:
+            sources = await self._open()
+        except SourceError as unreachable:
+            return unavailable(call, str(unreachable))
+        return payment_required(call, error, self.offers, sources, TaskState.PENDING)
+
+    def _offers_for(self, skill: str | None) -> Sequence[Offer]:
+        """The offers that pay for a skill. One that no offer names, or that the request does not say, is paid by the
+        offers for all skills, or where all are for the same skills by these; else by none."""
+        matching = [offer for offer in self.offers if offer.skill_ids is None or skill in offer.skill_ids]
+        if not matching and len({frozenset(offer.skill_ids or ()) for offer in self.offers}) == 1:
+            return self.offers
+        return matching

@@ -1,0 +1,213 @@
+"""What a gate answers: 402 with the JSON-RPC codes of A2B §5.3, and `accepts` as x402 clients read it.
+
+The scheme of `accepts` is `a2b`: a raw transaction that pays to a static address, in an A2B claim. x402's `exact` and
+BRC-105 pay to keys that are derived for each payment, for which the server would need a key that can spend: not served.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
+
+from indexer.errors import SourceError
+from indexer.headers.networks import NETWORKS
+from indexer.store.payment_records import LedgerPayment, TaskState
+from overlay.systems.payments.carriers import PaidCall, task_id
+from overlay.systems.payments.checking import PaymentSources
+from overlay.text.compact_json import encode
+from parsers.cards.money import plain
+from parsers.cards.offers import Offer
+from parsers.claims.amount_due import PaymentRefusedError, due, satoshis
+from parsers.claims.payment import STAGES_IN, UtxoChain
+
+X402_VERSION, SCHEME = 2, "a2b"
+TIMEOUT_SECONDS = 600
+"""How long a payment may take; rates are usable for longer."""
+
+REQUIRED_HEADER = "PAYMENT-REQUIRED"
+"""x402 v2: the requirements as base64 of JSON."""
+
+MAX_HEADER_BYTES = 6_000
+
+MAX_ANSWER_BYTES = 8 << 20
+"""Bytes of an answer that can be withheld."""
+
+RETRY_SECONDS = 30
+
+MAX_NAMES = 8
+"""Ids of A2A tasks in an answer by which its final payment may name its task."""
+
+
+class GateAnswer(NamedTuple):
+    """An HTTP answer. `streamed`: its head and the beginning of its body have gone to the client already. `payment` is
+    the full payment that this answer was given for, None for a repeated one."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    streamed: bool = False
+    payment: LedgerPayment | None = None
+
+
+class StreamDelivery:
+    """Whether parts of a streamed answer may go out before it ends: once they have, what was delivered is paid for,
+    however the stream ends. `failure` is why none may; `config` the id of the price that was paid."""
+
+    def __init__(self) -> None:
+        self._settle: Callable[[], Awaitable[None]] | None = None
+        self.config = ""
+        self.has_begun, self.failure = False, cast("Exception | None", None)
+
+    def settle_before(self, settle: Callable[[], Awaitable[None]]) -> None:
+        """Settle this before the first part."""
+        self._settle = settle
+
+    async def may_begin(self) -> bool:
+        """Whether a part may go out; False for a stream that is withheld as a whole, as the node does not answer.
+        Raises what else keeps the payment from being settled."""
+        if self._settle is not None and not self.has_begun and self.failure is None:
+            try:
+                await self._settle()
+            except Exception as error:
+                self.failure = error
+                if not isinstance(error, SourceError):
+                    raise
+        self.has_begun = self.failure is None
+        return self.has_begun
+
+
+def payment_required(
+    call: PaidCall,
+    error: PaymentRefusedError,
+    offers: Sequence[Offer],
+    sources: PaymentSources,
+    state: TaskState,
+    **members: Any,
+) -> GateAnswer:
+    """The 402 for a call that was not paid as it must be; `members` are added to what it says."""
+    requirements = list(accepts(offers, sources, state, call.url))
+    required = {"x402Version": X402_VERSION, "error": error.name, "accepts": requirements}
+    required |= {"resource": {"url": call.url}} if call.url else {}
+    data = required | {
+        "code": error.code,
+        "reason": error.reason,
+        "detail": str(error),
+        "state": state.value,
+        **members,
+    }
+    encoded = base64.b64encode(json.dumps(required).encode()).decode()
+    headers = ((REQUIRED_HEADER, encoded),) if len(encoded) <= MAX_HEADER_BYTES else ()
+    return _answer(call, 402, error.code, error.name, data, headers)
+
+
+def unavailable(call: PaidCall, detail: str, **members: Any) -> GateAnswer:
+    """The 503 for a call whose payment cannot be decided now."""
+    headers = (("Retry-After", str(RETRY_SECONDS)),)
+    return _answer(call, 503, -32603, "PaymentUndecided", {"detail": detail, **members}, headers)
+
+
+def too_large(call: PaidCall) -> GateAnswer:
+    """The 500 in place of an answer that cannot be withheld, so that it is not paid for either."""
+    detail = f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes and cannot be withheld: it was not charged"
+    return _answer(call, 500, -32603, "AnswerTooLarge", {"detail": detail}, ())
+
+
+def _answer(
+    call: PaidCall, status: int, code: int, name: str, data: dict[str, Any], headers: tuple[tuple[str, str], ...]
+) -> GateAnswer:
+    body: dict[str, Any] = {"code": code, "error": name} | data
+    if call.rpc:
+        body = {"jsonrpc": "2.0", "id": call.rpc[0], "error": {"code": code, "message": name, "data": data}}
+    return GateAnswer(
+        status, (("Content-Type", "application/json"), ("Cache-Control", "no-store"), *headers), encode(body)
+    )
+
+
+def accepts(offers: Sequence[Offer], sources: PaymentSources, state: TaskState, url: str) -> Iterator[dict[str, Any]]:
+    """What pays for a call: each offer in each of its currencies with a chain and a rate, at the stages of the task's
+    state."""
+    for offer in offers:
+        stages = [stage for stage in STAGES_IN.get(state, ()) if stage == "full" or offer.deposit_pct is not None]
+        for currency in offer.accepted:
+            chain = sources.chains.get(currency)
+            for stage in stages if chain is not None else ():
+                try:
+                    amount = due(offer, stage, currency, sources.rate(offer.currency, currency))
+                except PaymentRefusedError:
+                    continue
+                yield {
+                    "scheme": SCHEME,
+                    "network": _caip2(chain),
+                    "amount": str(satoshis(amount.amount)),
+                    "asset": currency,
+                    "payTo": offer.address,
+                    "maxTimeoutSeconds": TIMEOUT_SECONDS,
+                    "resource": url,
+                    "description": offer.description or offer.name,
+                    "extra": {
+                        "configId": offer.id,
+                        "stage": stage,
+                        "leastSatoshis": satoshis(amount.least),
+                        "interval": offer.interval,
+                        "depositPct": None if offer.deposit_pct is None else plain(offer.deposit_pct),
+                    },
+                }
+
+
+def _caip2(chain: UtxoChain | None) -> str:
+    return next((network.caip2 for network in NETWORKS if (network.coin, network.kind) == chain), "")
+
+
+_FAILED_STATES = frozenset(("failed", "rejected", "canceled"))
+
+
+def is_failed(answer: GateAnswer, call: PaidCall) -> bool:
+    """Whether an answer to a call is that of failed work; of a streamed one the last part is looked at."""
+    return answer.status >= 400 or bool(call.rpc and any(map(_is_error, _messages(answer.body))))
+
+
+_FORMS = ("task", "statusUpdate", "artifactUpdate", "message")
+"""Members of a result of A2A 1.0 that hold what earlier versions answer itself."""
+
+
+def a2a_tasks(answer: GateAnswer) -> list[str]:
+    """The ids of A2A tasks in an answer; of a streamed one the last part is looked at."""
+    results = (message.get("result") for message in _messages(answer.body) if isinstance(message, dict))
+    held = [form for result in results if isinstance(result, dict) for form in (result, *map(result.get, _FORMS))]
+    forms = [form for form in held if isinstance(form, dict)]
+    ids = [task_id(form.get("taskId") or ("status" in form and form.get("id"))) for form in forms]
+    return list(dict.fromkeys(filter(None, ids)))[:MAX_NAMES]
+
+
+def _messages(body: bytes) -> Iterator[Any]:
+    """The JSON in a body, or in the events of its stream."""
+    if body.lstrip()[:1] == b"{":
+        yield from _json(body)
+        return
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = event.split(b"\n")
+        data = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+        yield from _json(b"\n".join(data))
+
+
+def _json(text: bytes) -> Iterator[Any]:
+    try:
+        yield json.loads(text)
+    except (ValueError, RecursionError):
+        return
+
+
+def _is_error(message: Any) -> bool:
+    if not isinstance(message, dict):
+        return False
+    result = message.get("result")
+    if message.get("error") is not None or not isinstance(result, dict):
+        return message.get("error") is not None
+    if result.get("isError") is True:
+        return True
+    forms = (result, result.get("task"), result.get("statusUpdate"))
+    statuses = (form.get("status") for form in forms if isinstance(form, dict))
+    states = (status.get("state") for status in statuses if isinstance(status, dict))
+    return any(str(state).lower().removeprefix("task_state_") in _FAILED_STATES for state in states)

@@ -1,0 +1,308 @@
+"""One call that is to be paid for: its claim checked and reserved, the work done, its answer withheld until paid."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from asyncio import CancelledError, shield, to_thread
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from indexer.errors import SourceError
+from indexer.store.payment_records import (
+    GIVEN_BACK,
+    DuplicatePaymentError,
+    LedgerPayment,
+    PaidTask,
+    PaymentState,
+    TaskState,
+    TaskStateError,
+)
+from indexer.store.payments import PaymentLedger
+from overlay.systems.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
+from overlay.systems.payments.checking import PaymentSources, check_inputs, currency_of
+from overlay.systems.payments.gate_answers import (
+    MAX_ANSWER_BYTES,
+    GateAnswer,
+    StreamDelivery,
+    a2a_tasks,
+    is_failed,
+    payment_required,
+    too_large,
+    unavailable,
+)
+from overlay.systems.payments.node import Broadcaster
+from overlay.systems.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
+from overlay.text.timestamps import timestamp
+from parsers.cards.offers import Offer
+from parsers.claims.amount_due import PaymentRefusedError
+from parsers.claims.payment import Payment, UtxoChain, read_claim, transaction_of, verify
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[], Awaitable[GateAnswer]]
+"""Does what was called for."""
+
+
+class WorkError(Exception):
+    """What the work raised, which is none of the errors of its payment."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+class PaidWork:
+    """One call with a claim, or that lacks one."""
+
+    def __init__(
+        self,
+        ledger: PaymentLedger,
+        sources: PaymentSources,
+        settlement: Settlement,
+        offers: Sequence[Offer],
+        call: PaidCall,
+        work: Work,
+        work_seconds: int,
+        delivery: StreamDelivery,
+    ) -> None:
+        self._ledger, self._sources, self._settlement = ledger, sources, settlement
+        self._offers, self._call, self._work, self._work_seconds = offers, call, work, work_seconds
+        self._state, self._delivery = TaskState.PENDING, delivery
+        self._id = call.task or call.a2a_task
+
+    async def run(self) -> GateAnswer:
+        """The answer."""
+        call = self._call
+        try:
+            task = await to_thread(self._named)
+            if task is not None and task.state is not TaskState.FAILED:
+                self._state = task.state
+            stored = await to_thread(self._stored)
+            if stored is not None:
+                return await self._again(await to_thread(self._paid_by, stored, task), stored)
+            return await self._take(await self._verified(task), task)
+        except PaymentRefusedError as error:
+            return self._refused(error)
+        except (DuplicatePaymentError, TaskStateError) as error:
+            return self._refused(PaymentRefusedError("PaymentInvalid", "duplicate", str(error)))
+        except NotAcceptedError as error:
+            return self._refused(PaymentRefusedError("PaymentInvalid", "not-accepted", str(error)))
+        except SourceError:
+            detail = "the chain's node does not answer: repeat the call with the same claim and task later"
+            return unavailable(call, detail, taskId=self._id)
+
+    def _named(self) -> PaidTask | None:
+        """The task that the call names. One that has ended keeps no other payment from the same task of A2A, which may
+        go on: it is another task here."""
+        call, ended = self._call, (TaskState.COMPLETED, TaskState.FAILED)
+        if call.task or not call.a2a_task:
+            return self._ledger.task(call.task) if call.task else None
+        task = self._ledger.waiting(call.a2a_task) or self._ledger.task(call.a2a_task)
+        if task is not None:
+            self._id = "" if task.state in ended else task.id
+        return None if task is not None and task.state in ended else task
+
+    def _paid_by(self, stored: LedgerPayment, task: PaidTask | None) -> PaidTask | None:
+        """The task that a stored payment pays for, where the call names it."""
+        named = self._call.a2a_task
+        if self._call.task or not named:
+            return task
+        paid = self._ledger.task(stored.task)
+        return paid if paid is not None and named in (paid.id, *paid.names) else None
+
+    def _stored(self) -> LedgerPayment | None:
+        """The payment of the claim where it was taken before; the rest of the claim is not checked again, as rates and
+        prices may have changed since."""
+        try:
+            claim = read_claim(self._call.claim)
+            chain = self._sources.chains[claim.currency]
+            txid = transaction_of(claim, chain).txid
+        except (PaymentRefusedError, KeyError):
+            return None  # why, is said when the claim is verified
+        stored = self._ledger.payment(_name(chain), txid)
+        return None if stored is None or stored.state in GIVEN_BACK else stored
+
+    async def _verified(self, task: PaidTask | None) -> Payment:
+        """The payment of the call. Raises PaymentRefusedError, SourceError."""
+        node = self._node()
+        height = await node.next_height() if node is not None else None
+        terms = self._sources.terms(self._offers, self._call.skill, self._state)
+        payment = await to_thread(verify, self._call.claim, replace(terms, height=lambda _chain: height))
+        if payment.claim.stage == "final":
+            await self._check_deposit(payment, cast("PaidTask", task))
+        node = self._sources.nodes[payment.claim.currency]
+        spent = await node.outputs([tx_input.prevout for tx_input in payment.tx.inputs])
+        await to_thread(check_inputs, payment, spent)
+        return payment
+
+    def _node(self) -> Broadcaster | None:
+        return self._sources.nodes.get(currency_of(self._call.claim))
+
+    async def _check_deposit(self, payment: Payment, task: PaidTask) -> None:
+        """Raises PaymentRefusedError for a final payment of another offer, or after a deposit that is gone."""
+        if payment.offer.id != task.config:
+            detail = f"the deposit of this task was for {task.config[:64]!a}"
+            raise PaymentRefusedError("StageMismatch", "unknown-config", detail)
+        for deposit in await to_thread(self._ledger.payments_of, task.id):
+            if deposit.stage == "deposit" and await self._settlement.look(deposit) is PaymentState.CONFLICTED:
+                raise PaymentRefusedError("StageMismatch", "deposit-gone", "the deposit was spent otherwise meanwhile")
+
+    async def _take(self, payment: Payment, task: PaidTask | None) -> GateAnswer:
+        """Reserve a payment and do what its stage asks for."""
+        now, stage, self._delivery.config = self._settlement.now(), payment.claim.stage, payment.offer.id
+        entry = LedgerPayment(
+            chain=_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
+            stage=stage, needed=payment.needed, paid=payment.paid, raw=payment.claim.raw,
+            created_at=now, updated_at=now,
+        )  # fmt: skip
+        running = PaidTask(
+            id=entry.task, state=TaskState.RUNNING, config=payment.offer.id, updated_at=now,
+            deadline=now + self._work_seconds, subscription=self._call.subscription,
+            refund_address=payment.claim.refund_address,
+        )  # fmt: skip
+        if stage == "final" and task is not None:
+            running = replace(task, state=TaskState.RUNNING, updated_at=now, deadline=now + self._work_seconds)
+        spends = [tx_input.prevout for tx_input in payment.tx.inputs]
+        await to_thread(self._ledger.reserve, entry, spends, running)
+        log.info("payment %s is reserved: %d satoshis, %s", payment.tx.hex_id, payment.paid, stage)
+        steps = {"full": self._full, "deposit": self._deposit, "final": self._final}
+        return await steps[stage](entry, running)
+
+    async def _full(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
+        self._delivery.settle_before(partial(self._send, entry, task))
+        answer = await self._worked(partial(self._release_undelivered, entry))
+        if self._delivery.has_begun:
+            await self._keep(task.id, answer)
+            return (await self._paid(answer, task.id))._replace(payment=entry)
+        if self._delivery.failure is not None:  # the payment may have been sent: `recover` finds out
+            await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.RUNNING)
+            raise self._delivery.failure
+        if is_failed(answer, self._call):
+            await self._settlement.release(entry, f"the work failed with status {answer.status}")
+            return answer
+        await self._send(entry, self._with(task, answer))
+        return (await self._paid(answer, task.id))._replace(payment=entry)
+
+    async def _deposit(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
+        await self._send(entry, task)
+        self._delivery.settle_before(partial(self._keep_deposit, task))
+        answer = await self._worked(partial(self._fail, task))
+        if is_failed(answer, self._call):
+            await self._fail(task)
+            return answer
+        task, now = self._delivered(task), self._settlement.now()
+        waiting = replace(
+            self._with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
+        )
+        if not await to_thread(self._ledger.move_task, waiting, TaskState.RUNNING):
+            raise TaskStateError("the task failed meanwhile, as its work took too long")
+        return self._needs_final(waiting, streamed=answer.streamed)
+
+    async def _final(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
+        await self._send(entry, task)
+        return await self._paid(_withheld(task), task.id)
+
+    async def _release_undelivered(self, entry: LedgerPayment) -> None:
+        if not self._delivery.has_begun:
+            await self._settlement.release(entry, "the work raised an error")
+
+    async def _keep(self, id_: str, answer: GateAnswer) -> None:
+        """Store the last part of an answer whose payment was sent before its first."""
+        task = await to_thread(self._ledger.task, id_)
+        if task is not None and task.state is TaskState.COMPLETED:
+            await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.COMPLETED)
+
+    async def _keep_deposit(self, task: PaidTask) -> None:
+        """Refund nothing from now on: parts of the answer go out. Raises TaskStateError."""
+        unrefundable = replace(task, refund_address="", updated_at=self._settlement.now())
+        if not await to_thread(self._ledger.move_task, unrefundable, TaskState.RUNNING):
+            raise TaskStateError("the task failed meanwhile, as its work took too long")
+
+    def _delivered(self, task: PaidTask) -> PaidTask:
+        return replace(task, refund_address="") if self._delivery.has_begun else task
+
+    async def _fail(self, task: PaidTask) -> None:
+        await self._settlement.fail(self._delivered(task))
+
+    async def _worked(self, undo: Callable[[], Coroutine[Any, Any, None]]) -> GateAnswer:
+        """The answer of the work; `undo` gives its payment back where it raises, also when it is cancelled."""
+        try:
+            answer = await self._work()
+            return answer if len(answer.body) <= MAX_ANSWER_BYTES else too_large(self._call)
+        except Exception as error:
+            if self._delivery.failure is not None:
+                raise self._delivery.failure from None
+            await undo()
+            raise WorkError(error) from error
+        except CancelledError:
+            await shield(undo())
+            raise
+
+    async def _send(self, entry: LedgerPayment, task: PaidTask) -> None:
+        try:
+            await self._settlement.send(entry, task)
+        except SourceError:
+            stored = await to_thread(self._ledger.payment, entry.chain, entry.txid)
+            if stored is not None and stored.state is PaymentState.RESERVED:  # nothing was sent
+                await self._settlement.release(stored, "the node does not answer")
+            raise
+
+    async def _again(self, task: PaidTask | None, stored: LedgerPayment) -> GateAnswer:
+        """The answer of a task for a client that repeats its call. Raises PaymentRefusedError where there is none."""
+        if task is None or stored.task != task.id:
+            raise PaymentRefusedError("PaymentInvalid", "duplicate", f"{stored.txid[::-1].hex()} was claimed before")
+        if task.state is TaskState.FAILED:
+            detail = f"the task failed{': ' * bool(task.detail)}{task.detail}; name another one, with another payment"
+            raise PaymentRefusedError("StageMismatch", "task-failed", detail)
+        if stored.state is PaymentState.CONFLICTED and await self._settlement.look(stored) is PaymentState.CONFLICTED:
+            raise PaymentRefusedError("PaymentInvalid", "input-spent", "the payment was double-spent")
+        if task.state is TaskState.NEEDS_FINAL:
+            return self._needs_final(task, streamed=False)
+        if task.state is TaskState.COMPLETED and task.body is None:
+            raise PaymentRefusedError("StageMismatch", "answer-gone", "the task is completed, and its answer deleted")
+        if task.state is TaskState.COMPLETED:
+            return await self._paid(_withheld(task), task.id)
+        return unavailable(self._call, f"the task is {task.state}: repeat the call later", taskId=task.id)
+
+    async def _paid(self, answer: GateAnswer, task: str) -> GateAnswer:
+        """The answer with what its client needs to know of the payment."""
+        headers = [*answer.headers, (TASK_HEADER, task)]
+        stored = await to_thread(self._ledger.task, task)
+        own = (stored.subscription if stored is not None else "") or task
+        interval = await to_thread(self._ledger.paid_interval, own)
+        if interval is not None:
+            headers += [(SUBSCRIPTION_HEADER, own), ("A2B-Paid-Until", timestamp(interval.paid_until))]
+        return answer._replace(headers=tuple(headers))
+
+    def _needs_final(self, task: PaidTask, *, streamed: bool) -> GateAnswer:
+        error = PaymentRefusedError("AmountInsufficient", "needs-final", "the work is done: the final payment is due")
+        offers = [offer for offer in self._offers if offer.id == task.config]
+        members = {"taskId": task.id, "until": timestamp(task.deadline or 0)}
+        answer = payment_required(self._call, error, offers, self._sources, TaskState.NEEDS_FINAL, **members)
+        return answer._replace(headers=(*answer.headers, (TASK_HEADER, task.id)), streamed=streamed)
+
+    def _refused(self, error: PaymentRefusedError) -> GateAnswer:
+        members = {"taskId": self._id} if self._id else {}
+        return payment_required(self._call, error, self._offers, self._sources, self._state, **members)
+
+    def _task_id(self) -> str:
+        """The client's own id, or a new one: whoever knows it gets the answer."""
+        return self._id or secrets.token_urlsafe(24)
+
+    def _with(self, task: PaidTask, answer: GateAnswer) -> PaidTask:
+        """The task with an answer to withhold."""
+        names = list(dict.fromkeys(filter(None, (self._call.a2a_task, *a2a_tasks(answer)))))
+        return replace(task, head=json.dumps([answer.status, answer.headers, names]), body=answer.body)
+
+
+def _name(chain: UtxoChain) -> str:
+    return f"{chain.coin}:{chain.network}"
+
+
+def _withheld(task: PaidTask) -> GateAnswer:
+    status, headers = json.loads(task.head)[:2]
+    return GateAnswer(status, tuple((name, value) for name, value in headers), task.body or b"")

@@ -1,0 +1,275 @@
+"""What becomes of claimed payments: sent once, watched, given back, taken up again after a crash.
+
+Every step is stored before it is done: `sending` before the node is called, so that after a crash the node is asked
+whether it has the transaction, and only a transaction that it does not have is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import to_thread
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
+from indexer.store.payment_records import COUNTED, LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
+from overlay.systems.payments.node import Broadcaster
+from overlay.systems.payments.refunds import chain_of, refund, transaction_of
+from overlay.systems.payments.renewals import end_of
+from parsers.bitcoin.tx import Transaction
+from parsers.cards.offers import Offer
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 1_800
+"""How long the final payment may be missing (A2B §8)."""
+
+WORK_SECONDS = 900
+"""How long work may take by default, from the payment on; after that it is taken for lost with its process."""
+
+LEASE_SECONDS = 60
+"""How long a payment that is being sent belongs to the process that sends it."""
+
+DEPTH = 6
+"""Blocks under which a payment is no longer watched."""
+
+CONFLICT_SECONDS = 14 * 86_400
+"""How long after its claim a double-spent payment is still watched: nodes forget what is not mined in that time."""
+
+
+class NotAcceptedError(Exception):
+    """The payment was not sent, or not accepted: the message says why."""
+
+
+class Settlement:
+    """The payments in a ledger. `nodes` are by chain (`coin:network`), `offers` by id; `clock` gives seconds since
+    1970."""
+
+    def __init__(
+        self,
+        ledger: PaymentLedger,
+        nodes: Mapping[str, Broadcaster],
+        offers: Sequence[Offer],
+        clock: Callable[[], float],
+    ) -> None:
+        self._ledger, self._nodes, self._clock = ledger, nodes, clock
+        self._offers = {offer.id: offer for offer in reversed(offers)}
+        self._skipped: set[str] = set()
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        return int(self._clock())
+
+    async def send(self, payment: LedgerPayment, task: PaidTask) -> None:
+        """Send a reserved payment; with it `task`, running, is stored. Raises NotAcceptedError where it is given back,
+        as it is not accepted; SourceError where the node does not answer, when `recover` takes it up."""
+        node = self._nodes[payment.chain]
+        if await self._is_double_spent(node, transaction_of(payment)):
+            await self._refuse(payment, "an output that it spends was spent meanwhile")
+        sending = replace(payment, state=PaymentState.SENDING, updated_at=self.now())
+        stored = replace(task, updated_at=sending.updated_at)
+        if not await to_thread(self._ledger.move_both, payment, PaymentState.SENDING, stored):
+            raise NotAcceptedError("the payment was given back, as its work took too long")
+        await self._deliver(node, sending)
+
+    async def release(self, payment: LedgerPayment, detail: str) -> None:
+        """Give back a reserved payment whose task failed: it is never sent."""
+        await self._end(payment, PaymentState.RELEASED, detail)
+        log.info("payment %s is released: %s", payment.txid[::-1].hex(), detail)
+
+    async def recover(self) -> None:
+        """Finish what a process left that crashed, or that had no answer of a node. Raises SourceError, after all that
+        could be done was done."""
+        now, errors = self.now(), dict[str, SourceError]()
+        for payment in await to_thread(self._ledger.unfinished, now - LEASE_SECONDS):
+            if payment.state is PaymentState.SENDING and payment.chain in errors:
+                continue  # a node that is down is waited for once
+            try:
+                await self._take_up(payment, now)
+            except SourceError as unreachable:
+                errors[payment.chain] = unreachable
+            except NotAcceptedError as conflict:
+                log.info("payment %s is refused: %s", payment.txid[::-1].hex(), conflict)
+        for task in await to_thread(self._ledger.overdue, now):
+            await self._expire(task)
+        for error in errors.values():
+            raise error
+
+    async def watch(self) -> None:
+        """Look whether sent payments are mined, double-spent or forgotten by the node; a forgotten one is sent again.
+        Raises SourceError, after the other chains were looked at. Payments on chains without a node are left as they
+        are."""
+        error = None
+        for chain in self._nodes:
+            try:
+                for payment in await to_thread(self._ledger.watched, chain, self.now() - CONFLICT_SECONDS):
+                    await self.look(payment)
+            except SourceError as unreachable:
+                error = unreachable
+        for chain in await to_thread(self._ledger.open_chains) - self._nodes.keys() - self._skipped:
+            self._skipped.add(chain)
+            log.warning("there are payments on %s, of which no node answers: they are neither sent nor watched", chain)
+        if error is not None:
+            raise error
+
+    async def look(self, payment: LedgerPayment) -> PaymentState:
+        """The state of a payment that was sent, as the node has it now. The task of one that was double-spent fails,
+        unless it is completed; the interval that it paid for is taken back. Raises SourceError."""
+        if payment.state is PaymentState.SETTLED:
+            return payment.state
+        node, tx = self._node(payment), transaction_of(payment)
+        confirmations, detail = await node.confirmations(tx), ""
+        if confirmations is not None:
+            state = PaymentState.SETTLED if confirmations >= DEPTH else PaymentState.SENT
+        elif await self._is_double_spent(node, tx):
+            state, detail = PaymentState.CONFLICTED, "another transaction spent what it spends"
+        else:
+            state, detail = await self._resend(node, payment)
+        if state != payment.state:
+            log.info("payment %s is %s", tx.hex_id, state)
+        difference = (state in COUNTED) - (payment.state in COUNTED)
+        revise = partial(self._revised, difference) if difference else None
+        await to_thread(self._ledger.move, payment, state, self.now(), detail, revise=revise)
+        if state is PaymentState.CONFLICTED:
+            task = await to_thread(self._ledger.task, payment.task)
+            if task is not None and task.state is TaskState.NEEDS_FINAL:
+                failed = replace(task, state=TaskState.FAILED, updated_at=self.now(), detail=detail)
+                await to_thread(self._ledger.move_task, failed, task.state)
+        return state
+
+    # -- steps
+
+    async def _resend(self, node: Broadcaster, payment: LedgerPayment) -> tuple[PaymentState, str]:
+        """Send a payment that the node has forgotten: its state, and why it is no more accepted."""
+        try:
+            await node.send(payment.raw)
+        except RefusedTransactionError as error:
+            return PaymentState.CONFLICTED, str(error)[:500]
+        return PaymentState.SENT, ""
+
+    def _node(self, payment: LedgerPayment) -> Broadcaster:
+        """Raises SourceError for a chain that is no longer configured, or whose node has not answered yet."""
+        if payment.chain not in self._nodes:
+            raise SourceUnavailableError(f"no node of {payment.chain} answers")
+        return self._nodes[payment.chain]
+
+    async def _take_up(self, payment: LedgerPayment, now: int) -> None:
+        if payment.state is PaymentState.RESERVED:
+            task = await to_thread(self._ledger.task, payment.task)
+            if task is None or task.deadline is None or task.deadline <= now:
+                await self.release(payment, "its work did not end")
+            return
+        if payment.chain not in self._nodes:
+            return  # `watch` warns
+        # the lease: of several processes one goes on
+        if not await to_thread(self._ledger.move, payment, PaymentState.SENDING, now):
+            return
+        node, tx = self._nodes[payment.chain], transaction_of(payment)
+        leased = replace(payment, updated_at=now)
+        if await node.confirmations(tx) is not None:
+            await self._end(leased, PaymentState.SENT, "")
+        elif await self._is_double_spent(node, tx):
+            await self._refuse(leased, "an output that it spends was spent meanwhile")
+        else:
+            await self._deliver(node, leased)
+
+    async def _deliver(self, node: Broadcaster, payment: LedgerPayment) -> None:
+        try:
+            await node.send(payment.raw)
+        except RefusedTransactionError as error:
+            await self._refuse(payment, str(error)[:500])
+        await self._end(payment, PaymentState.SENT, "")
+        log.info("payment %s is sent: %d satoshis, %s", payment.txid[::-1].hex(), payment.paid, payment.stage)
+
+    async def _refuse(self, payment: LedgerPayment, detail: str) -> None:
+        await self._end(payment, PaymentState.REFUSED, detail)
+        raise NotAcceptedError(detail)
+
+    async def _end(self, payment: LedgerPayment, state: PaymentState, detail: str) -> None:
+        """Move a payment to the end of its sending, and its task with it."""
+        task = await to_thread(self._ledger.task, payment.task)
+        if task is None or task.state is not TaskState.RUNNING:
+            await to_thread(self._ledger.move, payment, state, self.now(), detail)
+            return
+        now = self.now()
+        moved = replace(task, state=_after(payment.stage, state), updated_at=now, detail=detail)
+        if moved.state is TaskState.NEEDS_FINAL:
+            moved = replace(moved, deadline=now + GRACE_SECONDS)
+        renew = partial(self._renewed, task, now) if moved.state is TaskState.COMPLETED else None
+        await to_thread(self._ledger.move_both, payment, state, moved, renew=renew)
+
+    def _renewed(self, task: PaidTask, now: int, old: PaidInterval | None) -> PaidInterval | None:
+        """The paid interval of a completed task: one of the same offer is renewed from its first day, or begins again
+        after a gap; else a new one."""
+        offer = self._offers.get(task.config)
+        if offer is None or end_of(now, offer.interval_key, 1) is None:
+            return None
+        old = old if old is not None and old.config == task.config else None
+        start, periods = (old.started_at, old.periods + 1) if old and old.paid_until >= now else (now, 1)
+        until = end_of(start, offer.interval_key, periods)
+        return PaidInterval(
+            id=old.id if old else task.id,
+            config=task.config,
+            started_at=start,
+            periods=periods,
+            paid_until=until or now,
+        )
+
+    def _revised(self, difference: int, task: PaidTask, old: PaidInterval) -> PaidInterval:
+        """A paid interval with a period more or less, where the task paid for one since its first day."""
+        if old.config != task.config or task.state is not TaskState.COMPLETED or task.updated_at < old.started_at:
+            return old
+        offer, periods = self._offers.get(old.config), max(0, old.periods + difference)
+        until = end_of(old.started_at, offer.interval_key, periods) if offer is not None else None
+        return replace(old, periods=periods, paid_until=until or old.started_at)
+
+    async def _expire(self, task: PaidTask) -> None:
+        """Fail a task that is overdue, and prepare the refund of its deposit."""
+        paid = await to_thread(self._ledger.payments_of, task.id)
+        if any(payment.state in (PaymentState.RESERVED, PaymentState.SENDING) for payment in paid):
+            return  # its own recovery comes first
+        raw = self._refund(task, paid)
+        detail = "the final payment is missing" if task.state is TaskState.NEEDS_FINAL else "its work did not end"
+        failed = replace(
+            task, state=TaskState.FAILED, deadline=None, refund=raw, body=None, head="", updated_at=self.now(),
+            detail=detail,
+        )  # fmt: skip
+        if await to_thread(self._ledger.move_task, failed, task.state):
+            _log_failure(failed)
+
+    async def fail(self, task: PaidTask) -> None:
+        """Fail a running task whose deposit was sent, and prepare its refund."""
+        raw = self._refund(task, await to_thread(self._ledger.payments_of, task.id))
+        failed = replace(
+            task, state=TaskState.FAILED, deadline=None, refund=raw, updated_at=self.now(), detail="its work failed"
+        )
+        if await to_thread(self._ledger.move_task, failed, TaskState.RUNNING):
+            _log_failure(failed)
+
+    def _refund(self, task: PaidTask, paid: Sequence[LedgerPayment]) -> bytes | None:
+        """The refund of the deposit that was sent."""
+        offer = self._offers.get(task.config)
+        sent = [payment for payment in paid if payment.stage == "deposit" and payment.state in COUNTED]
+        if offer is None or not sent:
+            return None
+        return refund(transaction_of(sent[-1]), offer.address, task.refund_address, chain_of(sent[-1]))
+
+    async def _is_double_spent(self, node: Broadcaster, tx: Transaction) -> bool:
+        """Whether another transaction spent what this one spends. What is spent is looked up first: a client may send
+        its own transaction in between."""
+        spent = await node.outputs([tx_input.prevout for tx_input in tx.inputs])
+        return None in spent and await node.confirmations(tx) is None
+
+
+def _after(stage: str, state: PaymentState) -> TaskState:
+    """The state of a running task after its payment was sent, refused or released."""
+    if state is PaymentState.SENT:
+        return TaskState.RUNNING if stage == "deposit" else TaskState.COMPLETED
+    return TaskState.NEEDS_FINAL if stage == "final" else TaskState.FAILED
+
+
+def _log_failure(task: PaidTask) -> None:
+    """With the id of the task, by which its refund is looked up: after its failure no answer can be had with it."""
+    log.info("task %s failed: %s; a refund is %s", task.id, task.detail, "prepared" if task.refund else "not prepared")

@@ -1,0 +1,245 @@
+"""Takes evidence in: verifies a document, the payment of its task and the consent of its key, and stores them.
+Ratings follow later, in the process that indexes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from indexer.headers.networks import by_caip2
+from indexer.store import Store
+from indexer.store.evidence import ClaimDocument, KeyBind, StoredEvidence
+from overlay.listings.card_texts import card_offers
+from overlay.listings.ids import parse_id
+from overlay.listings.listing import Listing
+from overlay.listings.records import Registration
+from overlay.listings.repository import ListingRepository
+from overlay.systems.rating.evidence_json import EvidenceReader
+from overlay.systems.rating.listing_facts import agent_listing, agent_of, claimed_key, host_key
+from parsers.cards import AgentCard
+from parsers.cards.offers import Offer
+from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, jcs
+from parsers.claims.evidence_documents import WorkEvidence, bound_key, evidence_of
+from parsers.claims.payment import UtxoChain
+from parsers.claims.payment_evidence import PaidOffer, ProvedPayment, paid_offer, read_payment
+
+
+class BindRefusedError(ClaimRefusedError):
+    """A token that binds no key to the listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentProof:
+    """A BEEF whose newest transaction has a merkle path, and the raw transaction that its first input spends, where
+    that is not in the BEEF."""
+
+    beef: bytes
+    parent: bytes | None = None
+
+    def document(self, now_ms: int) -> ClaimDocument:
+        """The proof as it is stored."""
+        parent = {} if self.parent is None else {"parent": self.parent.hex()}
+        return _document("payment", jcs({"beef": self.beef.hex(), **parent}), now_ms)
+
+
+class AcceptedEvidence(NamedTuple):
+    """What was stored of a document: its SHA-256, the records that it holds (new or not), and how many are new or have
+    a new payment."""
+
+    document: bytes | None
+    rows: Sequence[StoredEvidence]
+    new: int
+    bind: KeyBind | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of `POST /v1/evidence`."""
+        return {
+            "document": self.document.hex() if self.document else None,
+            "new": self.new,
+            "listings": sorted({row.listing for row in self.rows}),
+            "records": [
+                {
+                    "digest": row.digest.hex(),
+                    "listing": row.listing,
+                    "worker": row.worker,
+                    "counterSigner": row.counter_signer or None,
+                    "outcome": row.outcome,
+                    "payment": row.payment or None,
+                }
+                for row in self.rows
+            ],
+            "bind": {"key": self.bind.key, "listing": self.bind.listing} if self.bind else None,
+        }
+
+
+class EvidenceIntake:
+    """Verifies and stores evidence; several threads may use it at once. `clock` gives seconds since 1970, and `reader`
+    reads what is stored."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self.reader = EvidenceReader(store)
+        self._store, self._clock = store.on_primary(), clock
+        self._repository = ListingRepository(self._store)
+
+    def submit(
+        self,
+        kind: str,
+        document: Any,
+        *,
+        listing: str | None = None,
+        bind: str | None = None,
+        payment: PaymentProof | None = None,
+    ) -> AcceptedEvidence:
+        """Store what a document of a kind of `evidence_documents` is evidence of; a repeated one changes nothing.
+        `listing` names the agent that a key of the document works for, where the key is not bound to it yet; `bind` is
+        the token by which it consents. Without a document (None) only the key is bound. Raises ClaimRefusedError with
+        the code of what is wrong, StoreError."""
+        now_ms = int(self._clock() * 1_000)
+        agent = None if listing is None else self._agent(listing)
+        held = None if agent is None else self._bind(agent, bind, now_ms)
+        if document is None:
+            if held is None:
+                raise ClaimRefusedError("not-bound", "without a document a listing is needed whose card names a key")
+            return AcceptedEvidence(None, (), 0, held)
+        works = evidence_of(kind, document, now_ms, _keys(agent))
+        stored = _document(kind, jcs(document), now_ms)
+        bound = self._store.evidence.bound({work.record.worker for work in works})
+        known_works = [work for work in works if work.record.worker in bound]
+        if not known_works:
+            raise ClaimRefusedError("not-bound", "no key that signed as the worker is bound to a listing")
+        proof = None if payment is None else self._proved(payment, now_ms)
+        rows = [self._row(work, bound[work.record.worker].listing, stored, proof) for work in known_works]
+        if proof is not None and not any(row.payment for row in rows):
+            detail = (
+                f"no task is named bsv:tx:{proof.payment.txid}, or nothing is paid for an offer in its coin, at an "
+                "address that the card had then"
+            )
+            raise ClaimRefusedError("payment-mismatch", detail)
+        documents = [stored, *([proof.document] if proof else [])]
+        return AcceptedEvidence(stored.sha256, rows, self._store.evidence.submit(documents, rows), held)
+
+    def _agent(self, listing: str) -> Listing:
+        agent = agent_listing(self._repository, parse_id(listing)[0])
+        if agent is None:
+            raise ClaimRefusedError("unknown-listing", f"{listing[:200]!a} is no listed agent")
+        return agent
+
+    def _bind(self, agent: Listing, token: str | None, now_ms: int) -> KeyBind | None:
+        """The bind of the key in an agent's card, by a token or by what its host serves; None without consent."""
+        id_, document = agent.state.id, None
+        if token is not None:
+            try:
+                key = bound_key(token, claimed_key(agent), id_, now_ms)
+            except ClaimRefusedError as error:
+                raise BindRefusedError(error.code, error.detail) from None
+            document = _document("bind", token.removeprefix("motebit:").encode(), now_ms)
+        else:
+            key = host_key(agent)
+        if not key:
+            return None
+        bind = KeyBind(key, id_, document.sha256 if document else None, now_ms)
+        held = self._store.evidence.bind(bind, document)
+        if held.listing != id_:
+            raise ClaimRefusedError("key-bound", f"the key works for {held.listing[:200]}")
+        return held
+
+    def _proved(self, proof: PaymentProof, now_ms: int) -> _ChainPayment:
+        """The payment in a block of a chain that is followed. Raises ClaimRefusedError."""
+        payment = read_payment(proof.beef, proof.parent)
+        for name, caip2 in self._store.chains().items():
+            network = by_caip2(caip2)
+            headers = self._store.headers.run(name, payment.height, 1) if network else []
+            if network and headers and headers[0][36:68] == payment.root:
+                chain, stored = UtxoChain(network.coin, network.kind), proof.document(now_ms)
+                return _ChainPayment(payment, name, chain, stored, _header_time(headers[0]))
+        detail = f"no chain here has a block {payment.height:,} with the merkle root {payment.root[::-1].hex()}"
+        raise ClaimRefusedError("not-proved", detail)
+
+    def _row(
+        self, work: WorkEvidence, listing: str, document: ClaimDocument, proof: _ChainPayment | None
+    ) -> StoredEvidence:
+        record = work.record
+        row = StoredEvidence(
+            digest=bytes.fromhex(record.digest), counter_signer=record.counter_signer, document=document.sha256,
+            listing=listing, worker=record.worker, task=record.task, outcome=record.outcome,
+            completed_at=min(record.completed_at, document.received_at), received_at=document.received_at,
+        )  # fmt: skip
+        if proof is None or work.txid != proof.payment.txid or not record.counter_signer:
+            return row
+        paid = paid_offer(proof.payment, self._payable(listing, proof), proof.chain)
+        return proof.on(row, paid) if paid else row
+
+    def _payable(self, listing: str, proof: _ChainPayment) -> list[Offer]:
+        """The offers of an agent that named their address when the payment was mined, on a chain that is real money
+        where the agent's own is. Else what others paid to an address before would be the agent's."""
+        registration = self._repository.listing(listing)
+        agent = agent_of(registration)
+        network = by_caip2(agent.caip2) if agent else None
+        if registration is None or agent is None or network is None or network.kind != proof.chain.network:
+            return []
+        return [
+            offer
+            for offer in agent.card.offers
+            if (since := _named_since(registration, offer.address.strip())) is not None
+            and self._is_later(proof, registration.chain, since)
+        ]
+
+    def _is_later(self, proof: _ChainPayment, chain: str, height: int) -> bool:
+        """Whether a payment is not older than a block: by height, on another chain by time."""
+        if chain == proof.name:
+            return proof.payment.height >= height
+        headers = self._store.headers.run(chain, height, 1)
+        return bool(headers) and proof.time >= _header_time(headers[0])
+
+
+class _ChainPayment(NamedTuple):
+    """A payment, the configured name of the chain that it is on, the chain, and the time of its block (seconds since
+    1970)."""
+
+    payment: ProvedPayment
+    name: str
+    chain: UtxoChain
+    document: ClaimDocument
+    time: int
+
+    def on(self, row: StoredEvidence, paid: PaidOffer) -> StoredEvidence:
+        """A record with this payment, from whose block on it ages: a receipt can be signed anew at any time."""
+        members = {name: getattr(row, name) for name in StoredEvidence.__dataclass_fields__}
+        payment = self.payment
+        own = {
+            "payer": payment.payer_address(self.chain), "payment": payment.txid, "proof": self.document.sha256,
+            "funding": payment.funding, "paid": paid.paid, "price": paid.price, "chain": self.name,
+            "pay_height": payment.height, "pay_root": payment.root, "is_proved": True,
+            "completed_at": min(row.completed_at, self.time * 1_000),
+        }  # fmt: skip
+        return StoredEvidence(**{**members, **own})
+
+
+def _header_time(header: bytes) -> int:
+    return int.from_bytes(header[68:72], "little")
+
+
+def _named_since(registration: Registration, address: str) -> int | None:
+    """The height from which on every card of an agent has named an address; None while it is unconfirmed."""
+    if registration.created_time is None:
+        return None
+    for before in reversed(registration.previous):
+        offers = card_offers(before.body, registration.state.kind).get("", ())
+        if address not in {offer.address.strip() for offer in offers}:
+            return before.replaced_at
+    return registration.state.created_height
+
+
+def _keys(agent: Listing | None) -> Mapping[str, bytes]:
+    """The key that the card of an agent has for its identity, which may be one that does not follow from the key."""
+    claim = agent.card.motebit if agent is not None and isinstance(agent.card, AgentCard) else None
+    return {claim.motebit_id: bytes.fromhex(claim.public_key)} if claim else {}
+
+
+def _document(kind: str, body: bytes, now_ms: int) -> ClaimDocument:
+    if len(body) > 4 * MAX_BYTES:
+        raise ClaimRefusedError("too-large", f"{len(body):,} bytes; at most {4 * MAX_BYTES:,} are stored")
+    return ClaimDocument(sha256(body).digest(), kind, body, now_ms)

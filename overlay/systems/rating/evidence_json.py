@@ -1,0 +1,101 @@
+"""What a rating rests on, as it is published: every record with its rung and reason, and all that is needed to rate it
+again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from indexer.store import Store
+from indexer.store.evidence import StoredEvidence
+from overlay.listings.ids import parse_id
+from overlay.listings.item_json import rating_json
+from overlay.listings.lookup import ListingNotFoundError
+from overlay.listings.repository import ListingRepository
+from overlay.systems.rating.listing_facts import FactsReader, agent_listing
+from parsers.claims.rating import BasisEntry, rate
+
+PAGE = 1_000
+"""Records of an answer."""
+
+
+class ForeignPositionError(Exception):
+    """A position is not that of a record of the listing."""
+
+
+class EvidenceReader:
+    """Reads the evidence of listings; several threads may use it at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._facts, self._repository = store, FactsReader(store), ListingRepository(store)
+
+    def evidence_json(self, text: str, after: tuple[bytes, str] | None = None) -> dict[str, Any]:
+        """The evidence of the agent with an id: its rating, the facts that it is rated by, and a page of its records by
+        digest, with `next` for the page after it. Raises ListingNotFoundError, and ForeignPositionError unless `after`
+        is that of one of its records."""
+        id_ = parse_id(text)[0]
+        listing = agent_listing(self._repository, id_)
+        if listing is None:
+            raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
+        if after is not None and not self._store.evidence.has(id_, after):
+            raise ForeignPositionError(f"`after` is no record of {id_}, or of one that is gone: read from the start")
+        counted = self._store.evidence.counted(id_)
+        rows = self._store.evidence.page(id_, after, PAGE + 1)
+        facts = self._facts.facts(listing, counted)
+        rating = self._store.evidence.ratings([id_]).get(id_)
+        as_of = rating.as_of if rating else 0
+        basis = rate([facts.record(row) for row in counted if row.received_at <= as_of], facts.rated, as_of).basis
+        entries = {entry.digest: entry for entry in basis}
+        more = rows[PAGE - 1] if len(rows) > PAGE else None
+        return {
+            "id": id_,
+            "rating": rating_json(rating),
+            "asOf": rating.as_of if rating else None,
+            "basisSha256": rating.basis_sha256.hex() if rating and rating.basis_sha256 else None,
+            "completed": rating.completed if rating else 0,
+            "failed": rating.failed if rating else 0,
+            "facts": facts.as_json(),
+            "binds": [
+                {
+                    "key": bind.key,
+                    "token": bind.document.hex() if bind.document else None,
+                    "receivedAt": bind.received_at,
+                }
+                for bind in self._store.evidence.keys_of(id_)
+            ],
+            "records": [
+                record_json(row, entries.get(row.digest.hex()), is_before=facts.record(row).before_transfer)
+                for row in rows[:PAGE]
+            ],
+            "next": f"{more.digest.hex()}-{more.counter_signer}" if more else None,
+        }
+
+    def document(self, sha256: bytes) -> bytes | None:
+        """The bytes of a document: a receipt tree, an attestation, an envelope, the proof of a payment, or a token."""
+        document = self._store.evidence.document(sha256)
+        return document.body if document else None
+
+
+def record_json(row: StoredEvidence, entry: BasisEntry | None, *, is_before: bool) -> dict[str, Any]:
+    """A record, with what its receipt counts for; `entry` is None for one that is not among those that count."""
+    unsigned = "own-key" if row.counter_signer == row.worker else "" if row.counter_signer else "claimed"
+    payment = {
+        "txid": row.payment, "payer": row.payer or None, "paid": row.paid, "price": row.price, "chain": row.chain,
+        "height": row.pay_height, "proved": row.is_proved, "funding": row.funding,
+        "proof": row.proof.hex() if row.proof else None,
+    }  # fmt: skip
+    return {
+        "digest": row.digest.hex(),
+        "document": row.document.hex(),
+        "worker": row.worker,
+        "counterSigner": row.counter_signer or None,
+        "task": row.task,
+        "outcome": row.outcome,
+        "completedAt": row.completed_at,
+        "receivedAt": row.received_at,
+        "beforeTransfer": is_before,
+        "payment": payment if row.payment else None,
+        "rung": f"E{entry.rung}" if entry else "E0",
+        "weight": entry.weight if entry else 0,
+        "reason": (entry.reason if entry else unsigned) or None,
+        "counterparty": (entry.counterparty if entry else "") or None,
+    }

@@ -1,0 +1,104 @@
+"""Rates listings: those with new evidence, those that changed, those whose payments left or joined the chain, and the
+others once a day."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from hashlib import sha256
+
+from indexer.store import Store, Writer
+from indexer.store.evidence import CURSOR, StoredRating
+from overlay.listings.repository import ListingRepository
+from overlay.systems.rating.listing_facts import FactsReader, agent_listing
+from parsers.claims.canonical_json import jcs
+from parsers.claims.rating import RATED_AT, Rating, rate
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS, BATCH = 2.0, 200
+"""Between two looks for listings to rate, and listings of one look."""
+
+CHANGES = 2_000
+"""Changes of listings that are looked at in one step."""
+
+DAY_MS = 86_400_000
+REORG_BLOCKS = 1_000
+"""Blocks below the tip whose payments are looked at again when the tip changes."""
+
+NO_RATING = Rating(None, 0, 0, 0, ())
+
+
+class RatingLoop:
+    """Keeps the ratings in step with the evidence. `changed` is called after ratings have changed; `clock` gives
+    seconds since 1970."""
+
+    def __init__(
+        self, store: Store, writer: Writer, changed: Callable[[], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
+        self._facts, self._repository = FactsReader(store), ListingRepository(store)
+        self._tips: dict[str, bytes] = {}
+        stored = store.badges.cursor(CURSOR)
+        self._seq = store.outbox.newest_seq() if stored is None else stored
+
+    async def run(self) -> None:
+        """Rate until cancelled. Raises StoreError."""
+        while True:
+            if not await asyncio.to_thread(self.step):
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    def step(self) -> int:
+        """Look at the blocks of payments where a tip has changed, and rate a batch of listings; their number."""
+        for chain in self._store.chains():
+            self._check_blocks(chain)
+        self._follow_changes()
+        due = self._store.evidence.due(self._now() - DAY_MS, BATCH)
+        is_changed = [self._rate(listing, submitted) for listing, submitted in due]
+        if any(is_changed):
+            log.info("ratings: %d listings rated, %d ratings changed", len(due), sum(is_changed))
+            self._changed()
+        return len(due)
+
+    def _follow_changes(self) -> None:
+        """Have listings rated again that have changed: their card, owner, or what their host says."""
+        changes = self._store.outbox.after(self._seq, CHANGES)
+        listings = {change.id for change in changes if change.reason != "rated"}
+        if changes:
+            self._writer.rate_again(sorted(listings), changes[-1].seq)
+            self._seq = changes[-1].seq
+
+    def _now(self) -> int:
+        return int(self._clock() * 1_000)
+
+    def _check_blocks(self, chain: str) -> None:
+        tip = self._store.blocks.newest(chain)
+        if tip is None or self._tips.get(chain) == tip.hash:
+            return
+        changed = []
+        for block in self._store.evidence.payment_blocks(chain, tip.height - REORG_BLOCKS):
+            headers = self._store.headers.run(chain, block.height, 1)
+            is_proved = bool(headers) and headers[0][36:68] == block.root
+            if is_proved != block.is_proved:
+                changed.append(block._replace(is_proved=is_proved))
+        if changed:
+            self._writer.prove_payments(chain, changed)
+        self._tips[chain] = tip.hash
+
+    def _rate(self, listing_id: str, submitted: int) -> bool:
+        now = self._now()
+        listing = agent_listing(self._repository, listing_id)
+        rating = base = NO_RATING
+        if listing is not None:
+            rows = self._store.evidence.counted(listing_id)
+            facts = self._facts.facts(listing, rows)
+            records = list(map(facts.record, rows))
+            rating = rate(records, facts.rated, now)
+            base = rating if not facts.rated.rated else rate(records, facts.without_rated(), now)
+        stored = StoredRating(
+            rating.score, base.score, rating.rung, rating.completed, rating.failed, now,
+            sha256(jcs(rating.as_json()["basis"])).digest(),
+        )  # fmt: skip
+        return self._writer.record_rating(listing_id, submitted, stored, RATED_AT)

@@ -1,0 +1,157 @@
+"""Queue and send deliveries, in one process at a time. A subscription's deliveries are sent one after the other, those
+of different subscriptions at once, so that a slow target holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from indexer.fetcher.budgets import registrable
+from indexer.fetcher.reasons import FetchError
+from indexer.store import DATABASE_ERRORS
+from indexer.store.process_lock import ProcessLock
+from indexer.store.subscriptions import Subscriptions, WebhookSubscription
+from overlay.systems.webhooks.matcher import SubscriptionMatcher
+from overlay.systems.webhooks.targets import Targets
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 6 * 3_600.0
+"""Seconds before the second try, and the most between two: each pause is three times the one before, give or take a
+fifth."""
+
+GIVE_UP_SECONDS = 3 * 86_400
+"""After so long without a success a subscription ends."""
+
+WORKERS, PER_DOMAIN = 32, 2
+"""Deliveries under way: in all, and to hosts of one registrable domain."""
+
+POLL_SECONDS = 1.0
+TRIM_SECONDS = 3_600.0
+_DUE = 1_000
+
+
+class DeliveryLoop:
+    """`clock` gives Unix seconds, `jitter` a factor of a pause."""
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        matcher: SubscriptionMatcher,
+        targets: Targets,
+        lock: ProcessLock,
+        *,
+        clock: Callable[[], float] = time.time,
+        jitter: Callable[[], float] = lambda: random.uniform(0.8, 1.2),  # noqa: S311 - nothing to guess
+    ) -> None:
+        self._subscriptions, self._matcher, self._targets, self._lock = subscriptions, matcher, targets, lock
+        self._clock, self._jitter = clock, jitter
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._domains = Counter[str]()
+        self._trim_at = 0.0
+
+    async def match(self, changed: asyncio.Event) -> None:
+        """Queue deliveries until cancelled; `changed` is set by others when the store may have changes. Raises
+        DATABASE_ERRORS."""
+        while True:
+            changed.clear()
+            try:
+                while await asyncio.to_thread(self._lock.acquire) and await asyncio.to_thread(self._matcher.step):
+                    pass
+            except DATABASE_ERRORS:
+                raise
+            except Exception:
+                log.exception("changes cannot be compared with subscriptions; trying again")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await changed.wait()
+
+    async def run(self) -> None:
+        """Send deliveries until cancelled. Raises DATABASE_ERRORS."""
+        try:
+            while True:
+                try:
+                    if await asyncio.to_thread(self._lock.acquire):
+                        await self.start()
+                    await asyncio.sleep(POLL_SECONDS / 10 if self._sending else POLL_SECONDS)
+                    self._collect()
+                except DATABASE_ERRORS:
+                    raise
+                except Exception:
+                    log.exception("deliveries cannot be sent; trying again")
+                    await asyncio.sleep(POLL_SECONDS)
+        finally:
+            sending, self._sending = list(self._sending.values()), {}
+            for task in sending:
+                task.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+            await asyncio.to_thread(self._lock.release)
+
+    async def start(self) -> None:
+        """Start what is due and has room."""
+        now = self._clock()
+        if now >= self._trim_at:
+            await asyncio.to_thread(self._subscriptions.trim, int(now))
+            self._trim_at = now + TRIM_SECONDS
+        for subscription in await asyncio.to_thread(self._subscriptions.due, int(now), _DUE, [*self._sending]):
+            domain = registrable(urlsplit(subscription.url).hostname or "")
+            if len(self._sending) < WORKERS and self._domains[domain] < PER_DOMAIN:
+                self._domains[domain] += 1
+                self._sending[subscription.id] = asyncio.create_task(self._send(subscription, domain))
+
+    async def settle(self) -> None:
+        """Wait for all deliveries under way."""
+        await asyncio.gather(*self._sending.values(), return_exceptions=True)
+        self._collect()
+
+    def _collect(self) -> None:
+        """Forget finished deliveries, and raise the error of one: only the database raises any."""
+        finished = [(id_, task) for id_, task in self._sending.items() if task.done()]
+        for id_, _ in finished:
+            del self._sending[id_]
+        for _, task in finished:
+            task.result()
+
+    async def _send(self, subscription: WebhookSubscription, domain: str) -> None:
+        try:
+            await self._deliver(subscription)
+        finally:
+            self._domains -= Counter({domain: 1})
+
+    async def _deliver(self, subscription: WebhookSubscription) -> None:
+        """Send the oldest delivery that waits, and store what came of it."""
+        subscriptions, id_, began = self._subscriptions, subscription.id, int(self._clock())
+        delivery = await asyncio.to_thread(subscriptions.oldest_waiting, id_)
+        if delivery is None or delivery.body is None:
+            await asyncio.to_thread(subscriptions.skip, id_, began)
+            return
+        status, wait = 0, None
+        try:
+            message_id = f"{id_}-{delivery.sequence}"
+            answer = await self._targets.post(subscription.url, message_id, delivery.body)
+            status, wait, outcome = answer.status, answer.retry_after, str(answer.status)
+        except FetchError as error:
+            outcome = error.refusal.code
+        except DATABASE_ERRORS:
+            raise
+        except Exception as fault:
+            log.exception("delivery %s of subscription %s failed", delivery.sequence, id_)
+            outcome = f"fetch-fault: {type(fault).__name__}"
+        now = int(self._clock())
+        if 200 <= status < 300:
+            await asyncio.to_thread(subscriptions.succeed, delivery, outcome, now)
+            return
+        failing_since = began if subscription.failing_since is None else subscription.failing_since
+        pause = min(FIRST_PAUSE * 3.0 ** min(delivery.tries, 16), LONGEST_PAUSE) * self._jitter()
+        next_at = now + max(int(pause), int(wait or 0), 1)
+        await asyncio.to_thread(subscriptions.fail, delivery, outcome, now, next_at, failing_since)
+        if status == 410 or now - failing_since >= GIVE_UP_SECONDS:
+            reason = "target-gone" if status == 410 else "three-days-of-failures"
+            await asyncio.to_thread(subscriptions.end, id_, reason, now)
+            log.info("subscription %s has ended: %s", id_, reason)

@@ -1,0 +1,243 @@
+"""Webhooks: subscriptions to saved searches, whose changes are sent to a URL."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from asyncio import to_thread
+from functools import partial
+from hashlib import sha256
+from hmac import compare_digest
+from operator import attrgetter
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import hdrs, web
+
+from indexer.fetcher.reasons import FetchError
+from indexer.store.subscriptions import TooManySubscriptionsError, WebhookSubscription
+from overlay.api.answers import SERVICES, body, conditional, json_answer
+from overlay.api.base_url import base_url
+from overlay.api.parameters import SEARCH, table
+from overlay.api.parameters import read as read_parameters
+from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError, bad_request
+from overlay.api.request_bodies import Body, read
+from overlay.api.request_context import CONTEXT
+from overlay.api.routes import Route
+from overlay.api.schemas import COUNT, TEXT, TIME, array_of, maybe, record
+from overlay.api.search_request import from_pairs
+from overlay.api.services import AppServices
+from overlay.api.systems import Door
+from overlay.api.values import json_texts, shown
+from overlay.search.planner import required_terms
+from overlay.systems.webhooks import Webhooks
+from overlay.systems.webhooks.targets import ChallengeError
+from overlay.text.compact_json import encode
+from overlay.text.timestamps import timestamp
+
+MAX_BODY = 16 << 10
+MAX_URL, MAX_SEARCH = 1_024, 2_048
+"""Characters of a target, and of a search as a query string."""
+
+MIN_KEY, MAX_KEY = 16, 256
+"""Characters of the key by which a target answers the challenge: short ones can be guessed."""
+
+_KEY = re.compile(rf"[!-~]{{{MIN_KEY},{MAX_KEY}}}")
+
+_NAMES = ("q", "type", "skillId", "acceptedCurrency", "interval", "maxPrice", "minPrice", "priceCurrency", "tag",
+          "chain", "domain", "owner", "verified", "status")  # fmt: skip
+_SAVED = table(*map(SEARCH.names.__getitem__, _NAMES))
+_narrowing = attrgetter(
+    "skills", "currencies", "intervals", "min_price", "max_price", "tags", "chains", "domains", "owners"
+)
+
+
+class NewSubscription(Body):
+    """What a client asks for: the parameters of a search as an object of texts, numbers, booleans and lists of these,
+    the URL to report to, and the key by which that answers the challenge, which is not stored."""
+
+    url: str
+    key: str
+    search: dict[str, Any]
+
+
+async def subscribe(request: web.Request) -> web.Response:
+    """Report the listings that meet a search, and their changes, to a URL, which has to answer a challenge first."""
+    webhooks = _webhooks(request)
+    wanted = read(NewSubscription, await body(request, MAX_BODY))
+    services, client = request.app[SERVICES], request.app[CONTEXT].clients.of(request)
+    search = _search(wanted.search, services)
+    secret = secrets.token_urlsafe(32)
+    try:
+        await to_thread(webhooks.subscriptions.check_room, client)
+        url = await _challenged(webhooks, wanted.url, wanted.key)
+        subscription = WebhookSubscription(
+            id=secrets.token_hex(12), client=client, url=url, search=search, base=base_url(request),
+            secret_sha256=sha256(secret.encode()).digest(), created_at=int(time.time()),
+            since_seq=(await to_thread(services.store.changes, 0, 0)).newest_seq,
+        )  # fmt: skip
+        await to_thread(webhooks.subscriptions.add, subscription)
+    except TooManySubscriptionsError as error:
+        raise ProblemError(429, str(error), headers={"Retry-After": "3600"}) from None
+    headers = {"Location": f"/v1/subscriptions/{subscription.id}", "Cache-Control": "no-store"}
+    created = {"secret": secret, "publicKey": webhooks.public_key}
+    return json_answer(_subscription_json(subscription) | created, status=201, headers=headers)
+
+
+async def signing_key(request: web.Request) -> web.Response:
+    """The public key by which deliveries are verified."""
+    return conditional(encode({"publicKey": _webhooks(request).public_key}))
+
+
+async def subscription_log(request: web.Request) -> web.Response:
+    """A subscription and its newest deliveries, for who has its secret (`Authorization: Bearer`)."""
+    subscription = await _own(request)
+    log = await to_thread(_webhooks(request).subscriptions.log, subscription.id)
+    rows = [
+        {
+            "sequence": one.sequence,
+            "state": one.state,
+            "changes": one.changes,
+            "tries": one.tries,
+            "outcome": one.outcome,
+            "createdAt": timestamp(one.created_at),
+            "triedAt": timestamp(one.tried_at),
+        }
+        for one in log
+    ]
+    return json_answer(_subscription_json(subscription) | {"deliveries": rows})
+
+
+async def unsubscribe(request: web.Request) -> web.Response:
+    """Delete a subscription with its deliveries, for who has its secret (`Authorization: Bearer`)."""
+    subscription = await _own(request)
+    await to_thread(_webhooks(request).subscriptions.delete, subscription.id)
+    return web.Response(status=204)
+
+
+def _webhooks(request: web.Request) -> Webhooks:
+    webhooks = request.app[SERVICES].webhooks
+    if webhooks is None:
+        detail = "webhooks are not served here: this server has no identity key, or demonstrates sample blocks"
+        raise NotFoundError(detail)
+    return webhooks
+
+
+def _search(members: dict[str, Any], services: AppServices) -> str:
+    """A saved search as a query string. Raises BadRequestError naming every fault."""
+    for name, value in members.items():
+        if any(isinstance(one, dict | list) for one in (value if isinstance(value, list) else [value])):
+            raise bad_request(
+                "wrong-type", f"{shown(name)} is a text, a number, or a list", pointer=f"/search/{name[:100]}"
+            )
+    pairs = [(name, text) for name, value in members.items() for text in json_texts(value) if text.strip()]
+    _, faults = read_parameters(pairs, _SAVED)
+    if faults:
+        raise BadRequestError([_located(fault) for fault in faults])
+    try:
+        request = from_pairs(pairs, services.chains(), services.exchange)
+    except BadRequestError as error:
+        raise BadRequestError([_located(fault) for fault in error.faults]) from None
+    query = request.query
+    if not (words := required_terms(query.text)) and query.text.strip():
+        raise bad_request("no-words", "q has no words", pointer="/search/q")
+    if not words and not any(_narrowing(query)):
+        raise bad_request(
+            "too-wide",
+            "the search needs words, or a filter other than type: for all listings read /v1/changes",
+            pointer="/search",
+        )
+    search = urlencode(pairs)
+    if len(search) > MAX_SEARCH:
+        raise bad_request(
+            "too-long",
+            f"as a query string the search has {len(search):,} characters; at most {MAX_SEARCH:,}",
+            pointer="/search",
+        )
+    return search
+
+
+def _located(fault: Fault) -> Fault:
+    return fault._replace(parameter=None, pointer=f"/search/{fault.parameter}" if fault.parameter else "/search")
+
+
+async def _challenged(webhooks: Webhooks, url: str, key: str) -> str:
+    """The URL in canonical form, after its host has answered a challenge. Raises ProblemError."""
+    if len(url) > MAX_URL:
+        raise bad_request("too-long", f"the URL has {len(url):,} characters; at most {MAX_URL:,}", pointer="/url")
+    if not _KEY.fullmatch(key):
+        detail = f"the key is {MIN_KEY} to {MAX_KEY} visible ASCII characters, random ones"
+        raise bad_request("not-a-key", detail, pointer="/key")
+    try:
+        checked = await webhooks.targets.check(url)
+        await webhooks.targets.challenge(checked, key)
+    except ChallengeError as error:
+        raise bad_request("challenge-failed", str(error), pointer="/url") from None
+    except FetchError as error:
+        if error.refusal.code == "fetch-budget":
+            wait = {"Retry-After": str(int(error.retry_after or 0) + 1)}
+            raise ProblemError(429, str(error), headers=wait) from None
+        raise bad_request(error.refusal.code, f"the target cannot be reached: {error}", pointer="/url") from None
+    return checked
+
+
+async def _own(request: web.Request) -> WebhookSubscription:
+    """The subscription of a request that has its secret. Raises NotFoundError, and ProblemError (403)."""
+    id_ = request.match_info["subscription"]
+    subscription = await to_thread(_webhooks(request).subscriptions.get, id_)
+    if subscription is None:
+        raise NotFoundError(f"there is no subscription {id_[:100]!a}")
+    scheme, _, secret = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    digest = sha256(secret.strip().encode("utf-8", "surrogateescape")).digest()
+    if scheme.lower() != "bearer" or not compare_digest(digest, subscription.secret_sha256):
+        raise ProblemError(403, "this needs the secret of the subscription: Authorization: Bearer SECRET")
+    return subscription
+
+
+def _subscription_json(subscription: WebhookSubscription) -> dict[str, Any]:
+    return {
+        "id": subscription.id,
+        "url": subscription.url,
+        "search": subscription.search,
+        "state": "active" if subscription.ended_at is None else "ended",
+        "reason": subscription.reason or None,
+        "createdAt": timestamp(subscription.created_at),
+        "endedAt": timestamp(subscription.ended_at),
+        "sequence": subscription.sequence,
+        "failingSince": timestamp(subscription.failing_since),
+        "nextAt": timestamp(subscription.next_at),
+    }
+
+
+_MEMBERS = {
+    "id": TEXT, "url": TEXT, "search": TEXT, "state": {"enum": ["active", "ended"]}, "reason": maybe(TEXT),
+    "createdAt": TIME, "endedAt": maybe(TIME), "sequence": COUNT, "failingSince": maybe(TIME), "nextAt": maybe(TIME),
+}  # fmt: skip
+_DELIVERY = record(
+    {
+        "sequence": COUNT, "state": {"enum": ["waiting", "delivered", "dropped"]}, "changes": COUNT, "tries": COUNT,
+        "outcome": TEXT, "createdAt": TIME, "triedAt": maybe(TIME),
+    }
+)  # fmt: skip
+_route = partial(Route, tag="feeds", errors=(404,))
+_ONE = "/v1/subscriptions/{subscription}"
+DOOR = Door(
+    signs=True,
+    routes=(
+        _route("/v1/subscriptions", subscribe, "CreatedSubscription", method="POST", body="NewSubscription",
+               status=201, limit="ingest"),
+        _route("/v1/subscriptions", signing_key, "SigningKey", conditional=True),
+        _route(_ONE, subscription_log, "Subscription", errors=(403, 404)),
+        _route(_ONE, unsubscribe, None, method="DELETE", media=(), status=204, errors=(403, 404), limit="ingest"),
+    ),
+    schemas={
+        "NewSubscription": record(
+            {"url": TEXT, "key": {"type": "string", "pattern": f"^{_KEY.pattern}$"}, "search": {"type": "object"}},
+            additionalProperties=False,
+        ),
+        "CreatedSubscription": record(_MEMBERS | {"secret": TEXT, "publicKey": TEXT}),
+        "SigningKey": record({"publicKey": TEXT}),
+        "Subscription": record(_MEMBERS | {"deliveries": array_of(_DELIVERY)}),
+    },
+)  # fmt: skip
