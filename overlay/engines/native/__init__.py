@@ -22,14 +22,15 @@ from overlay.engines.native.searching import search
 from overlay.engines.native.segment import Segment
 from overlay.engines.native.view import NativeView
 from overlay.engines.native.writing import (
-    AT_ONCE,
     DamagedSegmentError,
+    as_one,
     committed,
     damaged,
     due,
     joined,
     new_name,
     replaced,
+    while_filled,
 )
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
@@ -190,10 +191,11 @@ class NativeEngine:
                     reason = view.damage or "its text vectors are of another table"
                     raise EngineError(f"the index in {self.folder} has to be rebuilt: {reason}")
                 is_filled = cursor is not None and not cursor.seq  # nobody searches before it has read any changes
+                was_filled = view.cursor is not None and not view.cursor.seq
+                grouping = while_filled if is_filled else as_one if was_filled else None
                 manifest = committed(
-                    self.folder, view, registrations, documents, cursor,
-                    merging=self._merging, most=inf if is_filled else AT_ONCE,
-                )  # fmt: skip
+                    self.folder, view, registrations, documents, cursor, merging=self._merging, grouping=grouping
+                )
                 self._finish(manifest)
             except OSError as error:
                 raise EngineError(f"the index in {self.folder} cannot be written: {error}") from error

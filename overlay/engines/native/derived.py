@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from overlay.engines.native import durable
 from overlay.engines.native.builder import Arrays
 from overlay.engines.native.posting_kernels import listed_counts, term_counts, term_postings, transpose
 from overlay.engines.native.schema import BREAK, LISTED, VECTOR
@@ -18,10 +20,11 @@ from overlay.search.term_dictionary import LONGEST, SHORTEST, signatures
 from parsers.cards.money import amount_of_key
 
 
-def derived(arrays: Arrays) -> Arrays:
-    """The derived arrays of a segment with these primary arrays."""
+def derived(arrays: Arrays, folder: Path | None = None) -> Arrays:
+    """The derived arrays of a segment with these primary arrays; large ones are in files in the folder
+    (`durable.array`). Raises OSError."""
     return {
-        **_terms(arrays),
+        **_terms(arrays, folder),
         **_surfaces(arrays),
         **_values(arrays),
         **_ranks(arrays),
@@ -36,11 +39,11 @@ def strings(arrays: Arrays, table: str) -> list[str]:
     return [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(offsets)]
 
 
-def _terms(arrays: Arrays) -> Arrays:
+def _terms(arrays: Arrays, folder: Path | None) -> Arrays:
     size = len(arrays["terms_offsets"]) - 1
     offsets, forward = arrays["forward_offsets"], arrays["forward"]
     starts = term_counts(offsets, forward, size)
-    documents, impacts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], np.float32)
+    documents, impacts = (durable.array(folder, int(starts[-1]), dtype) for dtype in (np.uint32, np.float32))
     term_postings(offsets, arrays["section_ends"], forward, starts, documents, impacts)
     facts, of_facts = transpose(
         arrays["document_facts_offsets"], arrays["document_facts"], len(arrays["facts_offsets"]) - 1

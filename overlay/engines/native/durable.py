@@ -1,16 +1,25 @@
-"""Files that are replaced, never changed: readers that map one keep what they map."""
+"""Files that are replaced, never changed, so that readers keep what they map; and arrays in files without names."""
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from overlay.engines.index_versions import flush
 
 BESIDE = ".new"
 """Ends the name of a file until it is whole."""
+
+LARGE = 1 << 24
+"""Bytes from which on an array that is being computed is in a file: a merge of any size takes little memory."""
 
 
 def replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
@@ -37,3 +46,14 @@ def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def array(folder: Path | None, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array to be filled; a large one is in a file in the folder that has no name and goes with it, so that the
+    system can move it out of memory. Raises OSError, also where the disk has no room for all of it."""
+    size = length * np.dtype(dtype).itemsize
+    if folder is None or size < LARGE:
+        return np.empty(length, dtype)
+    with TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, size)  # or a write to the mapping would end the process on a full disk
+        return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)

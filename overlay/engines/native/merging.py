@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from overlay.engines.native import tables
+from overlay.engines.native import durable, tables
 from overlay.engines.native.array_checks import check
 from overlay.engines.native.schema import BREAK, MEMBERS, TABLES, ArrayMember
 from overlay.engines.native.segment_file import Array, SegmentError
@@ -27,13 +28,16 @@ class _MergedPart(NamedTuple):
         return self.offers if member.of_offer else self.documents
 
 
-def merge(segments: Sequence[Mapping[str, Array]], masks: Sequence[npt.NDArray[np.bool_]]) -> dict[str, Array]:
+def merge(
+    segments: Sequence[Mapping[str, Array]], masks: Sequence[npt.NDArray[np.bool_]], folder: Path | None = None
+) -> dict[str, Array]:
     """The primary arrays of one segment with the documents of all that their masks keep, in order; strings that none of
-    them uses are dropped. Raises SegmentError, which names the array, when those of a segment do not fit together."""
+    them uses are dropped. Large arrays are in files in the folder (`durable.array`). Raises OSError; SegmentError,
+    which names the array, when those of a segment do not fit together."""
     parts = [_part(arrays, mask) for arrays, mask in zip(segments, masks, strict=True)]
     merged = {"offers_offsets": _offsets([_lengths(part, "offers_offsets", part.documents) for part in parts])}
     for member in MEMBERS:
-        merged |= _gathered_rows(member, parts) if member.is_rows else {member.name: _gathered(member, parts)}
+        merged |= _gathered_rows(member, parts, folder) if member.is_rows else {member.name: _gathered(member, parts)}
     for table in TABLES:
         merged |= _renumbered(table, parts, merged)
     return merged
@@ -68,10 +72,10 @@ def _gathered(member: ArrayMember, parts: Sequence[_MergedPart]) -> Array:
     return np.concatenate([np.zeros(0, f"<{member.dtype}"), *columns])
 
 
-def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart]) -> dict[str, Array]:
+def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart], folder: Path | None) -> dict[str, Array]:
     name = f"{member.name}_offsets"
     offsets = _offsets([_lengths(part, name, part.rows(member)) for part in parts])
-    values = np.empty(offsets[-1], f"<{member.dtype}")
+    values = durable.array(folder, int(offsets[-1]), f"<{member.dtype}")
     target, end = values.view(np.uint8), 0
     for part in parts:
         source = part.arrays[member.name].view(np.uint8)

@@ -3,13 +3,15 @@
 Segments of like size are merged, so that there are few: what is added joins the last segment while that has at most
 `SMALL` documents, and a segment joins the one before it while that is less than `FACTOR` times as large. Merged
 segments of up to `AT_ONCE` documents are part of the commit; larger ones are written beside it, and published when they
-are complete.
+are complete. An index that is being filled is merged once there are many segments, and into one by the last commit of
+that, with no limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,12 @@ if TYPE_CHECKING:
 SMALL = 200
 FACTOR = 4
 AT_ONCE = 20_000
+FILLED = 32
+"""Segments of an index that is being filled, before some are merged."""
+
+Stretches = list[tuple[int, int]]
+Grouping = Callable[[Sequence[int]], Stretches]
+"""Of segments with so many documents each, which neighbours are to be one: numbers of the first, and after the last."""
 
 
 class DamagedSegmentError(SegmentError):
@@ -68,10 +76,10 @@ def committed(
     cursor: Cursor | None,
     *,
     merging: Collection[str] = (),
-    most: float = AT_ONCE,
+    grouping: Grouping | None = None,
 ) -> Manifest:
-    """Write and publish a commit; its manifest. Segments of more than `most` documents are not made by merging, and
-    those that are `merging` stay apart. Raises OSError."""
+    """Write and publish a commit; its manifest. Segments are merged by their number of documents, or by a `grouping`,
+    but those that are `merging` stay apart. Raises OSError."""
     builders = {is_history: SegmentBuilder() for is_history in (False, True)}
     for document in documents:
         builders[document.until_height is not None].add(document)
@@ -82,7 +90,8 @@ def committed(
         parts = [_without(segment, facts) for segment in before if segment.is_history == is_history]
         if builder.documents:
             parts.append(_CommitPart(builder.arrays(), np.ones(builder.documents, np.uint8), None))
-        entries += [_stored(folder, part, is_history=is_history) for part in _merged(parts, merging, most)]
+        merged = _merged(folder, parts, merging, grouping)
+        entries += [_stored(folder, part, is_history=is_history) for part in merged]
     newest = max(view.manifest.newest if before else 0, *(builder.newest for builder in builders.values()))
     return _published(folder, view, Manifest(0, cursor, newest, tuple(entries), table_hash()))
 
@@ -91,7 +100,7 @@ def due(view: NativeView) -> tuple[Segment, ...]:
     """The segments that are to be merged next, of which the result is too large to be a part of a commit."""
     for is_history in (False, True):
         segments = [segment for segment in view.segments if segment.is_history == is_history]
-        for start, end in _groups([segment.count for segment in segments], (), inf):
+        for start, end in _groups([segment.count for segment in segments]):
             if end - start > 1:
                 return tuple(segments[start:end])
     return ()
@@ -103,7 +112,7 @@ def joined(folder: Path, name: str, sources: Sequence[Segment]) -> SegmentEntry:
     for source in sources:
         if damage := damaged(folder, source.entry):
             raise DamagedSegmentError(source.entry.name, damage)
-    part = _joined([_part(source, source.live) for source in sources])
+    part = _joined(folder, [_part(source, source.live) for source in sources])
     return _stored(folder, part, is_history=sources[0].is_history, name=name)
 
 
@@ -163,18 +172,30 @@ def _part(segment: Segment, live: Bytes) -> _CommitPart:
     return _CommitPart(segment.arrays, live, segment.entry)
 
 
-def _merged(parts: list[_CommitPart], merging: Collection[str], most: float) -> list[_CommitPart]:
+def _merged(
+    folder: Path, parts: list[_CommitPart], merging: Collection[str], grouping: Grouping | None
+) -> list[_CommitPart]:
     """Fewer parts with the same documents, larger ones first."""
     parts = [part for part in parts if part.count]
     apart = [index for index, part in enumerate(parts) if part.entry is not None and part.entry.name in merging]
-    groups = _groups([part.count for part in parts], apart, most)
-    return [parts[start] if end - start == 1 else _joined(parts[start:end]) for start, end in groups]
+    grouping = grouping if grouping and not apart else partial(_groups, apart=apart, most=AT_ONCE)
+    groups = grouping([part.count for part in parts])
+    return [parts[start] if end - start == 1 else _joined(folder, parts[start:end]) for start, end in groups]
 
 
-def _groups(counts: Sequence[int], apart: Collection[int], most: float) -> list[tuple[int, int]]:
-    """The stretches of segments with so many documents each that are to be one: of up to `most` documents, and without
-    those that are to stay `apart`."""
-    groups: list[tuple[int, int]] = []
+def while_filled(counts: Sequence[int]) -> Stretches:
+    """The grouping of an index that is being filled, which nobody searches."""
+    return _groups(counts) if len(counts) > FILLED else [(index, index + 1) for index in range(len(counts))]
+
+
+def as_one(counts: Sequence[int]) -> Stretches:
+    """The grouping of all segments into one."""
+    return [(0, len(counts))] if counts else []
+
+
+def _groups(counts: Sequence[int], apart: Collection[int] = (), most: float = inf) -> Stretches:
+    """The stretches of segments of like size: of up to `most` documents, and without those that are to stay `apart`."""
+    groups: Stretches = []
     totals: list[int] = []
     for index, count in enumerate(counts):
         groups.append((index, index + 1))
@@ -191,8 +212,8 @@ def _are_alike(earlier: int, later: int) -> bool:
     return earlier <= SMALL or earlier < FACTOR * later
 
 
-def _joined(parts: Sequence[_CommitPart]) -> _CommitPart:
-    arrays = merge([part.arrays for part in parts], [part.live != 0 for part in parts])
+def _joined(folder: Path, parts: Sequence[_CommitPart]) -> _CommitPart:
+    arrays = merge([part.arrays for part in parts], [part.live != 0 for part in parts], folder)
     return _CommitPart(arrays, np.ones(sum(part.count for part in parts), np.uint8), None)
 
 
@@ -201,7 +222,9 @@ def _stored(folder: Path, part: _CommitPart, *, is_history: bool, name: str = ""
     entry, deleted = part.entry, int(np.count_nonzero(part.live == 0))
     if entry is None:
         entry = SegmentEntry(name or new_name(), len(part.live), is_history, "", 0)
-        segment_file.write(manifests.segment_path(folder, entry.name), {**part.arrays, **derived(dict(part.arrays))})
+        segment_file.write(
+            manifests.segment_path(folder, entry.name), {**part.arrays, **derived(dict(part.arrays), folder)}
+        )
     elif deleted != entry.deleted:
         name = new_name()
         bits = np.packbits(part.live == 0, bitorder="little")

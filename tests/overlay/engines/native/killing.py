@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from overlay.engines import Cursor, native
+from overlay.engines import Cursor
 from overlay.engines.native import preparation, writing
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
@@ -66,7 +66,7 @@ def work(url: str) -> Iterator[int]:
 def main() -> None:
     """See above. The kernels are loaded once; segments of more than 6 documents are merged in the background."""
     preparation.prepare()
-    native.AT_ONCE, writing.SMALL = 6, 2  # type: ignore[attr-defined]
+    writing.AT_ONCE, writing.SMALL = 6, 2
     for _ in sys.stdin:
         pid = os.fork()
         if not pid:

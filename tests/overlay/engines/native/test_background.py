@@ -25,7 +25,7 @@ WORDS = ("alpha", "beta", "gamma")
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of more than four documents are merged in the background."""
-    monkeypatch.setattr("overlay.engines.native.AT_ONCE", 4)
+    monkeypatch.setattr("overlay.engines.native.writing.AT_ONCE", 4)
     monkeypatch.setattr("overlay.engines.native.writing.SMALL", 2)
 
 
@@ -82,6 +82,21 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     reader = NativeEngine(engine.folder, make=False)
     assert ids_with(reader, "alpha") == set("bcdegh")
     reader.close()
+
+
+def test_an_index_that_was_filled_is_one_segment(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overlay.engines.native.writing.FILLED", 3)
+    ids = [f"{number:02}" for number in range(20)]
+    for number in range(0, 20, 2):
+        put(engine, 0, "alpha", *ids[number : number + 2])
+        assert len(segments(engine)) <= 3
+    put(engine, 0, "beta", "03")
+    assert engine.jobs.thread is None
+    engine.write([], [], Cursor("e", 7))
+    assert segments(engine) == [(20, 0)]
+    assert (ids_with(engine, "beta"), engine.terms().frequency("alpha")) == ({"03"}, 19)
+    put(engine, 8, "beta", "05")
+    assert segments(engine) == [(20, 1), (1, 0)]
 
 
 def test_a_merge_of_what_was_removed_meanwhile_adds_nothing(
@@ -154,13 +169,6 @@ def test_a_merge_that_fails_for_a_full_disk_is_made_later(
     engine.jobs.wait()
     assert segments(engine) == [(8, 0), (2, 0)]
     assert ids_with(engine, "alpha") == set("abcdefghij")
-
-
-def test_an_index_that_is_filled_is_merged_at_once(engine: NativeEngine) -> None:
-    for batch in ("abcd", "efgh", "ijkl"):
-        put(engine, 0, "alpha", *batch)
-    assert engine.jobs.thread is None
-    assert segments(engine) == [(12, 0)]
 
 
 def test_a_writer_that_opens_a_folder_lets_readers_look_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_after_each_call_that_fails_a_retry_serves_what_a_fresh_index_does(
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # no power fails here
     if work is merge:
-        monkeypatch.setattr("overlay.engines.native.AT_ONCE", 2)
+        monkeypatch.setattr("overlay.engines.native.writing.AT_ONCE", 2)
     source = damaging.index(tmp_path / "source")
     opened = NativeEngine(source, make=False)
     before = damaging.answers(opened)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from overlay.engines.native import background_jobs, segment_file
+from overlay.engines.native import background_jobs, durable, segment_file
 from overlay.engines.native.builder import SegmentBuilder
 from overlay.engines.native.derived import derived
 from overlay.engines.native.schema import DERIVED, MEMBERS, TABLES
-from overlay.engines.native.writing import AT_ONCE, FACTOR, SMALL
+from overlay.engines.native.writing import AT_ONCE, FACTOR, FILLED, SMALL
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "index-format.md").read_text()
@@ -39,5 +39,7 @@ def test_the_page_states_the_numbers_of_the_program() -> None:
     assert FACTOR == 4
     assert "less than\nfour times" in PAGE
     assert f"up to {AT_ONCE:,} documents" in PAGE
+    assert f"more than {FILLED} segments" in PAGE
+    assert f"{durable.LARGE >> 20} MiB and more" in PAGE
     assert background_jobs.CLOSE_SECONDS == 10
     assert f"at most {segment_file._MOST:,} |" in PAGE

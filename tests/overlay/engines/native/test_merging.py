@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.engines.native import segment_file
+from overlay.engines.native import durable, segment_file
 from overlay.engines.native.array_checks import check
+from overlay.engines.native.builder import SegmentBuilder
+from overlay.engines.native.derived import derived
 from overlay.engines.native.merging import merge
 from overlay.engines.native.schema import BREAK
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
+from tests.contracts.listed import listing
 from tests.overlay.engines.native.segments import Twin, arrays_of
 
 
@@ -65,6 +69,19 @@ def test_mapped_segments_merge_as_arrays_in_memory_do(tmp_path: Path) -> None:
     mask = np.array([True, False, True, True, False])
     assert_equal(merge([mapped, mapped], [mask, mask]), merge([arrays, arrays], [mask, mask]))
     assert not SegmentFile.open(tmp_path / "a.segment").damaged()
+
+
+def test_large_arrays_are_merged_in_files_that_nobody_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "LARGE", 1)
+    arrays, mask = arrays_of(documents(1, 5)), np.ones(5, bool)
+    merged = merge([arrays, arrays], [mask, mask], tmp_path)
+    expected = merge([arrays, arrays], [mask, mask])
+    assert_equal(merged, expected)
+    builder = SegmentBuilder()
+    builder.add(listing("a", "alpha"))
+    assert_equal(derived(builder.arrays(), tmp_path), derived(builder.arrays()))
+    assert isinstance(merged["item"].base.obj, mmap.mmap)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_mask_of_another_length_is_refused() -> None:
