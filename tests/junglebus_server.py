@@ -24,6 +24,7 @@ from aiohttp import web
 
 from indexer.chains import ChainStore, create
 from indexer.chains.junglebus.chain import JungleBusChain
+from indexer.retries import Backoff
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import ChainKit
 from tests.chainkit_blocks import Block
@@ -124,7 +125,7 @@ class JungleBus:
         source = create(name, f"junglebus:{SUBSCRIPTION}?url={self.url}&network=regtest&chain=bsv{more}", rows)
         assert isinstance(source, JungleBusChain)
         source.poll_seconds = 0
-        source.retries.first_pause = 0
+        source.retries.backoff = Backoff(0, 0)
         return source
 
     # -- the server

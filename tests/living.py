@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from indexer.chains.failover import Pace
 from indexer.errors import SourceUnavailableError
 from indexer.model import BlockRef
+from indexer.retries import Backoff
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
 from tests.strategies import Dig, Scribe, Spend
 
-PACE = Pace(
-    grace=60, poll=0.001, first_pause=0.001, longest_pause=0.002, tolerance=30, probation=30, penalty=600, lag_blocks=3
-)
+PACE = Pace(grace=60, poll=0.001, backoff=Backoff(0.001, 0.002), tolerance=30, probation=30, penalty=600, lag_blocks=3)
 """Keepers are in a hurry, while judgements wait for the clock of the test."""
 
 

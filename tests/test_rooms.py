@@ -77,8 +77,8 @@ def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
 
 ORDER = {
     "parsers": "reasons errors local_hosts byte_reader jit bitcoin cards pointers inscriptions claims",
-    "indexer": "spill errors model masking http_body sqlite_integrity headers chains store state_hash resolution"
-    " admission sync fetcher"
+    "indexer": "retries spill errors model masking http_body sqlite_integrity headers chains store state_hash"
+    " resolution admission sync fetcher"
     " rates setting_values settings diagnosis snapshot sqlite_heights",
     "overlay": "text search engines listings systems.rating duplicates projection pricing publish systems.payments"
     " systems.webhooks api web verify client systems systems.a2a systems.ard systems.bsv_overlay systems.feeds"

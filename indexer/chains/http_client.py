@@ -16,13 +16,13 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 
 from indexer import http_body
 from indexer.errors import SourceError, SourceUnavailableError
+from indexer.retries import Backoff, retry_after
 from parsers.cards import strict_json
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ CONNECT_SECONDS, SILENCE_SECONDS, WHOLE_SECONDS = 10.0, 60.0, 60.0
 CONNECTIONS = 8
 """Concurrent requests: endpoints limit requests per second, and many allow no more."""
 
-PAUSES = (0.25, 1.0, 4.0)
+PAUSES = Backoff(0.25, 4.0, factor=4.0).pauses(3)
 """Seconds before each further try of a request that was cut."""
 
 LONGEST_WAIT = 3_600.0
@@ -197,7 +197,7 @@ class HttpClient:
     def obey_retry_after(self, response: aiohttp.ClientResponse) -> None:
         if response.status == 200:
             return
-        seconds = _retry_after(response.headers.get("Retry-After", ""))
+        seconds = retry_after(response.headers.get("Retry-After", ""), LONGEST_WAIT)
         if response.status == 429 or seconds:
             self._not_before = time.monotonic() + (1.0 if seconds is None else seconds)
 
@@ -212,16 +212,6 @@ class HttpClient:
                 read_bufsize=SMALL_BYTES,
             )
         return self._session
-
-
-def _retry_after(text: str) -> float | None:
-    """The seconds of a Retry-After header (a number or a date, RFC 9110 §10.2.3), None for what is neither."""
-    if text.isascii() and text.isdigit() and len(text) < 10:
-        return min(float(text), LONGEST_WAIT)
-    try:
-        return min(max(parsedate_to_datetime(text).timestamp() - time.time(), 0.0), LONGEST_WAIT)
-    except (ValueError, OverflowError):
-        return None
 
 
 async def parse_json(raw: bytes, *, exact: bool = False) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from indexer.retries import Backoff
+
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
@@ -22,10 +24,9 @@ class VisitRates(NamedTuple):
     domain: VisitRate = VisitRate(15.0, 6)
     block: VisitRate = VisitRate(1.0, 30)
     total: VisitRate = VisitRate(0.01, 500)
-    trouble: float = 20.0
-    """Seconds without a visit to a failing domain, doubled for each failure in a row."""
-    longest: float = 600.0
-    """Longest such pause: anyone may point at a part of a host that always fails, and must not block the rest."""
+    trouble: Backoff = Backoff(20.0, 600.0)
+    """Pauses without a visit to a failing domain. The longest is short: anyone may point at a part of a host that
+    always fails, and must not block the rest."""
     retry_after: float = 3_600.0
     """Longest Retry-After of a host that is obeyed."""
     stretch: int = 8
@@ -104,12 +105,12 @@ class Budgets:
         self.blocks.setdefault(block, Budget(self.rates.block)).spend(now)
 
     def trouble(self, domain: str, now: float, retry_after: float | None = None) -> None:
-        """Pause a domain whose host failed, twice as long each time, or as long as its Retry-After."""
+        """Pause a domain whose host failed, longer each time, or as long as its Retry-After."""
         budget = self.domains.setdefault(domain, Budget(self.rates.domain))
-        pause = min(self.rates.trouble * 2.0 ** min(budget.failures, 16), self.rates.longest)
+        budget.failures += 1
+        pause = self.rates.trouble.pause(budget.failures)
         if retry_after is not None:
             pause = max(pause, min(retry_after, self.rates.retry_after))
-        budget.failures += 1
         budget.pause(now + pause)
         self.forgive_at[domain] = now + pause + self.FORGET
 

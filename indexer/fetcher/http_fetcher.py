@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -22,6 +21,7 @@ from indexer.fetcher.dns import Resolver, Table
 from indexer.fetcher.limits import USER_AGENT, Limits, read_body
 from indexer.fetcher.reasons import TROUBLE, FetchError, shown
 from indexer.fetcher.target import Target, follow, target
+from indexer.retries import retry_after
 
 ROBOTS_SECONDS = 86_400
 ROBOTS_KEPT = 10_000
@@ -202,7 +202,7 @@ class Visit:
         by itself. Raises FetchError, but not for a status."""
 
         async def judge(response: httpcore.Response, headers: dict[str, str]) -> PostAnswer:
-            wait = _retry_after(headers.get("retry-after", ""), self._fetcher.clock())
+            wait = _wait(headers, self._fetcher.clock())
             if most:
                 body = await read_body(response.aiter_stream(), headers, self._limits, most)
                 return PostAnswer(response.status, body, wait, headers)
@@ -347,17 +347,11 @@ def _validator(headers: dict[str, str], name: str) -> str:
 
 def _refused(status: int, headers: dict[str, str], now: float) -> FetchError:
     if status in _BUSY:
-        return FetchError("fetch-busy", str(status), _retry_after(headers.get("retry-after", ""), now))
+        return FetchError("fetch-busy", str(status), _wait(headers, now))
     if status in _NOT_THERE:
         return FetchError("fetch-missing", str(status))
     return FetchError("fetch-server" if status >= 500 else "fetch-status", str(status))
 
 
-def _retry_after(text: str, now: float) -> float | None:
-    """Seconds of a Retry-After header, at most a day; None when it is missing or invalid."""
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), MAX_RETRY_AFTER)
-    try:
-        return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), MAX_RETRY_AFTER)
-    except (ValueError, TypeError, OverflowError, OSError):
-        return None
+def _wait(headers: dict[str, str], now: float) -> float | None:
+    return retry_after(headers.get("retry-after", ""), MAX_RETRY_AFTER, now)

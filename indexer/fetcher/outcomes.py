@@ -13,13 +13,11 @@ from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardState, PriorRes
 from indexer.fetcher.http_fetcher import Validators
 from indexer.fetcher.reasons import Refusal
 from indexer.fetcher.schedule import Priority
+from indexer.retries import Backoff
 from indexer.store.fetches import DueLocator, FetchOutcome, FetchState, QueuedLocator, ServedBody
 
 SECOND = 1_000
-FIRST_DELAY = 60 * SECOND
-"""Until the second try, doubled for each one after it."""
-
-LONGEST_DELAY = 12 * 3_600 * SECOND
+BACKOFF = Backoff(60, 12 * 3_600)
 TRIED_FOR = 7 * 24 * 3_600 * SECOND
 """Retries end this long after the last pointer, unless a recheck is requested."""
 
@@ -70,18 +68,13 @@ def _retry(due: DueLocator, refusal: Refusal, retry_after: float | None, now: in
     """When a fetch without a card is tried again (milliseconds since 1970), None for only on demand."""
     if refusal.final:
         return None
-    pause = max(delay(due.tries), int((retry_after or 0.0) * SECOND))
+    pause = max(BACKOFF.pause_ms(due.tries + 1), int((retry_after or 0.0) * SECOND))
     if due.validators:  # accepted before
         return now + max(pause, WATCH if now - due.added_at > TRIED_FOR else 0)
     if refusal.code in _OPERATORS:
         return now + pause
     last = due.added_at + TRIED_FOR
     return min(now + pause, last) if now < last else None
-
-
-def delay(tries: int) -> int:
-    """The pause after this many failed fetches before this one, in milliseconds."""
-    return min(FIRST_DELAY << min(tries, 20), LONGEST_DELAY)
 
 
 def _served(attempt: Attempt) -> ServedBody:
@@ -117,7 +110,7 @@ def priority(waiting: QueuedLocator) -> Priority:
     if waiting.last_at is None:
         return Priority.NEW
     good = waiting.state in (FetchState.MET, FetchState.UNHASHED)
-    pause = WATCH if good else delay(waiting.tries - 1 if waiting.tries else 0)
+    pause = WATCH if good else BACKOFF.pause_ms(waiting.tries)
     if waiting.state is FetchState.GIVEN_UP or waiting.next_at - waiting.last_at < pause:
         return Priority.RECHECK
     return Priority.WATCH if good else Priority.RETRY

@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from indexer.retries import Backoff
 from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.schema import badges, blocks, cursors, events, meta
 
@@ -35,8 +36,8 @@ HOUR = 3_600_000
 CHECK_INTERVAL = 24 * HOUR
 """Between two checks of a badge."""
 
-MAX_RETRY = 7 * 24 * HOUR
-"""Between two checks where there is no badge: an hour at first, then doubled up to this."""
+BACKOFF = Backoff(3_600, 7 * 86_400)
+"""Between two checks that bring nothing."""
 
 GRACE = 7 * 24 * HOUR
 """A badge is lost when its host could not be reached for so long."""
@@ -205,15 +206,13 @@ def _write(connection: Connection, registration: str, by: str, now_ms: int, reas
     connection.execute(update(badges).where(badges.c.registration == registration).values(**values))
 
 
-def retry_delay(tries: int) -> int:
-    """The pause after so many failed checks: an hour at first, doubled for each further one up to `MAX_RETRY`."""
-    return min(HOUR << min(tries, 9), MAX_RETRY)
-
-
 def retry(table: Table, now_ms: int) -> dict[str, Any]:
     """The values of rows whose checks failed once more: each is checked again later than the last time."""
-    steps = {tries: now_ms + retry_delay(tries) for tries in range(9)}
-    return {"tries": table.c.tries + 1, "next_at": case(steps, value=table.c.tries, else_=now_ms + MAX_RETRY)}
+    steps = {tries: now_ms + BACKOFF.pause_ms(tries + 1) for tries in range(9)}
+    return {
+        "tries": table.c.tries + 1,
+        "next_at": case(steps, value=table.c.tries, else_=now_ms + BACKOFF.pause_ms(10)),
+    }
 
 
 def _oldest(connection: Connection, host: str, digest: bytes) -> str | None:

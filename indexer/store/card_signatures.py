@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select, update
 
 from indexer.store import fetches
-from indexer.store.badges import CHECK_INTERVAL, GRACE, retry, retry_delay
+from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, retry
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.schema import badges, card_signatures, cards
 from indexer.store.schema import fetches as facts
@@ -94,7 +94,7 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
         row = connection.execute(select(card_signatures).where(same)).mappings().one()
         is_changed = any(row[name] != value for name, value in verdict._asdict().items())
         tries = 0 if verdict.by else row["tries"] + 1
-        delay = CHECK_INTERVAL if verdict.by else retry_delay(tries)
+        delay = CHECK_INTERVAL if verdict.by else BACKOFF.pause_ms(tries)
         values = {**verdict._asdict(), "tries": tries, "checked_at": now_ms, "next_at": now_ms + delay if ids else None}
         if verdict.by:
             values["verified_at"] = now_ms

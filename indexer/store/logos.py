@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
+from indexer.store.badges import BACKOFF
 from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, count, insert_new
 from indexer.store.schema import logos
@@ -23,7 +24,6 @@ DAY = 86_400_000
 REFETCH = 7 * DAY
 """After which a logo is fetched again, if it was requested within the last two weeks."""
 
-FIRST_RETRY = 3_600_000
 MAX_URL, MAX_DATA_URL = 2_048, 8_192
 
 _WANTED, _STORED, _FAILED = "wanted", "here", "failed"
@@ -94,7 +94,7 @@ class Logos(Queries):
         """Record why a logo brought no thumbnail, by a reason code of fetching; an older thumbnail stays. Raises
         StoreError."""
         for row in self._rows(select(logos.c.tries, logos.c.state).where(logos.c.url_sha256 == _key(url))):
-            pause = min(FIRST_RETRY * 2 ** min(row["tries"], 12), REFETCH)
+            pause = BACKOFF.pause_ms(row["tries"] + 1)
             state = _STORED if row["state"] == _STORED else _FAILED
             self._update(url, {"state": state, "reason": reason, "tries": row["tries"] + 1, "next_at": now + pause})
 

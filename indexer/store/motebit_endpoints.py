@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from indexer.store.badges import CHECK_INTERVAL, retry_delay
+from indexer.store.badges import BACKOFF, CHECK_INTERVAL
 from indexer.store.motebit_hosts import PIN_DURATION, ids_of
 from indexer.store.queries import Queries, count, insert_new
 from indexer.store.schema import motebit_endpoints, motebit_hosts
@@ -139,7 +139,7 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
     is_verified = values["state"] == VERIFIED
     values["tries"] = 0 if is_verified else row["tries"] + 1
     ids = sorted(set(ids_of(connection, key.host)))
-    delay = CHECK_INTERVAL if is_verified else retry_delay(values["tries"])
+    delay = CHECK_INTERVAL if is_verified else BACKOFF.pause_ms(values["tries"])
     connection.execute(
         update(table).where(*same).values(**values, checked_at=now, next_at=now + delay if ids else None)
     )

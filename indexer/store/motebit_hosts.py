@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select, update
 
 from indexer.store import fetches
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, retry_delay
+from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, locators, motebit_hosts
 from parsers.claims.motebit.identifiers import is_same_identity
@@ -103,7 +103,7 @@ def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: 
     row = connection.execute(select(motebit_hosts).where(same)).mappings().one()
     values = _judged(dict(row), outcome, now_ms)
     values["tries"] = 0 if values["valid"] else row["tries"] + 1
-    delay = CHECK_INTERVAL if values["valid"] else retry_delay(values["tries"])
+    delay = CHECK_INTERVAL if values["valid"] else BACKOFF.pause_ms(values["tries"])
     ids = sorted(set(ids_of(connection, host)))
     connection.execute(update(motebit_hosts).where(same).values(**values, next_at=now_ms + delay if ids else None))
     compared = (*_PINNED, "capabilities", "valid")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import delete, insert, select, update
 
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
+from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.database import writing
 from indexer.store.queries import Queries, Row, count, upsert
 from indexer.store.schema import mrp_challenges, mrp_providers
@@ -122,7 +122,7 @@ class MrpProviders(Queries):
         with writing(self._engine) as connection:
             connection.execute(delete(table).where(same, table.c.verified_at <= now - GRACE))
             for tries in connection.execute(select(table.c.tries).where(same)).scalars().all():
-                next_at = now + min(HOUR << min(tries, 5), CHECK_INTERVAL)
+                next_at = now + BACKOFF.pause_ms(tries + 1)
                 values = {"tries": tries + 1, "reason": reason, "next_at": next_at}
                 connection.execute(update(table).where(same).values(values))
 

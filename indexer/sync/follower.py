@@ -12,6 +12,7 @@ from indexer.chains import Chain
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import LATE, BlockRef
 from indexer.resolution.origins import MISSING
+from indexer.retries import Backoff
 from indexer.state_hash import outdated
 from indexer.store import Revision, Store, Writer
 from indexer.sync.catchup import Catchup
@@ -32,8 +33,8 @@ RETRY_SECONDS = 600.0
 RETRIED, RETRYING_SECONDS = 64, 5.0
 """Undecided events and seconds of one attempt, at most: the next one continues, so that blocks do not wait."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds between attempts to reach a source that does not answer: doubled from the first to the longest."""
+BACKOFF = Backoff(1.0, 60.0)
+"""Between attempts to reach a source that does not answer."""
 
 
 class DeepReorgError(SourceError):
@@ -111,18 +112,18 @@ class Follower:
 
     async def run(self) -> None:
         """Follow until cancelled, or until an operator has to act (state `stopped`)."""
-        pause = FIRST_PAUSE
+        failures = 0
         while True:
             try:
                 await self.catch_up()
                 if time.monotonic() >= self._mempool_due:
                     await self.refresh_mempool()
-                pause = FIRST_PAUSE
+                failures = 0
                 await self._chain.wait(self._pause())
             except SourceUnavailableError as error:
                 self._set_state("unreachable", str(error))
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                failures += 1
+                await asyncio.sleep(BACKOFF.pause(failures))
             except SourceError as error:
                 self._set_state("stopped", str(error))
                 return

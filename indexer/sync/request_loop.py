@@ -15,14 +15,15 @@ from typing import NamedTuple
 
 from indexer.chains import Chain
 from indexer.errors import SourceError
+from indexer.retries import Backoff
 from indexer.store.requests import Requests, RequestState, TransactionRequest
 from parsers.bitcoin import tx
 from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
 
-FIRST_DELAY, TRIED_FOR = 1, 3_600
-"""Seconds until the second try, doubled for each later one, and from the request to the last try."""
+BACKOFF, TRIED_FOR = Backoff(1, 3_600), 3_600
+"""Pauses between tries, and seconds from the request to the last try."""
 
 UNREACHED, UNREACHED_DELAY = 86_400, 10
 """Seconds after which a request is given up when no source was reachable, and between tries meanwhile."""
@@ -162,5 +163,5 @@ def _unreached(request: TransactionRequest, now: int) -> TransactionRequest:
 
 
 def _next(request: TransactionRequest, tries: int, now: int) -> int:
-    """When the next try is due: the delay doubles, and the last try is at the end of the hour."""
-    return min(now + (FIRST_DELAY << min(tries - 1, 12)), request.requested_at + TRIED_FOR)
+    """When the next try is due: the last one is at the end of the hour."""
+    return min(now + int(BACKOFF.pause(tries)), request.requested_at + TRIED_FOR)

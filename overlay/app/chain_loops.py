@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.store.database import OtherChainError
-from indexer.sync.follower import FIRST_PAUSE, LONGEST_PAUSE, Follower
+from indexer.sync.follower import BACKOFF, Follower
 from indexer.sync.request_loop import TransactionSource
 from overlay.app.compilation import BLOCK_LOOPS, HASH_LOOPS, compile_in_subprocess
 from parsers.bitcoin.tx import Outpoint
@@ -82,17 +83,16 @@ def transaction_source(follower: Follower) -> TransactionSource:
 async def _open(follower: Follower) -> None:
     """Open the source of a chain, again and again while it is unreachable. Raises SourceError, also where the database
     holds another chain under this name."""
-    progress, pause = follower.progress, FIRST_PAUSE
-    while True:
+    progress = follower.progress
+    for failures in count(1):
         try:
             await follower.open()
         except OtherChainError as error:
             raise SourceError(str(error)) from None
         except SourceUnavailableError as error:
-            reason = str(error).removeprefix(f"{progress.name}: ")
+            pause, reason = BACKOFF.pause(failures), str(error).removeprefix(f"{progress.name}: ")
             log.warning("%s is unreachable: %s; trying again in %d s", progress.name, reason, pause)
             progress.state, progress.error = "unreachable", str(error)
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
         else:
             return

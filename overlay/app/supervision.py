@@ -8,6 +8,7 @@ import logging
 from functools import partial
 from time import monotonic
 
+from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS, StoreUnavailableError
 from overlay.api.counters import Counters
 from overlay.app.chain_loops import Loop
@@ -15,9 +16,8 @@ from overlay.engines import UnavailableError
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS, LONGEST_PAUSE = 0.5, 30.0
-"""Pauses before a loop is started again: the first is repeated while the database is unavailable; after any other error
-of the database each pause is twice the one before."""
+BACKOFF = Backoff(0.5, 30.0)
+"""Pauses before a loop is started again: the first is repeated while the database is unavailable."""
 
 WARNING_SECONDS = 10.0
 """Least time between two warnings about an unavailable database: about six loops wait for it."""
@@ -35,7 +35,7 @@ class Supervisor:
     async def keep_running(self, loop: Loop) -> None:
         """Run a loop to its end; start it again after an error of the database, and while the index is unavailable.
         Raises what else ends it."""
-        pause = RETRY_SECONDS
+        failures = 0
         while True:
             began = monotonic()
             try:
@@ -44,14 +44,13 @@ class Supervisor:
             except (*DATABASE_ERRORS, UnavailableError) as error:
                 self._counters.add(DATABASE_FAULTS, 1)
                 is_away = isinstance(error, (StoreUnavailableError, UnavailableError))
-                if is_away or monotonic() - began > LONGEST_PAUSE:
-                    pause = RETRY_SECONDS
+                failures = 1 if is_away or monotonic() - began > BACKOFF.longest else failures + 1
+                pause = BACKOFF.pause(failures)
                 # as text: the log record must not keep the frames of the error
                 self._report(_name(loop), str(error), pause, is_away=is_away)
             # the frames of the error are a reference cycle, which holds the lock for writing the index
             await asyncio.to_thread(gc.collect)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _report(self, name: str, error: str, pause: float, *, is_away: bool) -> None:
         if not is_away:

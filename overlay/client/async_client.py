@@ -215,7 +215,7 @@ class AsyncOverlayClient:
         for attempt in count(1):
             try:
                 status, headers, body = await self._once(call)
-                seconds = exchange.pause(self.limits, attempt, status, exchange.retry_after(headers))
+                seconds = exchange.pause(self.limits, attempt, status, exchange.wait_of(headers))
                 if seconds is None:
                     return status, headers, body
             except _BROKEN as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from indexer.retries import Backoff, retry_after
 from overlay.client.calls import Call
 from overlay.client.errors import RemoteError, UrlError, problem_error
 from parsers.cards import strict_json
@@ -21,7 +21,7 @@ T = TypeVar("T")
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "a2b-registry"}
 
 _RETRIED = frozenset((429, 502, 503, 504))
-_FIRST_PAUSE = 0.5
+_BACKOFF = Backoff(0.5, math.inf)
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -66,18 +66,9 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that an answer asks to wait (Retry-After: seconds, or an HTTP date); None where it does not."""
-    text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text[:12])
-    try:
-        due = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if due.tzinfo is None:  # RFC 9110 §5.6.7: always UTC
-        due = due.replace(tzinfo=UTC)
-    return max(0.0, (due - datetime.now(UTC)).total_seconds())
+def wait_of(headers: Mapping[str, str]) -> float | None:
+    """The seconds that an answer asks to wait, however many; None where it does not."""
+    return retry_after(headers.get("retry-after", ""), math.inf)
 
 
 def pause(limits: ClientLimits, attempt: int, status: int | None, wait: float | None) -> float | None:
@@ -85,7 +76,7 @@ def pause(limits: ClientLimits, attempt: int, status: int | None, wait: float | 
     connection that broke; `wait` is what the answer asks for. Every route may be sent twice: none does more then."""
     if attempt >= limits.attempts or not (status is None or status in _RETRIED):
         return None
-    seconds = _FIRST_PAUSE * 2 ** (attempt - 1) if wait is None else wait
+    seconds = _BACKOFF.pause(attempt) if wait is None else wait
     return seconds if seconds <= limits.pause_seconds else None
 
 
@@ -98,7 +89,7 @@ def parse(call: Call[Any], url: str, status: int, headers: Mapping[str, str], bo
     except ParseError as error:
         raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay? ({error})") from None
     if status >= 400:
-        raise problem_error(url, status, value, retry_after(headers))
+        raise problem_error(url, status, value, wait_of(headers))
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from indexer.retries import Backoff
 from overlay.commands.options import UsageError, command, settings_of
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import progress_of, say
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from indexer.sync.follower import Follower
     from overlay.commands.options import Commands
 
-ATTEMPTS, FIRST_PAUSE = 7, 1.0
-"""Attempts to get on, and seconds before the second; each further pause is twice as long: a minute in all."""
+ATTEMPTS, BACKOFF = 7, Backoff(1.0, 60.0)
+"""Attempts to get on, and the pauses between them: a minute in all."""
 
 
 def add(commands: Commands) -> None:
@@ -100,7 +101,7 @@ async def catch_up(follower: Follower) -> None:
             failures += 1
             if failures == ATTEMPTS:
                 raise
-            await asyncio.sleep(FIRST_PAUSE * 2 ** (failures - 1))
+            await asyncio.sleep(BACKOFF.pause(failures))
 
 
 def _compare(args: Namespace, store: Store) -> int:

@@ -12,13 +12,14 @@ from indexer.chains.failover import FailoverChain, Pace
 from indexer.chains.files import create as files
 from indexer.chains.node import create as node
 from indexer.chains.overlay import create as mirror
+from indexer.retries import Backoff
 from tests.chainkit import Block, ChainKit
 from tests.fakes import MemoryChain
 from tests.junglebus_server import JungleBus
 from tests.nodes import Node
 from tests.serving import house, serving
 
-PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
+PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
 
 
 @dataclass

@@ -11,13 +11,14 @@ from indexer.chains import Chain
 from indexer.chains.evm import EvmChain
 from indexer.chains.evm.erc8004 import create as entries
 from indexer.chains.failover import FailoverChain, Pace
+from indexer.retries import Backoff
 from indexer.store import Writer
 from tests import registry_kit
 from tests.chainkit import agent
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.solana_server import SolanaServer
 
-PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
+PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
 
 
 @dataclass

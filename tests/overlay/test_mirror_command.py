@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from indexer.errors import SourceUnavailableError
+from indexer.retries import Backoff
 from indexer.store import Store, connect
 from indexer.sync.progress import SyncProgress
 from overlay.commands import mirror
@@ -71,7 +72,7 @@ class Unsteady:
 
 
 async def test_a_busy_overlay_is_waited_for_as_long_as_there_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirror, "FIRST_PAUSE", 0)
+    monkeypatch.setattr(mirror, "BACKOFF", Backoff(0, 0))
     follower = Unsteady(*[None] * 6, 5, None, 7, *[None] * 6, 9, 9)
     await mirror.catch_up(follower)  # type: ignore[arg-type]
     assert follower.progress.height == 9

@@ -20,6 +20,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from indexer.errors import SourceError
+from indexer.retries import Backoff
 from indexer.store import Store, StoreError, StoreUnavailableError, connect
 from indexer.sync.progress import SyncProgress
 from overlay.api.counters import Counters
@@ -301,8 +302,7 @@ class Failing:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(supervision, "LONGEST_PAUSE", 0.004)
+    monkeypatch.setattr(supervision, "BACKOFF", Backoff(0.001, 0.004))
 
 
 @pytest.mark.usefixtures("hasty")

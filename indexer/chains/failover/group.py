@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from indexer.chains.failover.source import Source, SourceState, compare
 from indexer.chains.source import Chain
 from indexer.errors import SourceError, SourceUnavailableError
+from indexer.retries import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class Pace(NamedTuple):
     """Durations in seconds, and a lag in blocks.
 
     `grace`: how long the first source may take to open before another open one is used. `poll`: between two requests of
-    a monitored tip; `first_pause` and `longest_pause`: between tries of a source that does not answer. `tolerance`: how
+    a monitored tip; `backoff`: between tries of a source that does not answer. `tolerance`: how
     long sources may disagree, or the current one have less work, before it counts. `probation`: how long a source that
     is back must answer before it is preferred again; `penalty`: the same after it served bad bytes. `lag_blocks`: a lag
     that is reported.
@@ -29,8 +30,7 @@ class Pace(NamedTuple):
 
     grace: float = 5.0
     poll: float = 1.0
-    first_pause: float = 1.0
-    longest_pause: float = 10.0
+    backoff: Backoff = Backoff(1.0, 10.0)
     tolerance: float = 30.0
     probation: float = 30.0
     penalty: float = 600.0
@@ -213,7 +213,7 @@ class SourceGroup:
 
     async def _monitor(self, source: Source) -> None:
         """Open a source, and poll its tip while it is not the current one."""
-        pause = self.pace.first_pause
+        failures = 0
         # before Python 3.12, asyncio.wait_for may swallow a cancellation: hence the second condition
         while source.state is not SourceState.STOPPED and not self._closed:
             try:
@@ -221,12 +221,12 @@ class SourceGroup:
                     await asyncio.sleep(self.pace.poll)
                     continue
                 await self.poll(source)
-                pause = self.pace.first_pause
+                failures = 0
                 await source.chain.wait(self.pace.poll)
             except SourceError as error:
                 self.record_failure(source, error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, self.pace.longest_pause)
+                failures += 1
+                await asyncio.sleep(self.pace.backoff.pause(failures))
 
     async def poll(self, source: Source) -> None:
         async with source.lock:

@@ -12,15 +12,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from indexer.chains import ChainStore
+from indexer.retries import Backoff
 
 log = logging.getLogger(__name__)
 
 CAPACITY = 10_000
 """Transactions in the queue; beyond, the oldest is dropped."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 3_600.0
-"""Seconds between two tries: doubled from the first to the longest."""
-
+BACKOFF = Backoff(10.0, 3_600.0)
+"""Between two tries."""
 
 NAMED = 3
 """Unproved transactions that status names, at most."""
@@ -28,7 +28,7 @@ NAMED = 3
 
 class _Retry(NamedTuple):
     due: float
-    pause: float
+    tries: int
 
 
 class RetryQueue:
@@ -39,7 +39,7 @@ class RetryQueue:
         self._stored: set[bytes] = set()
         self._new: set[bytes] = set()
         self._retries: OrderedDict[bytes, _Retry] = OrderedDict()
-        self.first_pause = FIRST_PAUSE
+        self.backoff = BACKOFF
 
     def __len__(self) -> int:
         return len(self._retries)
@@ -75,10 +75,9 @@ class RetryQueue:
             self._stored -= removed
 
     def add(self, txid: bytes) -> None:
-        """Schedule the next try, after twice the previous pause."""
-        previous = self._retries.get(txid)
-        pause = min(previous.pause * 2, LONGEST_PAUSE) if previous else self.first_pause
-        self._retries[txid] = _Retry(self._clock() + pause, pause)
+        """Schedule the next try."""
+        tries = self._retries[txid].tries + 1 if txid in self._retries else 1
+        self._retries[txid] = _Retry(self._clock() + self.backoff.pause(tries), tries)
         if txid not in self._stored:
             self._new.add(txid)
         if len(self._retries) > CAPACITY:

@@ -17,14 +17,15 @@ from indexer.chains.node.rest import NoBlockError, Rest, RestOffError
 from indexer.errors import SourceUnavailableError
 from indexer.headers import proof_of_work
 from indexer.model import BlockRef
+from indexer.retries import Backoff
 from indexer.spill import folder
 from parsers.bitcoin.tx import sha256d
 from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
 
-PAUSES = (0.1, 1.0)
-"""Seconds before download further try of a block that was cut, or is not the one requested."""
+PAUSES = Backoff(0.1, 1.0, factor=10.0).pauses(2)
+"""Seconds before each further try of a block that was cut, or is not the one requested."""
 
 BLOCK_BYTES = 16 << 30
 """The limit of a block: four times the largest mined so far."""

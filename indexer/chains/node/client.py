@@ -24,6 +24,7 @@ from indexer.chains.http_client import (
 from indexer.chains.jsonrpc import RpcError, error_fields
 from indexer.chains.node.address import Address
 from indexer.errors import SourceError, SourceUnavailableError
+from indexer.retries import Backoff
 from parsers.errors import ParseError
 
 __all__ = ["NodeClient", "RpcError", "TooLargeError"]
@@ -37,7 +38,7 @@ SLOWEST = 16 << 10
 """Bytes per second of a streamed response at least, on average after the first SILENCE_SECONDS."""
 
 CONNECTIONS = 32
-PAUSES = (0.05, 0.5, 2.0)
+PAUSES = Backoff(0.05, 2.0, factor=10.0).pauses(3)
 """Seconds before each further try of a call that was cut, or that the node was too busy for."""
 
 WARMING_UP, SAFE_MODE = -28, -2

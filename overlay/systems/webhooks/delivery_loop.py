@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from indexer.fetcher.budgets import registrable
 from indexer.fetcher.reasons import FetchError
+from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
@@ -22,9 +23,8 @@ from overlay.systems.webhooks.targets import Targets
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 6 * 3_600.0
-"""Seconds before the second try, and the most between two: each pause is three times the one before, give or take a
-fifth."""
+BACKOFF = Backoff(10.0, 6 * 3_600.0, factor=3.0)
+"""Between two tries, give or take a fifth."""
 
 GIVE_UP_SECONDS = 3 * 86_400
 """After so long without a success a subscription ends."""
@@ -148,7 +148,7 @@ class DeliveryLoop:
             await asyncio.to_thread(subscriptions.succeed, delivery, outcome, now)
             return
         failing_since = began if subscription.failing_since is None else subscription.failing_since
-        pause = min(FIRST_PAUSE * 3.0 ** min(delivery.tries, 16), LONGEST_PAUSE) * self._jitter()
+        pause = BACKOFF.pause(delivery.tries + 1) * self._jitter()
         next_at = now + max(int(pause), int(wait or 0), 1)
         await asyncio.to_thread(subscriptions.fail, delivery, outcome, now, next_at, failing_since)
         if status == 410 or now - failing_since >= GIVE_UP_SECONDS:

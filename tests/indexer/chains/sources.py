@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from indexer.chains.failover import FailoverChain, Pace
+from indexer.retries import Backoff
 from tests.clocks import Clock
 from tests.fakes import MemoryChain
 from tests.waiting import until
 
 QUICK = Pace(
-    grace=0.5, poll=0.002, first_pause=0.001, longest_pause=0.002, tolerance=30, probation=30, penalty=600, lag_blocks=3
+    grace=0.5, poll=0.002, backoff=Backoff(0.001, 0.002), tolerance=30, probation=30, penalty=600, lag_blocks=3
 )
 
 

@@ -14,6 +14,7 @@ from indexer.chains.evm.erc8004 import REGISTRY, Entries, create
 from indexer.chains.failover import FailoverChain, Pace
 from indexer.errors import SourceError
 from indexer.model import EventKind, Status
+from indexer.retries import Backoff
 from parsers.pointers.erc8004 import entry_id
 from tests import chain_records
 from tests import registry_kit as kit
@@ -27,7 +28,7 @@ __all__ = ["empty"]
 ALICE, BOB, CAROL = "0x" + "a1" * 20, "0x" + "b0" * 20, "0x" + "ca" * 20
 ENTRY, OTHER = entry_id("eip155:1", CONTRACT, 22), entry_id("eip155:1", CONTRACT, 23)
 HTTPS = "https://weather.example/agent.json"
-PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
+PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
 
 
 def row(log: kit.Log) -> dict[str, object]:

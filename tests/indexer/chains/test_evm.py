@@ -19,6 +19,7 @@ from indexer.chains.failover import FailoverChain, Pace, join
 from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import EventKind, Status
+from indexer.retries import Backoff
 from indexer.sync.follower import DeepReorgError
 from overlay.listings.proofs import NoProofError, evidence
 from tests import chain_records
@@ -29,7 +30,7 @@ from tests.waiting import until
 CARD = json.dumps({"name": "Shop", "url": "https://shop.example", "skills": [{"id": "sell", "name": "Sell"}]}).encode()
 HASH = sha256(CARD).digest()
 SHOP = "https://shop.example/.well-known/agent.json"
-PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
+PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
 
 
 def carried(body: bytes, digest: bytes = bytes(32)) -> dict[str, object]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from indexer.chains.junglebus import responses
 from indexer.chains.junglebus.responses import JungleBusAnswerError
-from indexer.chains.junglebus.retry_queue import CAPACITY, LONGEST_PAUSE, RetryQueue
+from indexer.chains.junglebus.retry_queue import BACKOFF, CAPACITY, RetryQueue
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import ChainKit
 from tests.junglebus_server import header_json
@@ -105,7 +105,6 @@ def test_the_recorded_sample_is_read(shared: Any) -> None:
 def test_doubts_are_asked_for_ever_more_seldom_and_are_bounded() -> None:
     now = 0.0
     retry_queue = RetryQueue("demo", clock=lambda: now)
-    retry_queue.first_pause = 10.0
     txid = b"\1" * 32
     pauses = []
     for _ in range(12):
@@ -115,7 +114,7 @@ def test_doubts_are_asked_for_ever_more_seldom_and_are_bounded() -> None:
         while not retry_queue.due(5):
             now += 1
         pauses.append(now - before)
-    assert pauses == [min(10.0 * 2**turn, LONGEST_PAUSE) for turn in range(12)]
+    assert pauses == [min(10.0 * 2**turn, BACKOFF.longest) for turn in range(12)]
     retry_queue.remove(txid)
     assert len(retry_queue) == 0
     for number in range(CAPACITY + 5):

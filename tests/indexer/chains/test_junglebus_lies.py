@@ -16,6 +16,7 @@ import pytest
 from indexer.chains.http_client import RESPONSE_BYTES
 from indexer.chains.junglebus.violations import ViolationError
 from indexer.errors import SourceError, SourceUnavailableError
+from indexer.retries import Backoff
 from indexer.sync import follower as follow
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit, agent
@@ -382,7 +383,7 @@ async def test_nothing_is_asked_before_the_time_that_the_server_names(
     assert len(followed.server.requests) == query
 
 
-@pytest.mark.parametrize("wait", ["", "soon", "-5", "9" * 30, "Fri, 99 Nov 1999 00:00:00 GMT"])
+@pytest.mark.parametrize("wait", ["", "soon", "-5", "Fri, 99 Nov 1999 00:00:00 GMT"])
 async def test_a_retry_after_that_means_nothing_is_a_short_pause(followed: Followed, echo: Outpoint, wait: str) -> None:
     followed.server.fail("tip", 429, Retry_After=wait)
     assert len(await trouble(followed, 1)) == 1
@@ -408,7 +409,7 @@ async def test_control_codes_lead_on_wait_or_turn_back(followed: Followed, echo:
 async def test_the_loop_itself_goes_on_through_lies_and_faults(
     followed: Followed, echo: Outpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(follow, "BACKOFF", Backoff(0.01, 60))
     monkeypatch.setattr(follow, "POLL_SECONDS", 0.01)
     server, follower = followed.server, followed.indexing.followers[0]
     server.fail("tip", 500, 503)

@@ -12,6 +12,7 @@ import pytest
 from indexer import chains
 from indexer.chains.node import NodeChain, create
 from indexer.errors import SourceError, SourceUnavailableError
+from indexer.retries import Backoff
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
@@ -382,7 +383,7 @@ async def test_a_follower_sees_blocks_as_they_come_and_goes(kit: ChainKit, tmp_p
 async def test_a_node_that_is_gone_is_waited_for_and_followed_again(
     kit: ChainKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.sync.follower.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("indexer.sync.follower.BACKOFF", Backoff(0.01, 60))
     monkeypatch.setattr("indexer.chains.node.client.PAUSES", (0.01,))
     memory = MemoryChain(*kit.branch(kit["3"]))
     node = Node(memory)

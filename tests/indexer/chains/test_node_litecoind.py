@@ -11,6 +11,7 @@ import pytest
 
 from indexer.chains import Chain
 from indexer.chains.node import NodeChain, create
+from indexer.retries import Backoff
 from parsers.bitcoin.tx import read
 from tests.conftest import missing
 from tests.indexer.chains.following import LONG
@@ -249,7 +250,7 @@ async def test_a_node_killed_and_restarted_while_it_is_followed(
 
     What it lost it mines again, differently: a reorganisation, or a while in which it is merely behind.
     """
-    monkeypatch.setattr("indexer.sync.follower.FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("indexer.sync.follower.BACKOFF", Backoff(0.05, 60))
     node = start()
     indexing = await follow(node.cookie_url)
     (follower,) = indexing.followers

@@ -22,7 +22,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.http_fetcher import open_admit
-from indexer.fetcher.outcomes import LONGEST_DELAY, TRIED_FOR, WATCH, delay
+from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.store import FetchState, LocatorStatus, Store, StoreError, Writer, connect
 from indexer.store.requests import Rechecks
@@ -126,7 +126,7 @@ async def test_other_bytes_are_recorded_with_their_reason_and_never_kept(server:
     result = fetching.fetch_status()
     difference = f"{digest(BETA).hex()}, and the newest pointer names {digest(ALPHA).hex()}"
     assert (result.state, result.reason, result.detail) == (FetchState.MISMATCH, "fetch-mismatch", difference)
-    assert (result.tries, result.next_at) == (1, NOW + delay(0))
+    assert (result.tries, result.next_at) == (1, NOW + BACKOFF.pause_ms(1))
     assert fetching.store.content.cards([digest(BETA)]) == {}
     assert server.paths() == [FIRST, SECOND]
 
@@ -171,8 +171,8 @@ async def test_retries_come_later_and_later_for_seven_days_and_then_only_on_dema
     assert (result.state, result.reason, result.next_at) == (FetchState.GIVEN_UP, "fetch-missing", None)
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert times[0] == 0
-    assert pauses[:4] == [delay(number) for number in range(4)]
-    assert max(pauses) == LONGEST_DELAY
+    assert pauses[:4] == [60_000, 120_000, 240_000, 480_000]
+    assert max(pauses) == BACKOFF.longest * 1_000
     assert times[-1] == TRIED_FOR
     server.say(FIRST, ok(ALPHA))
     assert Rechecks(fetching.store.engine).request(HOST, fetching.clock.tick(60_000))
@@ -187,7 +187,7 @@ async def test_a_restart_forgets_nothing_that_is_due(server: Hostile, fetching: 
     assert fetching.fetch_status().reason == "fetch-server"
     fetching.restart()
     server.say(FIRST, ok(ALPHA))
-    await fetching.round(delay(0) - 1)
+    await fetching.round(BACKOFF.pause_ms(1) - 1)
     assert fetching.fetch_status().state is FetchState.FAILED
     await fetching.round(1)
     assert fetching.fetch_status().state is FetchState.MET

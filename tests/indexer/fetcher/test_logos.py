@@ -23,7 +23,7 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.thumbnail import MOST_SIDE, SIDE
 from indexer.model import LOGO_BYTES
 from indexer.store import Store, Writer
-from indexer.store.logos import DAY, FIRST_RETRY, REFETCH, Logos, is_fetchable
+from indexer.store.logos import DAY, REFETCH, Logos, is_fetchable
 from parsers.cards.data_uri import image_type
 from tests.databases import store
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, server
@@ -210,7 +210,7 @@ async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
 ) -> None:
     server.say("/logo.png", raw(answer("404 Not Found")))
     logos.request([LOGO], NOW)
-    for pause in (FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY):
+    for pause in (DAY // 24, DAY // 12, DAY // 6):
         assert await refused(desk, LOGO) == "fetch-missing"
         assert logos.due(10**16, 10) == [] or logos.due(NOW + REFETCH, 10) == [(NOW + pause, LOGO)]
     assert logos.thumbnails([LOGO]) == {}

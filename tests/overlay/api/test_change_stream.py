@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
+from indexer.retries import Backoff
 from indexer.store import StoreUnavailableError
 from overlay.api import change_broadcaster, changes_api
 from overlay.api.change_broadcaster import BROADCASTER, ChangeBroadcaster
@@ -331,7 +332,7 @@ async def test_a_database_that_is_away_is_told_of_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supervision, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(supervision, "BACKOFF", Backoff(0.001, 30))
     client = await serve(streaming)
     async with reading(client) as reader:
         await reader.read(3)

@@ -26,7 +26,7 @@ from overlay.client import (
 )
 from overlay.client import async_client as module
 from overlay.client.event_stream import MAX_EVENT_BYTES, ChangeStream
-from overlay.client.exchange import base_url, pause, retry_after
+from overlay.client.exchange import base_url, pause, wait_of
 from tests.overlay.client.transports import BASE, Script, answer, client, event, events, paths, seqs
 
 CHANGES = {"changes": [], "epoch": "e", "nextSince": 4, "more": False}
@@ -95,16 +95,16 @@ async def test_an_overlay_that_is_not_there_is_not_tried_again() -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "1.5", "٣", "Mon, 99 Foo 2020 00:00:00 GMT"])
 def test_a_retry_after_that_says_nothing_is_none(text: str) -> None:
-    assert retry_after(httpx.Headers({"Retry-After": text.encode()})) is None
+    assert wait_of(httpx.Headers({"Retry-After": text.encode()})) is None
 
 
 def test_a_date_says_when_to_ask_again() -> None:
     due = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
-    assert 3600 < (retry_after(httpx.Headers({"Retry-After": due})) or 0) <= 7200
+    assert 3600 < (wait_of(httpx.Headers({"Retry-After": due})) or 0) <= 7200
 
 
 def test_a_past_date_is_now() -> None:
-    assert retry_after(httpx.Headers({"Retry-After": "Mon, 01 Jan 2001 00:00:00 -0000"})) == 0.0
+    assert wait_of(httpx.Headers({"Retry-After": "Mon, 01 Jan 2001 00:00:00 -0000"})) == 0.0
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 404, 409, 500, 501])

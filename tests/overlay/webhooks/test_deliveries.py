@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import MAX_LOG, MAX_REPORTED, MAX_WAITING, ListingReport, NewDelivery
-from overlay.systems.webhooks.delivery_loop import FIRST_PAUSE, GIVE_UP_SECONDS, LONGEST_PAUSE
+from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS
 from overlay.systems.webhooks.matcher import MAX_CHANGES
 from tests.chainkit import agent
 from tests.databases import database_url, postgresql
@@ -130,7 +130,7 @@ async def test_a_failed_delivery_is_sent_again_unchanged_with_growing_pauses(off
         office.clock.now = due - 1
         await office.deliver()
         office.clock.now = due
-    assert pauses == [FIRST_PAUSE, FIRST_PAUSE * 3, FIRST_PAUSE * 9, FIRST_PAUSE * 27]
+    assert pauses == [10, 30, 90, 270]
     [entry] = office.subscriptions.log(id_)
     assert (entry.state, entry.tries, entry.outcome) == ("waiting", 4, "500")
     assert office.state(id_).failing_since == 1_800_000_000
@@ -167,11 +167,11 @@ async def test_a_subscription_ends_after_three_days_of_failures(office: Office, 
     target.status = 500
     began = office.clock.now
     while (due := office.state(id_).next_at) is not None:
-        assert due - office.clock.now <= LONGEST_PAUSE
+        assert due - office.clock.now <= BACKOFF.longest
         office.clock.now = due
         await office.deliver()
     assert office.clock.now - began >= GIVE_UP_SECONDS
-    assert office.clock.now - began < GIVE_UP_SECONDS + LONGEST_PAUSE
+    assert office.clock.now - began < GIVE_UP_SECONDS + BACKOFF.longest
     ended = office.state(id_)
     assert (ended.reason, ended.ended_at) == ("three-days-of-failures", office.clock.now)
     assert office.subscriptions.log(id_)[0].state == "dropped"
