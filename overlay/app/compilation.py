@@ -58,6 +58,7 @@ SEARCH_LOOPS = CompiledLoops(
         "overlay/engines/native/tables.py",
         "overlay/search/nearest.py",
         "overlay/search/ranker.py",
+        "overlay/search/text_vectors.py",
     ),
     ("overlay.engines.native.merging", "overlay.engines.native.preparation", "overlay.search.nearest"),
 )

@@ -16,6 +16,7 @@ from overlay.engines.native.schema import (
     LISTED,
     MEMBERS,
     TABLES,
+    VECTOR,
     ArrayMember,
 )
 from overlay.engines.native.tables import pack
@@ -25,7 +26,7 @@ from overlay.search.facts import facets, facts, heights, is_listed
 from overlay.search.forward import GAP, Analysed, source_numbers
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 from overlay.search.sorting import order_fields
-from overlay.search.text_vectors import of_document
+from overlay.search.text_vectors import pieces_of, vectors
 from parsers.cards.money import decimal_key
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class SegmentBuilder:
         self._terms = _CompoundTerms(self._numbers["terms"])
         self._columns: dict[str, Any] = {m.name: array(_CODES[m.dtype]) for m in MEMBERS if not m.is_rows}
         self._rows = {m.name: _Rows(m.dtype) for m in MEMBERS if m.is_rows}
+        self._pieces = _Rows("u4")
         self._offers = array("q", [0])
         self.documents = 0
         self.newest = 0
@@ -103,8 +105,8 @@ class SegmentBuilder:
         values = [f"{field}:{value}" for field, values in of_facets.items() for value in values]
         self._add_numbers("document_values", "values", values)
         self._add_numbers("document_labels", "labels", labels_of_document(document))
-        self._rows["vector"].add(of_document(document).tolist())
-        self._rows["vector"].end()
+        self._pieces.add(pieces_of(document))
+        self._pieces.end()
         self._add_offers(document)
         self.newest = max(self.newest, document.updated_time or 0, document.text_since or 0)
         self.documents += 1
@@ -191,9 +193,17 @@ class SegmentBuilder:
             rank = np.empty(len(ordered), np.uint32)
             rank[[numbers[text] for text in ordered]] = np.arange(len(ordered), dtype=np.uint32)
             ranks[table] = rank
+        self._add_vectors()
         for member in MEMBERS:
             arrays |= self._member(member, ranks)
         return arrays
+
+    def _add_vectors(self) -> None:
+        """Compute the text vectors of all documents."""
+        rows = self._rows["vector"]
+        pieces = np.frombuffer(self._pieces.values, np.uint32)
+        rows.values = vectors(pieces, np.frombuffer(self._pieces.ends, np.int64)).reshape(-1)
+        rows.ends = array("q", range(0, len(rows.values) + 1, VECTOR))
 
     def _member(self, member: ArrayMember, ranks: dict[str, npt.NDArray[np.uint32]]) -> Arrays:
         rows = self._rows[member.name] if member.is_rows else None

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.search import text_vectors
-from overlay.search.text_vectors import SIZE, Vector, of_document, of_question, table_hash, vector
+from overlay.search.text_vectors import SIZE, Vector, of_question, pieces_of, table_hash, vector, vectors
 from parsers.cards import Skill
 from tests.contracts.listed import listing
 
@@ -76,8 +76,10 @@ def test_a_listing_is_its_name_description_tags_and_skills() -> None:
     skilled = listing(
         "2", "Forecast", description="Rain in a city", tags=("weather",), skills=(Skill("w", "Wind", "Speed of wind"),)
     )
-    assert (of_document(bare) == vector("Forecast. Rain in a city weather")).all()
-    assert (of_document(skilled) == vector("Forecast. Rain in a city weather Wind. Speed of wind")).all()
+    pieces = [pieces_of(bare), pieces_of(skilled), []]
+    numbers, offsets = np.array([*pieces[0], *pieces[1]], np.uint32), np.cumsum([0, *map(len, pieces)])
+    expected = ["Forecast. Rain in a city weather", "Forecast. Rain in a city weather Wind. Speed of wind", ""]
+    assert vectors(numbers, offsets).tolist() == [vector(text).tolist() for text in expected]
 
 
 def test_the_identity_of_the_table_is_the_hash_of_its_bytes() -> None:
@@ -87,13 +89,20 @@ def test_the_identity_of_the_table_is_the_hash_of_its_bytes() -> None:
 
 @given(text=TEXTS)
 def test_any_text_has_the_vector_of_the_reference(reference: Callable[[str], Vector], text: str) -> None:
-    assert (vector(text) == reference(text)).all()
+    assert_alike(text, reference(text))
 
 
 def test_real_texts_have_the_vectors_of_the_reference(reference: Callable[[str], Vector], shared: Path) -> None:
     lines = (shared / "data" / "relevance-dev.jsonl").read_text().splitlines()
     for text in (json.loads(line)["query"] for line in lines):
-        assert vector(text).tobytes() == reference(text).tobytes(), text
+        assert_alike(text, reference(text))
+
+
+def assert_alike(text: str, expected: Vector) -> None:
+    """The vector of a text is the expected one; it is rounded from exact sums, the reference from single precision."""
+    difference = vector(text).astype(int) - expected
+    assert np.abs(difference).max() <= 1, text
+    assert np.count_nonzero(difference) <= 1, text
 
 
 def test_the_table_is_the_one_that_the_notice_describes(shared: Path) -> None:

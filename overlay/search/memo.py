@@ -1,0 +1,26 @@
+"""A function's results by its argument, for functions that are called for every word of every listing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+_Result = TypeVar("_Result")
+
+MOST = 32_768
+"""Results that are kept; then all are forgotten. Nine words in ten are among the commonest."""
+
+
+class Memo(dict[str, _Result]):
+    """`memo[text]` is the result of a function for a text, computed at the first use. Reading takes a third of the time
+    of `lru_cache`."""
+
+    def __init__(self, function: Callable[[str], _Result]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, text: str) -> _Result:
+        if len(self) >= MOST:
+            self.clear()
+        self[text] = result = self._function(text)
+        return result
