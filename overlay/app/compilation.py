@@ -50,6 +50,7 @@ HASH_LOOPS = CompiledLoops(
 SEARCH_LOOPS = CompiledLoops(
     "search",
     (
+        "overlay/engines/native/forward_kernels.py",
         "overlay/engines/native/label_kernels.py",
         "overlay/engines/native/merging.py",
         "overlay/engines/native/posting_kernels.py",

@@ -93,11 +93,6 @@ class Analysed:
             texts += (skill.description, *skill.examples)
         return cls([list(map(compounds, filter(None, group))) for group in ([card.name], keywords, [*texts, *more])])
 
-    def text_surfaces(self, document: Document) -> set[str]:
-        """The distinct words of the name and of the description of the document that was analysed."""
-        texts = self.compounds[0] + (self.compounds[2][:1] if document.description else [])
-        return _surfaces(chain.from_iterable(texts))
-
     def terms(self) -> set[str]:
         """The distinct index terms."""
         return set(map(stem, self.surfaces))

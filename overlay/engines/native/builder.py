@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +19,10 @@ from overlay.engines.native.schema import (
     ArrayMember,
 )
 from overlay.engines.native.tables import pack
+from overlay.engines.native.text_rows import TextRows
 from overlay.search import prices
-from overlay.search.analysis import tokens_of
 from overlay.search.facts import facets, facts, heights, is_listed
-from overlay.search.forward import GAP, Analysed, source_numbers
+from overlay.search.forward import Analysed, source_numbers
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 from overlay.search.sorting import order_fields
 from overlay.search.text_vectors import pieces_of, vectors
@@ -38,7 +37,6 @@ MISSING = -1
 """The value of a height or time that a document does not have; also `text_since` of an unconfirmed text."""
 NEVER = 2**63 - 1
 """`until` of a document that has a start height and no end height."""
-_GAP = (BREAK,) * GAP
 _CODES = {"u1": "B", "u4": "I", "u8": "Q", "i8": "q", "f8": "d", "i1": "b"}
 
 
@@ -62,29 +60,12 @@ class _Numbers(dict[str, int]):
         return number
 
 
-class _CompoundTerms(dict[str, tuple[int, ...]]):
-    """The numbers of the terms of compounds, in order. `extra` are those without a position, pairs before wholes, of
-    the compounds that have any."""
-
-    def __init__(self, numbers: _Numbers) -> None:
-        self._numbers = numbers
-        self.extra: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-
-    def __missing__(self, compound: str) -> tuple[int, ...]:
-        terms, pairs, wholes, _ = tokens_of(compound)
-        number = self._numbers.__getitem__
-        self[compound] = numbers = tuple(map(number, terms))
-        if pairs or wholes:
-            self.extra[compound] = tuple(map(number, pairs)), tuple(map(number, wholes))
-        return numbers
-
-
 class SegmentBuilder:
     """Collects documents; `arrays` are those of a segment that holds them in order."""
 
     def __init__(self) -> None:
         self._numbers = {table: _Numbers() for table in TABLES}
-        self._terms = _CompoundTerms(self._numbers["terms"])
+        self._texts = TextRows(self._numbers["terms"].__getitem__, self._numbers["surfaces"].__getitem__)
         self._columns: dict[str, Any] = {m.name: array(_CODES[m.dtype]) for m in MEMBERS if not m.is_rows}
         self._rows = {m.name: _Rows(m.dtype) for m in MEMBERS if m.is_rows}
         self._pieces = _Rows("u4")
@@ -97,7 +78,7 @@ class SegmentBuilder:
         """Add a document at the end."""
         analysed = Analysed.of(document)
         self._add_columns(document, analysed)
-        self._add_texts(analysed, document)
+        self._texts.add(analysed, described=bool(document.description))
         self._add_bytes(document)
         of_facets = facets(document)
         ids = f"id:{document.id}", f"registration:{document.registration}"
@@ -131,30 +112,6 @@ class SegmentBuilder:
         rows = self._rows["name_order"]
         rows.add(str(order["name_order"]).encode("utf-8", "surrogatepass"))
         rows.end()
-
-    def _add_texts(self, analysed: Analysed, document: Document) -> None:
-        terms_of, extra = self._terms.__getitem__, self._terms.extra
-        forward: list[int] = []
-        section_ends = []
-        for texts in analysed.compounds:
-            start = len(forward)
-            for compounds in texts:
-                if len(forward) > start:
-                    forward += _GAP
-                forward += chain.from_iterable(map(terms_of, compounds))
-            section_ends.append(len(forward))
-        for texts in analysed.compounds:
-            for compounds in texts:
-                if not extra.keys().isdisjoint(compounds):
-                    for groups in zip(*[extra[compound] for compound in compounds if compound in extra], strict=True):
-                        forward += chain.from_iterable(groups)
-            section_ends.append(len(forward))
-        for name, values in (("forward", forward), ("section_ends", section_ends)):
-            self._rows[name].add(values)
-            self._rows[name].end()
-        text_surfaces = analysed.text_surfaces(document)
-        self._columns["text_surfaces"].append(len(text_surfaces))
-        self._add_numbers("document_surfaces", "surfaces", [*text_surfaces, *(analysed.surfaces - text_surfaces)])
 
     def _add_bytes(self, document: Document) -> None:
         for name, data in (
@@ -193,24 +150,22 @@ class SegmentBuilder:
             rank = np.empty(len(ordered), np.uint32)
             rank[[numbers[text] for text in ordered]] = np.arange(len(ordered), dtype=np.uint32)
             ranks[table] = rank
-        self._add_vectors()
+        arrays |= self._texts.arrays(len(self._numbers["surfaces"])) | self._vectors()
         for member in MEMBERS:
-            arrays |= self._member(member, ranks)
+            if member.name not in arrays:
+                arrays |= self._member(member)
+            if member.table:
+                arrays[member.name] = renumbered(arrays[member.name], ranks[member.table])
         return arrays
 
-    def _add_vectors(self) -> None:
-        """Compute the text vectors of all documents."""
-        rows = self._rows["vector"]
-        pieces = np.frombuffer(self._pieces.values, np.uint32)
-        rows.values = vectors(pieces, np.frombuffer(self._pieces.ends, np.int64)).reshape(-1)
-        rows.ends = array("q", range(0, len(rows.values) + 1, VECTOR))
+    def _vectors(self) -> Arrays:
+        of_all = vectors(np.array(self._pieces.values, np.uint32), np.array(self._pieces.ends, np.int64)).reshape(-1)
+        return {"vector": of_all, "vector_offsets": np.arange(0, len(of_all) + 1, VECTOR, dtype=np.int64)}
 
-    def _member(self, member: ArrayMember, ranks: dict[str, npt.NDArray[np.uint32]]) -> Arrays:
+    def _member(self, member: ArrayMember) -> Arrays:
         rows = self._rows[member.name] if member.is_rows else None
         values = rows.values if rows else self._columns[member.name]
         numbers = np.frombuffer(values, f"<{member.dtype}").copy() if len(values) else np.empty(0, f"<{member.dtype}")
-        if member.table:
-            numbers = renumbered(numbers, ranks[member.table])
         return {member.name: numbers} | ({f"{member.name}_offsets": np.array(rows.ends, "<i8")} if rows else {})
 
 
