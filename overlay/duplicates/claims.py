@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import chain, filterfalse
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -12,8 +11,8 @@ from urllib.parse import urlsplit
 from overlay.duplicates.minhash import bands
 from overlay.duplicates.skeleton import skeletons
 from overlay.listings.card_texts import wording
-from overlay.search.analysis import has_digit
 from overlay.search.document import AT_HOME, NAMED, UNCONFIRMED, UNVERIFIED, VERIFIED, Fingerprint, ListingClaim, Since
+from overlay.search.forward import FIELDS
 from parsers.cards import AgentCard, McpServer
 from parsers.pointers.locator import url_host
 
@@ -95,10 +94,9 @@ def text_keys(subject: Listing) -> Iterator[Key]:
     """The keys that texts are compared by. Listings that share a key have the same words in their names and meet the
     same filters on cards, so that the shown one is found whenever the hidden ones would be."""
     card, kind = subject.card, subject.state.kind.value
-    words = set(filterfalse(has_digit, subject.analysed.surfaces))
+    words = subject.analysed.plain_words()
     # entries of a registry differ in their names only, and every listing must be found by its name
-    of_name = chain.from_iterable(tokens.surfaces for tokens in subject.analysed.field(0))
-    name = sorted(set(filterfalse(has_digit, of_name))) or card.name
+    name = sorted(subject.analysed.plain_words(FIELDS.index("name"))) or card.name
     skills = sorted((skill.id, sorted(skill.tags)) for skill in card.skills)
     offers = list(map(_FILTERED, card.offers))
     like = repr((name, kind, sorted(card.tags), skills, offers))

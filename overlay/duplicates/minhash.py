@@ -8,10 +8,11 @@ words has none."""
 from __future__ import annotations
 
 from collections.abc import Set
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
+
+from overlay.search.memo import Memo
 
 FEWEST_WORDS = 12
 _BANDS = _ROWS = 8
@@ -23,11 +24,9 @@ def bands(text_words: Set[str]) -> list[bytes]:
     """The cluster keys of a set of words, 64 bytes each; none below `FEWEST_WORDS`."""
     if len(text_words) < FEWEST_WORDS:
         return []
-    hashes = np.frombuffer(b"".join(map(_hash, text_words)), "<u8").reshape(-1, 1)
-    smallest = (hashes * _FACTORS).min(axis=0)
-    return [smallest[start : start + _ROWS].tobytes() for start in range(0, _BANDS * _ROWS, _ROWS)]
+    hashes = np.frombuffer(b"".join(map(_HASHES.__getitem__, text_words)), "<u8").reshape(-1, 1)
+    smallest = np.minimum.reduce(hashes * _FACTORS).tobytes()
+    return [smallest[start : start + 8 * _ROWS] for start in range(0, len(smallest), 8 * _ROWS)]
 
 
-@lru_cache(maxsize=16_384)
-def _hash(word: str) -> bytes:
-    return blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+_HASHES = Memo(lambda word: blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, filterfalse
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import crc32
@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from indexer.fetcher.budgets import registrable
-from overlay.search.analysis import Tokens, compounds, joined, stem, tokens_of
+from overlay.search.analysis import Tokens, compounds, has_digit, joined, stem, tokens_of
+from overlay.search.memo import Memo
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
 
 if TYPE_CHECKING:
@@ -57,7 +58,13 @@ class Analysed:
     @cached_property
     def surfaces(self) -> set[str]:
         """The distinct words before stemming."""
-        return _surfaces(chain.from_iterable(chain.from_iterable(self.compounds)))
+        texts = chain.from_iterable(self.compounds)
+        return set(chain.from_iterable(map(_SURFACES.__getitem__, chain.from_iterable(texts))))
+
+    def plain_words(self, field: int | None = None) -> set[str]:
+        """The same without those that contain a digit; with a `field`, those of this one."""
+        texts = chain.from_iterable(self.compounds) if field is None else self.compounds[field]
+        return set(chain.from_iterable(map(_PLAIN.__getitem__, chain.from_iterable(texts))))
 
     @property
     def name_is_compound(self) -> bool:
@@ -108,8 +115,12 @@ class Analysed:
         return [sequence for texts in self.fields for tokens in texts for sequence in tokens.sequences()]
 
 
-def _surfaces(compounds: Iterable[str]) -> set[str]:
-    return set(chain.from_iterable([tokens_of(compound).surfaces for compound in set(compounds)]))
+_SURFACES = Memo(lambda compound: tokens_of(compound).surfaces)
+_PLAIN = Memo(lambda compound: _without_digits(tokens_of(compound).surfaces))
+
+
+def _without_digits(surfaces: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(filterfalse(has_digit, surfaces)) if any(map(has_digit, surfaces)) else surfaces
 
 
 def encode(analysed: Analysed, document: Document) -> bytes:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from overlay.engines.native.schema import BREAK
 from overlay.search.ranker import FIELD_COUNT, SECTIONS
-from parsers.jit import compiled, kernel
+from parsers.jit import compiled, kernel, read_only
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
@@ -28,6 +28,11 @@ class TokenRows(NamedTuple):
 
     values: Numbers
     offsets: Ints
+
+    @classmethod
+    def of(cls, values: Numbers, offsets: Ints) -> TokenRows:
+        """Rows to be read by kernels."""
+        return cls(read_only(values), read_only(offsets))
 
 
 @compiled
@@ -110,7 +115,11 @@ def word_rows(
     end = 0
     for document in range(len(offsets) - 1):
         place = document * FIELD_COUNT
-        name, last_field, after = texts[fields[place]], fields[place + FIELD_COUNT - 1], texts[fields[place + FIELD_COUNT]]
+        name, last_field, after = (
+            texts[fields[place]],
+            fields[place + FIELD_COUNT - 1],
+            texts[fields[place + FIELD_COUNT]],
+        )
         end = _add_new(words, compounds, name, texts[fields[place + 1]], document, last, rows, end)
         if described[document] and last_field < fields[place + FIELD_COUNT]:
             start, stop = texts[last_field], texts[last_field + 1]

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from overlay.engines.native.forward_kernels import GAP, Ints, Numbers, TokenRows, forward_rows, word_rows
 from overlay.search.analysis import tokens_of
 from overlay.search.ranker import SECTIONS
-from parsers.jit import read_only
 
 if TYPE_CHECKING:
     from overlay.search.forward import Analysed
@@ -23,7 +22,7 @@ Number = Callable[[str], int]
 """The number of a term or word."""
 
 
-class _Tokens:
+class _TokenNumbers:
     """Numbers of one kind for each compound."""
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class _Tokens:
         self._counts.append(len(self._values) - before)
 
     def rows(self) -> TokenRows:
-        return TokenRows(read_only(_numbers(self._values)), read_only(_offsets(self._counts)))
+        return TokenRows.of(_numbers(self._values), _offsets(self._counts))
 
 
 class _Compounds(dict[str, int]):
@@ -43,7 +42,12 @@ class _Compounds(dict[str, int]):
 
     def __init__(self, term: Number, word: Number) -> None:
         self._term, self._word = term, word
-        self.terms, self.pairs, self.wholes, self.words = _Tokens(), _Tokens(), _Tokens(), _Tokens()
+        self.terms, self.pairs, self.wholes, self.words = (
+            _TokenNumbers(),
+            _TokenNumbers(),
+            _TokenNumbers(),
+            _TokenNumbers(),
+        )
 
     def __missing__(self, compound: str) -> int:
         self[compound] = number = len(self)

@@ -15,7 +15,21 @@ from overlay.search.forward import GAP, Analysed
 from parsers.cards import Skill
 from tests.contracts.listed import listing
 
-WORDS = ("file", "Files", "get_dex", "Docs2Prompt", "GPT 4", "C++", ".NET", "支付网关", "ภาษาไทย", "🔥", "...", "cafés", "a-b-c")
+WORDS = (
+    "file",
+    "Files",
+    "get_dex",
+    "Docs2Prompt",
+    "GPT 4",
+    "C++",
+    ".NET",
+    "支付网关",
+    "ภาษาไทย",
+    "🔥",
+    "...",
+    "cafés",
+    "a-b-c",
+)
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 DOCUMENTS = st.builds(
     lambda name, description, tags, skill: listing(
