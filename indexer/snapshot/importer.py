@@ -16,7 +16,7 @@ from indexer.snapshot.replay import VerifiedChain
 from indexer.snapshot.trusted import TrustedChain
 from indexer.state_hash import update_state_hash
 from indexer.store import Store, Writer
-from indexer.store.database import begin_import, empty, finish_import
+from indexer.store.imports import begin_import, empty, finish_import
 from parsers.bitcoin import tx
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.cards.strict_json import MAX_BYTES

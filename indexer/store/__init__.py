@@ -9,11 +9,11 @@ from indexer.store.database import (
     DamagedDatabaseError,
     StoreError,
     StoreUnavailableError,
-    connect,
     unchecked,
 )
 from indexer.store.fetches import DueLocator, FetchOutcome, FetchState, LocatorStatus, ServedBody
 from indexer.store.history import RegistrationHistory, Revision, Unconfirmed
+from indexer.store.layout import connect
 from indexer.store.outbox import Change
 from indexer.store.store import Store
 from indexer.store.writer import Writer

@@ -16,11 +16,8 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
-    Engine,
     Index,
-    MetaData,
     String,
-    Table,
     Text,
     case,
     func,
@@ -29,10 +26,11 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.database import create_tables, writing
-from indexer.store.nonces import Nonces, use_nonce
+from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
+from indexer.store.nonces import use_nonce
 from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
-from indexer.store.schema import keys, required
+from indexer.store.schema import keys, original_table, required
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
 """Revocations stored of signers that are not proven to have signed what they revoke, and of the others; those of
@@ -43,30 +41,22 @@ MAX_DELEGATIONS = 20_000
 
 DELEGATION_SECONDS = 7 * 86_400
 
-_LOCK = 0x61326274
-"""PostgreSQL advisory lock under which rows that are counted are added ("a2bt")."""
-
-_metadata = MetaData()
-
-token_spend = Table(
+token_spend = original_table(
     "token_spend",
-    _metadata,
     *keys(revocation_id=String),
     *required(spent=BigInteger, expires_at=BigInteger),
     Index("token_spend_by_expiry", "expires_at"),
 )
 
-dct_revocations = Table(
+dct_revocations = original_table(
     "dct_revocations",
-    _metadata,
     *keys(revocation_id=String, signer=String, scope=String),
     Column("seq", BigInteger, nullable=False, unique=True),
     *required(is_proven=Boolean, entry=Text),
 )
 
-dct_delegations = Table(
+dct_delegations = original_table(
     "dct_delegations",
-    _metadata,
     *keys(block=String),
     *required(id=String, parent_id=String, delegator=String, delegatee=String, depth=BigInteger, dct=Text),
     *required(contract=Text, expires_at=BigInteger, status=String, attestation=Text),
@@ -128,11 +118,6 @@ class StoredDelegation:
 class DelegationLedger(Queries):
     """The tables in a database. Every method raises StoreError when the database refuses."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        Nonces(engine)  # creates its table
-        create_tables(engine, _metadata)
-
     # -- budgets
 
     def charge(self, budgets: Sequence[BlockBudget], nonce: NonceUse | None, now: int) -> None:
@@ -157,7 +142,7 @@ class DelegationLedger(Queries):
         known to have signed what it revokes; `is_trusted`: a trusted issuer. Raises LedgerFullError."""
         row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
         same = [dct_revocations.c[name] == value for name, value in row.items()]
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
             stored = connection.execute(select(dct_revocations.c.is_proven).where(*same)).scalar()
             if stored is None:
                 if not is_trusted:
@@ -183,7 +168,7 @@ class DelegationLedger(Queries):
 
     def add_delegation(self, delegation: StoredDelegation, now: int) -> None:
         """Store a delegation; one of the same block stays as it is. Raises LedgerFullError."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
             trim_expired(connection, dct_delegations, now - DELEGATION_SECONDS)
             number = count(connection, dct_delegations)
             if number >= MAX_DELEGATIONS:

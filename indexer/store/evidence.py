@@ -23,7 +23,6 @@ from sqlalchemy import (
     LargeBinary,
     Select,
     String,
-    Table,
     and_,
     bindparam,
     func,
@@ -34,8 +33,9 @@ from sqlalchemy import (
 )
 
 from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
-from indexer.store.schema import BYTEWISE, keys, metadata, optional, required
+from indexer.store.schema import BYTEWISE, keys, optional, original_table, rebuilt_table, required
 from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
 
@@ -45,19 +45,14 @@ MAX_FORMS = 8
 CURSOR = "ratings"
 """The cursor of the outbox up to which changed listings were marked to be rated again."""
 
-_LOCK = 0x61326265
-"""PostgreSQL advisory lock under which evidence is added ("a2be")."""
-
-claim_documents = Table(
+claim_documents = original_table(
     "claim_documents",
-    metadata,
     *keys(sha256=LargeBinary),
     *required(kind=String, body=LargeBinary, received_at=BigInteger),
 )
 
-evidence = Table(
+evidence = original_table(
     "evidence",
-    metadata,
     *keys(digest=LargeBinary, counter_signer=String),
     *required(document=LargeBinary, listing=BYTEWISE, worker=String, task=String, outcome=String),
     *required(completed_at=BigInteger, received_at=BigInteger, payer=String, payment=String),
@@ -78,9 +73,8 @@ Index(
     *(evidence.c.listing, evidence.c.is_proved, evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest),
 )
 
-key_binds = Table(
+key_binds = original_table(
     "key_binds",
-    metadata,
     *keys(key=String),
     *required(listing=BYTEWISE),
     *optional(document=LargeBinary),
@@ -89,9 +83,8 @@ key_binds = Table(
 )
 """The key's consent to work for a listing: a signed token, or without a document the identity that its host serves."""
 
-ratings = Table(
+ratings = rebuilt_table(
     "ratings",
-    metadata,
     *keys(listing=BYTEWISE),
     *required(submitted=BigInteger, rated=BigInteger),
     *optional(score=Integer, base_score=Integer),
@@ -184,7 +177,7 @@ class EvidenceQueries(Queries):
     def submit(self, documents: Sequence[ClaimDocument], rows: Sequence[StoredEvidence]) -> int:
         """Store documents and evidence; the number of records that are new or have got a payment. What is stored stays
         as it is otherwise."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.EVIDENCE) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
                 insert_new(connection, claim_documents, [one._asdict() for one in documents])
@@ -195,7 +188,7 @@ class EvidenceQueries(Queries):
     def bind(self, bind: KeyBind, document: ClaimDocument | None) -> KeyBind:
         """Bind a key to a listing, unless it is bound already; the bind that holds. A token replaces an older bind of
         the same listing, and is as old as when it was first received: anybody can repeat one that is published."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.EVIDENCE) as connection:
             stored = _bound(connection, [bind.key]).get(bind.key)
             if stored is not None and (stored.listing != bind.listing or bind.document is None):
                 return stored

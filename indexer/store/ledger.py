@@ -9,28 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from sqlalchemy import BigInteger, Connection, Engine, Index, MetaData, String, Table, func, insert, select
+from sqlalchemy import BigInteger, Connection, Engine, Index, String, func, insert, select
 
-from indexer.store.database import create_tables, writing
+from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, upsert
-from indexer.store.schema import keys, required
+from indexer.store.schema import keys, original_table, required
 
-_LOCK = 0x6132626C
-"""PostgreSQL advisory lock under which the ledger is written ("a2bl")."""
+ledger_entries = original_table("ledger_entries", *keys(kind=String, ref=String), *required(at=BigInteger))
 
-metadata = MetaData()
-
-ledger_entries = Table("ledger_entries", metadata, *keys(kind=String, ref=String), *required(at=BigInteger))
-
-ledger_postings = Table(
+ledger_postings = original_table(
     "ledger_postings",
-    metadata,
     *keys(kind=String, ref=String, account=String),
     *required(amount=BigInteger),
     Index("ledger_postings_by_account", "account"),
 )
 
-ledger_balances = Table("ledger_balances", metadata, *keys(account=String), *required(amount=BigInteger))
+ledger_balances = original_table("ledger_balances", *keys(account=String), *required(amount=BigInteger))
 
 CHAIN, FEES = "chain", "fees"
 """Accounts: what is held on the chain (its balance is the negative of it), and the operator's fees."""
@@ -52,7 +47,7 @@ def agent_account(motebit_id: str) -> str:
 @contextmanager
 def booking(engine: Engine) -> Iterator[Connection]:
     """One transaction that writes the ledger; one at a time. Raises StoreError."""
-    with writing(engine, _LOCK) as connection:
+    with writing(engine, AdvisoryLock.LEDGER) as connection:
         yield connection
 
 
@@ -88,10 +83,6 @@ def balance_of(connection: Connection, account: str) -> int:
 class Ledger(Queries):
     """The ledger in a database. Several threads and processes may use it at once. Every method raises StoreError when
     the database refuses."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        create_tables(engine, metadata)
 
     def balance(self, account: str) -> int:
         """The balance of an account."""

@@ -11,6 +11,7 @@ from sqlalchemy import delete, insert, select, update
 
 from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, count, upsert
 from indexer.store.schema import mrp_challenges, mrp_providers
 from parsers.claims.mrp.provider_manifest import ProviderManifest
@@ -21,9 +22,6 @@ OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 
 PER_DOMAIN, IN_ALL = 64, 10_000
 """Providers that are listed at once: of a registrable domain, as hosts below it cost its owner nothing, and in all."""
-
-_LOCK = 0x6132626D
-"""PostgreSQL advisory lock under which challenges and providers are counted and added ("a2bm")."""
 
 
 class TooManyProvidersError(Exception):
@@ -58,7 +56,7 @@ class MrpProviders(Queries):
         could void the owner's otherwise. Raises TooManyProvidersError."""
         table = mrp_challenges
         own = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
             connection.execute(delete(table).where(table.c.expires_at <= now))
             connection.execute(delete(table).where(*own))
             if count(connection, table, table.c.client == challenge.client) >= OPEN_PER_CLIENT:
@@ -78,7 +76,7 @@ class MrpProviders(Queries):
         Raises TooManyProvidersError."""
         table = mrp_providers
         row = _row(provider) | {"tries": 0, "reason": "", "next_at": provider.verified_at + CHECK_INTERVAL}
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
             connection.execute(delete(mrp_challenges).where(mrp_challenges.c.token == token))
             connection.execute(delete(table).where(table.c.verified_at <= provider.verified_at - GRACE))
             others = table.c.manifest_url != provider.manifest_url

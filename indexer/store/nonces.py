@@ -8,17 +8,14 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Engine, Index, LargeBinary, MetaData, String, Table
+from sqlalchemy import BigInteger, Connection, Index, LargeBinary, String
 
-from indexer.store.database import create_tables, writing
+from indexer.store.database import writing
 from indexer.store.queries import Queries, trim_expired, upsert
-from indexer.store.schema import keys, required
+from indexer.store.schema import keys, original_table, required
 
-_metadata = MetaData()
-
-seen_nonces = Table(
+seen_nonces = original_table(
     "seen_nonces",
-    _metadata,
     *keys(scope=String, nonce=LargeBinary),
     *required(expires_at=BigInteger),
     Index("seen_nonces_by_expiry", "expires_at"),
@@ -28,10 +25,6 @@ seen_nonces = Table(
 class Nonces(Queries):
     """The nonces in a database. Several threads and processes may use it at once. Every method raises StoreError when
     the database refuses."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        create_tables(engine, _metadata)
 
     def use(self, scope: str, nonce: str, now: int, expires_at: int) -> bool:
         """Use a nonce of a scope (a protocol, or a protocol and signer): False where it was used before. It is kept

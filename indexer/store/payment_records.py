@@ -8,12 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Index, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Index, LargeBinary, String, Text
 
 from indexer.store.queries import texts_of
-from indexer.store.schema import keys, optional, required
-
-metadata = MetaData()
+from indexer.store.schema import keys, optional, original_table, required
 
 
 class PaymentState(StrEnum):
@@ -59,9 +57,8 @@ TRANSITIONS = {
 needsFinal."""
 
 
-payments = Table(
+payments = original_table(
     "payments",
-    metadata,
     *keys(chain=String, txid=LargeBinary),
     *required(task=String, config=Text, stage=String, needed=BigInteger, paid=BigInteger, state=texts_of(PaymentState)),
     *required(detail=Text, raw=LargeBinary, created_at=BigInteger, updated_at=BigInteger),
@@ -69,17 +66,15 @@ payments = Table(
     Index("payments_by_task", "task"),
 )
 
-payment_inputs = Table(
+payment_inputs = original_table(
     "payment_inputs",
-    metadata,
     *keys(chain=String, spent_txid=LargeBinary, spent_vout=BigInteger),
     *required(txid=LargeBinary),
     Index("payment_inputs_by_tx", "chain", "txid"),
 )
 
-paid_tasks = Table(
+paid_tasks = original_table(
     "paid_tasks",
-    metadata,
     *keys(id=String),
     *required(state=texts_of(TaskState), config=Text),
     *optional(deadline=BigInteger),
@@ -91,9 +86,8 @@ paid_tasks = Table(
     Index("paid_tasks_by_state", "state", "deadline"),
 )
 
-paid_intervals = Table(
+paid_intervals = original_table(
     "paid_intervals",
-    metadata,
     *keys(id=String),
     *required(config=Text, started_at=BigInteger, periods=BigInteger, paid_until=BigInteger),
 )

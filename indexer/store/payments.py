@@ -1,7 +1,7 @@
 """The ledger of a server that is paid: claimed transactions, what they spend, and the tasks they pay for.
 
-It has tables of its own, in the registry's database or any other, so that nothing done to an index touches it. Several
-threads and processes may use it at once. Times are seconds since 1970, txids in internal byte order, amounts satoshis.
+It is in the registry's database or any other, where nothing done to an index touches it. Several threads and processes
+may use it at once. Times are seconds since 1970, txids in internal byte order, amounts satoshis.
 
 What a claimed transaction spends is a primary key: while one claim holds an output no other can, whatever its txid is,
 so no satoshi is counted twice.
@@ -16,7 +16,6 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
-    Engine,
     and_,
     delete,
     exists,
@@ -27,7 +26,9 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.database import create_tables, unchecked, writing
+from indexer.store.database import writing
+from indexer.store.layout import connect
+from indexer.store.locks import AdvisoryLock
 from indexer.store.payment_records import (
     COUNTED,
     GIVEN_BACK,
@@ -41,7 +42,6 @@ from indexer.store.payment_records import (
     Revise,
     TaskState,
     TaskStateError,
-    metadata,
     paid_intervals,
     paid_tasks,
     payment_inputs,
@@ -50,27 +50,15 @@ from indexer.store.payment_records import (
 from indexer.store.queries import Queries, row_of
 from parsers.bitcoin.tx import Outpoint
 
-_LOCK = 0x61326270
-"""PostgreSQL advisory lock under which claims are compared and added ("a2bp")."""
-
 
 class PaymentLedger(Queries):
     """The ledger in a database. Every method raises StoreError when the database refuses."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        create_tables(engine, metadata)
 
     @classmethod
     def open(cls, url: str) -> PaymentLedger:
         """The ledger at `sqlite:///PATH` or `postgresql+psycopg://…`; its tables are created where they do not
         exist."""
-        engine = unchecked(url)
-        try:
-            return cls(engine)
-        except BaseException:
-            engine.dispose()
-            raise
+        return cls(connect(url))
 
     def close(self) -> None:
         """Close all connections."""
@@ -82,7 +70,7 @@ class PaymentLedger(Queries):
         """Store a payment and what it spends, and the running task that it pays for: a new one, or for a final payment
         the one that needs it. One that was given back may be reserved again. Raises DuplicatePaymentError,
         TaskStateError."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
             if stored is not None and stored not in GIVEN_BACK:
                 raise DuplicatePaymentError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
@@ -129,7 +117,7 @@ class PaymentLedger(Queries):
         """Move a payment from the state and time that `payment` has; False where another process was faster. One that
         is given back sets free what it spends. With it the paid interval is revised that its task paid for, where it is
         the only payment of the task that is not counted."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             is_moved = _move_payment(connection, payment, state, now, detail)
             if is_moved and revise is not None:
                 _revise(connection, payment, revise)
@@ -157,7 +145,7 @@ class PaymentLedger(Queries):
 
     def move_task(self, task: PaidTask, source: TaskState) -> bool:
         """Store a task that leaves the state `source`; False where it is in another one by now."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             return _move_task(connection, task, source)
 
     def move_both(
@@ -171,7 +159,7 @@ class PaymentLedger(Queries):
         """`move` with the task's time and detail, `move_task` from running, and renewing the paid interval that the
         task names: all or nothing. A task that stays running is only stored. False where another process was faster."""
         try:
-            with writing(self._engine, _LOCK) as connection:
+            with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
                 if not _move_payment(connection, payment, state, task.updated_at, task.detail):
                     return False
                 renewed = renew(_interval(connection, task.subscription)) if renew is not None else None
@@ -191,7 +179,7 @@ class PaymentLedger(Queries):
 
     def close_refund(self, task: str) -> bool:
         """Record that the refund of a task was paid; False where none is due."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             is_due = paid_tasks.c.id == task, paid_tasks.c.refund.is_not(None)
             return connection.execute(update(paid_tasks).where(*is_due).values(refund=None)).rowcount == 1
 
@@ -201,7 +189,7 @@ class PaymentLedger(Queries):
         ended = paid_tasks.c.state.in_((TaskState.COMPLETED, TaskState.FAILED))
         unpaid = ~exists().where(payments.c.task == paid_tasks.c.id)
         failed = (paid_tasks.c.state == TaskState.FAILED, paid_tasks.c.updated_at < before)
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.PAYMENTS) as connection:
             old = (ended, paid_tasks.c.updated_at < before, paid_tasks.c.body.is_not(None))
             connection.execute(update(paid_tasks).where(*old).values(body=None))
             connection.execute(delete(payments).where(payments.c.state.in_(GIVEN_BACK), payments.c.updated_at < before))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -10,21 +12,26 @@ from typing import IO
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
-from indexer.store.database import StoreUnavailableError
+from indexer.store.database import StoreError, StoreUnavailableError
+from indexer.store.locks import AdvisoryLock
 
 
 class ProcessLock:
-    """Beside a SQLite file a lock file of this name, on PostgreSQL the advisory lock `key` of a connection."""
+    """Beside a SQLite file a lock file with this suffix, which holds the number of the process; on PostgreSQL the
+    advisory lock `key` of a connection, None as long as there is none."""
 
-    def __init__(self, engine: Engine, name: str, key: int) -> None:
-        self._engine, self._name, self._key = engine, name, key
+    def __init__(self, engine: Engine, suffix: str, key: AdvisoryLock) -> None:
+        self._engine, self._suffix, self._key = engine, suffix, key
         self._file: IO[str] | None = None
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None
+        self.was_unclean = False
+        """Whether the last process that held the lock of this SQLite file ended without releasing it. A release leaves
+        that so."""
         self._turn = Lock()
 
     def acquire(self) -> bool:
-        """Whether this process holds the lock now; a connection that broke has lost it. Raises
-        StoreUnavailableError, OSError."""
+        """Whether this process holds the lock now; a connection that broke has lost it. Raises StoreError where no file
+        can be written, StoreUnavailableError."""
         with self._turn:
             if self._engine.dialect.name == "sqlite":
                 return self._file is not None or self._lock_file()
@@ -32,13 +39,13 @@ class ProcessLock:
 
     def _lock_connection(self) -> bool:
         try:
-            if self._connection is not None:
-                self._connection.execute(select(1))
-                self._connection.commit()
+            if self.connection is not None:
+                self.connection.execute(select(1))
+                self.connection.commit()
                 return True
-            self._connection = self._engine.connect()
-            holds: bool = self._connection.execute(select(func.pg_try_advisory_lock(self._key))).scalar_one()
-            self._connection.commit()
+            self.connection = self._engine.connect()
+            holds: bool = self.connection.execute(select(func.pg_try_advisory_lock(int(self._key)))).scalar_one()
+            self.connection.commit()
         except (DBAPIError, StoreUnavailableError):
             self.release()
             raise
@@ -47,20 +54,45 @@ class ProcessLock:
         return holds
 
     def _lock_file(self) -> bool:
-        file = Path(f"{self._engine.url.database}.{self._name}").open("w")  # noqa: SIM115 - open as long as it locks
         try:
+            file = Path(f"{self._engine.url.database}.{self._suffix}").open("a+")  # noqa: SIM115 - open while it locks
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.seek(0)
+            self.was_unclean = bool(file.read(1))
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            os.fsync(file.fileno())
         except BlockingIOError:
             file.close()
             return False
+        except OSError as error:
+            raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
         self._file = file
         return True
 
     def release(self) -> None:
         """Let another process have it."""
         if self._file is not None:
+            if not self.was_unclean:
+                with suppress(OSError):
+                    self._file.truncate(0)
             self._file.close()
-        if self._connection is not None:
-            self._connection.invalidate()  # back in the pool it would keep the lock
-            self._connection.close()
-        self._file = self._connection = None
+        if self.connection is not None:
+            self._unlock(self.connection)
+        self._file = self.connection = None
+
+    def _unlock(self, connection: Connection) -> None:
+        """Give PostgreSQL's lock back now: a busy server notices the end of a connection later."""
+        if not (connection.closed or connection.invalidated):
+            # a connection that broke holds no lock any more
+            with suppress(DBAPIError, StoreError):
+                connection.execute(select(func.pg_advisory_unlock(int(self._key))))
+                connection.commit()
+            connection.invalidate()  # back in the pool it would keep the lock if that failed
+        connection.close()
+
+
+def writer_lock(engine: Engine) -> ProcessLock:
+    """The lock of the process that writes facts."""
+    return ProcessLock(engine, "lock", AdvisoryLock.WRITER)

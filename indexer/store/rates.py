@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row
 from indexer.store.schema import quotes
 from parsers.cards.rate_table import RateTable
@@ -20,9 +21,6 @@ MAX_HISTORY = 5_000
 
 REFUSED = "!refused"
 """Suffix of a feed's name in that of the quote which replaces the currencies that are refused of it."""
-
-_WRITE_LOCK = 0x61326278
-"""PostgreSQL advisory lock under which quotes are written ("a2bx")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class Quotes(Queries):
         """Store current quotes, `limit` of each feed: the newest row of a feed with unchanged rates is prolonged.
         Quotes that replace refused currencies are rewritten as a whole. All or nothing. Raises StoreError when the
         database refuses."""
-        with writing(self._engine, _WRITE_LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.QUOTES) as connection:
             connection.execute(delete(quotes).where(quotes.c.feed.endswith(REFUSED)))
             for quote in current:
                 _store(connection, quote)
@@ -56,7 +54,7 @@ class Quotes(Queries):
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
         """Let the quotes of all feeds but these expire at `now`; their history stays. Raises StoreError."""
-        with writing(self._engine, _WRITE_LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.QUOTES) as connection:
             others = (quotes.c.feed.not_in(feeds), quotes.c.until > now)
             connection.execute(update(quotes).where(*others).values(until=now))
 

@@ -12,28 +12,24 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Engine,
     Index,
     LargeBinary,
     String,
-    Table,
     Text,
     delete,
     select,
     update,
 )
 
-from indexer.store.database import create_tables
-from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
+from indexer.store.ledger import agent_account, booking, ledger_balances
 from indexer.store.queries import Queries, Row, batches, count, insert_new, is_storable, row_of, upsert
-from indexer.store.schema import keys, required
+from indexer.store.schema import keys, original_table, required
 
 MAX_AGENTS, MAX_OF_CLIENT = 100_000, 1_000
 """Agents in all, and those without an account that one client registered: else one could take all places."""
 
-relay_agents = Table(
+relay_agents = original_table(
     "relay_agents",
-    metadata,
     *keys(motebit_id=String),
     *required(public_key=LargeBinary, endpoint=Text, capabilities=Text, prices=Text, name=Text, description=Text),
     *required(last_seen=BigInteger, expires_at=BigInteger),
@@ -41,7 +37,7 @@ relay_agents = Table(
 )
 
 
-relay_places = Table("relay_places", metadata, *keys(motebit_id=String), *required(client=String),
+relay_places = original_table("relay_places", *keys(motebit_id=String), *required(client=String),
                      Index("relay_places_by_client", "client"))  # fmt: skip
 """Which client (address) registered an agent first."""
 
@@ -72,10 +68,6 @@ class KeyConflictError(Exception):
 
 class RelayAgents(Queries):
     """The agents in a database. Every method raises StoreError when the database refuses."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        create_tables(engine, metadata)
 
     def agent(self, motebit_id: str) -> RelayAgent | None:
         """An agent, also one whose registration has expired."""

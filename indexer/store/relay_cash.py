@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from indexer.store.database import create_tables
-from indexer.store.ledger import CHAIN, agent_account, booking, ledger_entries, metadata, post
+from indexer.store.ledger import CHAIN, agent_account, booking, ledger_entries, post
 from indexer.store.queries import Queries, count, is_storable, row_of
 from indexer.store.relay_coins import (
     MAX_WAITING,
@@ -43,10 +42,6 @@ from indexer.store.relay_coins import (
 
 class RelayCash(Queries):
     """Deposits and withdrawals in a database. Every method raises StoreError when the database refuses."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        create_tables(engine, metadata)
 
     # -- deposits
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     String,
-    Table,
     Text,
     UniqueConstraint,
     delete,
@@ -25,9 +24,9 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.ledger import agent_account, metadata, post
+from indexer.store.ledger import agent_account, post
 from indexer.store.queries import insert_new, texts_of
-from indexer.store.schema import keys, optional, required
+from indexer.store.schema import keys, optional, original_table, required
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly
 
 MAX_WAITING = 20
@@ -62,26 +61,23 @@ OPEN = (WithdrawalState.PENDING, WithdrawalState.PROCESSING)
 WATCHED = (WithdrawalState.PROCESSING, WithdrawalState.COMPLETED)
 
 
-relay_deposits = Table(
+relay_deposits = original_table(
     "relay_deposits",
-    metadata,
     *keys(txid=LargeBinary),
     *required(motebit_id=String, amount=BigInteger, raw=LargeBinary, state=texts_of(DepositState), credits=BigInteger),
     *required(created_at=BigInteger, seen_at=BigInteger),
     Index("relay_deposits_by_state", "state", "seen_at"),
 )
 
-relay_coins = Table(
+relay_coins = original_table(
     "relay_coins",
-    metadata,
     *keys(txid=LargeBinary, vout=BigInteger),
     *required(amount=BigInteger),
     *optional(withdrawal=String),
 )
 
-relay_withdrawals = Table(
+relay_withdrawals = original_table(
     "relay_withdrawals",
-    metadata,
     *keys(id=String),
     *required(motebit_id=String, idempotency_key=String, destination=Text, amount=BigInteger, unsigned=LargeBinary),
     *optional(signed=LargeBinary),

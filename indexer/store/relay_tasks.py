@@ -5,7 +5,6 @@ Times are seconds since 1970, amounts in the ledger's unit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,9 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Connection,
-    Engine,
     Index,
     Integer,
     String,
-    Table,
     Text,
     UniqueConstraint,
     func,
@@ -26,10 +23,9 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.database import create_tables
-from indexer.store.ledger import FEES, agent_account, booking, metadata, post
+from indexer.store.ledger import FEES, agent_account, booking, post
 from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of, upsert
-from indexer.store.schema import keys, required
+from indexer.store.schema import keys, original_table, required
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
 from parsers.claims.motebit.trust_graph import TrustEdge
 
@@ -39,9 +35,8 @@ MAX_PENDING = 1_000
 MAX_EDGES = 10_000
 """Edges of trust that are read at once."""
 
-relay_tasks = Table(
+relay_tasks = original_table(
     "relay_tasks",
-    metadata,
     *keys(id=String),
     *required(idempotency_key=String, submitted_by=String, worker=String, price=BigInteger, locked=BigInteger),
     *required(state=texts_of(RelayTaskState), created_at=BigInteger, expires_at=BigInteger),
@@ -49,25 +44,22 @@ relay_tasks = Table(
     Index("relay_tasks_by_state", "state", "expires_at"),
 )
 
-relay_task_requests = Table(
+relay_task_requests = original_table(
     "relay_task_requests",
-    metadata,
     *keys(task=String),
     *required(request_sha256=String),
 )
 """What each task was submitted with; tasks of earlier versions have no row."""
 
-relay_settlements = Table(
+relay_settlements = original_table(
     "relay_settlements",
-    metadata,
     *keys(task=String, upstream_relay_id=String),
     *required(receipt_sha256=String, receipt=Text, record=Text, settled_at=BigInteger),
 )
 
 
-relay_trust = Table(
+relay_trust = original_table(
     "relay_trust",
-    metadata,
     *keys(submitted_by=String, worker=String),
     *required(level=String, successes=Integer, failures=Integer),
 )
@@ -104,12 +96,6 @@ class TooManyTasksError(Exception):
 
 class RelayTasks(Queries):
     """The tasks in a database. Every method raises StoreError when the database refuses."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        create_tables(engine, metadata)
-        with booking(engine) as connection:
-            _trust_earlier_tasks(connection)
 
     def submit(self, submitted: SubmittedTask, request_sha256: str = "") -> SubmittedTask:
         """Store a task with the digest of its request, and lock its funds; the stored one where its submitter has used
@@ -217,16 +203,6 @@ def _observe(connection: Connection, submitted_by: str, worker: str, outcome: st
 
 def _trust_edge(row: Row) -> TrustEdge:
     return TrustEdge(row["level"], row["successes"], row["failures"])
-
-
-def _trust_earlier_tasks(connection: Connection) -> None:
-    """Evaluate what was settled before there was the table of edges."""
-    if count(connection, relay_trust):
-        return
-    settled = select(relay_tasks.c.submitted_by, relay_tasks.c.worker, relay_settlements.c.receipt)
-    rows = settled.join(relay_settlements, relay_settlements.c.task == relay_tasks.c.id)
-    for row in connection.execute(rows.order_by(relay_settlements.c.settled_at, relay_tasks.c.id)).all():
-        _observe(connection, row.submitted_by, row.worker, json.loads(row.receipt)["status"])
 
 
 def _end(connection: Connection, id_: str, state: RelayTaskState, *still: Any) -> bool:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from indexer.store import motebit_endpoints
 from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, row_of
 from indexer.store.schema import badges, card_signatures, cards, events, locators, motebit_hosts, requests, sightings
@@ -20,9 +21,6 @@ OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 
 MAX_ENDED, ENDED_SECONDS = 100_000, 86_400
 """Transaction requests that stay for diagnosis after they ended: so many, and so long after they were made."""
-
-_REQUEST_LOCK = 0x61326271
-"""PostgreSQL advisory lock under which open requests are counted and one is added ("a2bq")."""
 
 RECHECK_PAUSE = 60_000
 """Milliseconds between two fetches of a locator or host that clients ask for."""
@@ -74,7 +72,7 @@ class Requests(Queries):
         """The request for `txid`: the open or answered one, or else a new one in the name of `client`, stored when this
         returns. Raises TooManyRequestsError."""
         new = TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now)
-        with writing(self._engine, _REQUEST_LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             row = connection.execute(select(requests).where(requests.c.txid == txid)).mappings().first()
             if row is not None and row["state"] != RequestState.GIVEN_UP:
                 return _request(row)
@@ -108,13 +106,13 @@ class Requests(Queries):
     def update(self, request: TransactionRequest) -> None:
         """Store how far a request has come; its client only as long as it waits."""
         row = _row(request) if request.state is RequestState.WAITING else {**_row(request), "client": ""}
-        with writing(self._engine, _REQUEST_LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
     def hasten(self, now: int) -> None:
         """Make the requests whose transaction was found due: a process that starts does not have those transactions in
         memory."""
-        with writing(self._engine, _REQUEST_LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             open_ones = (requests.c.state == RequestState.LOCATED, requests.c.next_at > 0)
             connection.execute(update(requests).where(*open_ones).values(next_at=now))
 
@@ -122,7 +120,7 @@ class Requests(Queries):
         """Delete requests that ended and were made a day ago, and the oldest of more than `keep`; return how many."""
         ended = requests.c.next_at == 0
         newest = select(requests.c.requested_at).where(ended).order_by(requests.c.requested_at.desc())
-        with writing(self._engine, _REQUEST_LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             first_over = connection.execute(newest.offset(keep).limit(1)).scalar()
             before = max(now - ENDED_SECONDS, -1 if first_over is None else first_over + 1)
             return connection.execute(delete(requests).where(ended, requests.c.requested_at < before)).rowcount

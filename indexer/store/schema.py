@@ -22,14 +22,19 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-SCHEMA = "5"
+SCHEMA = "6"
+
+IMPORTING = "importing"
+"""Key in `meta` while a snapshot is being imported: such a database is incomplete, and refused."""
 
 POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
 
 metadata = MetaData()
+"""Every table of the program, whatever module declares it: SQLAlchemy refuses a second one of a name."""
 
 _Type = TypeEngine[Any] | type[TypeEngine[Any]]
 
@@ -58,11 +63,21 @@ def optional(**types: _Type) -> list[Column[Any]]:
     return [Column(name, kind) for name, kind in types.items()]
 
 
-meta = Table("meta", metadata, *keys(key=String), *required(value=Text))
+def rebuilt_table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    """A table whose rows come again: from chains, hosts or other tables."""
+    return Table(name, metadata, *parts, info={"rebuilt": True}, **options)
 
-blocks = Table(
+
+def original_table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    """A table with rows that come from clients or the operator, or that say when something was seen: nothing but a
+    backup brings them again, so that no migration or import may lose any."""
+    return Table(name, metadata, *parts, info={"rebuilt": False}, **options)
+
+
+meta = original_table("meta", *keys(key=String), *required(value=Text))
+
+blocks = rebuilt_table(
     "blocks",
-    metadata,
     *keys(chain=_TEXT, height=Integer),
     *required(hash=LargeBinary, prev=LargeBinary, time=BigInteger, header=LargeBinary),
     Index("blocks_by_hash", "hash"),
@@ -83,9 +98,8 @@ def _event_columns() -> list[Column[Any]]:
     ]
 
 
-events = Table(
+events = rebuilt_table(
     "events",
-    metadata,
     *_event_columns(),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
     Index("events_by_block", "chain", "height"),
@@ -98,7 +112,7 @@ def _partial(name: str, where: ColumnElement[bool], *columns: Column[Any]) -> No
     Index(name, *columns, sqlite_where=where, postgresql_where=where)
 
 
-_partial("events_by_seat", events.c.at_txid.is_not(None), events.c.at_txid)
+_partial("events_by_outpoint", events.c.at_txid.is_not(None), events.c.at_txid)
 _partial(
     "events_by_anchor",
     events.c.anchor.is_not(None),
@@ -111,19 +125,18 @@ _partial("events_by_card", events.c.card.is_not(None), events.c.card)
 _partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
 _partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
 
-cards = Table("cards", metadata, *keys(sha256=LargeBinary), *required(body=LargeBinary))
+cards = original_table("cards", *keys(sha256=LargeBinary), *required(body=LargeBinary))
 """Card bytes by their SHA-256; content-addressed, so never rolled back."""
 
-outputs = Table("outputs", metadata, *keys(txid=LargeBinary, vout=BigInteger), *required(satoshis=BigInteger))
+outputs = rebuilt_table("outputs", *keys(txid=LargeBinary, vout=BigInteger), *required(satoshis=BigInteger))
 """Values of outputs that had to be looked up to follow a satoshi; named by a hash, so never rolled back."""
 
-parents = Table("parents", metadata, *keys(txid=LargeBinary), *required(raw=LargeBinary))
+parents = rebuilt_table("parents", *keys(txid=LargeBinary), *required(raw=LargeBinary))
 """Raw transactions with such outputs, so that others can check their values; named by a hash, so never rolled back.
 Empty in databases of earlier versions, and where a source gives values only."""
 
-changes = Table(
+changes = rebuilt_table(
     "changes",
-    metadata,
     *keys(seq=BigInteger),
     *required(chain=_TEXT, op=String, id=_TEXT),
     *optional(height=Integer),
@@ -131,32 +144,29 @@ changes = Table(
 )
 """The outbox: the ids that readers must look at again. Append-only, never rolled back."""
 
-cursors = Table("cursors", metadata, *keys(name=String), *required(epoch=String, seq=BigInteger))
+cursors = rebuilt_table("cursors", *keys(name=String), *required(epoch=String, seq=BigInteger))
 
-pending = Table(
+pending = rebuilt_table(
     "pending",
-    metadata,
     *_event_columns(),
     Index("pending_by_registration", "registration"),
     Index("pending_by_tx", "txid"),
 )
 """The unconfirmed events of each chain, in the order of `place`; `height` and the height in `place` are 2^31 - 1."""
 
-pending_cards = Table("pending_cards", metadata, *keys(chain=_TEXT, sha256=LargeBinary), *required(body=LargeBinary))
+pending_cards = rebuilt_table("pending_cards", *keys(chain=_TEXT, sha256=LargeBinary), *required(body=LargeBinary))
 """Card bytes that only unconfirmed events name, apart so that they can go with those."""
 
-state_hashes = Table(
+state_hashes = rebuilt_table(
     "state_hashes",
-    metadata,
     *keys(chain=_TEXT, height=Integer),
     *required(hash=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
 )
 """State hashes (law 18) after some blocks: those that were a tip for a while."""
 
-state_lines = Table(
+state_lines = rebuilt_table(
     "state_lines",
-    metadata,
     *keys(chain=_TEXT, id=_TEXT),
     *required(line=Text),
     sqlite_with_rowid=False,
@@ -164,9 +174,8 @@ state_lines = Table(
 """The line of each registration in the newest state hash of its chain; a projection of the outbox, whose cursor is
 `state:CHAIN`."""
 
-topic_anchors = Table(
+topic_anchors = rebuilt_table(
     "topic_anchors",
-    metadata,
     *keys(chain=_TEXT, height=Integer),
     *required(root=LargeBinary, admitted=Integer, tac=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
@@ -175,9 +184,8 @@ topic_anchors = Table(
 """Anchors of the topic (BRC-136): of blocks with admitted transactions, and of one height in `topic_anchors.EVERY`;
 those between follow from these and the hashes of the blocks."""
 
-proofs = Table(
+proofs = rebuilt_table(
     "proofs",
-    metadata,
     *keys(chain=_TEXT, height=Integer, txid=LargeBinary),
     *required(raw=LargeBinary, bump=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
@@ -185,18 +193,16 @@ proofs = Table(
 )
 """Raw transactions with events, and their merkle paths (BRC-74) in the block they hang from."""
 
-coinbases = Table(
+coinbases = rebuilt_table(
     "coinbases",
-    metadata,
     *keys(chain=_TEXT, height=Integer),
     *required(raw=LargeBinary, reserved=LargeBinary, bump=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
 )
 """Coinbases, without their witness, of blocks whose witnesses carry envelopes: they commit to these (BIP 141)."""
 
-witness_paths = Table(
+witness_paths = rebuilt_table(
     "witness_paths",
-    metadata,
     *keys(chain=_TEXT, height=Integer, txid=LargeBinary),
     *required(bump=LargeBinary),
     ForeignKeyConstraint(
@@ -205,21 +211,19 @@ witness_paths = Table(
 )
 """Merkle paths (BRC-74) of the wtxids of proved transactions, up to what the block's coinbase commits to."""
 
-headers = Table("headers", metadata, *keys(chain=_TEXT, first=Integer), *required(raw=LargeBinary))
+headers = rebuilt_table("headers", *keys(chain=_TEXT, first=Integer), *required(raw=LargeBinary))
 """Headers of 80 bytes of the best chain of each source, joined, from height `first` on."""
 
-requests = Table(
+requests = original_table(
     "requests",
-    metadata,
     *keys(txid=LargeBinary),
     *required(client=_TEXT, requested_at=BigInteger, tries=Integer, next_at=BigInteger, state=String, detail=Text),
     Index("requests_open", "state", "next_at"),
 )
 """Transactions that publishers requested to be fetched; times in seconds since 1970."""
 
-submissions = Table(
+submissions = original_table(
     "submissions",
-    metadata,
     *keys(chain=_TEXT, txid=LargeBinary),
     *required(raw=LargeBinary, height=Integer),
     *optional(steak=Text, beef=LargeBinary),
@@ -230,9 +234,8 @@ submissions = Table(
 is that of the newest block at the time. `steak` is the answer (JSON) and `beef` the proof, both null for an ancestor.
 `sent`: the chain's source accepted it. They count as unconfirmed until a block has them."""
 
-submission_inputs = Table(
+submission_inputs = original_table(
     "submission_inputs",
-    metadata,
     *keys(chain=_TEXT, spent_txid=LargeBinary, spent_vout=BigInteger),
     *required(txid=LargeBinary),
     ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
@@ -240,9 +243,8 @@ submission_inputs = Table(
 )
 """What submitted transactions spend: an output once."""
 
-submission_shares = Table(
+submission_shares = original_table(
     "submission_shares",
-    metadata,
     *keys(chain=_TEXT, txid=LargeBinary),
     *required(owner=LargeBinary, client=_TEXT),
     ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
@@ -252,21 +254,19 @@ submission_shares = Table(
 """Of the submitted transactions that no source has yet: the SHA-256 of the script of the first proved coin that their
 submission spends, and who submitted them."""
 
-extra_transactions = Table(
-    "found",
-    metadata,
+extra_transactions = rebuilt_table(
+    "extra_transactions",
     *keys(chain=_TEXT, txid=LargeBinary),
     *required(height=Integer, raw=LargeBinary, bump=LargeBinary),
 )
 """Transactions that a source of selected transactions did not deliver, and that checks of live outpoints brought. They
 hang from no block, so that a block that is read again has them."""
 
-unproved_transactions = Table("unproved_transactions", metadata, *keys(chain=_TEXT, txid=LargeBinary))
+unproved_transactions = rebuilt_table("unproved_transactions", *keys(chain=_TEXT, txid=LargeBinary))
 """Txids that a source of selected transactions delivered and could not prove yet. They hang from no block."""
 
-checks = Table(
+checks = rebuilt_table(
     "checks",
-    metadata,
     *keys(chain=_TEXT, txid=LargeBinary, vout=BigInteger),
     *required(tried_at=BigInteger),
     *optional(checked_at=BigInteger, announced_at=BigInteger),
@@ -274,9 +274,8 @@ checks = Table(
 """When an outpoint was last checked at a source of selected transactions, when it was last unspent there, and which of
 these times the outbox has announced; all in seconds since 1970."""
 
-sightings = Table(
+sightings = original_table(
     "sightings",
-    metadata,
     *keys(chain=_TEXT, txid=LargeBinary, vout=BigInteger),
     *required(locator=_TEXT, digest=LargeBinary, seen_at=BigInteger),
     Index("sightings_by_locator", "locator", "seen_at"),
@@ -286,9 +285,8 @@ sightings = Table(
 `locator` is what is fetched for it: its id (law 10), or its URI's where the id is no address; `digest` the SHA-256 that
 it names, empty for none. A place that later holds another pointer, as an account may, gets a new time."""
 
-fetches = Table(
+fetches = original_table(
     "fetches",
-    metadata,
     *keys(locator=_TEXT, sha256=LargeBinary),
     *required(url=Text, by_cid=Boolean, first_at=BigInteger, last_at=BigInteger),
     Index("fetches_by_sha256", "sha256"),
@@ -298,9 +296,8 @@ fetches = Table(
 bytes themselves are in `cards`: all that anchors name, else the latest. At most 16 facts a locator are stored: those
 that an anchor names, then the latest."""
 
-locators = Table(
+locators = original_table(
     "locators",
-    metadata,
     *keys(locator=_TEXT),
     *required(state=String, reason=String, detail=Text, tries=Integer, added_at=BigInteger),
     *optional(last_at=BigInteger, next_at=BigInteger, serving=LargeBinary, serving_since=BigInteger),
@@ -311,13 +308,12 @@ locators = Table(
 failed or given-up; `reason` a reason code of fetching, "" for none. `next_at` is null where nothing is due;
 `serving` is the SHA-256 of what it served last, unchanged since `serving_since`; `validators` JSON by URL."""
 
-servings = Table("servings", metadata, *keys(locator=_TEXT, since=BigInteger), *required(sha256=LargeBinary))
+servings = original_table("servings", *keys(locator=_TEXT, since=BigInteger), *required(sha256=LargeBinary))
 """What a locator served one after the other: bytes with this SHA-256 in fetches begun `since` then (milliseconds since
 1970), until the next row. The newest 64 of a locator are stored: drifts are read from them (law 10)."""
 
-badges = Table(
+badges = rebuilt_table(
     "badges",
-    metadata,
     *keys(registration=_TEXT),
     *required(host=_TEXT, card=LargeBinary, by=String, checked_at=BigInteger),
     *optional(next_at=BigInteger),
@@ -329,9 +325,8 @@ badges = Table(
 last (milliseconds since 1970; 0 for never). `by` is name, dns, hash or "" for no badge, `reason` a reason code
 of fetching where it gave no answer; `tries` counts the checks that gave no badge."""
 
-card_signatures = Table(
+card_signatures = rebuilt_table(
     "card_signatures",
-    metadata,
     *keys(card=LargeBinary),
     *required(url=_TEXT, by=_TEXT, kid=Text, form=String, covers_pricing=Boolean, reason=String, tries=Integer),
     *required(checked_at=BigInteger, verified_at=BigInteger),
@@ -343,9 +338,8 @@ card_signatures = Table(
 since 1970, 0 for never), and the host `by` whose key `kid` verified one, "" for none, over the canonical `form`.
 `reason` is why not: a code of checking or of fetching. `next_at` is null where nothing is to be fetched."""
 
-motebit_hosts = Table(
+motebit_hosts = original_table(
     "motebit_hosts",
-    metadata,
     *keys(host=_TEXT),
     *required(motebit_id=Text, public_key=String, binding=String, method=String, url=Text, endpoint=Text),
     *required(capabilities=Text, valid=Boolean, reason=String, tries=Integer, verified_at=BigInteger),
@@ -356,9 +350,8 @@ motebit_hosts = Table(
 served and verified at the last fetch, else `reason` is a code of why not. Times are milliseconds since 1970;
 `capabilities` is JSON; `next_at` is null where no listing names the host."""
 
-motebit_endpoints = Table(
+motebit_endpoints = original_table(
     "motebit_endpoints",
-    metadata,
     *keys(host=_TEXT, endpoint=_TEXT, public_key=String),
     *required(manifest_sha256=String, tools=Text, state=String, reason=String, changes=Text, tries=Integer),
     *required(verified_at=BigInteger, checked_at=BigInteger),
@@ -370,9 +363,8 @@ none; `tools` is JSON, digests by name): `state` is unchecked, verified or refus
 the difference to the pinned manifest as JSON. Times are milliseconds since 1970; `next_at` is null where no handshake
 is due."""
 
-logos = Table(
+logos = rebuilt_table(
     "logos",
-    metadata,
     *keys(url_sha256=LargeBinary),
     *required(url=Text, state=String, reason=String, tries=Integer, wanted_at=BigInteger, noted_at=BigInteger),
     *required(next_at=BigInteger),
@@ -385,9 +377,8 @@ logos = Table(
 """Logos that clients looked for: the thumbnail of each (WebP, with its SHA-256), or the code of why there is none.
 `state` is wanted, here or failed; times in milliseconds since 1970, `noted_at` when the thumbnail was stored."""
 
-quotes = Table(
+quotes = original_table(
     "quotes",
-    metadata,
     *keys(feed=_TEXT, since=BigInteger),
     *required(quoted_at=BigInteger, until=BigInteger, rank=Integer, base=_TEXT, source=Text, rates=Text),
 )
@@ -396,9 +387,8 @@ quotes = Table(
 `rank` is the feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its
 URL."""
 
-subscriptions = Table(
+subscriptions = original_table(
     "subscriptions",
-    metadata,
     *keys(id=String),
     *required(client=_TEXT, url=Text, search=Text, base=Text, secret_sha256=LargeBinary, created_at=BigInteger),
     *required(since_seq=BigInteger, sequence=BigInteger),
@@ -412,9 +402,8 @@ deliveries, `sequence` is the number of the last delivery, `since_seq` the last 
 created. Times are in seconds since 1970; `next_at` is null while nothing waits, `ended_at` while it is active; `reason`
 says why it ended."""
 
-deliveries = Table(
+deliveries = original_table(
     "deliveries",
-    metadata,
     *keys(subscription=String, sequence=BigInteger),
     *required(state=String),
     *optional(body=LargeBinary),
@@ -425,9 +414,8 @@ deliveries = Table(
 """Deliveries of subscriptions, and their log: `state` is waiting, delivered or dropped, `body` what is sent while it
 waits, `outcome` what the last try came to."""
 
-reported = Table(
+reported = original_table(
     "reported",
-    metadata,
     *keys(subscription=String, listing=_TEXT),
     *required(registration=_TEXT, digest=LargeBinary, sequence=BigInteger),
     ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
@@ -435,18 +423,16 @@ reported = Table(
 )
 """What was last reported of a listing to a subscription, as a digest, and in which delivery."""
 
-mrp_challenges = Table(
+mrp_challenges = original_table(
     "mrp_challenges",
-    metadata,
     *keys(token=String),
     *required(client=String, manifest_url=_TEXT, expected=String, expires_at=BigInteger),
     Index("mrp_challenges_by_client", "client", "manifest_url"),
 )
 """What hosts have to serve before an MRP manifest of theirs is listed. Times are milliseconds since 1970."""
 
-mrp_providers = Table(
+mrp_providers = original_table(
     "mrp_providers",
-    metadata,
     *keys(manifest_url=_TEXT),
     *required(host=_TEXT, capability=_TEXT, policies=Text, manifest=Text, verified_at=BigInteger, next_at=BigInteger),
     *required(tries=Integer, reason=String),

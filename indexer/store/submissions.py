@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, select, update
 
 from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, batches, count, insert_new, rows_in
 from indexer.store.schema import blocks, events, pending, submission_inputs, submission_shares, submissions
 from parsers.bitcoin.tx import Outpoint
@@ -26,9 +27,6 @@ MAX_SUBMISSIONS, MAX_BYTES = 10_000, 512 << 20
 MAX_OF_OWNER, MAX_OF_CLIENT = 250, 500
 """Submitted transactions at once that no source has in its mempool or a block, by one owner of coins and by one client:
 they cost nothing until they are broadcast."""
-
-_LOCK = 0x61326273
-"""PostgreSQL advisory lock under which a submission is compared with the others and added ("a2bs")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +63,7 @@ class Submissions(Queries):
     def add(self, chain: str, transactions: Sequence[Submission], share: Share) -> None:
         """Store transactions, all or none; those that are stored stay as they are, but for a missing answer. Raises
         DoubleSpendError, and FullError."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             by_txid = {transaction.txid: transaction for transaction in transactions}
             stored = _stored(connection, chain, by_txid)
             new = [transaction for txid, transaction in by_txid.items() if txid not in stored]
@@ -139,7 +137,7 @@ class Submissions(Queries):
         """Charge these transactions to nobody any more: the source has them, so that they cost their fee."""
         if not txids:
             return
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             for batch in batches(txids):
                 own = (submission_shares.c.chain == chain, submission_shares.c.txid.in_(batch))
                 connection.execute(delete(submission_shares).where(*own))
@@ -148,7 +146,7 @@ class Submissions(Queries):
         """Note that the chain's source accepted these transactions."""
         if not txids:
             return
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             for batch in batches(txids):
                 own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
                 connection.execute(update(submissions).where(*own).values(sent=True))
@@ -156,7 +154,7 @@ class Submissions(Queries):
     def drop(self, chain: str, txids: Iterable[bytes]) -> int:
         """Delete these transactions and all submitted ones that descend from them; how many there were."""
         dropped, waiting = set[bytes](), list(txids)
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             while waiting:
                 dropped.update(waiting)
                 waiting = [txid for txid in dict.fromkeys(_children(connection, chain, waiting)) if txid not in dropped]
@@ -171,7 +169,7 @@ class Submissions(Queries):
         over = (submissions.c.chain == chain, submissions.c.height <= height - PENDING_BLOCKS)
         if self._scalar(select(submissions.c.txid).where(*over).limit(1)) is None:
             return 0
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             return connection.execute(delete(submissions).where(*over)).rowcount
 
 

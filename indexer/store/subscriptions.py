@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from indexer.store.database import writing
+from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, count, row_of, upsert
 from indexer.store.schema import cursors, deliveries, reported, subscriptions
 
@@ -26,8 +27,6 @@ ENDED_SECONDS = 7 * 86_400
 """How long an ended subscription can be read, for the reason."""
 
 CURSOR = "subscriptions"
-_LOCK = 0x61326268
-"""PostgreSQL advisory lock under which subscriptions are added, ended and given deliveries ("a2bh")."""
 
 
 class TooManySubscriptionsError(Exception):
@@ -95,7 +94,7 @@ class Subscriptions(Queries):
 
     def add(self, subscription: WebhookSubscription) -> None:
         """Store a new subscription. Raises TooManySubscriptionsError."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             _check_room(connection, subscription.client)
             connection.execute(insert(subscriptions), [row_of(subscription)])
 
@@ -106,7 +105,7 @@ class Subscriptions(Queries):
 
     def delete(self, id_: str) -> None:
         """Delete a subscription with its deliveries."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             connection.execute(delete(subscriptions).where(subscriptions.c.id == id_))
 
     def active(self) -> list[WebhookSubscription]:
@@ -138,7 +137,7 @@ class Subscriptions(Queries):
     ) -> bool:
         """Queue deliveries and move the position, in one transaction. Returns False, and changes nothing, if another
         process has moved it. Subscriptions that ended meanwhile get none."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             row = connection.execute(select(cursors).where(cursors.c.name == CURSOR)).mappings().first()
             if (None if row is None else (row["epoch"], row["seq"])) != before:
                 return False
@@ -189,7 +188,7 @@ class Subscriptions(Queries):
 
     def end(self, id_: str, reason: str, now: int) -> None:
         """End a subscription: what waits is dropped, its log can be read for a while."""
-        with writing(self._engine, _LOCK) as connection:
+        with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             ended = {"ended_at": now, "reason": reason, "next_at": None}
             connection.execute(update(subscriptions).where(subscriptions.c.id == id_).values(**ended))
             waiting = (deliveries.c.subscription == id_, deliveries.c.state == "waiting")

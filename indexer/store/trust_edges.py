@@ -6,24 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Connection, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Connection, Index, Integer, String
 
 from indexer.store.queries import upsert
-from indexer.store.schema import keys, metadata, required
+from indexer.store.schema import keys, original_table, rebuilt_table, required
 
 ANYBODY = ""
 """The observer that is this registry: it counts the tasks that a proven payment paid for."""
 
-trust_edges = Table(
+trust_edges = rebuilt_table(
     "trust_edges",
-    metadata,
     *keys(observer=String, worker=String),
     *required(submitted=BigInteger, computed=BigInteger, level=String, successes=Integer, failures=Integer),
     Index("trust_edges_by_worker", "worker"),
 )
 """One row for each pair that there is evidence of. It is to be computed while more was submitted than is computed."""
 
-blocked_workers = Table("blocked_workers", metadata, *keys(worker=String), *required(blocked_at=BigInteger))
+blocked_workers = original_table("blocked_workers", *keys(worker=String), *required(blocked_at=BigInteger))
 
 
 class EdgePair(NamedTuple):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
 from threading import Lock
-from typing import IO
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, Engine, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from indexer.model import RULES, BlockFacts, BlockRef, Event, EventKind
@@ -34,11 +30,12 @@ from indexer.store import (
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.blocks import BlockQueries, HeaderQueries, save_headers
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
-from indexer.store.database import WRITER_LOCK, OtherChainError, StoreError, StoreUnavailableError
+from indexer.store.database import OtherChainError, StoreError, StoreUnavailableError
 from indexer.store.evidence import BlockPayment, StoredRating
 from indexer.store.fetches import FetchOutcome
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
 from indexer.store.motebit_hosts import IdentityOutcome
+from indexer.store.process_lock import writer_lock
 from indexer.store.queries import batches, insert_new
 from indexer.store.registrations import RegistrationQueries
 from indexer.store.schema import CHAIN, PARTIAL, UNPROVED, cards, events, meta, outputs, parents
@@ -64,43 +61,18 @@ class Writer:
         self._engine, self.clock = engine, clock
         self._untrimmed: Counter[str] = Counter()
         self._turn = Lock()
-        self._lock_file: IO[str] | None = None
-        self.was_unclean = False
-        """Whether the last writer of this SQLite file did not stop cleanly, and the file was not checked since."""
-        if engine.dialect.name == "sqlite":
-            self._lock_file = self._lock_sqlite(Path(f"{engine.url.database}.lock"))
+        self.lock = writer_lock(engine)
         self.connection = self._connect()
 
     def _connect(self) -> Connection:
         """The connection that all facts are written through; on PostgreSQL it holds the lock as long as it lives."""
-        connection = self._engine.connect()
-        if self._engine.dialect.name == "postgresql":
-            is_free = connection.execute(select(func.pg_try_advisory_lock(WRITER_LOCK))).scalar_one()
-            connection.commit()
-            if not is_free:
-                connection.close()
-                raise StoreError(f"another indexer is writing to {self._name}; stop it first")
-            with connection.begin():
-                outbox.follow_timeline(connection)
-        return connection
-
-    def _lock_sqlite(self, path: Path) -> IO[str]:
-        """Lock the file beside the database; its content, which a clean stop removes, is the process that writes."""
-        try:
-            file = path.open("a+")
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.seek(0)
-            self.was_unclean = bool(file.read(1))
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except BlockingIOError:
-            file.close()
-            raise StoreError(f"another indexer is writing to {self._engine.url.database}; stop it first") from None
-        except OSError as error:
-            raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
-        return file
+        if not self.lock.acquire():
+            raise StoreError(f"another indexer is writing to {self._name}; stop it first")
+        if self.lock.connection is None:
+            return self._engine.connect()
+        with self.lock.connection.begin():
+            outbox.follow_timeline(self.lock.connection)
+        return self.lock.connection
 
     @property
     def _name(self) -> str:
@@ -109,24 +81,8 @@ class Writer:
     def close(self) -> None:
         """Let another process write; a transaction under way ends first."""
         with self._turn:
-            if not (self.connection.closed or self.connection.invalidated):
-                self._unlock()
-                # back in the pool it would keep PostgreSQL's lock
-                self.connection.detach()
+            self.lock.release()
             self.connection.close()
-        if self._lock_file and not self._lock_file.closed:
-            if not self.was_unclean:
-                with suppress(OSError):
-                    self._lock_file.truncate(0)
-            self._lock_file.close()
-
-    def _unlock(self) -> None:
-        """Give PostgreSQL's lock back now: a busy server notices the end of a connection later."""
-        if self._engine.dialect.name == "postgresql":
-            # a connection that broke holds no lock any more
-            with suppress(DBAPIError, StoreError):
-                self.connection.execute(select(func.pg_advisory_unlock(WRITER_LOCK)))
-                self.connection.commit()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -134,9 +90,10 @@ class Writer:
         outbox must not see a number before a smaller one. Raises StoreError when the database refuses."""
         with self._turn:
             try:
-                if self.connection.invalidated:
-                    broken, self.connection = self.connection, self._connect()
-                    broken.close()
+                if self.connection.closed or self.connection.invalidated:
+                    self.lock.release()
+                    self.connection.close()
+                    self.connection = self._connect()
                 with self.connection.begin():
                     yield self.connection
             except StoreUnavailableError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from asyncio import to_thread
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from hashlib import sha256
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -79,21 +78,16 @@ class Access(NamedTuple):
 
 
 class DelegatedAccess:
-    """Tokens of the principals `roots`, with what is stored of tokens in the ledger, which is opened when it is needed
-    first. `clock` gives nanoseconds since 1970."""
+    """Tokens of the principals `roots`, with what is stored of tokens in the ledger. `clock` gives nanoseconds since
+    1970."""
 
     def __init__(
         self,
         roots: Iterable[str],
-        open_ledger: Callable[[], DelegationLedger],
+        ledger: DelegationLedger,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.roots, self._open, self.now = frozenset(roots), open_ledger, clock
-
-    @cached_property
-    def ledger(self) -> DelegationLedger:
-        """The ledger; its tables are created at the first use."""
-        return self._open()
+        self.roots, self.ledger, self.now = frozenset(roots), ledger, clock
 
     def verify(self, text: object, contract_id: str | None = None) -> Access:
         """A token (its text) that a trusted issuer signed, and that is neither revoked nor expired. Raises

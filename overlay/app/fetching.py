@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from overlay.systems.webhooks import Webhooks
     from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
-WEBHOOKS_LOCK = 0x61326264
-"""PostgreSQL advisory lock of the process that delivers ("a2bd")."""
-
 
 def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: Callable[[], None]) -> FetchLoop:
     """The loop that fetches; `changed` is called after it has stored something. Slow: it reads certificates."""
@@ -106,6 +103,7 @@ def build_webhooks(
     visits: OnDemandFetcher,
 ) -> tuple[Webhooks, DeliveryLoop] | tuple[None, None]:
     """Subscriptions, and the loop that delivers; None where the door is closed."""
+    from indexer.store.locks import AdvisoryLock
     from indexer.store.process_lock import ProcessLock
     from indexer.store.subscriptions import Subscriptions
     from overlay.api.systems import chosen
@@ -120,7 +118,7 @@ def build_webhooks(
     targets = Targets(visits, identity.sign_ed25519)
     parse = partial(_saved_query, status)
     matcher = SubscriptionMatcher(store, subscriptions, index, duplicates, parse, status.exchange.stamp)
-    lock = ProcessLock(store.primary, "webhooks.lock", WEBHOOKS_LOCK)
+    lock = ProcessLock(store.primary, "webhooks.lock", AdvisoryLock.DELIVERIES)
     webhooks = Webhooks(
         subscriptions=subscriptions, targets=targets, public_key=public_key_text(identity.ed25519_public)
     )

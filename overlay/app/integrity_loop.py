@@ -31,10 +31,10 @@ class IntegrityLoop:
     async def run(self) -> None:
         """Check when it is due, until cancelled."""
         while True:
-            if self._writer is not None and self._writer.was_unclean:
+            if self._writer is not None and self._writer.lock.was_unclean:
                 log.warning("the program did not stop cleanly the last time: checking its database")
                 await self._check()
-                self._writer.was_unclean = False
+                self._writer.lock.was_unclean = False
             elif self._guard.suspected.is_set():
                 self._guard.suspected.clear()
                 last = integrity.read(self._file)

@@ -79,7 +79,7 @@ def open_store(settings: Settings, *, create: bool, replica: bool = False) -> St
     """The store; with `create`, a new one where none exists; with `replica`, reading from `database_read` where that is
     set. Raises SettingsError, StoreError, MissingError, OSError."""
     from indexer.store import Store, connect, unchecked
-    from indexer.store.database import connect_read_only
+    from indexer.store.layout import connect_read_only
 
     if replica and settings.database_read:
         if not (settings.database.startswith("postgres") and settings.database_read.startswith("postgres")):
@@ -205,4 +205,4 @@ def build_delegated_access(settings: Settings, store: Store, identity: IdentityK
     from parsers.claims.canonical_json import base64url_text
 
     own = [] if identity is None else [base64url_text(identity.ed25519_public)]
-    return DelegatedAccess((*settings.delegation_roots, *own), lambda: DelegationLedger(store.primary))
+    return DelegatedAccess((*settings.delegation_roots, *own), DelegationLedger(store.primary))

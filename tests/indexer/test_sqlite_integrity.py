@@ -14,7 +14,8 @@ from sqlalchemy import insert, select
 from indexer import sqlite_integrity as integrity
 from indexer.sqlite_heights import heights
 from indexer.store import DamagedDatabaseError, Store, StoreUnavailableError, Writer, connect
-from indexer.store.database import connect_read_only, writing
+from indexer.store.database import writing
+from indexer.store.layout import connect_read_only
 from indexer.store.schema import cards, meta
 from tests.damage import damage_table
 
@@ -127,14 +128,14 @@ def test_a_report_that_cannot_be_read_is_none(file: Path, content: str) -> None:
 def ended_unclean(store: Store, *, checked: bool = False) -> bool:
     """What the next writer knows of the one before; it is checked or not before it stops cleanly."""
     with closing(Writer(store.engine)) as writer:
-        was_unclean = writer.was_unclean
-        writer.was_unclean &= not checked
+        was_unclean = writer.lock.was_unclean
+        writer.lock.was_unclean &= not checked
     return was_unclean
 
 
 def test_a_clean_stop_leaves_no_mark_and_any_other_does_until_the_file_is_checked(file: Path, store: Store) -> None:
     with closing(Writer(store.engine)) as first:
-        assert not first.was_unclean
+        assert not first.lock.was_unclean
         content = Path(f"{file}.lock").read_text()
     assert not ended_unclean(store)
     Path(f"{file}.lock").write_text(content)  # as a process leaves it that is killed

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession
 from jsonschema import Draft202012Validator
 
-from indexer.store import unchecked
+from indexer.store import connect
 from indexer.store.delegations import DelegationLedger
 from overlay.api.claims_api import REVOCATIONS
 from overlay.api.delegated_access import DelegatedAccess
@@ -133,8 +133,8 @@ def calls(services: AppServices) -> dict[str, list[str]]:
 async def test_real_answers_fit_their_schemas(
     serve: Serve, services: AppServices, api: dict[str, Any], tmp_path: Path
 ) -> None:
-    engine = unchecked(f"sqlite:///{tmp_path}/tokens.db")
-    client = await serve(replace(services, delegated_access=DelegatedAccess([], lambda: DelegationLedger(engine))))
+    engine = connect(f"sqlite:///{tmp_path}/tokens.db")
+    client = await serve(replace(services, delegated_access=DelegatedAccess([], DelegationLedger(engine))))
     created = calls(services)
     for route in ROUTES:
         if route.method != "GET" or route.answer is None:

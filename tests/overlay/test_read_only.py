@@ -15,7 +15,7 @@ import pytest
 
 from indexer.sqlite_heights import heights
 from indexer.store import Store, StoreError
-from indexer.store.database import connect_read_only
+from indexer.store.layout import connect_read_only
 from overlay.app import storage
 from tests.overlay.calls import TOWER
 from tests.overlay.test_cli import alone, data
@@ -105,7 +105,7 @@ def test_what_is_being_written_is_read_from_the_log_where_that_can_be(data: Path
 
 def test_a_database_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a2b.db").write_bytes(b"")
-    with pytest.raises(StoreError, match=r"cannot read the database .*a2b\.db: no such table"):
+    with pytest.raises(StoreError, match=r"the database .*a2b\.db.* holds no registry yet: run `a2b index`"):
         connect_read_only(tmp_path / "a2b.db")
 
 

@@ -18,11 +18,14 @@ import pytest
 from indexer.snapshot import exporter, importer
 from indexer.snapshot.codec import SnapshotError
 from indexer.snapshot.exporter import export, new_file, read_lines
-from indexer.store import StoreError, connect, database
+from indexer.store import StoreError, connect, imports
+from indexer.store.payments import PaymentLedger
+from indexer.store.subscriptions import Subscriptions
 from tests.chainkit import ChainKit, agent
 from tests.conftest import ROOT
 from tests.databases import Cluster, database_url, postgresql
 from tests.fakes import MemoryChain
+from tests.indexer.store.test_one_database import COIN, PAYMENT, TASK, WEBHOOK
 from tests.indexing import Indexing
 from tests.oracles.wire import frames
 from tests.proved import check_proofs
@@ -232,5 +235,19 @@ def test_an_import_that_fails_gives_the_outbox_a_new_epoch(snapshot: bytes, empt
     empty.refuses(snapshot.splitlines(keepends=True)[:-1])
     assert empty.store.outbox.epoch != before
     assert empty.take(snapshot.splitlines(keepends=True)).blocks == 8
-    database.empty(empty.engine)
+    imports.empty(empty.engine)
     assert empty.is_empty()
+
+
+def test_an_import_leaves_what_clients_handed_in_alone_whether_it_fails_or_not(snapshot: bytes, empty: Empty) -> None:
+    Subscriptions(empty.engine).add(WEBHOOK)
+    ledger = PaymentLedger(empty.engine)
+    ledger.reserve(PAYMENT, [COIN], TASK)
+    for complete in (False, True):
+        source = snapshot.splitlines(keepends=True)
+        if complete:
+            assert empty.take(source).blocks == 8
+        else:
+            empty.refuses(source[:-1])
+        assert [one.id for one in Subscriptions(empty.engine).active()] == [WEBHOOK.id]
+        assert ledger.payments_of(TASK.id) == [PAYMENT]

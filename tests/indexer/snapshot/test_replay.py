@@ -12,7 +12,7 @@ import pytest
 from indexer.model import RULES
 from indexer.snapshot import importer
 from indexer.snapshot.codec import parent_line, parse
-from indexer.store import database
+from indexer.store import imports
 from indexer.store.full_scan import FullScan
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import ChainKit, agent
@@ -359,7 +359,7 @@ async def test_a_card_is_no_proved_first_record_where_reading_began_late(empty: 
 
 
 def empty_again(empty: Empty, lines: list[bytes]) -> str:
-    database.empty(empty.engine)
+    imports.empty(empty.engine)
     return empty.refuses(lines)
 
 

@@ -1,142 +1,174 @@
-"""Databases of earlier versions are brought up to date, and say afterwards what a new one says.
+"""Databases of earlier versions are brought up to date, and nothing in them is lost that nobody can bring again.
 
-`schemas/N.DIALECT.sql` is what version N made its tables with, `rows.json` what the last version of schema 2 wrote
-about the sample chain (bytes as 0x…; without what is null); its blocks, cards and proofs are those read today.
+`schemas/5.DIALECT.sql` has the tables of schema 5, `schemas/5.json` what the last version with it wrote into them: of
+the sample chain (without its larger proofs and cards), and for a client of each kind. Bytes are written as 0x…
 """
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, inspect, select
+from sqlalchemy import Connection, Engine, column, create_engine, inspect, select, table, text
 
-from indexer.model import RULES
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, connect, migrations
-from indexer.store.block_writer import set_rules
-from indexer.store.database import WRITER_LOCK
+from indexer.store.delegations import DelegationLedger
+from indexer.store.mrp_providers import MrpProviders
+from indexer.store.nonces import Nonces
+from indexer.store.payments import PaymentLedger
+from indexer.store.process_lock import writer_lock
+from indexer.store.relay import RelayStore
+from indexer.store.requests import Requests
 from indexer.store.schema import SCHEMA, metadata
-from tests.databases import Cluster
+from indexer.store.subscriptions import Subscriptions
 from tests.facts import born, says
-from tests.fakes import MemoryChain
-from tests.indexing import Indexing
-from tests.oracles.wire import frames
+from tests.indexer.store.test_one_database import INTERVAL, NOW, WEBHOOK
 
 SCHEMAS = Path(__file__).parent / "schemas"
 Rows = dict[str, list[dict[str, Any]]]
-
-
-def rows_of(engine: Engine) -> Rows:
-    """Everything that is stored, each table in an order of its own."""
-    with engine.connect() as connection:
-        return {
-            table.name: sorted((dict(row) for row in connection.execute(select(table)).mappings()), key=repr)
-            for table in metadata.sorted_tables
-        }
-
-
-@pytest.fixture(scope="module")
-def today(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """What this version writes about the sample chain."""
-    chain = MemoryChain(*frames((sample / "blk00000.dat").read_bytes()))
-    with Indexing(f"sqlite:///{tmp_path_factory.mktemp('today')}/a2b.db", chain) as indexing:
-        asyncio.run(indexing.catch_up())
-        return rows_of(indexing.store.engine)
+RENAMED = {"found": "extra_transactions"}
+"""Tables of schema 5 that have another name now."""
 
 
 def written(value: Any) -> Any:
     return bytes.fromhex(value[2:]) if isinstance(value, str) and value.startswith("0x") else value
 
 
-LATER: dict[str, tuple[str, ...]] = {
-    "1": (),
-    "2": ("proofs",),
-    "3": ("proofs", "events", "sightings", "locators"),
-    "4": ("proofs", "events", "sightings", "locators", "topic_anchors"),
-}
-"""Tables that a version filled as this one does."""
+def old_rows() -> Rows:
+    body: Rows = json.loads((SCHEMAS / "5.json").read_text())
+    return {name: [{key: written(value) for key, value in row.items()} for row in rows] for name, rows in body.items()}
 
 
-def make(url: str, version: str, today: Rows) -> None:
-    """A database as version `version` left it."""
+def make(url: str, *names: str) -> None:
+    """A database as the last version of schema 5 left it, or only these tables of it."""
     engine = create_engine(url)
-    dialect = engine.dialect.name
-    body: Rows = json.loads((SCHEMAS / "rows.json").read_text())
-    rows = {name: [{key: written(value) for key, value in row.items()} for row in body[name]] for name in body}
-    rows["meta"] = [row | {"value": version} if row["key"] == "schema" else row for row in rows["meta"]]
-    rows |= {name: today[name] for name in ("blocks", "cards", *LATER[version])}
+    rows = old_rows()
     with engine.begin() as connection:
-        for statement in (SCHEMAS / f"{version}.{dialect}.sql").read_text().split(";\n"):
+        for statement in (SCHEMAS / f"5.{engine.dialect.name}.sql").read_text().split(";\n"):
             if statement.strip():
-                connection.exec_driver_sql(statement)
-        for name in dict.fromkeys(("meta", "blocks", "cards", "outputs", "changes", "events", *LATER[version])):
-            table = metadata.tables[name]
-            columns = [column for column in table.columns if version >= "3" or column.name != "anchor_digest"]
-            values = [{column.name: row.get(column.name) for column in columns} for row in rows[name]]
-            connection.execute(table.insert(), values)
+                connection.execute(text(statement))
+        for name, values in rows.items():
+            for row in values if not names or name in names else ():
+                connection.execute(table(name, *map(column, row)).insert().values(**row))
+            if names and name not in names:
+                connection.exec_driver_sql(f"DROP TABLE {name}" + " CASCADE" * (engine.dialect.name == "postgresql"))
     engine.dispose()
 
 
-@pytest.fixture(params=["1", "2", "3", "4"])
-def old(request: pytest.FixtureRequest, empty_database_url: str, today: Rows) -> str:
-    """The URL of a database of an earlier version, which holds the sample chain."""
-    make(empty_database_url, request.param, today)
+@pytest.fixture
+def old(empty_database_url: str) -> str:
+    """The URL of a database of schema 5."""
+    make(empty_database_url)
     return empty_database_url
 
 
-UNLIKE = {"meta", "sightings", "locators", "changes", "proofs", "headers", "outputs", "parents"}
-"""Tables that hold times and names of their own, or that an earlier version did not fill."""
+def stored_rows(engine: Engine, name: str, columns: set[str]) -> list[dict[str, Any]]:
+    """The rows of a table in these columns, without what is null, in an order of their own."""
+    with engine.connect() as connection:
+        rows = connection.execute(select(*(metadata.tables[name].c[key] for key in sorted(columns)))).mappings().all()
+    return sorted(({key: value for key, value in row.items() if value is not None} for row in rows), key=repr)
 
 
-def test_an_old_database_says_what_a_new_one_says(old: str, today: Rows, sample: Path) -> None:
+def originals() -> list[str]:
+    return [table.name for table in metadata.sorted_tables if not table.info["rebuilt"]]
+
+
+def test_every_table_says_whether_it_can_be_rebuilt() -> None:
+    assert {table.info["rebuilt"] for table in metadata.sorted_tables} == {True, False}
+
+
+def test_what_cannot_be_rebuilt_is_all_there_after_a_migration(old: str) -> None:
+    rows, names = old_rows(), {new: old for old, new in RENAMED.items()}
+    before = {name: rows.pop(names.get(name, name)) for name in originals() if names.get(name, name) in rows}
+    assert [name for name, values in before.items() if not values] == []
+    assert len(before) > 40
     engine = connect(old)
-    result = rows_of(engine)
-    assert {name: rows for name, rows in result.items() if name not in UNLIKE} == {
-        name: rows for name, rows in today.items() if name not in UNLIKE
-    }
-    timeless = ("seen_at", "added_at", "next_at")
-    for name in ("sightings", "locators"):
-        assert [{k: v for k, v in row.items() if k not in timeless} for row in result[name]] == [
-            {k: v for k, v in row.items() if k not in timeless} for row in today[name]
-        ]
-    stated = json.loads((sample / "expected.json").read_text())["stateHashes"]
-    hashes = {int(height): digest for height, digest in stated.items()}
+    for name, values in before.items():
+        values = [row for row in values if name != "meta" or row["key"] != "schema"]
+        there = stored_rows(engine, name, {key for row in values for key in row})
+        there = [row for row in there if name != "meta" or row["key"] != "schema"]
+        assert there == sorted((dict(sorted(row.items())) for row in values), key=repr), name
+    engine.dispose()
+
+
+def test_its_components_go_on_where_they_were(old: str) -> None:
+    engine = connect(old)
+    payments, relay, webhooks = PaymentLedger(engine), RelayStore(engine), Subscriptions(engine)
+    assert (payments.counted(), payments.paid_interval(INTERVAL.id)) == (5, INTERVAL)
+    assert relay.ledger.faults() == []
+    assert relay.ledger.balances() | {"chain": 0} == {
+        "agent:m": 610, "agent:n": 38, "chain": 0, "fees": 2, "locked:open": 50, "locked:settled": 0,
+        "withdrawal:w": 300,
+    }  # fmt: skip
+    assert [one.id for one in webhooks.active()] == [WEBHOOK.id]
+    waiting = webhooks.oldest_waiting(WEBHOOK.id)
+    assert waiting is not None
+    assert waiting.body == b"{}"
+    assert DelegationLedger(engine).spent("b") == 1
+    assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
+    assert [one.manifest_url for one in MrpProviders(engine).page(NOW * 1000, 9)] == ["https://a.example/m"]
     store = Store(engine)
-    assert {state_hash(store, "demo", height) for height in hashes} == {None}, "read by older rules"
-    with engine.begin() as connection:
-        set_rules(connection, "demo", RULES)
-    assert {height: state_hash(store, "demo", height) for height in hashes} == hashes
+    assert store.trust.blocked() == {"ww"}
+    assert [bind.key for bind in store.evidence.keys_of("one")] == ["aa"]
+    assert store.motebit_hosts.get(["a.example"])["a.example"].motebit_id == "m"
+    assert Requests(engine).counts()["waiting"] == 1
+    assert len(list(store.spend_checks.transactions("demo"))) == 1
+    engine.dispose()
+
+
+def test_its_state_hashes_are_those_of_the_chain(old: str, sample: Path) -> None:
+    stated = json.loads((sample / "expected.json").read_text())["stateHashes"]
+    engine = connect(old)
+    store = Store(engine)
+    assert {height: state_hash(store, "demo", int(height)) for height in stated} == stated
     engine.dispose()
 
 
 def test_it_has_the_tables_and_indexes_of_a_new_one(old: str) -> None:
     engine = connect(old)
     seen = inspect(engine)
-    for table in metadata.sorted_tables:
-        assert {column["name"] for column in seen.get_columns(table.name)} == {column.name for column in table.columns}
-        there = {index["name"]: [*index["column_names"]] for index in seen.get_indexes(table.name)}
-        assert there == {index.name: [column.name for column in index.columns] for index in table.indexes}
+    assert {*seen.get_table_names()} == {*metadata.tables}
+    for new in metadata.sorted_tables:
+        assert {column["name"] for column in seen.get_columns(new.name)} == {column.name for column in new.columns}
+        there = {
+            index["name"]: [*index["column_names"]]
+            for index in seen.get_indexes(new.name)
+            if not index.get("duplicates_constraint")
+        }
+        assert there.keys() == {index.name for index in new.indexes}
     engine.dispose()
 
 
 def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     engine = connect(old)
     store = Store(engine)
-    body = json.loads((SCHEMAS / "rows.json").read_text())
+    rows = old_rows()
     before = store.outbox.newest_seq()
-    assert store.outbox.epoch == next(row["value"] for row in body["meta"] if row["key"] == "epoch")
-    assert before == max(row["seq"] for row in body["changes"])
+    assert store.outbox.epoch == next(row["value"] for row in rows["meta"] if row["key"] == "epoch")
+    assert before == max(row["seq"] for row in rows["changes"])
     with closing(Writer(engine)) as writer:
         writer.append("other", [says("0", chain="other"), says("1", born("a", height=1), chain="other")])
     assert [change.seq for change in store.outbox.after(before, 9)] == [before + 1]
     engine.dispose()
     connect(old).dispose()
+
+
+LEDGERS = (
+    *("payments", "payment_inputs", "paid_tasks", "paid_intervals", "ledger_entries", "ledger_postings"),
+    *("ledger_balances", "seen_nonces"),
+)
+
+
+def test_a_ledger_without_a_registry_is_migrated_too(empty_database_url: str) -> None:
+    make(empty_database_url, *LEDGERS)
+    for _ in range(2):
+        ledger = PaymentLedger.open(empty_database_url)
+        assert (ledger.counted(), ledger.paid_interval(INTERVAL.id)) == (5, INTERVAL)
+        ledger.close()
 
 
 def layout(engine: Engine) -> dict[str, list[str]]:
@@ -152,10 +184,10 @@ def test_a_step_that_fails_leaves_the_old_database(old: str, monkeypatch: pytest
     last = str(int(SCHEMA) - 1)
 
     def broken(connection: Connection) -> None:
-        rename(connection)
+        step(connection)
         raise ZeroDivisionError
 
-    rename = migrations.STEPS[last]
+    step = migrations.STEPS[last]
     engine = create_engine(old)
     before = layout(engine)
     assert before["schema"][0] in migrations.STEPS
@@ -169,45 +201,37 @@ def test_a_step_that_fails_leaves_the_old_database(old: str, monkeypatch: pytest
     engine.dispose()
 
 
-@pytest.mark.parametrize("version", ["3", "4"])
-def test_renamed_columns_keep_their_values(version: str, empty_database_url: str, today: Rows) -> None:
-    make(empty_database_url, version, today)
-    engine = create_engine(empty_database_url)
-    with engine.begin() as connection:
-        for row in (
-            "requests (txid, client, asked_at, tries, next_at, state, detail) VALUES ('1', '', 11, 0, 0, '', '')",
-            "checks (chain, txid, vout, asked_at, checked_at, told_at) VALUES ('demo', '1', 0, 21, 22, 23)",
-            "quotes (feed, since, at, until, rank, base, source, rates) VALUES ('f', 31, 32, 33, 0, '', '', '')",
-        ):
-            connection.exec_driver_sql(f"INSERT INTO {row}")
+def test_nothing_is_changed_under_an_indexer_that_writes(old: str) -> None:
+    engine = create_engine(old)
+    lock = writer_lock(engine)
+    assert lock.acquire()
+    with pytest.raises(StoreError, match="an indexer of an earlier version is writing to it; stop it first"):
+        connect(old)
+    lock.release()
     engine.dispose()
-    engine = connect(empty_database_url)
-    rows = rows_of(engine)
-    assert [row["requested_at"] for row in rows["requests"]] == [11]
-    assert [(row["tried_at"], row["checked_at"], row["announced_at"]) for row in rows["checks"]] == [(21, 22, 23)]
-    assert [(row["since"], row["quoted_at"]) for row in rows["quotes"]] == [(31, 32)]
-    engine.dispose()
-
-
-def test_nothing_is_changed_under_an_indexer_that_writes(old: str, postgresql: Cluster) -> None:
-    if old.startswith("sqlite"):
-        with Path(old.removeprefix("sqlite:///") + ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with pytest.raises(StoreError, match="an indexer of an earlier version is writing to it; stop it first"):
-                connect(old)
-    else:
-        engine = create_engine(old)
-        with engine.connect() as connection:
-            connection.exec_driver_sql(f"SELECT pg_advisory_lock({WRITER_LOCK})")
-            with pytest.raises(StoreError, match="an indexer of an earlier version is writing to it; stop it first"):
-                connect(old)
-            connection.exec_driver_sql(f"SELECT pg_advisory_unlock({WRITER_LOCK})")
-        engine.dispose()
     connect(old).dispose()
 
 
+@pytest.mark.parametrize("version", ["1", "4"])
+def test_a_database_that_is_too_old_says_which_version_migrates_it(old: str, version: str) -> None:
+    engine = create_engine(old)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE meta SET value = '{version}' WHERE key = 'schema'")
+    before = layout(engine)
+    with pytest.raises(StoreError, match=rf"has schema '{version}'.*open it once with a version .* has schema 5"):
+        connect(old)
+    assert layout(engine) == before
+    engine.dispose()
+
+
+def test_tables_of_an_older_relay_say_so_too(old: str) -> None:
+    engine = create_engine(old)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE relay_trust")
+    with pytest.raises(StoreError, match=r"the relay's tables are older .* that has schema 5"):
+        connect(old)
+    engine.dispose()
+
+
 def test_every_earlier_schema_has_its_step() -> None:
-    assert [*migrations.STEPS] == [str(number) for number in range(1, int(SCHEMA))]
-    assert {path.name for path in SCHEMAS.glob("*.sql")} == {
-        f"{version}.{dialect}.sql" for version in migrations.STEPS for dialect in ("sqlite", "postgresql")
-    }
+    assert [*migrations.STEPS] == [str(number) for number in range(int(migrations.OLDEST), int(SCHEMA))]

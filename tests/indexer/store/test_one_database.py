@@ -6,24 +6,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 from hashlib import sha256
-from importlib import import_module
 from itertools import permutations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, MetaData, inspect
+from sqlalchemy import Engine, String, inspect
+from sqlalchemy.exc import InvalidRequestError
 
 from indexer.store import Store, StoreError, Writer, connect, unchecked
 from indexer.store.delegations import BlockBudget, DelegationLedger, NonceUse
 from indexer.store.evidence import ClaimDocument, StoredEvidence
+from indexer.store.locks import AdvisoryLock
 from indexer.store.mrp_providers import MrpProviders
 from indexer.store.nonces import Nonces
 from indexer.store.payment_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
 from indexer.store.relay import RelayStore
 from indexer.store.relay_agents import RelayAgent
+from indexer.store.schema import keys, metadata, rebuilt_table
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
 from parsers.bitcoin.tx import Outpoint
 from tests.conftest import ROOT
@@ -49,33 +50,30 @@ def sources() -> Iterator[Path]:
         yield from (ROOT / room).rglob("*.py")
 
 
-@cache
-def collections_of_tables() -> tuple[MetaData, ...]:
-    """Every MetaData of the program, whichever module makes it; all modules with tables are imported for that."""
-    by_identity: dict[int, MetaData] = {}
-    for path in sources():
-        text = path.read_text()
-        if "MetaData(" in text or re.search(r"\bTable\(\n", text):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            values = vars(import_module(name)).values()
-            by_identity |= {id(value): value for value in values if isinstance(value, MetaData)}
-    return tuple(by_identity.values())
-
-
-def test_no_two_tables_and_no_two_indexes_of_the_program_share_a_name() -> None:
-    collections = collections_of_tables()
-    assert len(collections) >= 5
-    tables = [table for metadata in collections for table in metadata.tables.values()]
-    names = Counter([table.name for table in tables] + [str(index.name) for table in tables for index in table.indexes])
-    assert len(tables) > 50
+def test_a_second_table_or_index_of_a_name_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="Table 'subscriptions' is already defined"):
+        rebuilt_table("subscriptions", *keys(id=String))
+    indexes = [str(index.name) for table in metadata.sorted_tables for index in table.indexes]
+    names = Counter([*metadata.tables, *indexes])
+    assert len(metadata.tables) > 60
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def test_no_two_advisory_locks_share_a_number() -> None:
-    """Of those under which PostgreSQL's clients write: all are numbers that begin with "a2b"."""
-    locks = Counter(number for path in sources() for number in re.findall(r"0x613262[0-9A-Fa-f]*", path.read_text()))
-    assert len(locks) > 10
-    assert [number for number, times in locks.items() if times > 1] == []
+def test_tables_and_numbers_of_locks_are_declared_in_one_way() -> None:
+    uses = {
+        str(path.relative_to(ROOT)): Counter(words)
+        for path in sources()
+        if (words := re.findall(r"\bMetaData\(|\bTable\(name|\bTable\(\s*[\x22]|0x613262", path.read_text()))
+    }
+    assert uses.keys() == {"indexer/store/schema.py", "indexer/store/locks.py"}
+    assert uses["indexer/store/schema.py"] == {"MetaData(": 1, "Table(name": 2}
+    assert {lock >> 8 for lock in AdvisoryLock if lock is not AdvisoryLock.SCHEMA} == {AdvisoryLock.SCHEMA}
+
+
+def test_the_tables_that_only_a_backup_brings_back_are_documented() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text().partition("## Backups")[2].partition("\n## ")[0]
+    named = {name for name in re.findall(r"`(\w+)`", text) if name in metadata.tables}
+    assert named == {table.name for table in metadata.sorted_tables if not table.info["rebuilt"]}
 
 
 def use_registry(engine: Engine) -> None:
@@ -149,12 +147,7 @@ def test_every_component_reads_and_writes_in_the_database_of_all(database_url: s
     engine = connect(database_url)  # after a restart, with everything in it
     inspector = inspect(engine)
     stored = {name: {column["name"] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}
-    wanted = {
-        table.name: set(table.columns.keys())
-        for metadata in collections_of_tables()
-        for table in metadata.sorted_tables
-    }
-    assert stored == wanted
+    assert stored == {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
     assert Subscriptions(engine).active() == [WEBHOOK]
     assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
     engine.dispose()
@@ -164,7 +157,7 @@ def test_every_component_reads_and_writes_in_the_database_of_all(database_url: s
 def test_components_are_opened_in_any_order_and_before_the_registry(
     order: tuple[Callable[[Engine], None], ...], tmp_path: Path
 ) -> None:
-    engine = unchecked(f"sqlite:///{tmp_path}/a2b.db")
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     for use in order:
         use(engine)
     engine.dispose()
@@ -209,27 +202,13 @@ def test_a_registry_beside_a_ledger_of_an_earlier_version_gets_its_own_table(emp
     engine.dispose()
 
 
-def test_a_ledger_beside_the_webhooks_of_an_earlier_version_gets_its_own_table(database_url: str) -> None:
-    """The registry was first, so that the table of paid intervals is missing."""
-    engine = connect(database_url)
-    use_webhooks(engine)
-    PaymentLedger(engine)
-    run(database_url, "DROP TABLE paid_intervals")
-    use_payments(engine)
-    assert Subscriptions(engine).active() == [WEBHOOK]
-    engine.dispose()
-
-
 def test_intervals_that_an_earlier_version_added_after_a_later_one_are_kept_too(empty_database_url: str) -> None:
+    new = OLD_TABLE.replace("subscriptions", "paid_intervals")
+    newer = OLD_ROW.replace("old-task", "t").replace("subscriptions", "paid_intervals").replace("1795000000", "9")
+    run(empty_database_url, new, newer, OLD_TABLE, OLD_ROW, OLD_ROW.replace("old-task", "t"))
     ledger = PaymentLedger.open(empty_database_url)
-    ledger.reserve(PAYMENT, [COIN], TASK)
-    completed = PaidTask(id="t", state=TaskState.COMPLETED, config="month", updated_at=NOW)
-    newer = PaidInterval(id="t", config="month", started_at=NOW, periods=1, paid_until=NOW + 9)
-    ledger.move_both(PAYMENT, PaymentState.SENT, completed, renew=lambda _: newer)
-    ledger.close()
-    run(empty_database_url, OLD_TABLE, OLD_ROW, OLD_ROW.replace("old-task", "t"))
-    ledger = PaymentLedger.open(empty_database_url)
-    assert [ledger.paid_interval(id_) for id_ in ("old-task", "t")] == [INTERVAL, newer]
+    ends = [interval and interval.paid_until for interval in map(ledger.paid_interval, ("old-task", "t"))]
+    assert ends == [INTERVAL.paid_until, 9]
     ledger.close()
 
 

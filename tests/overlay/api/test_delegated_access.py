@@ -50,7 +50,7 @@ def access(database_url: str) -> Iterator[New]:
 
     def another() -> DelegatedAccess:
         engines.append(unchecked(database_url))
-        return DelegatedAccess([principal_of(ISSUER)], lambda: DelegationLedger(engines[-1]), lambda: NOW)
+        return DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engines[-1]), lambda: NOW)
 
     yield another
     for engine in engines:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from jsonschema import Draft7Validator
 
-from indexer.store import unchecked
+from indexer.store import connect
 from indexer.store.evidence import EvidenceQueries, KeyBind, StoredEvidence
 from indexer.store.ledger import CHAIN, agent_account, booking, post
 from indexer.store.relay import RelayStore
@@ -81,7 +81,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         client = Client(running.url)
         for agent in (ALICE, BOB, CAROL):
             assert client.register(agent).status_code == 200
-        engine = unchecked(f"sqlite:///{folder}/a2b-data/a2b.db")
+        engine = connect(f"sqlite:///{folder}/a2b-data/a2b.db")
         with booking(engine) as connection:
             amounts = {CHAIN: -20_000, agent_account(ALICE.id): 10_000, agent_account(BOB.id): 10_000}
             post(connection, "deposit", "test", 1, amounts)
@@ -112,7 +112,7 @@ def test_a_chain_of_delegations_over_http(client: Client) -> None:
     again = client.send(ALICE, "task:result", "POST", f"{path}/result", json=signed)
     assert again.json()["status"] == "already_settled"
     assert [client.balance(agent)["balance"] for agent in (ALICE, BOB, CAROL)] == [9_000, 9_950, 950]
-    engine = unchecked(client.database)
+    engine = connect(client.database)
     rows = EvidenceQueries(engine).page("carols-listing", None, 100)
     engine.dispose()
     own = [row for row in rows if row.listing == "carols-listing"]
@@ -145,7 +145,7 @@ def test_refusals_have_the_relays_form(client: Client) -> None:
 
 def test_an_unsigned_withdrawal_is_cancelled_over_http(client: Client) -> None:
     before, id_ = client.balance(ALICE)["balance"], "11111111-2222-4333-8444-555555555555"
-    engine = unchecked(client.database)
+    engine = connect(client.database)
     withdrawal = Withdrawal(
         id=id_, motebit_id=ALICE.id, idempotency_key="x", destination="x", amount=1_000, requested_at=1
     )

@@ -14,7 +14,7 @@ from indexer.chains.jsonrpc import RpcError
 from indexer.chains.node.client import NodeClient
 from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
-from indexer.store import Store, connect, unchecked
+from indexer.store import Store, connect
 from indexer.store.ledger import CHAIN
 from indexer.store.relay_coins import CashRefusedError
 from overlay import cli
@@ -36,7 +36,7 @@ from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 
 @pytest.fixture
 def world(database_url: str) -> Any:
-    engine = unchecked(database_url)
+    engine = connect(database_url)
     world = World(engine)
     world.register(*AGENTS)
     yield world
@@ -219,7 +219,7 @@ def test_the_operator_lists_withdrawals_and_hands_in_what_was_signed(
         return ended.value.code, capsys.readouterr().out
 
     url = f"sqlite:///{tmp_path}/a2b.db"
-    engine = unchecked(url)
+    engine = connect(url)
     world = World(engine)
     world.register(*AGENTS)
     funded(world, ALICE, 50_000)
@@ -269,7 +269,7 @@ def test_a_crash_at_any_step_counts_nothing_twice(tmp_path: Path) -> None:
     steps, number = Steps(), 0
     while number <= 2 * steps.count:
         crash, after = divmod(number, 2)
-        engine = unchecked(f"sqlite:///{tmp_path}/{number}.db")
+        engine = connect(f"sqlite:///{tmp_path}/{number}.db")
         steps = Steps(crash, after=bool(after))
         world = World(engine, steps=steps)
         world.register(*AGENTS)

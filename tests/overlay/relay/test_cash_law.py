@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from indexer.store import unchecked
+from indexer.store import connect
 from indexer.store.ledger import CHAIN
 from indexer.store.relay_coins import relay_coins, relay_deposits, relay_withdrawals
 from overlay.systems.relay import accounts
@@ -38,7 +38,7 @@ class CashHistory:
     """A relay with a deposit of each agent, the withdrawals that there were, and a chain that takes blocks back."""
 
     def __init__(self, folder: str) -> None:
-        self.world = World(unchecked(f"sqlite:///{Path(folder) / 'relay.db'}"))
+        self.world = World(connect(f"sqlite:///{Path(folder) / 'relay.db'}"))
         self.world.register(*PARTIES)
         self.deposits: list[Transaction] = []
         self.withdrawals: list[dict[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store import unchecked
+from indexer.store import connect
 from indexer.store.ledger import CHAIN
 from overlay.systems.payments.node import PaymentNode
 from overlay.systems.relay import accounts
@@ -100,7 +100,7 @@ class Teller:
 
 
 async def test_money_goes_in_and_out_on_a_real_node(wallet: Wallet, node: PaymentNode, tmp_path: Path) -> None:
-    engine = unchecked(f"sqlite:///{tmp_path}/relay.db")
+    engine = connect(f"sqlite:///{tmp_path}/relay.db")
     world = World(engine)
     world.register(*AGENTS)
     teller = Teller(world, wallet, node)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.store import unchecked
+from indexer.store import connect
 from indexer.store.ledger import agent_account
 from overlay.systems.relay import accounts
 from overlay.systems.relay.bank import DEPTH
@@ -41,7 +41,7 @@ class History:
     """A relay, the tasks and the deposits that there were."""
 
     def __init__(self, folder: str) -> None:
-        self.world = World(unchecked(f"sqlite:///{Path(folder) / 'relay.db'}"))
+        self.world = World(connect(f"sqlite:///{Path(folder) / 'relay.db'}"))
         self.world.register(*PARTIES)
         for agent in PARTIES:
             self.world.fund(agent, 3_000)

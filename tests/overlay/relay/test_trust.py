@@ -7,12 +7,8 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete
 
-from indexer.store import unchecked
-from indexer.store.ledger import booking
-from indexer.store.relay import RelayStore
-from indexer.store.relay_tasks import relay_trust
+from indexer.store import connect
 from parsers.claims.motebit.trust_graph import TrustEdge
 from tests.overlay.relay.kit import World
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
@@ -49,18 +45,6 @@ def test_nobody_observes_himself_and_expired_tasks_are_no_work(world: World) -> 
     assert world.store.tasks.trust(MEMBERS) == {}
 
 
-def test_tasks_of_an_earlier_version_count_when_the_relay_starts(world: World) -> None:
-    world.register(BOB, price=0)
-    for _ in range(5):
-        work(world, ALICE, BOB)
-    before = trust_between(world, ALICE, BOB)
-    with booking(world.engine) as connection:
-        connection.execute(delete(relay_trust))
-    RelayStore(world.engine)
-    RelayStore(world.engine)
-    assert trust_between(world, ALICE, BOB) == before == TrustEdge("verified", 5, 0)
-
-
 def slowly(outcomes: Sequence[str]) -> tuple[str, int, int]:
     """The level by the table of the specification's reference, and the counts."""
     level, done, failed = 0, 0, 0
@@ -80,7 +64,7 @@ def slowly(outcomes: Sequence[str]) -> tuple[str, int, int]:
 @given(st.lists(st.sampled_from(["completed"] * 6 + ["failed", "denied"]), min_size=1, max_size=30))
 def test_the_level_moves_one_step_with_each_task(outcomes: list[str]) -> None:
     with TemporaryDirectory() as folder:
-        world = World(unchecked(f"sqlite:///{folder}/relay.db"))
+        world = World(connect(f"sqlite:///{folder}/relay.db"))
         world.register(ALICE, BOB, price=0)
         for outcome in outcomes:
             work(world, ALICE, BOB, outcome)

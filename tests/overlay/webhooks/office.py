@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.settings import Settings
+from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
 from overlay.api.identity_key import IdentityKey
@@ -138,7 +139,7 @@ class Office:
         self.subscriptions = Subscriptions(store.engine)
         self.targets = Targets(OnDemandFetcher(self._fetcher, self.clock), IDENTITY.sign_ed25519)
         self.matcher = self.new_matcher()
-        self.lock = ProcessLock(store.engine, "webhooks.lock", 1)
+        self.lock = ProcessLock(store.engine, "webhooks.lock", AdvisoryLock.DELIVERIES)
         self.loop = DeliveryLoop(
             self.subscriptions, self.matcher, self.targets, self.lock, clock=self.clock, jitter=lambda: 1.0
         )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidSignature
 
+from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import MAX_LOG, MAX_REPORTED, MAX_WAITING, ListingReport, NewDelivery
 from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS
@@ -227,7 +228,7 @@ async def test_two_processes_queue_a_change_once(office: Office, target: Target)
 
 
 async def test_one_process_delivers_until_it_ends(office: Office) -> None:
-    other = ProcessLock(office.indexing.store.engine, "webhooks.lock", 1)
+    other = ProcessLock(office.indexing.store.engine, "webhooks.lock", AdvisoryLock.DELIVERIES)
     assert office.lock.acquire()
     assert office.lock.acquire()
     assert not other.acquire()

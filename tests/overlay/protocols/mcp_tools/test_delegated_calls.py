@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession
 from sqlalchemy import Engine
 
-from indexer.store import unchecked
+from indexer.store import connect
 from indexer.store.delegations import DelegationLedger
 from overlay.api.delegated_access import DelegatedAccess
 from overlay.api.services import AppServices
@@ -44,14 +44,14 @@ TOOLS = ["search", "get", "history", "diagnose", "verify", "quote"]
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = unchecked(f"sqlite:///{tmp_path}/tokens.db")
+    engine = connect(f"sqlite:///{tmp_path}/tokens.db")
     yield engine
     engine.dispose()
 
 
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, engine: Engine) -> ClientSession:
-    access = DelegatedAccess([principal_of(ISSUER)], lambda: DelegationLedger(engine), lambda: NOW)
+    access = DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engine), lambda: NOW)
     return await serve(replace(services, doors=("mcp",), delegated_access=access))
 
 
@@ -265,7 +265,7 @@ async def test_recorded_requests_of_its_client_are_answered(
     token = json.loads(requests[3].body)["params"]["_delegateos"]["dct"]
     issuer = read_dct(token)["authority"]["issuer"]
     clock = {"now": instant("2026-11-23T08:40:00Z") or 0}
-    access = DelegatedAccess([issuer], lambda: DelegationLedger(engine), lambda: clock["now"])
+    access = DelegatedAccess([issuer], DelegationLedger(engine), lambda: clock["now"])
     client = await serve(replace(services, doors=("mcp", "bsv_overlay"), delegated_access=access))
     answers: list[tuple[int, Any]] = []
     for request in (*requests, requests[3]):
