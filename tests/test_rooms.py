@@ -80,10 +80,10 @@ ORDER = {
     "indexer": "retries spill errors model masking http_body sqlite_integrity headers chains store state_hash"
     " resolution admission sync fetcher"
     " rates setting_values settings diagnosis snapshot sqlite_heights",
-    "overlay": "text search engines listings systems.rating duplicates projection pricing publish systems.payments"
-    " systems.webhooks api web verify client systems systems.a2a systems.ard systems.bsv_overlay systems.feeds"
-    " systems.mcp systems.mcp_registry systems.motebit systems.mrp systems.relay systems.x402 app commands cli"
-    " __main__",
+    "overlay": "text search answers engines listings systems.rating duplicates projection pricing publish"
+    " systems.payments systems.webhooks api web verify client systems systems.a2a systems.ard systems.bsv_overlay"
+    " systems.feeds systems.mcp systems.mcp_registry systems.motebit systems.mrp systems.relay systems.x402 app"
+    " commands cli __main__",
 }
 """The parts of each room, from those that import no other to those that nothing imports."""
 
@@ -327,7 +327,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "markupsafe": ("overlay/web/",),
     "mcp": ("overlay/systems/mcp/", "overlay/commands/mcp_stdio.py"),
     "mcp_types": ("overlay/systems/mcp/",),
-    "msgspec": ("indexer/snapshot/codec.py", "overlay/client/"),
+    "msgspec": ("indexer/snapshot/codec.py", "overlay/answers/", "overlay/client/", "overlay/listings/item_json.py"),
     "multidict": ("overlay/",),
     "nacl": ("parsers/claims/ed25519.py",),
     "numba": ("parsers/jit.py", "parsers/bitcoin/intrinsics.py", "parsers/bitcoin/sha256_lanes.py"),
@@ -347,6 +347,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "prometheus_client": ("overlay/app/metrics.py",),
     "publicsuffixlist": ("indexer/fetcher/budgets.py",),
     "pydantic": ("overlay/api/request_bodies.py", "overlay/systems/"),
+    "pydantic_core": ("overlay/api/request_bodies.py",),
     "re2": ("parsers/claims/json_schema.py",),
     "referencing": ("parsers/claims/json_schema.py",),
     "rfc8785": ("parsers/claims/card_forms.py", "parsers/claims/canonical_json.py"),

@@ -15,6 +15,7 @@ from overlay.api.delegated_access import MAX_TOKEN, DelegatedAccess, delegated_a
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.parameters import WHOLE, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
+from overlay.api.request_bodies import RevocationBody, checked
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError, check_revocation
 from parsers.claims.verification import KINDS, ClaimRequestError, verify_claim
@@ -78,16 +79,15 @@ def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
     """Store what `{revocation, dct?}`, or an entry alone, says. Raises ProblemError."""
     from indexer.store.delegations import LedgerFullError
 
-    members = document if isinstance(document, dict) and "revocation" in document else {"revocation": document}
-    entry, token = members["revocation"], members.get("dct")
+    is_alone = not (isinstance(document, dict) and "revocation" in document)
+    sent = checked(RevocationBody, {"revocation": document} if is_alone else document)
+    entry = sent.revocation
     try:
-        if members.keys() - {"revocation", "dct"} or not isinstance(token, str | None):
-            raise ClaimRefusedError("malformed", "the body is an object of revocation, and of dct, a text")
         check_revocation(entry)
     except ClaimRefusedError as error:
         raise bad_request(error.code, error.detail, pointer="/revocation") from None
     try:
-        access.revoke(entry, token)
+        access.revoke(entry, sent.dct)
     except TokenDeniedError as error:
         raise denial_problem(error) from None
     except LedgerFullError as error:

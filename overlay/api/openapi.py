@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from overlay.answers.schema_parts import ref
+from overlay.answers.schemas import SCHEMAS
 from overlay.api.delegated_access import PROOF_HEADER, PROVEN_ACTIONS
 from overlay.api.parameters import MAX_REPEATS, Parameter, parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
+from overlay.api.request_bodies import BODIES, body_schemas
 from overlay.api.routes import HTML, JSON, STREAM, Route
-from overlay.api.schemas import SCHEMAS, ref
 
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",
@@ -44,6 +46,40 @@ _PROOF = parameter(
 )
 
 
+_FREE_BODIES: dict[str, Any] = {
+    "CardOrPrices": {"description": "An agent card, an MCP config or a price list; other values get errors."},
+    "Claim": {
+        "type": "object",
+        "properties": {
+            "document": {
+                "description": "The claim: a JSON value, or a text (a token, an identity file, JSON as it is)."
+            },
+            "keys": {"type": ["object", "array", "null"], "description": "The keys that you trust, by identity."},
+            "now": {
+                "type": ["integer", "number", "string", "null"],
+                "description": "Milliseconds since 1970, or RFC 3339; default: the server's time.",
+            },
+            "context": {"type": ["object", "null"], "description": "What a kind takes besides."},
+        },
+        "required": ["document"],
+        "additionalProperties": False,
+    },
+    "PublishForm": {
+        "type": "object",
+        "properties": {
+            "what": {"type": "string", "description": "A txid, a raw transaction or a card."},
+            "fetch": {"type": "string"},
+        },
+        "required": ["what"],
+    },
+}
+"""Bodies that are read by other rules than JSON objects of the API: files as they are published, signed claims, whose
+faults are verdicts, and a form."""
+
+COMPONENTS: dict[str, Any] = SCHEMAS | body_schemas(BODIES) | _FREE_BODIES
+"""The schemas of the answers and bodies of the API."""
+
+
 def _headers(route: Route) -> Iterable[Parameter]:
     return (*route.headers, _PROOF) if route.action in PROVEN_ACTIONS else route.headers
 
@@ -72,7 +108,7 @@ def document(routes: Iterable[Route], version: str, more_schemas: Iterable[Mappi
         "info": {"title": "A2B registry overlay", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": dict(ChainMap(SCHEMAS, *map(dict, more_schemas)))},
+        "components": {"schemas": dict(ChainMap(dict(COMPONENTS), *map(dict, more_schemas)))},
     }
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from overlay.answers.items import KINDS, STATUSES
 from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 MAX_LIMIT, MAX_OFFSET = 100, 10_000
 MAX_PAIRS, MAX_REPEATS = 200, 64
 MAX_CHANGES = 1_000
-STATUSES = ("live", "pending", "burned", "undecided")
-KINDS = ("agent", "tool", "all")
 _KIND_OF = {kind: kind for kind in KINDS} | {"a2b-agent": "agent"} | dict.fromkeys(("a2b-mcp", "mcp", "server"), "tool")
 _LIST = " Several, separated by commas or repeated: any of them."
 SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))

@@ -13,7 +13,8 @@ from aiohttp import web
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.parameters import QUOTE, pairs, read
-from overlay.api.problems import BadRequestError, Fault, NotFoundError, bad_request
+from overlay.api.problems import BadRequestError, NotFoundError, bad_request
+from overlay.api.request_bodies import PaymentCheckBody, read_exactly
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup
@@ -27,8 +28,6 @@ from parsers.cards.money import plain
 from parsers.cards.offers import CHECKED_ADDRESSES, Offer
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import DECIMALS, SATOSHIS, Due, PaymentRefusedError, check_currency, due, satoshis
-from parsers.claims.payment import STAGES_IN
-from parsers.errors import CardError
 from parsers.reasons import Reason
 
 
@@ -123,24 +122,22 @@ def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:
     raise NotFoundError(f"{what}: {shown(id_)} names {ids}")
 
 
-MEMBERS = ("claim", "id", "config", "skillId", "state")
-
-
 async def check_payment(request: web.Request) -> web.Response:
     """Whether a payment claim would be taken for a price of a listing, or for a price in `config`: 200 also where it
     would not. Nothing is reserved and nothing is sent; `unchecked` says what cannot be known here."""
     services = request.app[SERVICES]
-    wanted = await run_in(request, PUBLISHING, _read, await body(request, strict_json.MAX_BYTES))
-    if "config" in wanted:
-        offers = _stated(wanted["config"])
+    document = await body(request, strict_json.MAX_BYTES)
+    checked = await run_in(request, PUBLISHING, read_exactly, PaymentCheckBody, document)
+    if checked.id is None:
+        offers = _stated(checked.config)
     else:
-        offers = (await to_thread(single_listing, services.store, wanted["id"])).card.offers
+        offers = (await to_thread(single_listing, services.store, checked.id)).card.offers
     sources = PaymentSources(
         chains=utxo_chains(services.chains()), nodes=services.payment_nodes, exchange=services.exchange
     )
     answer = await check_claim(
-        wanted["claim"], offers, sources,
-        skill=wanted.get("skillId"), state=wanted.get("state"), run=partial(run_in, request, PUBLISHING),
+        checked.claim, offers, sources, skill=checked.skillId, state=checked.state,
+        run=partial(run_in, request, PUBLISHING),
     )  # fmt: skip
     return json_answer(answer)
 
@@ -152,39 +149,3 @@ def _stated(config: Any) -> tuple[Offer, ...]:
     except UnreadableOfferError as error:
         reason = error.reason
         raise bad_request(reason.code, str(error), "config", pointer=f"/config{reason.pointer}") from None
-
-
-def _read(document: bytes) -> dict[str, Any]:
-    """The members of a body. Raises BadRequestError."""
-    try:
-        value, repeated = strict_json.loads(document)
-    except CardError as error:
-        raise bad_request("not-json", error.about("the body"), pointer="") from None
-    if repeated:  # a gate refuses the claim, as another parser may read the other one
-        raise bad_request("repeated", f"the key at {repeated[0].pointer} is repeated", pointer=repeated[0].pointer)
-    if not isinstance(value, dict):
-        raise bad_request("not-an-object", f"the body is a JSON object with {', '.join(MEMBERS)}", pointer="")
-    faults = [
-        Fault("unknown-member", f"{shown(name)} is none of {', '.join(MEMBERS)}", pointer=f"/{name[:100]}")
-        for name in value
-        if name not in MEMBERS
-    ]
-    wanted = {name: member for name, member in value.items() if name == "claim" or member is not None}
-    faults += [
-        Fault("wrong-type", f"{name} is a text", pointer=f"/{name}")
-        for name in ("id", "skillId", "state")
-        if not isinstance(wanted.get(name, ""), str)
-    ]
-    if not isinstance(wanted.get("config", {}), dict | list):
-        faults.append(Fault("wrong-type", "config is a price, a list of prices or a card", pointer="/config"))
-    if "claim" not in wanted:
-        faults.append(Fault("missing", "claim is needed: the payment claim, or null for none", pointer="/claim"))
-    if ("id" in wanted) == ("config" in wanted):
-        detail = "either id is needed, the listing whose prices are paid, or config, a price or a list of prices"
-        faults.append(Fault("missing", detail, pointer="/id"))
-    if isinstance(wanted.get("state"), str) and wanted["state"] not in STAGES_IN:
-        detail = f"{shown(wanted['state'])} is none of {', '.join(STAGES_IN)}"
-        faults.append(Fault("not-one-of", detail, pointer="/state"))
-    if faults:
-        raise BadRequestError(faults)
-    return wanted

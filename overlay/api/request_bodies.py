@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
-from overlay.api.problems import BadRequestError, Fault
+from overlay.answers.schemas import tidy
+from overlay.api.problems import BadRequestError, Fault, bad_request
 from parsers.cards import strict_json
-from parsers.errors import ParseError
+from parsers.errors import CardError, ParseError
 
 _CODES = {
     "json_invalid": "not-json",
@@ -16,6 +19,7 @@ _CODES = {
     "extra_forbidden": "unknown-member",
     "model_type": "not-an-object",
     "value_error": "not-hex",
+    "literal_error": "not-one-of",
 }
 _Body = TypeVar("_Body", bound="Body")
 
@@ -51,10 +55,10 @@ def _txid(text: str) -> str:
     return text.lower()
 
 
-Hex = Annotated[str, AfterValidator(_hex)]
+Hex = Annotated[str, AfterValidator(_hex), Field(json_schema_extra={"pattern": "^([0-9a-fA-F]{2})+$"})]
 """Bytes as hex, at least one."""
 
-Txid = Annotated[str, AfterValidator(_txid)]
+Txid = Annotated[str, AfterValidator(_txid), Field(json_schema_extra={"pattern": "^[0-9a-fA-F]{64}$"})]
 """A txid in display order."""
 
 
@@ -70,6 +74,50 @@ class WantedTransaction(Body):
     txid: Txid
 
 
+def _prices(value: Any) -> Any:
+    if not isinstance(value, dict | list | None):
+        raise PydanticCustomError("wrong-type", "config is a price, a list of prices or a card")
+    return value
+
+
+Prices = Annotated[Any, AfterValidator(_prices), Field(json_schema_extra={"type": ["object", "array", "null"]})]
+
+
+class PaymentCheckBody(Body):
+    """A payment claim, and what it is to pay for: either the listing `id` or `config` is needed."""
+
+    claim: Any = Field(description="The claim (A2B §4.2): `configId`, `stage`, `rawTx`, `currency`; null for none.")
+    id: str | None = Field(None, description="The listing with the price; else `config` is needed.")
+    config: Prices = Field(None, description="A price, a list of prices, or a card.")
+    skillId: str | None = None  # noqa: N815 - the member's name in JSON
+    state: Literal["pending", "needsFinal"] | None = Field(
+        None, description="Of the task; by itself, any stage is taken."
+    )
+
+    @model_validator(mode="after")
+    def _one_price(self) -> PaymentCheckBody:
+        if (self.id is None) == (self.config is None):
+            raise PydanticCustomError("missing", "either id is needed, the listing whose prices are paid, or config")
+        return self
+
+
+_REVOCATION: dict[str, Any] = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("revocationId", "revokedBy", "revokedAt", "signature")}
+    | {"scope": {"enum": ["block", "chain"]}},
+    "required": ["revocationId", "revokedBy", "revokedAt", "signature", "scope"],
+    "additionalProperties": False,
+}
+"""Its form is checked with its signature."""
+
+
+class RevocationBody(Body):
+    """A revocation of a block of capability tokens."""
+
+    revocation: Any = Field(json_schema_extra=_REVOCATION)
+    dct: str | None = Field(None, description="A token that has the block; needed where many revocations are stored.")
+
+
 class PaymentBody(Body):
     """The proof of a payment as hex: a BEEF, and the transaction that its first input spends if that is not in it."""
 
@@ -78,7 +126,10 @@ class PaymentBody(Body):
 
 
 class EvidenceBody(Body):
-    """Evidence of work: a document of a kind, its payment, and the consent of its key to work for a listing."""
+    """Evidence of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
+    is a receipt of Motebit, `{attestation, contract}` of DelegateOS, or `{envelope, keys, request}` of MRP; without one
+    only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind` whose member `origin`
+    is the id of the listing. `payment` is that of the task named `bsv:tx:<txid>`."""
 
     kind: str | None = None
     document: Any = None
@@ -137,6 +188,18 @@ def read_strictly(model: type[_Body], document: bytes) -> _Body:
     return checked(model, value)
 
 
+def read_exactly(model: type[_Body], document: bytes) -> _Body:
+    """The same of a document with prices: numbers with a fraction are Decimal. Raises BadRequestError as `read` does,
+    also for a repeated key, as another parser may read the other value."""
+    try:
+        value, repeated = strict_json.loads(document)
+    except CardError as error:
+        raise bad_request("not-json", error.about("the body"), pointer="") from None
+    if repeated:
+        raise bad_request("repeated", f"the key at {repeated[0].pointer} is repeated", pointer=repeated[0].pointer)
+    return checked(model, value)
+
+
 def checked(model: type[_Body], value: Any) -> _Body:
     """The body in a JSON value. Raises BadRequestError as `read` does."""
     try:
@@ -153,6 +216,26 @@ def _fault(model: type[Body], error: Any) -> Fault:
     code = _CODES.get(error["type"], "wrong-type")
     pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error["loc"])
     members = ", ".join(model.model_fields)
-    message = error["msg"].lower().removeprefix("value error, ")
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     detail = f"{pointer[:100]!a}: {message}" if pointer else f"the body: {message}"
     return Fault(code, f"{detail}; the body is a JSON object with {members}", pointer=pointer[:200])
+
+
+BODIES: dict[str, type[Body]] = {
+    "EvidenceOfWork": EvidenceBody,
+    "PaymentClaim": PaymentCheckBody,
+    "RawTransaction": RawTransaction,
+    "Revocation": RevocationBody,
+    "WantedTransaction": WantedTransaction,
+}
+"""The bodies of the API by their names in the OpenAPI document."""
+
+
+def body_schemas(bodies: Mapping[str, type[Body]]) -> dict[str, Any]:
+    """The JSON Schemas of bodies by their names, and those of what they contain by the names of their classes."""
+    schemas: dict[str, Any] = {}
+    for name, model in bodies.items():
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas |= schema.pop("$defs", {}) | {name: schema}
+    return {name: tidy(schema) for name, schema in schemas.items()}

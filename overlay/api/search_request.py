@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
+from overlay.answers.items import STATUSES
 from overlay.api import cursors, values
 from overlay.api.lookups import lookups
-from overlay.api.parameters import MAX_OFFSET, SEARCH, STATUSES, read
+from overlay.api.parameters import MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import Cursor

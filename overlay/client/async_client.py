@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 import httpx
 
 from indexer import http_body
-from overlay.client import answer_models as models
+from overlay.answers.items import Item
+from overlay.answers.pages import RegistryChange, SearchPage
 from overlay.client import calls, exchange
 from overlay.client.calls import Call, SearchFilters
 from overlay.client.errors import NotVerifiedError, RemoteError, RemoteProblemError
@@ -147,9 +148,9 @@ class AsyncOverlayClient:
             offer, key, coins, most_satoshis=most_satoshis, stage=stage, rate=rate, refund_address=refund_address
         )
 
-    async def pages(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[models.SearchPage]:
+    async def pages(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[SearchPage]:
         """All pages, one after another; what changes while they are read may come twice, and is not left out."""
-        call: Call[models.SearchPage] = calls.search(words, **filters)
+        call: Call[SearchPage] = calls.search(words, **filters)
         cursor: str | None = None
         while True:
             page = await self.send(call)
@@ -161,7 +162,7 @@ class AsyncOverlayClient:
             cursor = page.next_cursor
             call = calls.next_page(call, cursor)
 
-    async def items(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[models.Item]:
+    async def items(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[Item]:
         """The items of all pages, each id once."""
         ids: set[str] = set()
         async with aclosing(self.pages(words, **filters)) as pages:
@@ -171,7 +172,7 @@ class AsyncOverlayClient:
                         ids.add(item.id)
                         yield item
 
-    async def stream(self, since: Position | None = None) -> AsyncGenerator[tuple[Position, models.RegistryChange]]:
+    async def stream(self, since: Position | None = None) -> AsyncGenerator[tuple[Position, RegistryChange]]:
         """Changes as they happen, without end and without gaps, each with the position to continue from after it.
         A connection that breaks is made again; raises after `limits.attempts` in a row that failed."""
         stream, failures = ChangeStream(since), 0
@@ -189,7 +190,7 @@ class AsyncOverlayClient:
                     raise
             await asyncio.sleep(max(wait or 0.0, MIN_RETRY_SECONDS, min(stream.retry_seconds, MAX_RETRY_SECONDS)))
 
-    async def _connected(self, stream: ChangeStream) -> AsyncGenerator[tuple[Position, models.RegistryChange]]:
+    async def _connected(self, stream: ChangeStream) -> AsyncGenerator[tuple[Position, RegistryChange]]:
         """The changes of one connection."""
         stream.connect()
         call = calls.stream()

@@ -10,7 +10,13 @@ from urllib.parse import quote as quoted
 
 import msgspec
 
-from overlay.client import answer_models as models
+from overlay.answers.history import ListingHistory
+from overlay.answers.items import Item, ListingIds, ServerList, listing_model
+from overlay.answers.pages import ChangePage, SearchPage
+from overlay.answers.payments import PaymentReview, PriceQuote
+from overlay.answers.publishing import CardReview, DiagnosisTrace, IngestState
+from overlay.answers.record import read
+from overlay.answers.registry_status import RegistryStatus
 from overlay.client.event_stream import Position
 
 T = TypeVar("T")
@@ -67,7 +73,7 @@ class SearchFilters(TypedDict, total=False):
     highlight: bool
 
 
-def search(words: str = "", **filters: Unpack[SearchFilters]) -> Call[models.SearchPage]:
+def search(words: str = "", **filters: Unpack[SearchFilters]) -> Call[SearchPage]:
     """A page of items."""
     pairs = [("q", words)] if words else []
     for name, value in filters.items():
@@ -76,26 +82,26 @@ def search(words: str = "", **filters: Unpack[SearchFilters]) -> Call[models.Sea
     return search_by(pairs)
 
 
-def search_by(parameters: Sequence[tuple[str, str]]) -> Call[models.SearchPage]:
+def search_by(parameters: Sequence[tuple[str, str]]) -> Call[SearchPage]:
     """The same from the parameters of the URL."""
-    return Call("/v1/search", _model(models.SearchPage), tuple(parameters))
+    return Call("/v1/search", _model(SearchPage), tuple(parameters))
 
 
-def next_page(call: Call[models.SearchPage], cursor: str) -> Call[models.SearchPage]:
+def next_page(call: Call[SearchPage], cursor: str) -> Call[SearchPage]:
     """The search continued where a page ended."""
     others = tuple(pair for pair in call.parameters if pair[0] not in ("cursor", "offset"))
     return replace(call, parameters=(*others, ("cursor", cursor)))
 
 
-def get(id_: str) -> Call[models.Item | models.ServerList | models.ListingIds]:
+def get(id_: str) -> Call[Item | ServerList | ListingIds]:
     """One item by its id, current outpoint or txid; the servers of a registration that holds several, the ids of a
     transaction with several."""
-    return Call(_listing(id_), models.read_listing)
+    return Call(_listing(id_), lambda value: read(value, listing_model(value)))
 
 
-def history(id_: str) -> Call[models.ListingHistory]:
+def history(id_: str) -> Call[ListingHistory]:
     """Every revision of a registration, the newest first."""
-    return Call(f"{_listing(id_)}/history", _model(models.ListingHistory))
+    return Call(f"{_listing(id_)}/history", _model(ListingHistory))
 
 
 def card(id_: str) -> Call[bytes]:
@@ -125,43 +131,43 @@ def proof(id_: str, first: int | None = None) -> Call[dict[str, Any]]:
     return Call(f"{_listing(id_)}/proof", _model(dict[str, Any]), parameters)
 
 
-def diagnose(transaction: str | bytes) -> Call[models.DiagnosisTrace]:
+def diagnose(transaction: str | bytes) -> Call[DiagnosisTrace]:
     """The step trace of a txid, an outpoint or a raw transaction."""
-    read = _model(models.DiagnosisTrace)
+    trace = _model(DiagnosisTrace)
     if isinstance(transaction, bytes):
-        return Call("/v1/diagnose", read, method="POST", content=_body({"rawTx": transaction.hex()}))
-    return Call(f"/v1/diagnose/{quoted(transaction, safe='')}", read)
+        return Call("/v1/diagnose", trace, method="POST", content=_body({"rawTx": transaction.hex()}))
+    return Call(f"/v1/diagnose/{quoted(transaction, safe='')}", trace)
 
 
-def check(body: bytes, kind: str | None = None) -> Call[models.CardReview]:
+def check(body: bytes, kind: str | None = None) -> Call[CardReview]:
     """Errors, warnings and preview of a card, config or price list."""
     parameters = (("type", kind),) if kind else ()
-    return Call("/v1/check", _model(models.CardReview), parameters, "POST", content=body)
+    return Call("/v1/check", _model(CardReview), parameters, "POST", content=body)
 
 
-def ingest(txid: str) -> Call[models.IngestState]:
+def ingest(txid: str) -> Call[IngestState]:
     """Request that a transaction be fetched."""
-    return Call("/v1/ingest", _model(models.IngestState), method="POST", content=_body({"txid": txid}))
+    return Call("/v1/ingest", _model(IngestState), method="POST", content=_body({"txid": txid}))
 
 
 def quote(
     id_: str, config_id: str | None = None, *, currency: str | None = None, stage: str | None = None
-) -> Call[models.PriceQuote]:
+) -> Call[PriceQuote]:
     """The amount to pay now for an offer of a listing."""
     given_parameters = {"id": id_, "configId": config_id, "currency": currency, "stage": stage}
     parameters = tuple((name, value) for name, value in given_parameters.items() if value is not None)
-    return Call("/v1/quote", _model(models.PriceQuote), parameters)
+    return Call("/v1/quote", _model(PriceQuote), parameters)
 
 
-def pay_check(body: dict[str, Any]) -> Call[models.PaymentReview]:
+def pay_check(body: dict[str, Any]) -> Call[PaymentReview]:
     """Whether a payment claim would be taken: `claim`, `id` or `config`, and optionally `skillId` and `state`."""
-    return Call("/v1/pay/check", _model(models.PaymentReview), method="POST", content=_body(body))
+    return Call("/v1/pay/check", _model(PaymentReview), method="POST", content=_body(body))
 
 
-def changes(since: Position | None = None, limit: int = 1_000) -> Call[models.ChangePage]:
+def changes(since: Position | None = None, limit: int = 1_000) -> Call[ChangePage]:
     """A page of the change feed after a position, from the beginning without one."""
     after = () if since is None else (("since", str(since.seq)), ("epoch", since.epoch))
-    return Call("/v1/changes", _model(models.ChangePage), (*after, ("limit", str(limit))))
+    return Call("/v1/changes", _model(ChangePage), (*after, ("limit", str(limit))))
 
 
 def anchors(path: str, question: Mapping[str, Any], topic: str) -> Call[dict[str, Any]]:
@@ -170,9 +176,9 @@ def anchors(path: str, question: Mapping[str, Any], topic: str) -> Call[dict[str
     return Call(path, _model(dict[str, Any]), method="POST", content=_body(dict(question)), headers=headers)
 
 
-def status() -> Call[models.RegistryStatus]:
+def status() -> Call[RegistryStatus]:
     """Heights, counts, rates and versions."""
-    return Call("/v1/status", _model(models.RegistryStatus))
+    return Call("/v1/status", _model(RegistryStatus))
 
 
 def _listing(id_: str) -> str:
@@ -189,4 +195,4 @@ def _body(value: dict[str, Any]) -> bytes:
 
 
 def _model(kind: type[T]) -> Callable[[Any], T]:
-    return lambda value: msgspec.convert(value, kind)
+    return lambda value: read(value, kind)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from overlay.client.answer_models import RegistryChange
+from overlay.answers.pages import RegistryChange
+from overlay.answers.record import read
 from overlay.client.errors import RemoteError
 from parsers.cards import strict_json
 from parsers.errors import ParseError
@@ -76,7 +77,7 @@ class ChangeStream:
     def _next(self, data: bytes) -> RegistryChange | None:
         """The change that an event holds, None for one that was read before the connection broke."""
         try:
-            change = msgspec.convert(strict_json.answer(data), RegistryChange)
+            change: RegistryChange = read(strict_json.answer(data), RegistryChange)
             position = Position.parse(f"{change.epoch}-{change.seq}")
         except (ParseError, msgspec.ValidationError, ValueError) as error:
             raise RemoteError(f"the change stream has an event that is no change: {str(error)[:300]}") from None

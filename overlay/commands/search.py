@@ -273,7 +273,7 @@ def _heights(settings: Settings) -> dict[str, int]:
 
 def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
     """The chains that the index itself knows, by name: read from it, so that no database is needed."""
-    from overlay.api.parameters import STATUSES
+    from overlay.answers.items import STATUSES
     from overlay.app.storage import in_configured_order
     from overlay.search.query import Query
 

@@ -7,8 +7,9 @@ claim of another identity or key counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from overlay.answers.items import EndpointHandshake, MotebitIdentity
 from overlay.text.timestamps import timestamp
 from parsers.cards import AgentCard, MotebitClaim
 from parsers.claims.motebit.identifiers import canonical_id, is_same_identity
@@ -51,7 +52,7 @@ def _published(listing: Listing) -> HostIdentity | None:
     return published if is_own else None
 
 
-def motebit_json(listing: Listing) -> dict[str, Any] | None:
+def motebit_identity(listing: Listing) -> MotebitIdentity | None:
     """The member `motebit` of an item: the identity of an agent, None without one.
 
     Of a verified one the capabilities are those that the identity file names, and the skills of the card only where the
@@ -72,29 +73,22 @@ def motebit_json(listing: Listing) -> dict[str, Any] | None:
     else:
         return None
     handshake = _handshake(listing, endpoint, key)
-    is_refused = handshake is not None and handshake["state"] == "refused"
-    return {
-        "id": identity,
-        "publicKey": key,
-        "did": (claim.did or None) if claim else None,
-        "verified": published is not None and published.valid and not is_refused,
-        "endpoint": endpoint,
-        "capabilities": list(dict.fromkeys(capabilities)),
-        **({"handshake": handshake} if handshake else {}),
-    }
+    is_refused = handshake is not None and handshake.state == "refused"
+    return MotebitIdentity(
+        id=identity, public_key=key, did=(claim.did or None) if claim else None, endpoint=endpoint,
+        verified=published is not None and published.valid and not is_refused,
+        capabilities=tuple(dict.fromkeys(capabilities)), handshake=handshake,
+    )  # fmt: skip
 
 
-def _handshake(listing: Listing, endpoint: str, key: str) -> dict[str, Any] | None:
+def _handshake(listing: Listing, endpoint: str, key: str) -> EndpointHandshake | None:
     """What the newest handshake with an MCP endpoint came to, None before the first."""
     for check in listing.endpoint_checks:
         if (check.endpoint, check.public_key) == (endpoint, key):
-            return {
-                "state": check.state,
-                "reason": check.reason or None,
-                "checkedAt": timestamp(check.checked_at // 1_000),
-                "manifestSha256": check.manifest_sha256 or None,
-                **{name: list(names) for name, names in check.changes._asdict().items() if names},
-            }
+            return EndpointHandshake(
+                state=check.state, reason=check.reason or None, checked_at=timestamp(check.checked_at // 1_000) or "",
+                manifest_sha256=check.manifest_sha256 or None, **check.changes._asdict(),
+            )  # fmt: skip
     return None
 
 
@@ -102,10 +96,10 @@ def motebit_facts(listing: Listing) -> Iterator[str]:
     """The facts of an agent by which it is discovered, none of a tool."""
     if not isinstance(listing.card, AgentCard):
         return
-    identity = motebit_json(listing)
+    identity = motebit_identity(listing)
     if identity is None:
         yield NONE
         return
-    yield VERIFIED if identity["verified"] else CLAIMED
-    yield id_fact(identity["id"])
-    yield from map(capability_fact, identity["capabilities"])
+    yield VERIFIED if identity.verified else CLAIMED
+    yield id_fact(identity.id)
+    yield from map(capability_fact, identity.capabilities)

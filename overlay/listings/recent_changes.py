@@ -7,7 +7,7 @@ differences is recent depends on the height of the query.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,9 @@ from overlay.text.compact_json import encode
 _BEGINS = b'{"recentChanges":['
 
 
-def members(changes: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The member that an item begins with, the latest change first; nothing without changes."""
-    listed = list(changes)
-    return {"recentChanges": listed} if listed else {}
+def prefixed(item: bytes, changes: Sequence[dict[str, Any]]) -> bytes:
+    """An item (UTF-8 JSON) with its changes before all other members, the latest first; as it is without any."""
+    return b'{"recentChanges":%b,%b' % (encode(changes), item[1:]) if changes else item
 
 
 def ages(item: bytes | memoryview) -> bool:

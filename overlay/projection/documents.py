@@ -19,7 +19,7 @@ from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
 from overlay.listings import from_pointer
 from overlay.listings.identifiers import identifier_facts
-from overlay.listings.item_json import listing_json
+from overlay.listings.item_json import stored_item
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.motebit import motebit_facts
 from overlay.listings.records import PendingRevision, Registration
@@ -34,7 +34,6 @@ from overlay.listings.registrations import (
 from overlay.listings.repository import ListingRepository
 from overlay.listings.unconfirmed import pending_revision
 from overlay.search.document import Document, Fingerprint, Since
-from overlay.text.compact_json import encode
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Card, Kind, is_entry
@@ -258,7 +257,7 @@ def document(
         signed=listing.signer is not None,
         rating=listing.rating.score if listing.rating else None,
         more_facts=(*identifier_facts(listing), *motebit_facts(listing)),
-        item=encode(listing_json(listing)),
+        item=stored_item(listing),
         analysed=listing.analysed,
     )
 

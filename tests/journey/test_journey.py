@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jsonschema
 import pytest
 
-from overlay.api.schemas import SCHEMAS
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.overlay.answer_models import fits
 from tests.running import Running
 
 SOON = 5.0
@@ -30,7 +29,7 @@ def names(page: dict[str, Any]) -> list[str]:
 
 
 def meets(value: Any, name: str) -> None:
-    jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}})
+    fits(value, name)
 
 
 # -- the packaged sample, with nothing configured

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 from aiohttp import ClientSession
 
-from overlay.api.schemas import SCHEMAS
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
+from tests.overlay.answer_models import fits
 from tests.serving import get, house, serving
 from tests.waiting import until_told
 
 
 def meets(value: Any, name: str) -> None:
-    jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}})
+    fits(value, name)
 
 
 async def test_a_registration_is_followed_from_the_mempool_into_blocks(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jsonschema
 import pytest
 from aiohttp import ClientSession
 
@@ -21,7 +20,6 @@ from indexer.state_hash import digest as state_digest
 from indexer.state_hash import state_hash
 from indexer.store import FetchState, Store, Writer, connect
 from indexer.store.requests import Requests
-from overlay.api.schemas import SCHEMAS
 from overlay.api.services import AppServices
 from overlay.app.diagnosis import diagnose
 from overlay.app.status_service import StatusService
@@ -33,6 +31,7 @@ from overlay.projection.search_index import SearchIndex
 from parsers.cards import Kind
 from tests.facts import CARD, born, name, says, state
 from tests.opensearch_server import index_url
+from tests.overlay.answer_models import fits
 from tests.overlay.calls import raw
 from tests.overlay.conftest import Serve, serve
 from tests.pointer_facts import Clock, card, digest, fails, points, serves
@@ -91,7 +90,7 @@ class Registry:
 
     async def listing(self, id_: str) -> Any:
         answer = await self.get(f"/v1/listings/{quote(id_, safe='')}")
-        jsonschema.validate(answer, {"$ref": "#/components/schemas/Listing", "components": {"schemas": SCHEMAS}})
+        fits(answer, "Listing")
         return answer
 
     async def missing(self, id_: str) -> str:
@@ -102,7 +101,7 @@ class Registry:
         """The ids that a search finds, after checking that what it shows is what each listing says."""
         query = "&".join(f"{key}={quote(value)}" for key, value in parameters.items())
         page = await self.get(f"/v1/search?{query}")
-        jsonschema.validate(page, {"$ref": "#/components/schemas/Page", "components": {"schemas": SCHEMAS}})
+        fits(page, "Page")
         for item in page["items"] if "asOfHeight" not in parameters else ():
             whole = await self.get(f"/v1/listings/{quote(item['id'], safe='')}")
             assert {key: item[key] for key in whole if key != "cheapest"} == {

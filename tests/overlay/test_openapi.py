@@ -17,11 +17,13 @@ from indexer.store import connect
 from indexer.store.delegations import DelegationLedger
 from overlay.api.claims_api import REVOCATIONS
 from overlay.api.delegated_access import DelegatedAccess
-from overlay.api.openapi import document
+from overlay.api.openapi import COMPONENTS, document
 from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
-from overlay.api.schemas import SCHEMAS
+from overlay.api.request_bodies import BODIES
 from overlay.api.services import AppServices
+from overlay.api.systems import doors, names
 from overlay.app.http_app import ROUTES, create_app
+from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine, FakeStore
@@ -39,8 +41,13 @@ def api() -> dict[str, Any]:
 
 
 def validate(api: dict[str, Any], value: Any, name: str) -> None:
-    """Hold a value against a named schema of the document."""
+    """Hold a value against a named schema of the document, and an answer against its model."""
     Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": api["components"]}).validate(value)
+    if name not in BODIES and name not in FREE:
+        fits(value, name)
+
+
+FREE = ("CardOrPrices", "Card", "ClaimDocument", "OpenApi")
 
 
 def references(value: Any) -> set[str]:
@@ -73,7 +80,7 @@ def test_the_document_is_well_formed_openapi_3_1(api: dict[str, Any]) -> None:
     assert api["openapi"].startswith("3.1.")
     for schema in api["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
-    assert {name.removeprefix("#/components/schemas/") for name in references(api)} <= SCHEMAS.keys()
+    assert {name.removeprefix("#/components/schemas/") for name in references(api)} <= COMPONENTS.keys()
     operations = [operation for methods in api["paths"].values() for operation in methods.values()]
     ids = [operation["operationId"] for operation in operations]
     assert len(ids) == len(set(ids))
@@ -86,7 +93,7 @@ def test_the_document_is_well_formed_openapi_3_1(api: dict[str, Any]) -> None:
 
 
 def test_no_schema_is_left_over(api: dict[str, Any]) -> None:
-    assert {f"#/components/schemas/{name}" for name in SCHEMAS} == references(api)
+    assert {f"#/components/schemas/{name}" for name in COMPONENTS} == references(api)
 
 
 async def test_the_document_is_served(client: ClientSession, api: dict[str, Any]) -> None:
@@ -199,3 +206,8 @@ def test_the_schemas_can_refuse(api: dict[str, Any]) -> None:
     ):
         with pytest.raises(ValidationError):
             validate(api, value, name)
+
+
+def test_no_system_describes_a_component_again() -> None:
+    described = [*COMPONENTS, *(name for door in doors(names()) for name in door.schemas)]
+    assert sorted(described) == sorted(set(described))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from indexer.settings import Settings
-from overlay.api.schemas import SCHEMAS
+from overlay.answers.schemas import SCHEMAS
 from overlay.app.composition import build
 from overlay.commands.status import show_status
 from tests.chainkit import ChainKit

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from indexer.fetcher.domain_badges import HostClaims
-from overlay.api.schemas import SCHEMAS
+from overlay.answers.schemas import SCHEMAS
 from overlay.listings.recent_changes import aged
 from overlay.listings.repository import ListingRepository
 from overlay.verify import VerificationReport

@@ -8,10 +8,8 @@ from copy import deepcopy
 from hashlib import sha256
 from typing import Any
 
-import jsonschema
 import pytest
 
-from overlay.api.schemas import SCHEMAS
 from overlay.verify import VerificationReport
 from overlay.verify.server_claim import HOP_MEMBERS
 from parsers.bitcoin import beef, bump
@@ -20,6 +18,7 @@ from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import batch, body_of, p2pkh, tapscript
 from tests.overlay import lying_server
+from tests.overlay.answer_models import fits
 from tests.overlay.lying_server import Look, Server, look, paths, remove, words
 
 __all__ = ["look"]
@@ -76,7 +75,7 @@ def test_every_witness_of_an_honest_answer_is_proved(server: Server, listed: Out
     report = check(server, listed)
     assert report.missing == []
     proof = server.proofs[str(listed)]
-    jsonschema.validate(proof, {"$ref": "#/components/schemas/Proof", "components": {"schemas": SCHEMAS}})
+    fits(proof, "Proof")
     hops = [*proof["before"], proof, *proof["after"]]
     assert ["bump" in hop["witness"] for hop in hops] == [True, True, True, False]
 

@@ -127,13 +127,13 @@ def _object(params: dict[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-_SHOWN = (
+ITEM_MEMBERS = (
     "id", "type", "status", "name", "summary", "url", "version", "provider", "domain", "tags", "skills", "cheapest",
     "offers", "rating", "integrity", "signer", "signed", "chain", "caip2", "outpoint", "origin", "owner", "txid",
     "cardSha256", "updatedHeight", "timestamp", "command", "args", "duplicates", "lacks", "byMeaning",
     "score",
 )  # fmt: skip
-"""The members of CONTRACT's item that the data part shows; `listingUrl` leads to the others."""
+"""The members of items that the data part shows; `listingUrl` leads to the others."""
 
 _NAMED, _LONGEST_NAME, _LONGEST_ID = 10, 80, 200
 
@@ -198,5 +198,5 @@ def _data(page: FoundPage, base: str) -> dict[str, Any]:
 
 
 def _shown(item: dict[str, Any], base: str) -> dict[str, Any]:
-    shown = {name: item[name] for name in _SHOWN if name in item}
+    shown = {name: item[name] for name in ITEM_MEMBERS if name in item}
     return shown | {"listingUrl": f"{base}/v1/listings/{quote(item['id'], safe='')}"}

@@ -10,11 +10,11 @@ from aiohttp import web
 from pydantic import Field
 
 from indexer.model import UNCONFIRMED
+from overlay.answers.schema_parts import BOOL, COUNT, HEX, TEXT, TXID, array_of, maybe, record
 from overlay.api.answers import SERVICES, body, json_bytes
 from overlay.api.executors import read_json
 from overlay.api.problems import bad_request
 from overlay.api.request_bodies import Body, read
-from overlay.api.schemas import BOOL, COUNT, HEX, TEXT, TXID, array_of, maybe, record
 from overlay.listings.repository import ListingRepository
 from overlay.systems.bsv_overlay.express_routes import express_route, read_topic, topic_header
 from overlay.systems.bsv_overlay.service_names import CHAIN_PREFIX

@@ -8,12 +8,12 @@ from typing import Any
 
 from aiohttp import web
 
+from overlay.answers.schema_parts import array_of, record
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.counters import SharedLoad
 from overlay.api.executors import RECORDS, BoundedExecutor, run_in
 from overlay.api.problems import bad_request
 from overlay.api.request_bodies import NodeRequest, SyncRequest, read
-from overlay.api.schemas import array_of, record
 from overlay.systems.bsv_overlay.express_routes import express_route, read_topic, topic_header
 from parsers.bitcoin.tx import Outpoint, read_exactly
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import hdrs, web
 
+from overlay.answers.schema_parts import array_of, record
 from overlay.api import door_requests
 from overlay.api.answers import SERVICES, Answer, body, json_bytes
 from overlay.api.executors import RECORDS, run_in
@@ -18,7 +19,6 @@ from overlay.api.parameters import parameter
 from overlay.api.problems import bad_request
 from overlay.api.request_bodies import LookupQuestion, read
 from overlay.api.routes import BINARY, JSON
-from overlay.api.schemas import array_of, record
 from overlay.api.values import json_texts, shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from overlay.answers.schema_parts import array_of, record
 from overlay.api.answers import SERVICES, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
-from overlay.api.schemas import array_of, record
 from overlay.systems.bsv_overlay.express_routes import express_route
 from overlay.systems.bsv_overlay.service_names import CHAIN_PREFIX, LOOKUPS, TOPICS
 

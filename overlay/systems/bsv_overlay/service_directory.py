@@ -7,11 +7,11 @@ from typing import Any
 
 from aiohttp import web
 
+from overlay.answers.schema_parts import record
 from overlay.api.answers import SERVICES, conditional
 from overlay.api.parameters import parameter, table
 from overlay.api.problems import bad_request
 from overlay.api.routes import Handler, Route
-from overlay.api.schemas import record
 from overlay.api.values import shown
 from overlay.systems.bsv_overlay.express_routes import express_route
 from overlay.systems.bsv_overlay.host_tokens import unnamed_reason

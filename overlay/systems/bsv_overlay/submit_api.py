@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from indexer.admission.admission import MAX_BEEF_BYTES, Admission, Admissions
 from indexer.admission.refusal import NotAdmittedError
 from indexer.store.submissions import FullError
+from overlay.answers.schema_parts import TEXT, array_of, record
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.counters import SharedLoad
 from overlay.api.executors import BoundedExecutor, run_in
@@ -20,7 +21,6 @@ from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_bodies import ArcCallback, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import BINARY
-from overlay.api.schemas import TEXT, array_of, record
 from overlay.api.values import shown
 from overlay.systems.bsv_overlay.express_routes import express_route
 from overlay.systems.bsv_overlay.service_names import TOPICS, by_name

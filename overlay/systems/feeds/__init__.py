@@ -22,11 +22,12 @@ from xml.etree import ElementTree
 
 from aiohttp import hdrs, web
 
+from overlay.answers.items import STATUSES
 from overlay.api import values
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import FoundPage, find
-from overlay.api.parameters import SEARCH, STATUSES, optional, pairs, read, table
+from overlay.api.parameters import SEARCH, optional, pairs, read, table
 from overlay.api.problems import BadRequestError
 from overlay.api.routes import Route
 from overlay.api.systems import Door

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from overlay.answers.schemas import outline
 from overlay.api.parameters import SEARCH
 from overlay.api.request_bodies import Body
-from overlay.search.sorting import AMOUNT, PER_DAY
 
 
 class ListingArguments(Body):
@@ -69,30 +69,34 @@ SEARCH_ARGUMENTS = {
 }
 """The parameters of `GET /v1/search` that `search` takes, by all their names."""
 
-_TEXT: dict[str, Any] = {"type": "string"}
-_OBJECT: dict[str, Any] = {"type": "object"}
-_OBJECTS: dict[str, Any] = {"type": "array", "items": _OBJECT}
-_NULLABLE: dict[str, Any] = {"type": ["string", "null"]}
-_NUMBER: dict[str, Any] = {"type": "integer"}
-_TRUTH: dict[str, Any] = {"type": "boolean"}
-
 
 class RegistryTool(NamedTuple):
-    """A tool. `output` are the properties of its answer, all of them required that are not in `optional`."""
+    """A tool. `answer` is the schema of its answer."""
 
     name: str
     title: str
     description: str
     input_schema: dict[str, Any]
-    output: dict[str, Any]
-    optional: tuple[str, ...] = ()
+    answer: dict[str, Any]
 
     @property
     def output_schema(self) -> dict[str, Any]:
-        """JSON Schema of the answer."""
-        properties = {"notice": _TEXT, **self.output}
-        required = [name for name in properties if name not in self.optional]
-        return {**_OBJECT, "properties": properties, "required": required}
+        """JSON Schema of the answer, with the notice."""
+        properties = {"notice": {"type": "string"}} | self.answer["properties"]
+        return self.answer | {"properties": properties, "required": ["notice", *self.answer["required"]]}
+
+
+_REPORT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "verified": {"type": "boolean"},
+        "notProved": {"type": "array", "items": {"type": "string"}},
+        "steps": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["id", "verified", "notProved", "steps"],
+}
+"""The report of a verification, which is made on the machine of the user."""
 
 
 def _search_schema() -> dict[str, Any]:
@@ -102,7 +106,7 @@ def _search_schema() -> dict[str, Any]:
         if parameter.many:
             schema = {"anyOf": [schema, {"type": "array", "items": schema, "maxItems": 64}]}
         properties[name] = {"description": parameter.description, **schema}
-    return {**_OBJECT, "properties": properties, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _schema(model: type[Body]) -> dict[str, Any]:
@@ -120,18 +124,7 @@ TOOLS = (
         "repeat the call with `cursor` set to `nextCursor`. Prefer 5 to 20 results (`limit`). A wrong argument is "
         "answered with what would be right.",
         _search_schema(),
-        {
-            "items": _OBJECTS,
-            "total": _NUMBER,
-            "matched": _NUMBER,
-            "totalRelation": _TEXT,
-            "nextCursor": _NULLABLE,
-            "priceComparison": {"enum": [AMOUNT, PER_DAY]},
-            "corrected": _OBJECTS,
-            "unappliedFilters": {"type": "array", "items": _TEXT},
-            "notes": _OBJECTS,
-        },
-        optional=("priceComparison", "corrected", "unappliedFilters", "notes"),
+        outline("Page", ("items", *PAGE_MEMBERS)),
     ),
     RegistryTool(
         "get",
@@ -139,7 +132,7 @@ TOOLS = (
         "Everything about one listing: all offers with addresses, skills, the command of an MCP tool, its domain and "
         "whether that is verified, anchors on chain, warnings. For a config of several MCP servers: their ids.",
         _schema(ListingArguments),
-        {"id": _TEXT, "type": _TEXT, "status": _TEXT},
+        outline("Item", ("id", "type", "status")),
     ),
     RegistryTool(
         "history",
@@ -147,7 +140,7 @@ TOOLS = (
         "Every revision of a listing, newest first: inscriptions, updates, transfers, burning, each with its outcome. "
         "Use it to see whether a price or an address changed lately.",
         _schema(ListingArguments),
-        {"id": _TEXT, "revisions": _OBJECTS},
+        outline("History", ("id", "revisions")),
     ),
     RegistryTool(
         "diagnose",
@@ -155,7 +148,7 @@ TOOLS = (
         "Why a transaction is or is not listed, step by step: seen, mined, envelope, MAP, card, newest. For publishers "
         "who look for their registration.",
         _schema(DiagnoseArguments),
-        {"txid": _TEXT, "found": _TRUTH, "steps": _OBJECTS, "listed": {"type": "array", "items": _TEXT}},
+        outline("Diagnosis", ("txid", "found", "steps", "listed")),
     ),
     RegistryTool(
         "verify",
@@ -163,7 +156,7 @@ TOOLS = (
         "Check the proof of a listing: its card's hash, its transactions, their merkle paths and the headers' proof of "
         "work. `verified` says whether all hold; `steps` say what was checked, `notProved` those that do not.",
         _schema(ListingArguments),
-        {"id": _TEXT, "verified": _TRUTH, "notProved": {"type": "array", "items": _TEXT}, "steps": _OBJECTS},
+        _REPORT,
     ),
     RegistryTool(
         "quote",
@@ -171,7 +164,6 @@ TOOLS = (
         "What an offer of a listing costs now, in a currency that it accepts, with the address to pay to, the exchange "
         "rate and until when it holds. `ok` is false where there is no amount, `detail` says why. It reserves nothing.",
         _schema(QuoteArguments),
-        {"ok": _TRUTH, "id": _TEXT, "configId": _TEXT, "currency": _TEXT, "amount": _TEXT, "address": _TEXT},
-        optional=("amount",),
+        outline("Quote", ("ok", "id", "configId", "currency", "amount", "address")),
     ),
 )

@@ -6,7 +6,8 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from overlay.listings.item_json import domain_json, offer_json, warning_json
+from overlay.answers.record import as_json
+from overlay.listings.item_json import item_domain, offer_json, warning_json
 from overlay.systems.mcp_registry.official_rules import MAX_PUBLISHER, is_local, is_url, size
 from overlay.systems.mcp_registry.packages import package
 from overlay.systems.mcp_registry.placeholders import header, read_template
@@ -111,7 +112,7 @@ def _inscription(base: str, version: ServerVersion) -> dict[str, Any]:
             "signer": listing.signer,
             "app": listing.state.map.get("app", ""),
             "integrity": listing.integrity.value,
-            "domain": domain_json(listing),
+            "domain": as_json(item_domain(listing)),
             "offers": [offer_json(offer) for offer in version.server.offers],
             "warnings": [warning_json(reason) for reason in (*version.server.warnings, *listing.all_warnings)],
         }

@@ -8,7 +8,7 @@ from typing import Any
 from indexer.store import Store
 from indexer.store.evidence import StoredEvidence
 from overlay.listings.ids import parse_id
-from overlay.listings.item_json import rating_json
+from overlay.listings.item_json import item_rating
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
@@ -48,7 +48,7 @@ class EvidenceReader:
         more = rows[PAGE - 1] if len(rows) > PAGE else None
         return {
             "id": id_,
-            "rating": rating_json(rating),
+            "rating": item_rating(rating),
             "asOf": rating.as_of if rating else None,
             "basisSha256": rating.basis_sha256.hex() if rating and rating.basis_sha256 else None,
             "completed": rating.completed if rating else 0,

@@ -16,6 +16,7 @@ from aiohttp import web
 from pydantic import Field
 
 from indexer.errors import SourceError
+from overlay.answers.schema_parts import BOOL, COUNT, TEXT, array_of, maybe, record
 from overlay.api import request_bodies
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.door_requests import find
@@ -24,7 +25,6 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_bodies import OpenBody, RawTransaction
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
-from overlay.api.schemas import BOOL, COUNT, TEXT, array_of, maybe, record
 from overlay.api.signed_requests import signed_request
 from overlay.api.systems import Door
 from overlay.listings.motebit import VERIFIED, id_fact

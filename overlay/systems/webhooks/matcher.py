@@ -124,8 +124,11 @@ BATCH = 1_000
 MAX_CHANGES = 50
 """Listings in one delivery; `more` counts those left out."""
 
-_MEMBERS = ("id", "type", "status", "name", "summary", "chain", "caip2", "owner", "txid", "outpoint", "cardSha256",
-            "updatedHeight", "timestamp")  # fmt: skip
+LISTING_MEMBERS = (
+    "id", "type", "status", "name", "summary", "chain", "caip2", "owner", "txid", "outpoint", "cardSha256",
+    "updatedHeight", "timestamp",
+)  # fmt: skip
+"""The members of items that deliveries have."""
 _NAME = 160  # characters
 
 
@@ -219,7 +222,7 @@ class SubscriptionMatcher:
 
 def _members(document: Document) -> dict[str, Any]:
     item = json.loads(document.item)
-    return {name: item[name] for name in _MEMBERS} | {"name": on_one_line(item["name"], _NAME)}
+    return {name: item[name] for name in LISTING_MEMBERS} | {"name": on_one_line(item["name"], _NAME)}
 
 
 def _delivery(subscription: WebhookSubscription, reports: Sequence[Reported], now: int) -> NewDelivery:

@@ -17,6 +17,7 @@ from aiohttp import hdrs, web
 
 from indexer.fetcher.reasons import FetchError
 from indexer.store.subscriptions import TooManySubscriptionsError, WebhookSubscription
+from overlay.answers.schema_parts import COUNT, TEXT, TIME, array_of, maybe, record
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.parameters import SEARCH, table
@@ -25,7 +26,6 @@ from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemE
 from overlay.api.request_bodies import Body, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
-from overlay.api.schemas import COUNT, TEXT, TIME, array_of, maybe, record
 from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
 from overlay.api.systems import Door

@@ -294,8 +294,8 @@ async def test_only_a_signer_revokes(client: ClientSession, seed: bytes, block: 
         ({"revocation": {}}, "malformed"),
         (revocation(ISSUER, issued()) | {"scope": "chain"}, "bad-signature"),
         (revocation(ISSUER, issued()) | {"revocationId": "x"}, "bad-encoding"),
-        ({"revocation": revocation(ISSUER, issued()), "dct": 5}, "malformed"),
-        ({"revocation": revocation(ISSUER, issued()), "more": 1}, "malformed"),
+        ({"revocation": revocation(ISSUER, issued()), "dct": 5}, "wrong-type"),
+        ({"revocation": revocation(ISSUER, issued()), "more": 1}, "unknown-member"),
     ],
 )
 async def test_bad_revocations_are_named(client: ClientSession, body: Any, code: str) -> None:

@@ -6,8 +6,8 @@ from itertools import islice
 
 import pytest
 
+from overlay.answers.items import Item, ListingIds, ServerList
 from overlay.client import AsyncOverlayClient, NotThereError, OverlayClient, Position, RefusedError, calls
-from overlay.client.answer_models import Item, ListingIds, ServerList, read_listing
 from tests.overlay.calls import TOWER
 
 
@@ -43,7 +43,7 @@ def test_a_listing_is_read_by_its_outpoint_and_its_transaction(overlay_url: str)
                 assert by_outpoint.id in by_transaction.ids
             else:
                 assert by_transaction.id == by_outpoint.id
-    assert read_listing({"ids": ["a_0", "a_1"]}) == ListingIds(ids=("a_0", "a_1"))
+    assert calls.get("a").read({"ids": ["a_0", "a_1"]}) == ListingIds(ids=("a_0", "a_1"))
 
 
 async def test_what_is_refused_and_what_is_missing_are_told_apart(overlay_url: str) -> None:

@@ -139,12 +139,12 @@ async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services:
     ("body", "status", "words"),
     [
         ([], 400, "a JSON object"),
-        ({}, 400, "claim is needed"),
+        ({}, 400, "/claim': field required"),
         ({"claim": None}, 400, "either id is needed"),
         ({"claim": None, "id": TOWER, "config": {}}, 400, "either id is needed"),
-        ({"claim": None, "id": 5}, 400, "id is a text"),
-        ({"claim": None, "id": TOWER, "state": "running"}, 400, "'running' is none of"),
-        ({"claim": None, "id": TOWER, "more": 1}, 400, "'more' is none of"),
+        ({"claim": None, "id": 5}, 400, "/id': input should be a valid string"),
+        ({"claim": None, "id": TOWER, "state": "running"}, 400, "/state': input should be 'pending' or 'needsFinal'"),
+        ({"claim": None, "id": TOWER, "more": 1}, 400, "/more': extra inputs are not permitted"),
         ({"claim": None, "id": "nobody"}, 404, "no listing has the id"),
     ],
 )

@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 from jsonschema import Draft202012Validator
 
 from indexer.store.subscriptions import PER_CLIENT
-from overlay.api.schemas import SCHEMAS
+from overlay.answers.schemas import SCHEMAS
 from overlay.api.services import AppServices
 from overlay.systems.webhooks.webhook_api import DOOR
 from tests.chainkit import ChainKit, agent

@@ -1,0 +1,142 @@
+"""Pages: of a search, of suggestions and of changes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta, field
+
+from overlay.answers.items import KINDS, FaultNote, Item
+from overlay.answers.record import Count, Record, Time, words
+from overlay.search.query import FACETS
+from overlay.search.sorting import AMOUNT, PER_DAY
+
+
+class FacetValue(TypedDict):
+    """A value of a facet, and how many results have it."""
+
+    value: str
+    count: Count
+
+
+class _Narrowed(TypedDict):
+    parameters: tuple[str, ...]
+    total: Count
+
+
+class Narrowing(_Narrowed, total=False):
+    """Filters without which there are results, and how many; `near` has skills and tags that are spelt nearly so, by
+    parameter."""
+
+    near: dict[str, tuple[FacetValue, ...]]
+
+
+class Respelling(TypedDict):
+    """Another text, and how much it finds."""
+
+    q: str
+    total: Count
+
+
+class Correction(Record, kw_only=True):
+    """A word that no listing contains, and what was searched for instead."""
+
+    word: str
+    to: str
+
+
+class AnswerRates(Record, kw_only=True):
+    """The exchange rates that an answer used, and their age in seconds."""
+
+    source: str
+    quoted_at: Time | None = field(name="at")
+    age: Count | None
+    base: str = ""
+
+
+class IndexGeneration(TypedDict):
+    """The change that the index has read up to, and its heights by chain."""
+
+    seq: Count
+    heights: dict[str, Count]
+
+
+class SearchPage(Record, kw_only=True):
+    """A page of items."""
+
+    items: tuple[Item, ...]
+    total: Count
+    matched: Annotated[Count, Meta(description="How many of the results hold all words of `q` but stop words.")]
+    total_relation: Annotated[str, words("eq", "gte")]
+    limit: Count
+    offset: Count
+    next_cursor: str | None
+    query_type: Annotated[str, words(*KINDS)] = "all"
+    query: str
+    index: IndexGeneration | None = None
+    facets: Annotated[
+        dict[str, tuple[FacetValue, ...]], Meta(extra_json_schema={"propertyNames": {"enum": list(FACETS)}})
+    ] = field(default_factory=dict)
+    facet_totals: Annotated[
+        dict[str, Count],
+        Meta(description="How many values a facet has, up to 20,000; absent where not all were counted."),
+    ] = field(default_factory=dict)
+    unapplied_filters: tuple[str, ...] = ()
+    price_comparison: Annotated[
+        str | None,
+        words(
+            AMOUNT, PER_DAY,
+            description="Where prices are compared: as amounts, whatever their interval, or by what they come to for "
+            "one day. `minPrice` and `maxPrice` bound amounts in either case.",
+        ),
+    ] = None  # fmt: skip
+    rates: AnswerRates | None = None
+    corrected: Annotated[
+        tuple[Correction, ...],
+        Meta(description="Words of `q` that no listing contains, and what was searched for instead."),
+    ] = ()
+    notes: tuple[FaultNote, ...] = ()
+    explain: Annotated[
+        dict[str, Any] | None, Meta(description="With `explain`: the query, and the alternatives of its words.")
+    ] = None
+    emptied_by: Annotated[
+        tuple[Narrowing, ...], Meta(description="Where nothing is found: filters without which there is something.")
+    ] = ()
+    did_you_mean: Annotated[
+        tuple[Respelling, ...],
+        Meta(description="Where nothing is found: other texts that find something under the same filters."),
+    ] = ()
+
+
+class SuggestedText(Record, kw_only=True):
+    """A text that continues the one typed; `id` of a listing or skill."""
+
+    text: str
+    kind: str
+    id: str = ""
+
+
+class SuggestionPage(Record, kw_only=True):
+    """Texts that continue the one typed."""
+
+    items: tuple[SuggestedText, ...]
+
+
+class RegistryChange(Record, kw_only=True):
+    """A change: `upsert`, `remove` or `revert` of the listing `id`, or `reset`: forget everything, all comes again."""
+
+    seq: Count
+    epoch: str
+    op: Annotated[str, words("upsert", "remove", "revert", "reset")]
+    id: str | None
+    height: Count | None
+    reason: str
+
+
+class ChangePage(Record, kw_only=True):
+    """Changes in order, without gaps; `more` follow after (`epoch`, `next_since`)."""
+
+    changes: tuple[RegistryChange, ...]
+    epoch: str
+    next_since: Count
+    more: bool

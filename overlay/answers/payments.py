@@ -1,0 +1,85 @@
+"""Prices to pay, and what is said of payment claims."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+from overlay.answers.items import STATUSES, FaultNote
+from overlay.answers.pages import AnswerRates
+from overlay.answers.record import Amount, Count, Record, Time, Txid, words
+from parsers.claims.amount_due import STAGES
+
+RefusalCode = Annotated[int | None, Meta(description="Where `ok` is false: the JSON-RPC code of A2B §5.3.")]
+
+
+class AnchorAmount(TypedDict):
+    """What is due in the offer's currency."""
+
+    amount: Amount
+    currency: str
+
+
+class PriceQuote(Record, kw_only=True):
+    """What to pay now; where not `ok`, `code` (A2B §5.3), `error` and `detail` say why there is no amount."""
+
+    ok: bool
+    id: str
+    status: Annotated[str, words(*STATUSES)] = ""
+    config_id: str
+    stage: Annotated[str, words(*STAGES)]
+    currency: str
+    interval: str | None = None
+    deposit_pct: Amount | None = None
+    address: Annotated[str, Meta(description="As the offer names it, for its own currency.")]
+    code: RefusalCode = None
+    error: str = ""
+    detail: str = ""
+    anchor: AnchorAmount | None = None
+    amount: Annotated[Amount | None, Meta(description="What is due, rounded up to the currency's smallest unit.")] = (
+        None
+    )
+    least: Annotated[Amount | None, Meta(description="The least that is enough, `slippagePct` below.")] = None
+    rate: Annotated[Amount | None, Meta(description="Units of `currency` for one of the offer's.")] = None
+    slippage_pct: Annotated[Amount | None, Meta(description="A fraction: 0.01 is 1 %.")] = None
+    needed_satoshis: Count | None = None
+    least_satoshis: Count | None = None
+    rates: AnswerRates | None = None
+    valid_until: Annotated[Time | None, Meta(description="From when on the rates are too old; null without any.")] = (
+        None
+    )
+
+
+class PaymentReview(Record, kw_only=True):
+    """Whether a payment claim would be taken; where not `ok`, `code` (A2B §5.3) and `reasons` say why. What it pays and
+    what is needed are null where no payment could be read."""
+
+    ok: bool
+    reasons: tuple[FaultNote, ...]
+    unchecked: tuple[FaultNote, ...]
+    needed_satoshis: Count | None
+    paid_satoshis: Annotated[Count | None, Meta(description="What the outputs to the address hold together.")]
+    code: RefusalCode = None
+    error: str = ""
+    detail: str = ""
+    config_id: str = ""
+    stage: Annotated[str, words(*STAGES)] = ""
+    currency: str = ""
+    address: str = ""
+    txid: Txid = ""
+    rate: Annotated[Amount | None, Meta(description="Units of `currency` for one of the offer's.")] = None
+    slippage_pct: Amount | None = None
+    least_satoshis: Annotated[Count, Meta(description="The least that is enough, `slippagePct` below.")] = 0
+
+
+class GateRefusal(Record, kw_only=True, rename=None):
+    """What the payment gate answers (A2B §5.3), also as x402 clients read it."""
+
+    code: int
+    error: str
+    x402Version: int | None = None  # noqa: N815 - the member's name in JSON
+    accepts: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
+    detail: str = ""
+    state: str = ""

@@ -1,0 +1,139 @@
+"""What publishers are answered: traces of transactions, reviews of cards, fetches, unsigned registrations; problems."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from overlay.answers.items import KINDS, CardWarning, CheapestOffer, FaultNote, ItemOffer
+from overlay.answers.record import Count, Hex, OutpointText, Record, Time, Txid, words
+
+
+class TraceStep(Record, kw_only=True):
+    """A step on the way of a transaction to a listing."""
+
+    step: str
+    ok: bool
+    detail: str
+    code: str | None = None
+
+
+class TracedRecord(Record, kw_only=True):
+    """What an output of a transaction records."""
+
+    outpoint: str | None
+    kind: Annotated[str, words("registration", "update", "pointer", "near-miss")]
+    outcome: str
+    valid: bool
+    reasons: tuple[FaultNote, ...]
+    id: str | None = None
+
+
+class CurrentRegistration(Record, kw_only=True):
+    """A registration that the transaction is about, as it is now."""
+
+    id: str
+    status: Annotated[str, words("live", "burned", "undecided")]
+    outpoint: str | None
+    card_outpoint: str
+    owner: str | None
+
+
+class DiagnosisTrace(Record, kw_only=True):
+    """Why a transaction is listed, or not."""
+
+    txid: str
+    found_anywhere: bool = field(name="found", default=False)
+    where: Annotated[str, words("mempool", "block", "raw", "nowhere")]
+    source: str | None = None
+    steps: tuple[TraceStep, ...]
+    records: tuple[TracedRecord, ...]
+    listed: tuple[str, ...]
+    height: Count | None = None
+    block_hash: Txid | None = None
+    confirmations: Count | None = None
+    more_records: Annotated[Count, Meta(description="Records beyond those shown, or outputs that were not read.")] = 0
+    now: tuple[CurrentRegistration, ...] = ()
+
+
+class CardPreview(Record, kw_only=True):
+    """How a card would be listed: the members of an item that come from its card. `servers` of a config, only `offers`
+    of a price list."""
+
+    type: Annotated[str, words(*KINDS[:2], "prices")]
+    name: str = ""
+    summary: str = ""
+    offers: tuple[ItemOffer, ...] = ()
+    cheapest: CheapestOffer | None = None
+    servers: tuple[CardPreview, ...] = ()
+
+
+class CardReview(Record, kw_only=True):
+    """Errors and warnings of a card, config or price list; `preview` is null when there is nothing to show."""
+
+    ok: bool
+    errors: tuple[CardWarning, ...]
+    warnings: tuple[CardWarning, ...]
+    preview: CardPreview | None
+
+
+class IngestState(Record, kw_only=True):
+    """How far the fetching of a transaction has come."""
+
+    txid: Txid
+    state: Annotated[str, words("waiting", "found", "indexed", "given-up")]
+    requested_at: Time | None = field(name="askedAt", default=None)
+    tries: Count
+    next_try_at: Time | None = None
+    detail: str
+
+
+class ScheduledCheck(Record, kw_only=True):
+    """A fetch that a recheck has scheduled."""
+
+    what: Annotated[str, words("pointer", "domain")]
+    name: str
+    state: str
+    code: str | None
+    detail: str
+    last_at: Time | None
+    next_at: Time
+
+
+class RecheckSchedule(Record, kw_only=True):
+    """The fetches of what a listing refers to."""
+
+    id: str
+    checks: tuple[ScheduledCheck, ...]
+
+
+class UnsignedInput(Record, kw_only=True):
+    """What an input of an unsigned transaction spends."""
+
+    outpoint: OutpointText
+    satoshis: Count
+    script: Hex
+
+
+class WalletFile(Record, kw_only=True):
+    """An unsigned registration; without coins, its output only. `create_action` is the output as arguments of a BRC-100
+    wallet, `extended` the transaction in extended format (BRC-30)."""
+
+    fee: Annotated[Count, Meta(description="Satoshis; without coins, those of one input with change.")]
+    create_action: dict[str, Any]
+    raw_tx: Hex | None = None
+    extended: Hex | None = None
+    inputs: tuple[UnsignedInput, ...] = ()
+
+
+class ProblemDetails(Record, kw_only=True):
+    """What is wrong with a request (RFC 9457)."""
+
+    type: str
+    status: Annotated[int, Meta(ge=400, le=599)]
+    title: str
+    detail: str
+    errors: tuple[FaultNote, ...]
+    request_id: str
+    error: str

@@ -1,0 +1,89 @@
+"""What all answers are made of: records in camel case, their texts and numbers, and their encoding.
+
+Unknown members are ignored by clients, and words, times and patterns are texts to them, as they may be those of a newer
+version; the schemas name those of this one.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from overlay.text.compact_json import decode
+from parsers.cards.money import plain
+
+
+class Amount(Decimal):
+    """An amount or a percentage, in JSON a text without an exponent."""
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Amount):
+        return plain(value)
+    raise TypeError(f"{type(value).__name__} is no part of an answer")
+
+
+def _read(kind: type, value: Any) -> Any:
+    if kind is not Amount or isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise TypeError("expected a decimal number as a text")
+    try:
+        amount = Amount(value)
+    except ArithmeticError:
+        amount = Amount("NaN")
+    if not amount.is_finite():
+        raise ValueError(f"{str(value)[:40]!a} is no decimal number")
+    return amount
+
+
+def text(description: str = "", **schema: Any) -> Meta:
+    """What the schema says of a text beyond its type, which clients do not check."""
+    return Meta(extra_json_schema=schema | ({"description": description} if description else {}))
+
+
+def words(*values: str, description: str = "") -> Meta:
+    """The values that a text has in this version."""
+    return text(description, enum=list(values))
+
+
+Count = Annotated[int, Meta(ge=0)]
+Txid = Annotated[str, text(pattern="^[0-9a-f]{64}$")]
+Hex = Annotated[str, text(pattern="^([0-9a-f]{2})+$")]
+OutpointText = Annotated[str, text(pattern="^[0-9a-f]{64}_[0-9]+$")]
+Time = Annotated[str, text(format="date-time")]
+PerDay = Annotated[
+    Amount | None,
+    Meta(
+        description="What the amount comes to for one day, to 12 digits: a month has 30.436875 days, a year 365.2425. "
+        "Null per call, and for what is no duration."
+    ),
+]
+
+
+class Record(msgspec.Struct, kw_only=True, rename="camel"):
+    """Members in camel case, in any order."""
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_written)
+
+
+def encode(value: Any) -> bytes:
+    """A record, or what contains records, as compact UTF-8 JSON. Lone surrogates are written as escapes."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        builtins = msgspec.to_builtins(value, enc_hook=_written)
+        return json.dumps(builtins, separators=(",", ":"), allow_nan=False).encode()
+
+
+def as_json(value: Any) -> Any:
+    """A record, or what contains records, as a JSON value."""
+    return decode(encode(value))
+
+
+def read(value: Any, kind: Any) -> Any:
+    """The record in a JSON value. Raises msgspec.ValidationError naming the first member that does not fit."""
+    return msgspec.convert(value, kind, dec_hook=_read)

@@ -1,0 +1,128 @@
+"""What is answered about signed claims: verdicts, revocations, and evidence of work."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from overlay.answers.items import ItemRating
+from overlay.answers.record import Count, Record, Txid, words
+
+Scope = Annotated[str, words("block", "chain")]
+
+
+class RevocationState(Record, kw_only=True):
+    """Whether a claim is revoked."""
+
+    status: Annotated[str, words("fresh", "revoked", "unchecked")]
+
+
+class VerdictAxes(Record, kw_only=True):
+    """The questions that a verdict answers one by one."""
+
+    integrity: Annotated[str, words("verified", "invalid")]
+    identity_binding: Annotated[str, words("sovereign", "pinned", "unverified", "invalid")]
+    authority: Annotated[str, words("valid", "expired", "not_yet_valid", "insufficient", "unknown")]
+    revocation: RevocationState
+
+
+class VerdictAnswer(Record, kw_only=True):
+    """What verifying a claim comes to; `error` is a stable code, `delegations` are verdicts on nested receipts."""
+
+    verified: bool
+    axes: VerdictAxes
+    error: str = ""
+    detail: str = ""
+    delegations: tuple[VerdictAnswer, ...] = ()
+
+
+class RevokedBlock(Record, kw_only=True):
+    """A revocation that is stored."""
+
+    revocation_id: str
+    revoked_by: str
+    scope: Scope
+
+
+class NamedRevocation(Record, kw_only=True):
+    """The id of a stored revocation, with its document."""
+
+    revocation_id: str
+
+
+class RevocationPage(Record, kw_only=True):
+    """Stored revocations, and where the next page begins."""
+
+    revocations: tuple[NamedRevocation, ...]
+    next: Count
+
+
+class BoundKey(Record, kw_only=True):
+    """A key and the listing that it works for."""
+
+    key: str
+    listing: str
+
+
+class SubmittedEvidence(Record, kw_only=True):
+    """What became of submitted evidence."""
+
+    document: Txid | None
+    new: Annotated[Count, Meta(description="Records that are new, or have a new payment.")]
+    listings: tuple[str, ...]
+    records: tuple[dict[str, Any], ...]
+    bind: BoundKey | None
+
+
+class RatedFacts(Record, kw_only=True):
+    """What records are rated by besides: keys and addresses of the listing, owners of other keys, payers that are
+    rated, and since when the owner has it."""
+
+    keys: tuple[str, ...]
+    owner: str
+    owner_of: dict[str, Any]
+    rated_payers: tuple[str, ...]
+    transfer: dict[str, Any] | None
+
+
+class KeyConsent(Record, kw_only=True):
+    """The consent of a key to work for a listing; times in milliseconds since 1970."""
+
+    key: str
+    token: Txid | None
+    received_at: Count
+
+
+class WorkRecord(Record, kw_only=True):
+    """A record of work, with what it counts for; times in milliseconds since 1970."""
+
+    digest: Txid
+    document: Txid
+    worker: str
+    counter_signer: str | None
+    task: str
+    outcome: Annotated[str, words("completed", "failed", "denied")]
+    completed_at: Count
+    received_at: Count
+    before_transfer: bool
+    payment: dict[str, Any] | None
+    rung: Annotated[str, words("E0", "E1", "E2", "E3")]
+    weight: Count
+    reason: str | None
+    counterparty: str | None
+
+
+class EvidencePage(Record, kw_only=True):
+    """What the rating of a listing rests on; `next` names the page after this one."""
+
+    id: str
+    rating: ItemRating | None
+    as_of: Count | None
+    basis_sha256: Txid | None
+    completed: Count
+    failed: Count
+    facts: RatedFacts
+    binds: tuple[KeyConsent, ...]
+    records: tuple[WorkRecord, ...]
+    next: str | None
