@@ -33,10 +33,11 @@ class Payer:
 class Registry:
     """Everything, at `now` (seconds since 1970), a little after the newest block unless it is set."""
 
-    def __init__(self, url: str) -> None:
-        self.kit = ChainKit(funds=200)
-        self.chain = MemoryChain(*self.kit.blocks)
-        self.indexing = Indexing(url, self.chain)
+    def __init__(self, url: str, shared: tuple[ChainKit, MemoryChain, Indexing] | None = None) -> None:
+        """With a chain of its own, or with one that others follow, too."""
+        kit = ChainKit(funds=200)
+        chain = MemoryChain(*kit.blocks)
+        self.kit, self.chain, self.indexing = shared or (kit, chain, Indexing(url, chain))
         self.later = 1_000.0
         self.intake = EvidenceIntake(self.store, lambda: self.now)
         self.reader = EvidenceReader(self.store)
