@@ -80,7 +80,7 @@ ORDER = {
     "indexer": "retries spill errors model masking http_body sqlite_integrity headers chains store state_hash"
     " resolution admission sync fetcher"
     " rates setting_values settings diagnosis snapshot sqlite_heights",
-    "overlay": "text search answers engines listings systems.rating duplicates projection pricing publish"
+    "overlay": "text jobs search answers engines listings systems.rating duplicates projection pricing publish"
     " systems.payments systems.webhooks api web verify client systems systems.a2a systems.ard systems.bsv_overlay"
     " systems.feeds systems.mcp systems.mcp_registry systems.motebit systems.mrp systems.relay systems.x402 app"
     " commands cli __main__",
@@ -295,7 +295,7 @@ def test_parsers_do_no_input_or_output() -> None:
 
 FENCES: dict[str, tuple[str, ...]] = {
     "PIL": ("indexer/fetcher/thumbnail.py",),
-    "apscheduler": ("indexer/rates/loop.py",),
+    "apscheduler": ("overlay/app/scheduler.py",),
     "cryptography": (
         "indexer/rates/feed_client.py",
         "overlay/api/identity_key.py",

@@ -1,8 +1,6 @@
-"""The loop of `a2b up` that fetches what is due: cards of pointers, domain badges, and what `DueChecks` name.
+"""The job that fetches what is due: cards of pointers, domain badges, and what `DueChecks` name.
 
-Due times are in the database, so that a restart continues; only the order of the next jobs is in memory. Retries,
-checks for drift and checks of badges are one query a second: a job scheduler would duplicate the due times, and would
-not end the process when the database fails.
+Due times are in the database, so that a restart continues; only the order of the next fetches is in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -77,9 +74,9 @@ class DueChecks(Protocol):
 
 
 class FetchLoop:
-    """Fetches until cancelled: cards, badges, and what `checks` name. `came_to` counts the outcomes of fetches, by
-    state or reason code. `changed` is called, in the event loop, when the outbox may have changes; `clock` gives Unix
-    seconds, `ticking` monotonic seconds."""
+    """Fetches cards, badges, and what `checks` name. `came_to` counts the outcomes of fetches, by state or reason code.
+    `changed` is called, in the event loop, when the outbox may have changes, `ended` when a fetch has ended; `news` is
+    set by others when there may be more to do. `clock` gives Unix seconds, `ticking` monotonic seconds."""
 
     def __init__(
         self,
@@ -90,6 +87,7 @@ class FetchLoop:
         *,
         checks: Iterable[DueChecks] = (),
         changed: Callable[[], None] = lambda: None,
+        ended: Callable[[], None] = lambda: None,
         rates: VisitRates | None = None,
         clock: Callable[[], float] = time.time,
         ticking: Callable[[], float] = time.monotonic,
@@ -97,49 +95,35 @@ class FetchLoop:
         self._store, self._writer, self._cards = store, writer, cards
         badges: DueChecks = BadgeChecks(domain_verifier, store, writer)
         self._checks = {one.prefix: one for one in (badges, *checks)}
-        self._changed, self._clock, self._ticking = changed, clock, ticking
+        self._changed, self._ended, self._clock, self._ticking = changed, ended, clock, ticking
         self._badge_queue = BadgeQueue(store, writer)
         self.schedule = Schedule(ticking, rates)
         self.came_to: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[None]] = set()
-        self._woken = asyncio.Event()
+        self.news = asyncio.Event()
         self._locators = _START
         self._checked = dict.fromkeys(self._checks, _START)
         self._looked_at = self._look_at = self._all_at = float("-inf")
 
-    async def run(self, news: asyncio.Event | None = None) -> None:
-        """Fetch until cancelled; `news` is set by others when there may be more to do, and cleared here. Raises
-        StoreError when the database fails."""
-        self._woken = news or self._woken
-        try:
-            while True:
-                if self._woken.is_set():
-                    self._look_at = min(self._look_at, self._looked_at + NEWS_SECONDS)
-                    self._woken.clear()
-                if self._ticking() >= self._look_at:
-                    await self.look()
-                self.start()
-                await self._rest()
-                self._collect()
-        finally:
-            for task in self.tasks:
-                task.cancel()
-            await asyncio.gather(*self.tasks, return_exceptions=True)
-
-    async def _rest(self) -> None:
-        """Wait for news, the end of a fetch, or the next due job."""
+    async def run(self) -> float:
+        """Look what is due, and start the fetches that budgets allow now; the seconds until the next run, which is due
+        at once when `news` was set, or a fetch has ended. Raises StoreError when the database fails."""
+        self._collect()
+        if self.news.is_set():
+            self._look_at = min(self._look_at, self._looked_at + NEWS_SECONDS)
+            self.news.clear()
+        if self._ticking() >= self._look_at:
+            await self.look()
+        self.start()
         wait = self.schedule.wait() if len(self.tasks) < WORKERS else None
         until_look = max(self._look_at - self._ticking(), 0.0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(until_look if wait is None else min(wait, until_look)):
-                await self._wake_up()
+        return until_look if wait is None else min(wait, until_look)
 
-    async def _wake_up(self) -> None:
-        waking = asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait([waking, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waking.cancel()
+    async def close(self) -> None:
+        """Cancel the fetches under way."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _collect(self) -> None:
         """Raise the error of a finished fetch: only the database raises one."""
@@ -208,7 +192,9 @@ class FetchLoop:
     def start(self) -> None:
         """Start the fetches that budgets allow now."""
         while len(self.tasks) < WORKERS and (job := self.schedule.next()) is not None:
-            self.tasks.add(asyncio.create_task(self._visit(job)))
+            task = asyncio.create_task(self._visit(job))
+            task.add_done_callback(lambda _: self._ended())
+            self.tasks.add(task)
 
     async def _visit(self, job: Job) -> None:
         """Run one job, whatever the host answers. Raises only StoreError."""

@@ -36,7 +36,7 @@ _ONE = Decimal(1)
 
 class RatesRefusedError(Exception):
     """A feed's answer that is not used: the message says why, without the feed's URL. `code` is unreachable, status,
-    too-large, signature, malformed, base or empty; `indexer.rates.loop` adds stale, future, older and outlier."""
+    too-large, signature, malformed, base or empty; `rates_fetcher` adds stale, future, older and outlier."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

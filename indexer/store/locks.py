@@ -13,8 +13,8 @@ class AdvisoryLock(IntEnum):
     """While tables are created or migrated."""
     WRITER = 0x61326277
     """Of the one process that writes facts, as long as it does."""
-    DELIVERIES = 0x61326264
-    """Of the one process that delivers webhooks, as long as it does."""
+    SERVERS = 0x61326264
+    """Of the one serving process that runs the jobs of a single server, as long as it does."""
     DELEGATIONS = 0x61326274
     """While revocations or delegations are counted and one is added."""
     EVIDENCE = 0x61326265

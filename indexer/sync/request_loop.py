@@ -1,6 +1,6 @@
 """Processes publishers' requests: looks for the transaction at every source, repeatedly for an hour.
 
-The times when requests are due are in the database, so that a restart continues; a scheduler would duplicate them.
+The times when requests are due are in the database, so that a restart continues.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -47,29 +46,31 @@ class TransactionSource(NamedTuple):
 
 
 class RequestLoop:
-    """Processes due requests. `news`, when set, ends the pause between two steps."""
+    """Processes due requests."""
 
     def __init__(
         self,
         requests: Requests,
         sources: Sequence[TransactionSource],
-        news: asyncio.Event,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._requests, self._sources, self._news, self._clock = requests, sources, news, clock
-        self._trimmed = 0.0
+        self._requests, self._sources, self._clock = requests, sources, clock
+        self._not_before: float | None = None
 
-    async def run(self) -> None:
-        """Process requests until cancelled. Raises StoreError when the database fails."""
-        await asyncio.to_thread(self._requests.hasten, self._now())
-        while True:
-            self._news.clear()
-            if await self.step() >= BATCH:
-                await asyncio.sleep(BATCH_SECONDS)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._news.wait()
+    async def run(self) -> float | None:
+        """Process due requests, or return the seconds of the pause after a full batch. Raises StoreError when the
+        database fails."""
+        if self._not_before is None:
+            await asyncio.to_thread(self._requests.hasten, self._now())
+        elif (pause := self._not_before - time.monotonic()) > 0:
+            return pause
+        is_full = await self.step() >= BATCH
+        self._not_before = time.monotonic() + (BATCH_SECONDS if is_full else 0.0)
+        return None
+
+    async def trim(self) -> None:
+        """Delete old requests."""
+        await asyncio.to_thread(self._requests.trim, self._now())
 
     def _now(self) -> int:
         return int(self._clock())
@@ -82,9 +83,6 @@ class RequestLoop:
             left = await asyncio.to_thread(self._settle_indexed, due)
             reached, finders = await self._fetch(left)
             await asyncio.to_thread(self._update, left, reached, finders, now)
-        if now - self._trimmed >= TRIM_SECONDS:
-            self._trimmed = now
-            await asyncio.to_thread(self._requests.trim, now)
         return len(due)
 
     def _settle_indexed(self, due: Iterable[TransactionRequest]) -> list[TransactionRequest]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from indexer.chains import Chain
-from indexer.errors import RefusedTransactionError, SourceError
+from indexer.errors import RefusedTransactionError
 from indexer.store.submissions import MAX_SUBMISSIONS, Submissions
 
 log = logging.getLogger(__name__)
@@ -30,18 +30,9 @@ class SubmissionSender:
         self._refused: dict[bytes, float] = {}
 
     async def run(self) -> None:
-        """Send until cancelled. Raises StoreError."""
-        problem = ""
-        while True:
-            try:
-                if self._is_ready():
-                    await self.send()
-                problem = ""
-            except SourceError as error:
-                if str(error) != problem:
-                    log.warning("submitted transactions cannot be sent: %s", error)
-                problem = str(error)
-            await asyncio.sleep(SEND_SECONDS)
+        """Send what waits, if the chain is ready. Raises SourceError, StoreError."""
+        if self._is_ready():
+            await self.send()
 
     async def send(self) -> None:
         """Send what was not sent yet, parents before their children. Raises SourceError, StoreError."""

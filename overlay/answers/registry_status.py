@@ -7,6 +7,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta, field
 
 from overlay.answers.record import Count, Record, Time, words
+from overlay.jobs import Role
 
 
 class StateDigest(TypedDict):
@@ -121,6 +122,19 @@ class DatabaseCheck(Record, kw_only=True):
     detail: str
 
 
+class JobSummary(Record, kw_only=True):
+    """Periodic work of the process that answers: when its last run began, how long that took, how many failed since the
+    start, why the last one did, and when the next is due (null while one is under way)."""
+
+    name: str
+    role: Annotated[str, words(*Role)]
+    last_run_at: Time | None
+    seconds: float | None
+    failures: Count
+    next_run_at: Time | None
+    error: str = ""
+
+
 class RegistryStatus(Record, kw_only=True):
     """Chains, counts and versions of an overlay."""
 
@@ -134,6 +148,7 @@ class RegistryStatus(Record, kw_only=True):
     )
     rates: RatesSummary | None = None
     integrity: DatabaseCheck | None = None
+    jobs: tuple[JobSummary, ...] = ()
     pointers: Annotated[
         dict[str, Count], Meta(description="How many of the places that pointers name are in which state of fetching.")
     ] = field(default_factory=dict)

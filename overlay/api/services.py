@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.setting_values import CHANGE_BLOCKS, Quota
 from overlay.api.counters import Counters
+from overlay.jobs import JobStatus
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
 from overlay.pricing.exchange_rates import ExchangeRates
@@ -38,7 +39,8 @@ class ProcessInfo:
     caught up with, else a sentence saying what is missing; `damage` says what to do about a damaged database, "" for a
     whole one, and is called for every request. `version` is the program's. `requests` is what publishers
     ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` tells what was read of each, and
-    `fetched` counts fetches by what they came to. With `log_requests` each answer is worth a line in the log.
+    `fetched` counts fetches by what they came to, `jobs` says how periodic work went. With
+    `log_requests` each answer is worth a line in the log.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -49,6 +51,7 @@ class ProcessInfo:
     refused: Callable[[], Mapping[str, int]] = dict
     ingested: Callable[[], Mapping[str, SyncProgress]] = dict
     fetched: Callable[[], Mapping[str, int]] = dict
+    jobs: Callable[[], Sequence[JobStatus]] = tuple
     counters: Counters = field(default_factory=Counters)
     log_requests: bool = False
 

@@ -1,5 +1,5 @@
-"""The loops beside following a chain: what sends requests to hosts, other overlays and rate feeds, and what keeps the
-search index up to date with the store."""
+"""The jobs of a process that follows chains: what sends requests to hosts, other overlays and rate feeds; and the loop
+that keeps the search index up to date with the store."""
 
 from __future__ import annotations
 
@@ -9,120 +9,128 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
-from indexer.chains.concurrency import gather
 from indexer.settings import Settings
 from indexer.store.rates import Quotes
 from indexer.store.requests import Requests
+from indexer.sync import request_loop
 from indexer.sync.follower import Follower
-from indexer.sync.request_loop import RequestLoop, TransactionSource
-from overlay.app.chain_loops import Loop, transaction_source
+from overlay.app.chain_loops import transaction_source
 from overlay.app.fetching import build_fetch_loop, sends_requests
 from overlay.app.memory import release_memory
+from overlay.app.scheduler import Scheduler
 from overlay.app.status_service import StatusService
 from overlay.app.storage import index_write_errors
-from overlay.app.store_watcher import StoreWatcher
 from overlay.engines import BusyError
+from overlay.jobs import Job, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.projection.projector import IndexProjector
 
 if TYPE_CHECKING:
+    from indexer.fetcher.fetch_loop import FetchLoop
     from indexer.store import Store, Writer
-    from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
 
-class BackgroundLoops:
-    """Each loop runs until it is cancelled, and can be started again. They raise what the database raises."""
+class BackgroundJobs:
+    """The jobs that the settings call for, where there is a writer and chains are followed."""
 
     def __init__(
         self,
         settings: Settings,
         store: Store,
-        writer: Writer | None,
+        writer: Writer,
         followers: Sequence[Follower],
         notifier: ChangeNotifier,
         status: StatusService,
-        watcher: StoreWatcher,
+        scheduler: Scheduler,
     ) -> None:
         self._settings, self._store, self._writer, self._followers = settings, store, writer, followers
-        self._notifier, self._status, self._watcher = notifier, status, watcher
-        self.requested = asyncio.Event()
-        """Set when a publisher has requested a transaction."""
+        self._notifier, self._status, self._scheduler = notifier, status, scheduler
+        self._fetch_loop: FetchLoop | None = None
 
-    def loops(self) -> list[Loop]:
-        """Those that the settings call for: none in a process that writes nothing."""
+    def jobs(self) -> list[Job]:
+        """All of them."""
         settings = self._settings
-        if self._writer is None:
-            return []
-        loops: list[Loop] = []
+        jobs = [self._rate_listings()]
         if self._followers:
-            loops.append(self._fetch_requested)
+            jobs += self._fetch_requested()
             if sends_requests(settings):
-                loops.append(partial(self._fetch_cards, self._writer))
+                jobs.append(self._fetch())
             if settings.gasp_peers:
-                loops.append(self._pull_peers)
+                jobs += self._pull_peers()
             if settings.submit_broadcast:
-                loops.append(self._send_submissions)
-        loops.append(partial(self._rate_listings, self._writer))
+                jobs += self._send_submissions()
         if settings.rates:
-            loops.append(self._fetch_rates)
-        return loops
+            jobs.append(self._fetch_rates())
+        return jobs
 
-    def sources(self) -> list[TransactionSource]:
-        """The followed chains as sources of transactions."""
-        return [transaction_source(follower) for follower in self._followers]
-
-    async def _fetch_requested(self) -> None:
+    def _fetch_requested(self) -> list[Job]:
         """Fetch the transactions that publishers requested, here or in another process."""
-        await RequestLoop(Requests(self._store.engine), self.sources(), self.requested).run()
+        sources = [transaction_source(follower) for follower in self._followers]
+        loop = request_loop.RequestLoop(Requests(self._store.engine), sources)
+        return [
+            Job(name="requests", run=loop.run, every=request_loop.POLL_SECONDS, role=Role.INDEXER),
+            Job(name="old-requests", run=loop.trim, every=request_loop.TRIM_SECONDS, role=Role.INDEXER),
+        ]
 
-    async def _fetch_cards(self, writer: Writer) -> None:
+    def _fetch(self) -> Job:
+        """Fetch what is due, as often as that says."""
+        run, close = self._fetch_due, self._end_fetches
+        return Job(name="fetches", run=run, every=1.0, role=Role.INDEXER, on_change=True, close=close)
+
+    async def _fetch_due(self) -> float:
         """Fetch the cards that pointers name, and what hosts declare about agents."""
-        loop = await asyncio.to_thread(build_fetch_loop, self._settings, self._store, writer, self._notifier.notify)
-        self._status.fetch_outcomes = loop.came_to
-        with self._notifier.listen() as changed:
-            await loop.run(changed)
+        if self._fetch_loop is None:
+            ended = partial(self._scheduler.wake, "fetches")
+            build = partial(build_fetch_loop, self._settings, self._store, self._writer)
+            self._fetch_loop = await asyncio.to_thread(build, self._notifier.notify, ended)
+            self._fetch_loop.news = self._notifier.add()
+            self._status.fetch_outcomes = self._fetch_loop.came_to
+        return await self._fetch_loop.run()
 
-    async def _rate_listings(self, writer: Writer) -> None:
+    async def _end_fetches(self) -> None:
+        if self._fetch_loop is not None:
+            await self._fetch_loop.close()
+
+    def _rate_listings(self) -> Job:
         """Rate listings by their evidence."""
-        from overlay.systems.rating.rating_loop import RatingLoop
+        from overlay.systems.rating import rating_loop
 
-        await RatingLoop(self._store, writer, self._notifier.notify).run()
+        loop = rating_loop.RatingLoop(self._store, self._writer, self._notifier.notify)
+        return Job(name="ratings", run=loop.run, every=rating_loop.PAUSE_SECONDS, role=Role.INDEXER)
 
-    async def _pull_peers(self) -> None:
+    def _pull_peers(self) -> list[Job]:
         """Pull the outputs that other overlays admit."""
         from indexer.admission.admission import Admissions
         from overlay.systems.bsv_overlay.gasp.peer import GaspPeer
-        from overlay.systems.bsv_overlay.gasp.puller import GaspPuller
+        from overlay.systems.bsv_overlay.gasp.puller import PULL_SECONDS, GaspPuller
 
         admissions, is_ready = Admissions(self._store), lambda: any(map(_follows_bsv, self._followers))
-        pullers = [GaspPuller(GaspPeer(url), admissions, is_ready) for url in self._settings.gasp_peers]
-        await gather(puller.run() for puller in pullers)
+        jobs = []
+        for peer in map(GaspPeer, self._settings.gasp_peers):
+            run, close = GaspPuller(peer, admissions, is_ready).run, peer.close
+            jobs.append(Job(name=f"gasp {peer.label}", run=run, every=PULL_SECONDS, role=Role.INDEXER, close=close))
+        return jobs
 
-    async def _send_submissions(self) -> None:
+    def _send_submissions(self) -> list[Job]:
         """Send submitted transactions to the sources of BSV chains."""
-        from indexer.sync.submission_sender import SubmissionSender
+        from indexer.sync.submission_sender import SEND_SECONDS, SubmissionSender
 
-        senders = [
-            SubmissionSender(follower.chain, self._store.submissions, partial(_follows_bsv, follower))
-            for follower in self._followers
-        ]
-        await gather(sender.run() for sender in senders)
+        jobs = []
+        for follower in self._followers:
+            sender = SubmissionSender(follower.chain, self._store.submissions, partial(_follows_bsv, follower))
+            name = f"submissions {follower.progress.name}"
+            jobs.append(Job(name=name, run=sender.run, every=SEND_SECONDS, role=Role.INDEXER))
+        return jobs
 
-    async def _fetch_rates(self) -> None:
+    def _fetch_rates(self) -> Job:
         """Fetch exchange rates from the configured feeds."""
-        from indexer.rates.loop import RatesLoop
+        from indexer.rates.rates_fetcher import RatesFetcher
 
-        settings, quotes, changed = self._settings, Quotes(self._store.engine), self._watcher.rates_changed
-        every, max_age = settings.rates_every, settings.rates_max_age
-        loop = RatesLoop(settings.rates, quotes, every=every, max_age=max_age, changed=changed)
-        self._status.rates_loop = loop
-        await loop.run()
-
-
-async def match_subscriptions(deliveries: DeliveryLoop, notifier: ChangeNotifier) -> None:
-    """Queue what webhooks are to deliver."""
-    with notifier.listen() as changed:
-        await deliveries.match(changed)
+        settings, quotes = self._settings, Quotes(self._store.engine)
+        changed = partial(self._scheduler.wake, "stored-rates")
+        fetcher = RatesFetcher(settings.rates, quotes, max_age=settings.rates_max_age, changed=changed)
+        self._status.rates_fetcher = fetcher
+        return Job(name="rates", run=fetcher.run, every=settings.rates_every, role=Role.INDEXER, close=fetcher.close)
 
 
 def _follows_bsv(follower: Follower) -> bool:

@@ -12,18 +12,21 @@ from aiohttp import web
 
 from indexer.settings import Settings, SettingsError
 from indexer.store import Writer
+from indexer.store.locks import AdvisoryLock
 from indexer.store.logos import Logos
+from indexer.store.process_lock import ProcessLock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices, ProcessInfo
 from overlay.app import version
-from overlay.app.background import BackgroundLoops, IndexLoop, match_subscriptions
-from overlay.app.chain_loops import ChainLoops, Loop
+from overlay.app.background import BackgroundJobs, IndexLoop
+from overlay.app.chain_loops import ChainLoops, Loop, transaction_source
 from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
-from overlay.app.integrity_loop import integrity_loops
+from overlay.app.integrity_loop import integrity_jobs
 from overlay.app.own_payments import OwnPayments, OwnRelay
+from overlay.app.scheduler import Scheduler
 from overlay.app.search_start import SearchStart
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
@@ -33,7 +36,8 @@ from overlay.app.storage import (
     open_index,
     open_store,
 )
-from overlay.app.store_watcher import StoreWatcher
+from overlay.app.store_watcher import LOGOS_SECONDS, POLL_SECONDS, RATES_SECONDS, StoreWatcher
+from overlay.jobs import Job, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
 from overlay.listings.repository import ListingRepository
@@ -46,6 +50,9 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
     from overlay.systems.webhooks import Webhooks
     from overlay.systems.webhooks.delivery_loop import DeliveryLoop
+
+HASH_SECONDS = 1.0
+"""Pause between two looks for blocks whose state hash is to be computed."""
 
 
 @dataclass(kw_only=True)
@@ -68,9 +75,9 @@ class AppContext:
         self.watcher = StoreWatcher(self.store, self.status, self.notifier, self.logos)
         self.followers = [self._follower(chain) for chain in self.chains]
         self.chain_loops = ChainLoops(self.followers, ends_process=self.engine is None)
-        self.background = BackgroundLoops(
-            self.settings, self.store, self.writer, self.followers, self.notifier, self.status, self.watcher
-        )
+        lock = ProcessLock(self.store.primary, "servers.lock", AdvisoryLock.SERVERS)
+        self.scheduler = Scheduler(lock, self.counters, self.notifier)
+        self.status.jobs = self.scheduler.statuses
         self.identity = open_identity(self.settings) if self.engine is not None else None
         served = self.engine is not None
         self.payments = OwnPayments(self.settings, self.store, self.status.exchange) if served else None
@@ -87,6 +94,7 @@ class AppContext:
             self.webhooks, self.deliveries = build_webhooks(
                 self.settings, self.store, self.identity, self.engine, self.duplicates, self.status, self.visits
             )
+        self.scheduler.add(self._jobs())
 
     def _follower(self, chain: Chain) -> Follower:
         if self.writer is None:
@@ -98,31 +106,46 @@ class AppContext:
     def loops(self) -> list[Loop]:
         """The loops of this command: each runs until it is cancelled, and is started again after an error of the
         database."""
-        loops = self.chain_loops.loops() + self.background.loops()
-        if self.writer is not None or self.engine is not None:
-            loops.append(self.status.hash_tips)
-            loops += integrity_loops(self.store, self.writer)
+        loops = [*self.chain_loops.loops(), self.scheduler.run]
         if self.search_start is not None:
             index = IndexLoop(self.settings, self.search_start.projector, self.status, self.notifier)
-            searching: list[Loop] = [index.run]
-            if self.deliveries is not None:
-                searching.append(partial(match_subscriptions, self.deliveries, self.notifier))
-                loops.append(self.deliveries.run)
-            loops += [partial(self.search_start.before, loop) for loop in searching]
-            if self.payments is not None and self.payments.gate is not None:
-                loops.append(self.payments.maintain)
-            loops += self.own_relay.loops()
-            loops += [self.watcher.rates, self.watcher.logos]
-            if not self.chains:
-                loops.append(self.watcher.changes)
+            loops.append(partial(self.search_start.before, index.run))
         return loops
+
+    def _jobs(self) -> list[Job]:
+        """All that this command does again and again."""
+        jobs: list[Job] = []
+        if self.writer is not None:
+            background = BackgroundJobs(
+                self.settings, self.store, self.writer, self.followers, self.notifier, self.status, self.scheduler
+            )
+            jobs += background.jobs()
+        role = Role.SERVER if self.writer is None else Role.INDEXER
+        if self.writer is not None or self.engine is not None:
+            jobs.append(
+                Job(name="state-hashes", run=self.status.hash_tips, every=HASH_SECONDS, role=role, on_change=True)
+            )
+            jobs += integrity_jobs(self.store, self.writer)
+        if self.engine is not None:
+            jobs += [
+                Job(name="stored-rates", run=self.watcher.rates, every=RATES_SECONDS, role=Role.SERVER),
+                Job(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
+            ]
+            if not self.chains:
+                jobs.append(Job(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER))
+            if self.payments is not None:
+                jobs += self.payments.jobs()
+            jobs += self.own_relay.jobs()
+        if self.deliveries is not None and self.search_start is not None:
+            jobs += self.deliveries.jobs(self.search_start.before)
+        return jobs
 
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
         return ProcessInfo(
             status=self.status.status, ready=self.status.ready, damage=self.status.damage, version=version(),
             requests=Requests(self.store.primary), refused=self.status.refused_blocks, ingested=self.status.ingested,
-            fetched=lambda: self.status.fetch_outcomes, counters=self.counters,
+            fetched=lambda: self.status.fetch_outcomes, jobs=self.scheduler.statuses, counters=self.counters,
             log_requests="requests" in self.settings.log,
         )  # fmt: skip
 
@@ -136,14 +159,15 @@ class AppContext:
         if self.engine is None or self.payments is None:
             raise ValueError("a context without an index cannot serve")
         settings, info = self.settings, self.process_info()
-        ask = SourceLookup(self.background.sources(), asyncio.get_running_loop())
+        sources = [transaction_source(follower) for follower in self.followers]
+        ask = SourceLookup(sources, asyncio.get_running_loop())
         has_owners = any(follower.outpoint_monitor for follower in self.followers)
         return AppServices(
             **{name: getattr(info, name) for name in ProcessInfo.__dataclass_fields__},
             engine=self.engine, store=ListingRepository(self.store),
             diagnose=partial(diagnose, settings, self.store, ask=ask), chains=self.status.chains,
             heights=self.status.heights, recheck=Rechecks(self.store.primary).request,
-            on_request=self.background.requested.set, notifier=self.notifier, exchange=self.status.exchange,
+            on_request=partial(self.scheduler.wake, "requests"), notifier=self.notifier, exchange=self.status.exchange,
             logos=self.logos, limits=settings.limits, change_blocks=settings.change_blocks,
             check_owner=self.chain_loops.is_unspent if has_owners else None, public_url=settings.public_url,
             trusted_proxies=settings.trusted_proxies, identity=self.identity, doors=doors.chosen(settings.doors),

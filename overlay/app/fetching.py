@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
 
-def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: Callable[[], None]) -> FetchLoop:
-    """The loop that fetches; `changed` is called after it has stored something. Slow: it reads certificates."""
+def build_fetch_loop(
+    settings: Settings, store: Store, writer: Writer, changed: Callable[[], None], ended: Callable[[], None]
+) -> FetchLoop:
+    """What fetches; `changed` is called after it has stored something, `ended` after each fetch. Slow: it reads
+    certificates."""
     from indexer.fetcher.card_fetcher import CardFetcher
     from indexer.fetcher.dns import TxtRecords
     from indexer.fetcher.domain_badges import DomainVerifier
@@ -51,7 +54,7 @@ def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: 
         MrpManifestChecks(fetcher, MrpProviders(store.engine)),
     )
     return FetchLoop(
-        store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed,
+        store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed, ended=ended,
     )  # fmt: skip
 
 
@@ -103,8 +106,6 @@ def build_webhooks(
     visits: OnDemandFetcher,
 ) -> tuple[Webhooks, DeliveryLoop] | tuple[None, None]:
     """Subscriptions, and the loop that delivers; None where the door is closed."""
-    from indexer.store.locks import AdvisoryLock
-    from indexer.store.process_lock import ProcessLock
     from indexer.store.subscriptions import Subscriptions
     from overlay.api.systems import chosen
     from overlay.systems.webhooks import Webhooks
@@ -118,11 +119,10 @@ def build_webhooks(
     targets = Targets(visits, identity.sign_ed25519)
     parse = partial(_saved_query, status)
     matcher = SubscriptionMatcher(store, subscriptions, index, duplicates, parse, status.exchange.stamp)
-    lock = ProcessLock(store.primary, "webhooks.lock", AdvisoryLock.DELIVERIES)
     webhooks = Webhooks(
         subscriptions=subscriptions, targets=targets, public_key=public_key_text(identity.ed25519_public)
     )
-    return webhooks, DeliveryLoop(subscriptions, matcher, targets, lock)
+    return webhooks, DeliveryLoop(subscriptions, matcher, targets)
 
 
 def _saved_query(status: StatusService, search: str) -> Query | None:

@@ -6,13 +6,10 @@ import asyncio
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from indexer import sqlite_integrity as integrity
 from indexer.store import Store, Writer
-
-if TYPE_CHECKING:
-    from overlay.app.chain_loops import Loop
+from overlay.jobs import Job, Role
 
 log = logging.getLogger(__name__)
 
@@ -22,25 +19,23 @@ AGAIN_SECONDS = 600
 """Least seconds between two checks that errors cause."""
 
 
-class IntegrityLoop:
-    """The loop for the database `file`; `writer` says how its last writer ended, where this process is the next."""
+class IntegrityCheck:
+    """Checks the database `file`; `writer` says how its last writer ended, where this process is the next."""
 
     def __init__(self, file: str, writer: Writer | None) -> None:
         self._file, self._writer, self._guard = file, writer, integrity.guard_of(file)
 
     async def run(self) -> None:
-        """Check when it is due, until cancelled."""
-        while True:
-            if self._writer is not None and self._writer.lock.was_unclean:
-                log.warning("the program did not stop cleanly the last time: checking its database")
+        """Check, if it is due."""
+        if self._writer is not None and self._writer.lock.was_unclean:
+            log.warning("the program did not stop cleanly the last time: checking its database")
+            await self._check()
+            self._writer.lock.was_unclean = False
+        elif self._guard.suspected.is_set():
+            self._guard.suspected.clear()
+            last = integrity.read(self._file)
+            if last is None or time.time() - last.written_at >= AGAIN_SECONDS:
                 await self._check()
-                self._writer.lock.was_unclean = False
-            elif self._guard.suspected.is_set():
-                self._guard.suspected.clear()
-                last = integrity.read(self._file)
-                if last is None or time.time() - last.written_at >= AGAIN_SECONDS:
-                    await self._check()
-            await asyncio.sleep(LOOK_SECONDS)
 
     async def _check(self) -> None:
         ended = threading.Event()
@@ -57,10 +52,13 @@ class IntegrityLoop:
             log.info("the check of the database ended: %s %s", report.state, report.detail)
 
 
-def integrity_loops(store: Store, writer: Writer | None) -> list[Loop]:
-    """The loop for a SQLite database, none for one on a server."""
+def integrity_jobs(store: Store, writer: Writer | None) -> list[Job]:
+    """The job for a SQLite database, none for one on a server."""
     file = sqlite_file(store)
-    return [] if file is None else [IntegrityLoop(file, writer).run]
+    if file is None:
+        return []
+    role = Role.SERVER if writer is None else Role.INDEXER
+    return [Job(name="integrity", run=IntegrityCheck(file, writer).run, every=LOOK_SECONDS, role=role)]
 
 
 def sqlite_file(store: Store) -> str | None:

@@ -32,6 +32,7 @@ from overlay.app.logs import ERRORS, WARNINGS
 from overlay.app.supervision import DATABASE_FAULTS
 from overlay.app.workers import CLEAN_SECONDS
 from overlay.engines import UnavailableError
+from overlay.jobs import JobStatus
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -110,6 +111,7 @@ class _Everything(Collector):
         yield from stored
         yield _counted("a2b_fetches", "Fetches since the start, by what they came to.", "outcome", services.fetched())
         yield from _ingested(services.ingested())
+        yield from _jobs(services.jobs())
         yield from _http(services.counters, self._paths)
         yield _lines(services.counters)
         yield _database_faults(services.counters)
@@ -177,6 +179,20 @@ def _ingested(progress_by_chain: Mapping[str, SyncProgress]) -> Iterator[Metric]
         for kind in EventKind:
             events.add_metric([name, kind.value], progress.event_counts[kind.value])
     yield from (blocks, size, events)
+
+
+def _jobs(statuses: Iterable[JobStatus]) -> Iterator[Metric]:
+    """The periodic work of this process."""
+    runs = GaugeMetricFamily("a2b_job_last_run_seconds", "When the last run of a job began.", labels=["job"])
+    times = GaugeMetricFamily("a2b_job_run_seconds", "Duration of the last run of a job.", labels=["job"])
+    planned = GaugeMetricFamily("a2b_job_next_run_seconds", "When the next run of a job is due.", labels=["job"])
+    failures = CounterMetricFamily("a2b_job_failures", "Runs of a job that failed since the start.", labels=["job"])
+    for job in statuses:
+        failures.add_metric([job.name], job.failures)
+        for family, value in ((runs, job.ran_at), (times, job.seconds), (planned, job.next_at)):
+            if value is not None:
+                family.add_metric([job.name], value)
+    yield from (runs, times, planned, failures)
 
 
 def _counted(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:

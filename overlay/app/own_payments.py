@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.errors import SourceError
 from indexer.settings import Settings, SettingsError
-from overlay.app.chain_loops import Loop
+from overlay.jobs import Job, Role
 from overlay.systems.payments.checking import UnreadableOfferError, offers_in
 from overlay.systems.payments.node import PaymentNode, nodes_of
 from parsers.bitcoin import address
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
     from overlay.systems.relay.task_relay import Relay
 
 
-log = logging.getLogger(__name__)
-
 MAINTENANCE_SECONDS = 10.0
-"""Seconds between two looks at the payments."""
+"""Seconds between two looks at the payments, and at the relay."""
 
 
 class OwnPayments:
@@ -72,14 +69,11 @@ class OwnPayments:
         self.prices = shown if isinstance(shown, list) else [shown]
         self.gate = PaymentGate(exact, PaymentLedger(store.primary), *self.nodes.values(), exchange=exchange)
 
-    async def maintain(self) -> None:
-        """Finish, watch and expire payments, again and again."""
-        while self.gate is not None:
-            try:
-                await self.gate.maintain()
-            except SourceError as error:
-                log.warning("payments cannot be watched now: %s", error)
-            await asyncio.sleep(MAINTENANCE_SECONDS)
+    def jobs(self) -> list[Job]:
+        """What finishes, watches and expires payments, where there are prices."""
+        if self.gate is None:
+            return []
+        return [Job(name="payments", run=self.gate.maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
 
 
 def _number(text: str) -> float | str:
@@ -106,25 +100,24 @@ class OwnRelay:
         bank = _bank(settings.relay_address, tables, payments)
         self.relay = Relay(tables, identity.ed25519_public, identity.sign_ed25519, bank=bank)
 
-    def loops(self) -> list[Loop]:
-        """What is to run as long as the relay."""
-        return [] if self.relay is None else [self._maintain]
+    def jobs(self) -> list[Job]:
+        """What maintains the relay, where there is one."""
+        if self.relay is None:
+            return []
+        maintain = partial(_maintain, self.relay)
+        return [Job(name="relay", run=maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
 
-    async def _maintain(self) -> None:
-        """Unlock what expired, watch deposits and withdrawals, and forget old agents, again and again."""
-        from overlay.systems.relay.agent_registration import KEPT_SECONDS
 
-        while self.relay is not None:
-            now = self.relay.now()
-            while await asyncio.to_thread(self.relay.tasks.expire, now):
-                continue
-            await asyncio.to_thread(self.relay.agents.trim, now - KEPT_SECONDS)
-            try:
-                if self.relay.bank is not None:
-                    await self.relay.bank.watch()
-            except SourceError as error:
-                log.warning("deposits cannot be watched now: %s", error)
-            await asyncio.sleep(MAINTENANCE_SECONDS)
+async def _maintain(relay: Relay) -> None:
+    """Unlock what expired, forget old agents, and watch deposits and withdrawals. Raises SourceError."""
+    from overlay.systems.relay.agent_registration import KEPT_SECONDS
+
+    now = relay.now()
+    while await asyncio.to_thread(relay.tasks.expire, now):
+        continue
+    await asyncio.to_thread(relay.agents.trim, now - KEPT_SECONDS)
+    if relay.bank is not None:
+        await relay.bank.watch()
 
 
 def _bank(setting: str, tables: RelayStore, payments: OwnPayments) -> Bank | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from indexer.settings import Settings
-from overlay.app.chain_loops import Loop
 from overlay.app.compilation import SEARCH_LOOPS, CompiledLoops, compile_in_subprocess, is_compiled, prepare
 from overlay.app.storage import index_write_errors
 from overlay.projection.projector import IndexProjector
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
 
 log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
 
 LOAD_SECONDS = 3.0
 """How long a server waits for compiled kernels to be loaded before it serves without them."""
@@ -59,7 +61,7 @@ class SearchStart:
             task.result()
         return task
 
-    async def before(self, loop: Loop) -> None:
-        """Run a loop that searches or writes the index, once it can be used."""
+    async def before(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Run what searches or writes the index, once it can be used."""
         await self._is_done.wait()
-        await loop()
+        return await work()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from indexer.sync.progress import SyncProgress
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
 from overlay.engines import CompilingError, UnavailableError
+from overlay.jobs import JobStatus
 from overlay.listings.pointer_counts import ListedPointers
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.projector import IndexProjector
@@ -29,7 +30,7 @@ from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from indexer.chains import Chain
-    from indexer.rates.loop import RatesLoop
+    from indexer.rates.rates_fetcher import RatesFetcher
 
 HASH_PAUSE = 5.0
 """Pause after computing a state hash, as a multiple of the time that took: bounds the share of a processor it uses."""
@@ -38,8 +39,8 @@ COUNTED = ("live", "burned", "pending", "rejected", "undecided")
 
 
 class StatusService:
-    """What is known of this process. `progress` is updated by followers, or from the store by `refresh`; `rates_loop`
-    and `fetch_outcomes` are set by the loops that fetch rates and cards, where this process runs them."""
+    """What is known of this process. `progress` is updated by followers, or from the store by `refresh`; `jobs` says
+    how the jobs of this process went; `rates_fetcher` and `fetch_outcomes` are set where it fetches rates and cards."""
 
     def __init__(
         self,
@@ -59,9 +60,10 @@ class StatusService:
         self._projector = IndexProjector(store, engine) if engine else None
         self._pointers = ListedPointers(store)
         self._file = sqlite_file(store)
-        self.rates_loop: RatesLoop | None = None
+        self.rates_fetcher: RatesFetcher | None = None
         self.exchange = ExchangeRates(Quotes(store.engine).newest, default_currency=settings.price_currency)
         self.fetch_outcomes: Mapping[str, int] = {}
+        self.jobs: Callable[[], Sequence[JobStatus]] = tuple
         self._was_ready = False
         self.progress: dict[str, SyncProgress] = {}
         self._chains: dict[str, str] = {}
@@ -180,8 +182,9 @@ class StatusService:
                 for name in names
                 if (newest := self._computed.get(name) or stored_state_hash(self._store, name)) is not None
             },
-            "rates": self.exchange.status(self.rates_loop.statuses if self.rates_loop else ()),
+            "rates": self.exchange.status(self.rates_fetcher.statuses if self.rates_fetcher else ()),
             "index": self._index(),
+            "jobs": [job.as_json() for job in self.jobs()],
         }
         if (checked := self._integrity()) is not None:
             status["integrity"] = checked
@@ -249,18 +252,17 @@ class StatusService:
 
     # -- state hashes
 
-    async def hash_tips(self) -> None:
-        """Keep the state hash of each chain up to date in a thread, once per tip, but not while a chain catches up.
-        Runs until cancelled."""
-        while True:
-            for progress in list(self.progress.values()):
-                tip = (progress.height, progress.hash)
-                if progress.state not in ("starting", "catching-up") and self._hashed_tips.get(progress.name) != tip:
-                    started = time.monotonic()
-                    await asyncio.to_thread(self.update_state_hash, progress.name)
-                    self._hashed_tips[progress.name] = tip
-                    await asyncio.sleep(HASH_PAUSE * (time.monotonic() - started))
-            await asyncio.sleep(0.2)
+    async def hash_tips(self) -> float | None:
+        """Bring the state hash of a chain up to date in a thread, once per tip, but not while it catches up. Returns
+        the seconds until the next, None where there was none."""
+        for progress in list(self.progress.values()):
+            tip = (progress.height, progress.hash)
+            if progress.state not in ("starting", "catching-up") and self._hashed_tips.get(progress.name) != tip:
+                started = time.monotonic()
+                await asyncio.to_thread(self.update_state_hash, progress.name)
+                self._hashed_tips[progress.name] = tip
+                return HASH_PAUSE * (time.monotonic() - started)
+        return None
 
     def update_state_hash(self, chain: str) -> None:
         """Store the state hash of a chain's newest block where this process indexes. One that only reads computes a

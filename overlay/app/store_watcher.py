@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from indexer.store import Store
@@ -26,27 +25,20 @@ RATES_SECONDS = 1.0
 
 
 class StoreWatcher:
-    """Loops that run until they are cancelled, and can be started again. None reads the store while `Store.stamp` says
-    that nothing was written to it. They raise what the database raises."""
+    """None of these jobs reads the store while `Store.stamp` says that nothing was written to it. They raise what the
+    database raises."""
 
     def __init__(self, store: Store, status: StatusService, notifier: ChangeNotifier, logos: LogoImages) -> None:
         self._store, self._status, self._notifier, self._logos = store, status, notifier, logos
         self._stamps: dict[str, int] = {}
-        self._rates_changed = asyncio.Event()
-
-    def rates_changed(self) -> None:
-        """Rates were fetched in this process: `rates` reads them at once."""
-        self._rates_changed.set()
+        self._last: tuple[OutboxPosition, dict[str, int]] | None = None
 
     async def changes(self) -> None:
         """Notify of new rows of the outbox, and of new blocks without any: searches answer for their height then."""
-        last: tuple[OutboxPosition, dict[str, int]] | None = None
-        while True:
-            outbox = await self._read_if_written("changes", self._read_changes)
-            if outbox is not None and (outbox, self._status.stored_heights()) != last:
-                last = outbox, self._status.stored_heights()
-                self._notifier.notify()
-            await asyncio.sleep(POLL_SECONDS)
+        outbox = await self._read_if_written("changes", self._read_changes)
+        if outbox is not None and (outbox, self._status.stored_heights()) != self._last:
+            self._last = outbox, self._status.stored_heights()
+            self._notifier.notify()
 
     def _read_changes(self) -> OutboxPosition:
         outbox = self._store.outbox.position()
@@ -55,20 +47,13 @@ class StoreWatcher:
 
     async def rates(self) -> None:
         """Read new exchange rates into memory, so that no request waits for them."""
-        while True:
-            self._rates_changed.clear()
-            await self._read_if_written("rates", self._status.exchange.refresh)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RATES_SECONDS):
-                    await self._rates_changed.wait()
+        await self._read_if_written("rates", self._status.exchange.refresh)
 
     async def logos(self) -> None:
         """Store which logos were requested, for the process that fetches, and read which were fetched."""
-        while True:
-            if self._logos.has_requests:
-                self._stamps.pop("logos", None)
-            await self._read_if_written("logos", self._logos.flush)
-            await asyncio.sleep(LOGOS_SECONDS)
+        if self._logos.has_requests:
+            self._stamps.pop("logos", None)
+        await self._read_if_written("logos", self._logos.flush)
 
     async def _read_if_written(self, name: str, read: Callable[[], _Result]) -> _Result | None:
         """Read in a thread, unless nothing was written since the last read of this name."""

@@ -42,22 +42,24 @@ class Supervisor:
                 await loop()
                 return
             except (*DATABASE_ERRORS, UnavailableError) as error:
-                self._counters.add(DATABASE_FAULTS, 1)
-                is_away = isinstance(error, (StoreUnavailableError, UnavailableError))
-                failures = 1 if is_away or monotonic() - began > BACKOFF.longest else failures + 1
-                pause = BACKOFF.pause(failures)
-                # as text: the log record must not keep the frames of the error
-                self._report(_name(loop), str(error), pause, is_away=is_away)
+                failures = 1 if monotonic() - began > BACKOFF.longest else failures + 1
+                pause = self.report(_name(loop), error, failures)
             # the frames of the error are a reference cycle, which holds the lock for writing the index
             await asyncio.to_thread(gc.collect)
             await asyncio.sleep(pause)
 
-    def _report(self, name: str, error: str, pause: float, *, is_away: bool) -> None:
+    def report(self, name: str, error: Exception, failures: int) -> float:
+        """Count and log an error of the database, the last of so many in a row; the seconds until the next try."""
+        self._counters.add(DATABASE_FAULTS, 1)
+        is_away = isinstance(error, (StoreUnavailableError, UnavailableError))
+        pause = BACKOFF.pause(1 if is_away else failures)
+        # as text: the log record must not keep the frames of the error
         if not is_away:
-            log.error("%s is started again in %g s, as the database failed: %s", name, pause, error)
+            log.error("%s is started again in %g s, as the database failed: %s", name, pause, str(error))
         elif monotonic() - self._warned_at >= WARNING_SECONDS:
             self._warned_at = monotonic()
-            log.warning("waiting for the database: %s", error)
+            log.warning("waiting for the database: %s", str(error))
+        return pause
 
 
 def _name(loop: Loop) -> str:

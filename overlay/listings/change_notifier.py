@@ -18,11 +18,16 @@ class ChangeNotifier:
         for event in self._listeners:
             event.set()
 
+    def add(self) -> asyncio.Event:
+        """An event that every `notify` sets from now on."""
+        event = asyncio.Event()
+        self._listeners.add(event)
+        return event
+
     @contextmanager
     def listen(self) -> Iterator[asyncio.Event]:
         """An event that every `notify` sets, until the end of the context."""
-        event = asyncio.Event()
-        self._listeners.add(event)
+        event = self.add()
         try:
             yield event
         finally:

@@ -1,6 +1,6 @@
 """The exchange rates that answers use: rate tables read from the store and cached in memory.
 
-The indexing process fetches them from feeds (`indexer.rates.loop`); this module sends no requests.
+The indexing process fetches them from feeds (`indexer.rates.rates_fetcher`); this module sends no requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from overlay.text.timestamps import timestamp
 from parsers.cards.rate_table import RateTable
 
 if TYPE_CHECKING:
-    from indexer.rates.loop import FeedStatus
+    from indexer.rates.rates_fetcher import FeedStatus
     from indexer.store.rates import Quote
 
 RETIRED_SECONDS, MAX_RETIRED = 600, 64

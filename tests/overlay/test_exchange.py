@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from indexer.rates.feed_urls import rate_feeds
-from indexer.rates.loop import FeedStatus
+from indexer.rates.rates_fetcher import FeedStatus
 from indexer.store.rates import Quote
 from overlay.api.openapi import document
 from overlay.api.parameters import pairs

@@ -78,6 +78,12 @@ def counted_store(mine: object, tmp_path: Path) -> Iterator[CountedStore]:
     query.store.close()
 
 
+async def again(job: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await job()
+        await asyncio.sleep(0.01)
+
+
 @asynccontextmanager
 async def looking(query: CountedStore, folder: Path) -> AsyncIterator[tuple[StatusService, LogoImages, asyncio.Event]]:
     """All loops, once each has looked."""
@@ -85,7 +91,7 @@ async def looking(query: CountedStore, folder: Path) -> AsyncIterator[tuple[Stat
     news, logos = ChangeNotifier(), LogoImages(StoredLogos(query.store.engine))
     watcher = StoreWatcher(query.store, service, news, logos)
     with news.listen() as woken:
-        loops = [asyncio.create_task(loop()) for loop in (watcher.changes, watcher.rates, watcher.logos)]
+        loops = [asyncio.create_task(again(job)) for job in (watcher.changes, watcher.rates, watcher.logos)]
         try:
             await asyncio.wait_for(woken.wait(), 60)
             await settled(query)

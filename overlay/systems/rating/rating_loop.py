@@ -41,14 +41,11 @@ class RatingLoop:
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
         self._tips: dict[str, bytes] = {}
-        stored = store.badges.cursor(CURSOR)
-        self._seq = store.outbox.newest_seq() if stored is None else stored
+        self._seq: int | None = None
 
-    async def run(self) -> None:
-        """Rate until cancelled. Raises StoreError."""
-        while True:
-            if not await asyncio.to_thread(self.step):
-                await asyncio.sleep(PAUSE_SECONDS)
+    async def run(self) -> float | None:
+        """Rate a batch; 0 where there may be more. Raises StoreError."""
+        return 0.0 if await asyncio.to_thread(self.step) else None
 
     def step(self) -> int:
         """Look at the blocks of payments where a tip has changed, and rate a batch of listings; their number."""
@@ -64,6 +61,9 @@ class RatingLoop:
 
     def _follow_changes(self) -> None:
         """Have listings rated again that have changed: their card, owner, or what their host says."""
+        if self._seq is None:
+            stored = self._store.badges.cursor(CURSOR)
+            self._seq = self._store.outbox.newest_seq() if stored is None else stored
         changes = self._store.outbox.after(self._seq, CHANGES)
         listings = {change.id for change in changes if change.reason != "rated"}
         if changes:

@@ -8,16 +8,16 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 from indexer.fetcher.budgets import registrable
 from indexer.fetcher.reasons import FetchError
 from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
-from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
+from overlay.jobs import Job, Role
 from overlay.systems.webhooks.matcher import SubscriptionMatcher
 from overlay.systems.webhooks.targets import Targets
 
@@ -37,6 +37,9 @@ TRIM_SECONDS = 3_600.0
 _DUE = 1_000
 
 
+Run = Callable[[], Awaitable[float | None]]
+
+
 class DeliveryLoop:
     """`clock` gives Unix seconds, `jitter` a factor of a pause."""
 
@@ -45,60 +48,49 @@ class DeliveryLoop:
         subscriptions: Subscriptions,
         matcher: SubscriptionMatcher,
         targets: Targets,
-        lock: ProcessLock,
         *,
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = lambda: random.uniform(0.8, 1.2),  # noqa: S311 - nothing to guess
     ) -> None:
-        self._subscriptions, self._matcher, self._targets, self._lock = subscriptions, matcher, targets, lock
+        self._subscriptions, self._matcher, self._targets = subscriptions, matcher, targets
         self._clock, self._jitter = clock, jitter
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._domains = Counter[str]()
-        self._trim_at = 0.0
 
-    async def match(self, changed: asyncio.Event) -> None:
-        """Queue deliveries until cancelled; `changed` is set by others when the store may have changes. Raises
-        DATABASE_ERRORS."""
-        while True:
-            changed.clear()
-            try:
-                while await asyncio.to_thread(self._lock.acquire) and await asyncio.to_thread(self._matcher.step):
-                    pass
-            except DATABASE_ERRORS:
-                raise
-            except Exception:
-                log.exception("changes cannot be compared with subscriptions; trying again")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await changed.wait()
+    def jobs(self, when_searchable: Callable[[Run], Awaitable[float | None]]) -> list[Job]:
+        """What queues deliveries, once searches are answered, sends them, and deletes old subscriptions."""
+        role = Role.SINGLE_SERVER
+        match = partial(when_searchable, self.match)
+        return [
+            Job(name="webhook-matches", run=match, every=POLL_SECONDS, role=role, on_change=True),
+            Job(name="webhook-deliveries", run=self.run, every=POLL_SECONDS, role=role, close=self.close),
+            Job(name="old-webhooks", run=self.trim, every=TRIM_SECONDS, role=role),
+        ]
 
-    async def run(self) -> None:
-        """Send deliveries until cancelled. Raises DATABASE_ERRORS."""
-        try:
-            while True:
-                try:
-                    if await asyncio.to_thread(self._lock.acquire):
-                        await self.start()
-                    await asyncio.sleep(POLL_SECONDS / 10 if self._sending else POLL_SECONDS)
-                    self._collect()
-                except DATABASE_ERRORS:
-                    raise
-                except Exception:
-                    log.exception("deliveries cannot be sent; trying again")
-                    await asyncio.sleep(POLL_SECONDS)
-        finally:
-            sending, self._sending = list(self._sending.values()), {}
-            for task in sending:
-                task.cancel()
-            await asyncio.gather(*sending, return_exceptions=True)
-            await asyncio.to_thread(self._lock.release)
+    async def match(self) -> float | None:
+        """Queue deliveries for a batch of changes; 0 where there may be more. Raises DATABASE_ERRORS."""
+        return 0.0 if await asyncio.to_thread(self._matcher.step) else None
+
+    async def run(self) -> float | None:
+        """Start what is due, and look sooner again while deliveries are under way. Raises DATABASE_ERRORS."""
+        self._collect()
+        await self.start()
+        return POLL_SECONDS / 10 if self._sending else None
+
+    async def close(self) -> None:
+        """Cancel the deliveries under way."""
+        sending, self._sending = list(self._sending.values()), {}
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+
+    async def trim(self) -> None:
+        """Delete old subscriptions."""
+        await asyncio.to_thread(self._subscriptions.trim, int(self._clock()))
 
     async def start(self) -> None:
         """Start what is due and has room."""
         now = self._clock()
-        if now >= self._trim_at:
-            await asyncio.to_thread(self._subscriptions.trim, int(now))
-            self._trim_at = now + TRIM_SECONDS
         for subscription in await asyncio.to_thread(self._subscriptions.due, int(now), _DUE, [*self._sending]):
             domain = registrable(urlsplit(subscription.url).hostname or "")
             if len(self._sending) < WORKERS and self._domains[domain] < PER_DOMAIN:

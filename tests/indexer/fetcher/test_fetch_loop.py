@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from ipaddress import ip_address
 from itertools import pairwise
@@ -20,7 +18,7 @@ from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardFetcher, CardRe
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
-from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.fetch_loop import NEWS_SECONDS, POLL_SECONDS, FetchLoop
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal
@@ -49,7 +47,7 @@ class Fetching:
         self.notified = 0
         self.restart()
 
-    def restart(self, ticking: Callable[[], float] | None = None) -> None:
+    def restart(self, ended: Callable[[], None] = lambda: None) -> None:
         """As if the process had ended and begun again."""
         self.loop = FetchLoop(
             self.store,
@@ -58,7 +56,8 @@ class Fetching:
             self.badger,
             changed=self._tell,
             clock=self.clock,
-            ticking=ticking or self.clock,
+            ended=ended,
+            ticking=self.clock,
         )
 
     def _tell(self) -> None:
@@ -320,27 +319,34 @@ async def test_a_database_that_refuses_ends_the_loop(
     server.say(FIRST, ok(ALPHA))
     fetching.mine(points(HOST, ALPHA))
     monkeypatch.setattr(fetching.writer, "record_fetch", refuse)
+    await fetching.loop.run()
     with pytest.raises(StoreError, match="cannot write"):
-        await asyncio.wait_for(fetching.loop.run(), 30)
+        await fetching.loop.settle()
 
 
-async def test_the_loop_runs_until_it_is_cancelled_and_leaves_nothing_behind(
+async def test_a_run_says_when_the_next_is_due_and_news_and_ends_of_fetches_bring_it_forward(
     server: Hostile, fetching: Fetching
 ) -> None:
+    ended: list[int] = []
+    fetching.restart(ended=lambda: ended.append(1))
     server.say(FIRST, ok(ALPHA))
-    server.say(SECOND, silent)
-    fetching.restart(time.monotonic)
-    news = asyncio.Event()
-    running = asyncio.create_task(fetching.loop.run(news))
+    assert await fetching.loop.run() == POLL_SECONDS
     fetching.mine(points(HOST, ALPHA))
-    news.set()
-    await until(lambda: fetching.fetch_status().state is FetchState.MET)
+    assert await fetching.loop.run() == POLL_SECONDS, "nobody has said that anything has changed"
+    fetching.loop.news.set()
+    fetching.clock.tick(int(NEWS_SECONDS * 1_000))
+    assert await fetching.loop.run() <= POLL_SECONDS
+    await fetching.loop.settle()
+    assert fetching.fetch_status().state is FetchState.MET
+    assert ended == [1]
+
+
+async def test_closing_leaves_nothing_behind(server: Hostile, fetching: Fetching) -> None:
+    server.say(SECOND, silent)
     fetching.mine(points("other.example", BETA, "silent"))
-    news.set()
+    await fetching.loop.run()
     await until(lambda: SECOND in server.paths())
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+    await fetching.loop.close()
     assert fetching.fetch_status("other.example").state is FetchState.NEW
     assert fetching.loop.tasks
     assert all(task.done() for task in fetching.loop.tasks)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,8 @@ from sqlalchemy import Engine
 
 from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError, check_signature, read
 from indexer.rates.feed_urls import RateFeed
-from indexer.rates.loop import RatesLoop
 from indexer.rates.outliers import APART, accepted_rates, agrees
+from indexer.rates.rates_fetcher import RatesFetcher
 from indexer.store import StoreUnavailableError, connect
 from indexer.store.rates import MAX_HISTORY, Quote, Quotes
 from parsers.cards.rate_table import RateTable
@@ -35,18 +33,18 @@ class Bench:
 
     def __init__(self, quotes: Quotes, client: FeedClient) -> None:
         self.quotes, self.client, self.clock = quotes, client, Clock(NOW)
-        self.loop: RatesLoop | None = None
+        self.loop: RatesFetcher | None = None
 
     def over(self, *feeds: RateFeed) -> None:
         """Begin anew, as after a restart."""
-        self.loop = RatesLoop(feeds, self.quotes, every=60, max_age=3600, client=self.client, clock=self.clock)
+        self.loop = RatesFetcher(feeds, self.quotes, max_age=3600, client=self.client, clock=self.clock)
         self.loop.begin()
 
     async def round(self, after: int = 60) -> list[str]:
         """Ask all feeds, some time after the last round; what became of each."""
         assert self.loop is not None
         self.clock.now += after
-        await self.loop.round(self.client)
+        await self.loop.round()
         return [status.code for status in self.loop.statuses]
 
     def usable(self) -> dict[str, Decimal]:
@@ -298,61 +296,42 @@ async def test_secrets_of_a_feed_are_in_no_log_line(
     assert "SECRET" not in caplog.text
 
 
-async def test_the_loop_asks_on_schedule_and_ends_when_cancelled(quotes: Quotes, server: RateServer) -> None:
+async def test_a_run_loads_what_was_accepted_before_and_tells_what_it_stored(
+    quotes: Quotes, server: RateServer
+) -> None:
     server.tell("/a", {"USD": 50})
-    event = asyncio.Event()
-    loop = RatesLoop([server.feed("BSV", "/a")], quotes, every=1, max_age=3600, changed=event.set)
-    running = asyncio.create_task(loop.run())
-    async with asyncio.timeout(PATIENCE):
-        for _ in range(2):
-            await event.wait()
-            event.clear()
-    assert server.requests["/a"] >= 2
+    changes: list[int] = []
+    fetcher = RatesFetcher([server.feed("BSV", "/a")], quotes, max_age=3600, changed=lambda: changes.append(1))
+    await fetcher.run()
+    await fetcher.run()
+    await fetcher.close()
+    assert (server.requests["/a"], len(changes)) == (2, 2)
     assert quotes.newest()[0].table.rates["USD"] == 50
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
 
 
 class Absent(Quotes):
-    """Quotes of a database that is away as long as `gone` says so; `turns` is released by every round that keeps."""
+    """Quotes of a database that is away as long as `gone` says so."""
 
     gone = True
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.turns = asyncio.Semaphore(0)
-        self.home = asyncio.get_running_loop()
-
     def store(self, current: Sequence[Quote], limit: int = MAX_HISTORY) -> None:
-        self.home.call_soon_threadsafe(self.turns.release)
         if self.gone:
             raise StoreUnavailableError("the server closed the connection")
         super().store(current, limit)
 
-    async def wait(self, rounds: int) -> None:
-        for _ in range(rounds):
-            await self.turns.acquire()
 
-
-async def test_a_database_that_is_away_ends_the_loop_which_goes_on_when_it_is_started_again(
-    engine: Engine, quotes: Quotes, server: RateServer, caplog: pytest.LogCaptureFixture
+async def test_a_round_that_cannot_be_stored_raises_and_the_next_one_goes_on(
+    engine: Engine, quotes: Quotes, server: RateServer
 ) -> None:
     server.tell("/a", {"USD": 50})
     absent = Absent(engine)
-    loop = RatesLoop([server.feed("BSV", "/a")], absent, every=1, max_age=3600)
-    async with asyncio.timeout(PATIENCE):
-        for _ in range(2):
-            with pytest.raises(StoreUnavailableError, match="the server closed the connection"):
-                await loop.run()
+    fetcher = RatesFetcher([server.feed("BSV", "/a")], absent, max_age=3600)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError, match="the server closed the connection"):
+            await fetcher.run()
     absent.gone = False
-    running = asyncio.create_task(loop.run())
-    async with asyncio.timeout(PATIENCE):
-        await absent.wait(4)
-    running.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
-    assert "StoreUnavailableError" not in caplog.text, "no traceback"
+    await fetcher.run()
+    await fetcher.close()
     assert quotes.newest()[0].table.rates["USD"] == 50
 
 

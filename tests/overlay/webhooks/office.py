@@ -20,8 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.settings import Settings
-from indexer.store.locks import AdvisoryLock
-from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
 from overlay.api.identity_key import IdentityKey
 from overlay.api.search_request import from_pairs
@@ -139,10 +137,7 @@ class Office:
         self.subscriptions = Subscriptions(store.engine)
         self.targets = Targets(OnDemandFetcher(self._fetcher, self.clock), IDENTITY.sign_ed25519)
         self.matcher = self.new_matcher()
-        self.lock = ProcessLock(store.engine, "webhooks.lock", AdvisoryLock.DELIVERIES)
-        self.loop = DeliveryLoop(
-            self.subscriptions, self.matcher, self.targets, self.lock, clock=self.clock, jitter=lambda: 1.0
-        )
+        self.loop = DeliveryLoop(self.subscriptions, self.matcher, self.targets, clock=self.clock, jitter=lambda: 1.0)
 
     def _fetcher(self, limits: Any) -> Any:
         return build_fetcher(Settings.load(self._flags), limits)
@@ -205,6 +200,5 @@ async def office(tmp_path: Path, database_url: str, target: Target) -> AsyncIter
     created = Office(tmp_path, database_url, target)
     with created.indexing:
         yield created
-        created.lock.release()
         created.index.close()
         created.duplicates.close()

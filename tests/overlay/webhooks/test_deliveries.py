@@ -227,14 +227,14 @@ async def test_two_processes_queue_a_change_once(office: Office, target: Target)
     assert len(office.subscriptions.log(id_)) == 1
 
 
-async def test_one_process_delivers_until_it_ends(office: Office) -> None:
-    other = ProcessLock(office.indexing.store.engine, "webhooks.lock", AdvisoryLock.DELIVERIES)
-    assert office.lock.acquire()
-    assert office.lock.acquire()
+async def test_one_process_holds_a_lock_until_it_ends(office: Office) -> None:
+    lock, other = (ProcessLock(office.indexing.store.engine, "servers.lock", AdvisoryLock.SERVERS) for _ in range(2))
+    assert lock.acquire()
+    assert lock.acquire()
     assert not other.acquire()
-    office.lock.release()
+    lock.release()
     assert other.acquire()
-    assert not office.lock.acquire()
+    assert not lock.acquire()
     other.release()
 
 

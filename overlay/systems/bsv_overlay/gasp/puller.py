@@ -60,21 +60,9 @@ class GaspPuller:
         self._slots = asyncio.Semaphore(GRAPHS_AT_ONCE)
 
     async def run(self) -> None:
-        """Pull until cancelled."""
-        problem = ""
-        try:
-            while True:
-                try:
-                    if self._is_ready():
-                        await self.pull()
-                    problem = ""
-                except SourceError as error:
-                    if str(error) != problem:
-                        log.warning("%s", error)
-                    problem = str(error)
-                await asyncio.sleep(PULL_SECONDS)
-        finally:
-            await self._peer.close()
+        """A round, if the chain is ready. Raises SourceError, StoreError."""
+        if self._is_ready():
+            await self.pull()
 
     async def pull(self) -> None:
         """One round: what failed before, and then all new outputs, at most about MAX_LISTED; none while the peer is

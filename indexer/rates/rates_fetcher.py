@@ -1,4 +1,4 @@
-"""The loop that fetches exchange rates: stale or contradicted rates are refused, the others are stored.
+"""The job that fetches exchange rates: stale or contradicted rates are refused, the others are stored.
 
 Readers never wait for a feed: they use the stored quotes (`indexer.store.rates`) of the preferred feed that has one
 which is not too old. A publisher's `priceFeedUrl` is never fetched.
@@ -11,15 +11,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from decimal import Decimal
-
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError
 from indexer.rates.feed_urls import RateFeed
 from indexer.rates.outliers import accepted_rates, left_out
-from indexer.store import DATABASE_ERRORS
 from indexer.store.rates import REFUSED, Quote, Quotes
 from parsers.cards.rate_table import RateTable
 
@@ -46,41 +42,34 @@ class FeedStatus:
     left_out: tuple[str, ...] = ()
 
 
-class RatesLoop:
-    """Fetches the feeds every `every` seconds; a quote may be used until `max_age` seconds after its time.
+class RatesFetcher:
+    """Fetches the feeds; a quote may be used until `max_age` seconds after its time.
 
     `changed` is called after a round; `statuses` holds the status of each feed, in their order.
     """
 
     def __init__(
-        self, feeds: Sequence[RateFeed], quotes: Quotes, *, every: int, max_age: int,
+        self, feeds: Sequence[RateFeed], quotes: Quotes, *, max_age: int,
         client: FeedClient | None = None, clock: Callable[[], float] = time.time,
         changed: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self._feeds, self._quotes, self._every, self._max_age = tuple(feeds), quotes, every, max_age
-        self._client, self._clock, self._changed = client, clock, changed
+        self._feeds, self._quotes, self._max_age = tuple(feeds), quotes, max_age
+        self._client, self._clock, self._changed = client or FeedClient(), clock, changed
+        self._is_begun = False
         self._newest: dict[str, int] = {}
         self._past: dict[str, dict[str, tuple[Decimal, int]]] = {feed.name: {} for feed in feeds}
         self.statuses = [FeedStatus(feed=feed) for feed in feeds]
 
     async def run(self) -> None:
-        """Fetch until cancelled. Raises DATABASE_ERRORS when quotes cannot be read or stored."""
-        await asyncio.to_thread(self.begin)
-        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        client = self._client or FeedClient()
-        # it logs a line before and after every round; a job that raises is logged as an error
-        logging.getLogger("apscheduler").setLevel(logging.WARNING)
-        scheduler = AsyncIOScheduler(timezone=UTC)
-        scheduler.add_job(
-            self._scheduled, "interval", (client, failed), seconds=self._every, next_run_time=datetime.now(UTC),
-            coalesce=True, max_instances=1, misfire_grace_time=None,
-        )  # fmt: skip
-        scheduler.start()
-        try:
-            await failed
-        finally:
-            scheduler.shutdown(wait=False)
-            await client.close()
+        """A round; the first one loads what was accepted before. Raises StoreError."""
+        if not self._is_begun:
+            await asyncio.to_thread(self.begin)
+            self._is_begun = True
+        await self.round()
+
+    async def close(self) -> None:
+        """Close the connections to feeds."""
+        await self._client.close()
 
     def begin(self) -> None:
         """Load what was accepted before a restart; retire the quotes of feeds that are no longer configured."""
@@ -90,18 +79,10 @@ class RatesLoop:
             for quote in reversed(self._quotes.history(feed.name, PAST_QUOTES)):
                 self._remember(quote)
 
-    async def _scheduled(self, client: FeedClient, failed: asyncio.Future[None]) -> None:
-        """A round; an error of the database ends `run`, as the scheduler would only log it."""
-        try:
-            await self.round(client)
-        except DATABASE_ERRORS as error:
-            if not failed.done():
-                failed.set_exception(error)
-
-    async def round(self, client: FeedClient) -> None:
+    async def round(self) -> None:
         """Fetch every feed once, concurrently, judge the answers together, and store what is accepted. Raises
         StoreError when it cannot be stored."""
-        answers = await asyncio.gather(*(self._fetch(client, feed) for feed in self._feeds))
+        answers = await asyncio.gather(*(self._fetch(feed) for feed in self._feeds))
         now = int(self._clock())
         tables = [answer if isinstance(answer, RateTable) else None for answer in answers]
         accepted = []
@@ -147,10 +128,10 @@ class RatesLoop:
         rates = {currency: rate for currency, (rate, _) in past.items()}
         return RateTable(base=feed.base, rates=rates, source=feed.source, quoted_at=now, until=now)
 
-    async def _fetch(self, client: FeedClient, feed: RateFeed) -> RateTable | RatesRefusedError:
+    async def _fetch(self, feed: RateFeed) -> RateTable | RatesRefusedError:
         requested_at = int(self._clock())
         try:
-            received = await client.ask(feed)
+            received = await self._client.ask(feed)
             return self._table(feed, received, requested_at)
         except RatesRefusedError as error:
             return error

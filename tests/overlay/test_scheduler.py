@@ -1,0 +1,207 @@
+"""Jobs of one scheduler: their intervals and wakes, their failures, the lock of a single server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from indexer.errors import SourceUnavailableError
+from indexer.retries import Backoff
+from indexer.store import StoreError, StoreUnavailableError, connect
+from indexer.store.locks import AdvisoryLock
+from indexer.store.process_lock import ProcessLock
+from overlay.api.counters import Counters
+from overlay.app import scheduler as module
+from overlay.app import supervision
+from overlay.app.scheduler import Scheduler
+from overlay.app.supervision import DATABASE_FAULTS
+from overlay.jobs import Job, JobStatus, Role
+from overlay.listings.change_notifier import ChangeNotifier
+from tests.waiting import until
+
+HOUR = 3_600.0
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (supervision, module):
+        monkeypatch.setattr(place, "BACKOFF", Backoff(0.001, 0.004))
+
+
+class Work:
+    """A job that counts its runs, and fails the first times."""
+
+    def __init__(self, error: Exception | None = None, times: int = 0, pause: float | None = None) -> None:
+        self.error, self.times, self.pause = error, times, pause
+        self.runs = self.under_way = self.most = self.closed = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def run(self) -> float | None:
+        self.runs += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await self.go.wait()
+        finally:
+            self.under_way -= 1
+        if self.error is not None and self.runs <= self.times:
+            raise self.error
+        return self.pause
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    def job(self, name: str = "work", *, every: float = HOUR, role: Role = Role.SERVER, on_change: bool = False) -> Job:
+        return Job(name=name, run=self.run, every=every, role=role, on_change=on_change, close=self.close)
+
+
+class Process:
+    """A scheduler of its own on the database of `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.counters, self.notifier = Counters(), ChangeNotifier()
+        self.engine = connect(f"sqlite:///{folder}/jobs.db")
+        self.scheduler = Scheduler(ProcessLock(self.engine, "servers.lock", AdvisoryLock.SERVERS), self.counters, self.notifier)
+
+    def status(self, name: str = "work") -> JobStatus:
+        return next(status for status in self.scheduler.statuses() if status.name == name)
+
+    @asynccontextmanager
+    async def running(self, *jobs: Job) -> AsyncIterator[asyncio.Task[None]]:
+        self.scheduler.add(jobs)
+        task = asyncio.create_task(self.scheduler.run())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self.engine.dispose()
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Process:
+    return Process(tmp_path)
+
+
+async def test_a_job_runs_again_after_its_interval_and_says_how_its_runs_went(process: Process) -> None:
+    work = Work()
+    async with process.running(work.job(every=0.01)):
+        await until(lambda: work.runs >= 3)
+        await until(lambda: process.status().next_at is not None)
+        status = process.status()
+    assert status.ran_at is not None
+    assert status.seconds is not None
+    assert status.next_at is not None
+    assert status.next_at >= status.ran_at
+    assert (status.failures, status.error) == (0, "")
+    assert status.as_json().keys() == {"name", "role", "lastRunAt", "seconds", "failures", "nextRunAt"}
+    assert work.closed == 1
+
+
+async def test_a_run_may_say_itself_when_the_next_is_due(process: Process) -> None:
+    work = Work(pause=0.0)
+    async with process.running(work.job(every=HOUR)):
+        await until(lambda: work.runs >= 5)
+
+
+async def test_a_job_is_woken_by_name_from_any_thread_and_by_changes_and_never_runs_twice_at_once(
+    process: Process,
+) -> None:
+    named, changed, idle = Work(), Work(), Work()
+    async with process.running(named.job("named"), changed.job("changed", on_change=True), idle.job("idle")):
+        await until(lambda: (named.runs, changed.runs, idle.runs) == (1, 1, 1))
+        threading.Thread(target=process.scheduler.wake, args=("named",)).start()
+        await until(lambda: named.runs == 2)
+        process.notifier.notify()
+        await until(lambda: changed.runs == 2)
+        named.go.clear()
+        process.scheduler.wake("named")
+        await until(lambda: named.under_way == 1)
+        for _ in range(10):
+            process.scheduler.wake("named")
+        await asyncio.sleep(0)
+        named.go.set()
+        await until(lambda: named.runs == 4)
+    assert (named.runs, named.most, changed.runs, idle.runs) == (4, 1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "faults"),
+    [
+        (StoreError("cannot write: the disk is full"), "cannot write: the disk is full", 3),
+        (StoreUnavailableError("gone"), "gone", 3),
+        (SourceUnavailableError("http://u:secret@node does not answer"), "http://u:***@node does not answer", 0),
+        (KeyError("a defect with a stranger's text"), "KeyError", 0),
+    ],
+)
+async def test_a_job_that_fails_is_named_and_retried_and_ends_nothing(
+    process: Process, caplog: pytest.LogCaptureFixture, error: Exception, text: str, faults: int
+) -> None:
+    failing, other = Work(error, 3), Work()
+    failing.go.clear()
+    async with process.running(failing.job("broken", every=0.001), other.job("other", every=0.001)) as task:
+        failing.go.set()
+        await until(lambda: process.status("broken").error == text or failing.runs > 3)
+        await until(lambda: failing.runs > 4)
+        runs = other.runs
+        await until(lambda: other.runs > runs)
+        assert not task.done()
+        status = process.status("broken")
+    assert (status.failures, status.error) == (3, "")
+    assert process.counters.gauge(DATABASE_FAULTS) == faults
+    assert "broken" in caplog.text or "waiting for the database: gone" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_wake_does_not_shorten_the_pause_after_a_failure(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "BACKOFF", Backoff(HOUR, HOUR))
+    failing = Work(StoreError("full"), 1)
+    async with process.running(failing.job()):
+        await until(lambda: process.status().failures == 1 and process.status().next_at is not None)
+        process.scheduler.wake("work")
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert failing.runs == 1
+
+
+async def test_a_job_of_a_single_server_runs_in_one_process_and_in_the_next_when_that_ends(
+    process: Process, tmp_path: Path
+) -> None:
+    first, second, everywhere = Work(), Work(), Work()
+    other = Process(tmp_path)
+    role = Role.SINGLE_SERVER
+    async with other.running(second.job(every=0.01, role=role), everywhere.job("everywhere", every=0.01)):
+        await until(lambda: second.runs >= 1)
+        async with process.running(first.job(every=0.01, role=role)):
+            runs = second.runs
+            await until(lambda: second.runs >= runs + 3)
+            assert first.runs == 0
+            assert process.status().ran_at is None
+    third = Process(tmp_path)
+    async with third.running(first.job(every=0.01, role=role)):
+        await until(lambda: first.runs >= 1)
+
+
+async def test_a_cancelled_run_ends_before_its_job_is_closed(process: Process) -> None:
+    stuck, order = asyncio.Event(), list[str]()
+
+    async def run() -> None:
+        try:
+            await stuck.wait()
+        finally:
+            order.append("ended")
+
+    async def close() -> None:
+        order.append("closed")
+
+    async with process.running(Job(name="stuck", run=run, every=1.0, role=Role.SERVER, close=close)):
+        await until(lambda: process.status("stuck").ran_at is not None)
+    assert order == ["ended", "closed"]
