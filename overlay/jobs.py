@@ -26,7 +26,7 @@ async def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class PeriodicJob:
     """`run` returns the seconds until its next run, None for `every`. With `on_change` it also runs when the store may
     have changed. `close` is called once after the last run."""
 

@@ -131,10 +131,6 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
     TopologicalSorter(graph).prepare()
 
 
-def test_one_short_file_composes_the_program() -> None:
-    assert len((ROOT / "overlay" / "app" / "composition.py").read_text().splitlines()) <= 200
-
-
 RECORDS = {
     "indexer.model",
     "overlay.search.document",

@@ -21,7 +21,7 @@ from overlay.app.scheduler import Scheduler
 from overlay.app.status_service import StatusService
 from overlay.app.storage import index_write_errors
 from overlay.engines import BusyError
-from overlay.jobs import Job, Role
+from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.projection.projector import IndexProjector
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from indexer.store import Store, Writer
 
 
-class BackgroundJobs:
+class IndexerJobs:
     """The jobs that the settings call for, where there is a writer and chains are followed."""
 
     def __init__(
@@ -47,7 +47,7 @@ class BackgroundJobs:
         self._notifier, self._status, self._scheduler = notifier, status, scheduler
         self._fetch_loop: FetchLoop | None = None
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[PeriodicJob]:
         """All of them."""
         settings = self._settings
         jobs = [self._rate_listings()]
@@ -63,19 +63,19 @@ class BackgroundJobs:
             jobs.append(self._fetch_rates())
         return jobs
 
-    def _fetch_requested(self) -> list[Job]:
+    def _fetch_requested(self) -> list[PeriodicJob]:
         """Fetch the transactions that publishers requested, here or in another process."""
         sources = [transaction_source(follower) for follower in self._followers]
         loop = request_loop.RequestLoop(Requests(self._store.engine), sources)
         return [
-            Job(name="requests", run=loop.run, every=request_loop.POLL_SECONDS, role=Role.INDEXER),
-            Job(name="old-requests", run=loop.trim, every=request_loop.TRIM_SECONDS, role=Role.INDEXER),
+            PeriodicJob(name="requests", run=loop.run, every=request_loop.POLL_SECONDS, role=Role.INDEXER),
+            PeriodicJob(name="old-requests", run=loop.trim, every=request_loop.TRIM_SECONDS, role=Role.INDEXER),
         ]
 
-    def _fetch(self) -> Job:
+    def _fetch(self) -> PeriodicJob:
         """Fetch what is due, as often as that says."""
         run, close = self._fetch_due, self._end_fetches
-        return Job(name="fetches", run=run, every=1.0, role=Role.INDEXER, on_change=True, close=close)
+        return PeriodicJob(name="fetches", run=run, every=1.0, role=Role.INDEXER, on_change=True, close=close)
 
     async def _fetch_due(self) -> float:
         """Fetch the cards that pointers name, and what hosts declare about agents."""
@@ -91,14 +91,14 @@ class BackgroundJobs:
         if self._fetch_loop is not None:
             await self._fetch_loop.close()
 
-    def _rate_listings(self) -> Job:
+    def _rate_listings(self) -> PeriodicJob:
         """Rate listings by their evidence."""
         from overlay.systems.rating import rating_loop
 
         loop = rating_loop.RatingLoop(self._store, self._writer, self._notifier.notify)
-        return Job(name="ratings", run=loop.run, every=rating_loop.PAUSE_SECONDS, role=Role.INDEXER)
+        return PeriodicJob(name="ratings", run=loop.run, every=rating_loop.PAUSE_SECONDS, role=Role.INDEXER)
 
-    def _pull_peers(self) -> list[Job]:
+    def _pull_peers(self) -> list[PeriodicJob]:
         """Pull the outputs that other overlays admit."""
         from indexer.admission.admission import Admissions
         from overlay.systems.bsv_overlay.gasp.peer import GaspPeer
@@ -108,10 +108,12 @@ class BackgroundJobs:
         jobs = []
         for peer in map(GaspPeer, self._settings.gasp_peers):
             run, close = GaspPuller(peer, admissions, is_ready).run, peer.close
-            jobs.append(Job(name=f"gasp {peer.label}", run=run, every=PULL_SECONDS, role=Role.INDEXER, close=close))
+            jobs.append(
+                PeriodicJob(name=f"gasp {peer.label}", run=run, every=PULL_SECONDS, role=Role.INDEXER, close=close)
+            )
         return jobs
 
-    def _send_submissions(self) -> list[Job]:
+    def _send_submissions(self) -> list[PeriodicJob]:
         """Send submitted transactions to the sources of BSV chains."""
         from indexer.sync.submission_sender import SEND_SECONDS, SubmissionSender
 
@@ -119,10 +121,10 @@ class BackgroundJobs:
         for follower in self._followers:
             sender = SubmissionSender(follower.chain, self._store.submissions, partial(_follows_bsv, follower))
             name = f"submissions {follower.progress.name}"
-            jobs.append(Job(name=name, run=sender.run, every=SEND_SECONDS, role=Role.INDEXER))
+            jobs.append(PeriodicJob(name=name, run=sender.run, every=SEND_SECONDS, role=Role.INDEXER))
         return jobs
 
-    def _fetch_rates(self) -> Job:
+    def _fetch_rates(self) -> PeriodicJob:
         """Fetch exchange rates from the configured feeds."""
         from indexer.rates.rates_fetcher import RatesFetcher
 
@@ -130,7 +132,9 @@ class BackgroundJobs:
         changed = partial(self._scheduler.wake, "stored-rates")
         fetcher = RatesFetcher(settings.rates, quotes, max_age=settings.rates_max_age, changed=changed)
         self._status.rates_fetcher = fetcher
-        return Job(name="rates", run=fetcher.run, every=settings.rates_every, role=Role.INDEXER, close=fetcher.close)
+        return PeriodicJob(
+            name="rates", run=fetcher.run, every=settings.rates_every, role=Role.INDEXER, close=fetcher.close
+        )
 
 
 def _follows_bsv(follower: Follower) -> bool:

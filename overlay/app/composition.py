@@ -20,7 +20,7 @@ from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices, ProcessInfo
 from overlay.app import version
-from overlay.app.background import BackgroundJobs, IndexLoop
+from overlay.app.background import IndexerJobs, IndexLoop
 from overlay.app.chain_loops import ChainLoops, Loop, transaction_source
 from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
@@ -37,7 +37,7 @@ from overlay.app.storage import (
     open_store,
 )
 from overlay.app.store_watcher import LOGOS_SECONDS, POLL_SECONDS, RATES_SECONDS, StoreWatcher
-from overlay.jobs import Job, Role
+from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
 from overlay.listings.repository import ListingRepository
@@ -112,27 +112,31 @@ class AppContext:
             loops.append(partial(self.search_start.before, index.run))
         return loops
 
-    def _jobs(self) -> list[Job]:
+    def _jobs(self) -> list[PeriodicJob]:
         """All that this command does again and again."""
-        jobs: list[Job] = []
+        jobs: list[PeriodicJob] = []
         if self.writer is not None:
-            background = BackgroundJobs(
+            background = IndexerJobs(
                 self.settings, self.store, self.writer, self.followers, self.notifier, self.status, self.scheduler
             )
             jobs += background.jobs()
         role = Role.SERVER if self.writer is None else Role.INDEXER
         if self.writer is not None or self.engine is not None:
             jobs.append(
-                Job(name="state-hashes", run=self.status.hash_tips, every=HASH_SECONDS, role=role, on_change=True)
+                PeriodicJob(
+                    name="state-hashes", run=self.status.hash_tips, every=HASH_SECONDS, role=role, on_change=True
+                )
             )
             jobs += integrity_jobs(self.store, self.writer)
         if self.engine is not None:
             jobs += [
-                Job(name="stored-rates", run=self.watcher.rates, every=RATES_SECONDS, role=Role.SERVER),
-                Job(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
+                PeriodicJob(name="stored-rates", run=self.watcher.rates, every=RATES_SECONDS, role=Role.SERVER),
+                PeriodicJob(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
             ]
             if not self.chains:
-                jobs.append(Job(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER))
+                jobs.append(
+                    PeriodicJob(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER)
+                )
             if self.payments is not None:
                 jobs += self.payments.jobs()
             jobs += self.own_relay.jobs()

@@ -9,7 +9,7 @@ import time
 
 from indexer import sqlite_integrity as integrity
 from indexer.store import Store, Writer
-from overlay.jobs import Job, Role
+from overlay.jobs import PeriodicJob, Role
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +52,13 @@ class IntegrityCheck:
             log.info("the check of the database ended: %s %s", report.state, report.detail)
 
 
-def integrity_jobs(store: Store, writer: Writer | None) -> list[Job]:
+def integrity_jobs(store: Store, writer: Writer | None) -> list[PeriodicJob]:
     """The job for a SQLite database, none for one on a server."""
     file = sqlite_file(store)
     if file is None:
         return []
     role = Role.SERVER if writer is None else Role.INDEXER
-    return [Job(name="integrity", run=IntegrityCheck(file, writer).run, every=LOOK_SECONDS, role=role)]
+    return [PeriodicJob(name="integrity", run=IntegrityCheck(file, writer).run, every=LOOK_SECONDS, role=role)]
 
 
 def sqlite_file(store: Store) -> str | None:

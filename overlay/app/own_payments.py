@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings, SettingsError
-from overlay.jobs import Job, Role
+from overlay.jobs import PeriodicJob, Role
 from overlay.systems.payments.checking import UnreadableOfferError, offers_in
 from overlay.systems.payments.node import PaymentNode, nodes_of
 from parsers.bitcoin import address
@@ -69,11 +69,13 @@ class OwnPayments:
         self.prices = shown if isinstance(shown, list) else [shown]
         self.gate = PaymentGate(exact, PaymentLedger(store.primary), *self.nodes.values(), exchange=exchange)
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[PeriodicJob]:
         """What finishes, watches and expires payments, where there are prices."""
         if self.gate is None:
             return []
-        return [Job(name="payments", run=self.gate.maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
+        return [
+            PeriodicJob(name="payments", run=self.gate.maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)
+        ]
 
 
 def _number(text: str) -> float | str:
@@ -100,12 +102,12 @@ class OwnRelay:
         bank = _bank(settings.relay_address, tables, payments)
         self.relay = Relay(tables, identity.ed25519_public, identity.sign_ed25519, bank=bank)
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[PeriodicJob]:
         """What maintains the relay, where there is one."""
         if self.relay is None:
             return []
         maintain = partial(_maintain, self.relay)
-        return [Job(name="relay", run=maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
+        return [PeriodicJob(name="relay", run=maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
 
 
 async def _maintain(relay: Relay) -> None:

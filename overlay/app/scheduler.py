@@ -18,7 +18,7 @@ from indexer.masking import masked
 from indexer.store import DATABASE_ERRORS
 from overlay.app.supervision import BACKOFF, Supervisor
 from overlay.engines import UnavailableError
-from overlay.jobs import Job, JobStatus, Role
+from overlay.jobs import JobStatus, PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.text.safe_text import on_one_line
 
@@ -37,7 +37,7 @@ class Scheduler:
 
     def __init__(self, lock: ProcessLock, counters: Counters, notifier: ChangeNotifier) -> None:
         self._lock, self._notifier, self._supervisor = lock, notifier, Supervisor(counters)
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, PeriodicJob] = {}
         self._statuses: dict[str, JobStatus] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._woken: set[str] = set()
@@ -45,7 +45,7 @@ class Scheduler:
         self._timer = AsyncIOScheduler(timezone=UTC)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def add(self, jobs: Iterable[Job]) -> None:
+    def add(self, jobs: Iterable[PeriodicJob]) -> None:
         """Run these, too: to be called before `run`."""
         for job in jobs:
             self._jobs[job.name] = job
@@ -60,7 +60,7 @@ class Scheduler:
         if self._loop is not None and name in self._jobs:
             self._loop.call_soon_threadsafe(self._wake, self._jobs[name])
 
-    def _wake(self, job: Job) -> None:
+    def _wake(self, job: PeriodicJob) -> None:
         if job.name in self._running:
             self._woken.add(job.name)
         elif self._loop is not None and not self._failures[job.name]:
@@ -94,19 +94,19 @@ class Scheduler:
         await asyncio.gather(*(job.close() for job in self._jobs.values()), return_exceptions=True)
         await asyncio.to_thread(self._lock.release)
 
-    def _plan(self, job: Job, pause: float) -> None:
+    def _plan(self, job: PeriodicJob, pause: float) -> None:
         self._statuses[job.name] = replace(self._statuses[job.name], next_at=time() + pause)
         self._timer.add_job(
             self._start, "date", (job,), run_date=datetime.now(UTC) + timedelta(seconds=pause), id=job.name,
             replace_existing=True, misfire_grace_time=None,
         )  # fmt: skip
 
-    async def _start(self, job: Job) -> None:
+    async def _start(self, job: PeriodicJob) -> None:
         """Begin a run in a task that is not the timer's, which would log its end by cancellation as an error."""
         if job.name not in self._running:
             self._running[job.name] = asyncio.create_task(self._run(job))
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: PeriodicJob) -> None:
         self._woken.discard(job.name)
         try:
             if job.role is not Role.SINGLE_SERVER or await asyncio.to_thread(self._lock.acquire):
@@ -118,7 +118,7 @@ class Scheduler:
         del self._running[job.name]
         self._plan(job, 0.0 if job.name in self._woken and not self._failures[job.name] else pause)
 
-    async def _outcome(self, job: Job) -> float:
+    async def _outcome(self, job: PeriodicJob) -> float:
         """The seconds until the next run, after this one."""
         self._statuses[job.name] = replace(self._statuses[job.name], ran_at=time(), next_at=None)
         began = monotonic()
@@ -132,7 +132,7 @@ class Scheduler:
         self._statuses[job.name] = replace(self._statuses[job.name], seconds=monotonic() - began)
         return job.every if pause is None else pause
 
-    def _failed(self, job: Job, error: Exception) -> float:
+    def _failed(self, job: PeriodicJob, error: Exception) -> float:
         """Report a failed run; the seconds until the next."""
         self._failures[job.name] += 1
         status, failures = self._statuses[job.name], self._failures[job.name]

@@ -99,7 +99,7 @@ def _show(answer: Mapping[str, Any]) -> None:
         say(f"{record['kind']}: {record['outcome']}  {record['outpoint'] or '(in no output)'}")
         for reason in record["reasons"]:
             say(f"    {on_one_line(reason['detail'])}")
-    for now in answer.get("now", ()):
+    for now in answer.get("now") or ():
         id_, status, place, card = (on_one_line(now[name] or "no outpoint") for name in _NOW)
         say(f"now: {id_} is {status} at {place}, with the card of {card}")
     for id_ in answer["listed"]:

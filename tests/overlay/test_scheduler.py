@@ -20,7 +20,7 @@ from overlay.app import scheduler as module
 from overlay.app import supervision
 from overlay.app.scheduler import Scheduler
 from overlay.app.supervision import DATABASE_FAULTS
-from overlay.jobs import Job, JobStatus, Role
+from overlay.jobs import JobStatus, PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from tests.waiting import until
 
@@ -57,8 +57,10 @@ class Work:
     async def close(self) -> None:
         self.closed += 1
 
-    def job(self, name: str = "work", *, every: float = HOUR, role: Role = Role.SERVER, on_change: bool = False) -> Job:
-        return Job(name=name, run=self.run, every=every, role=role, on_change=on_change, close=self.close)
+    def job(
+        self, name: str = "work", *, every: float = HOUR, role: Role = Role.SERVER, on_change: bool = False
+    ) -> PeriodicJob:
+        return PeriodicJob(name=name, run=self.run, every=every, role=role, on_change=on_change, close=self.close)
 
 
 class Process:
@@ -67,13 +69,15 @@ class Process:
     def __init__(self, folder: Path) -> None:
         self.counters, self.notifier = Counters(), ChangeNotifier()
         self.engine = connect(f"sqlite:///{folder}/jobs.db")
-        self.scheduler = Scheduler(ProcessLock(self.engine, "servers.lock", AdvisoryLock.SERVERS), self.counters, self.notifier)
+        self.scheduler = Scheduler(
+            ProcessLock(self.engine, "servers.lock", AdvisoryLock.SERVERS), self.counters, self.notifier
+        )
 
     def status(self, name: str = "work") -> JobStatus:
         return next(status for status in self.scheduler.statuses() if status.name == name)
 
     @asynccontextmanager
-    async def running(self, *jobs: Job) -> AsyncIterator[asyncio.Task[None]]:
+    async def running(self, *jobs: PeriodicJob) -> AsyncIterator[asyncio.Task[None]]:
         self.scheduler.add(jobs)
         task = asyncio.create_task(self.scheduler.run())
         try:
@@ -202,6 +206,6 @@ async def test_a_cancelled_run_ends_before_its_job_is_closed(process: Process) -
     async def close() -> None:
         order.append("closed")
 
-    async with process.running(Job(name="stuck", run=run, every=1.0, role=Role.SERVER, close=close)):
+    async with process.running(PeriodicJob(name="stuck", run=run, every=1.0, role=Role.SERVER, close=close)):
         await until(lambda: process.status("stuck").ran_at is not None)
     assert order == ["ended", "closed"]

@@ -17,7 +17,7 @@ from indexer.fetcher.reasons import FetchError
 from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
-from overlay.jobs import Job, Role
+from overlay.jobs import PeriodicJob, Role
 from overlay.systems.webhooks.matcher import SubscriptionMatcher
 from overlay.systems.webhooks.targets import Targets
 
@@ -57,14 +57,14 @@ class DeliveryLoop:
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._domains = Counter[str]()
 
-    def jobs(self, when_searchable: Callable[[Run], Awaitable[float | None]]) -> list[Job]:
+    def jobs(self, when_searchable: Callable[[Run], Awaitable[float | None]]) -> list[PeriodicJob]:
         """What queues deliveries, once searches are answered, sends them, and deletes old subscriptions."""
         role = Role.SINGLE_SERVER
         match = partial(when_searchable, self.match)
         return [
-            Job(name="webhook-matches", run=match, every=POLL_SECONDS, role=role, on_change=True),
-            Job(name="webhook-deliveries", run=self.run, every=POLL_SECONDS, role=role, close=self.close),
-            Job(name="old-webhooks", run=self.trim, every=TRIM_SECONDS, role=role),
+            PeriodicJob(name="webhook-matches", run=match, every=POLL_SECONDS, role=role, on_change=True),
+            PeriodicJob(name="webhook-deliveries", run=self.run, every=POLL_SECONDS, role=role, close=self.close),
+            PeriodicJob(name="old-webhooks", run=self.trim, every=TRIM_SECONDS, role=role),
         ]
 
     async def match(self) -> float | None:
