@@ -111,8 +111,10 @@ class Settings:
     """On: agents of Motebit register here, and their tasks are settled in a ledger; off by itself."""
     relay_address: str = _setting()
     """Where deposits to that ledger are paid: TICKER:ADDRESS; by itself, none are taken."""
-    doors: str = _setting(_words, "all")
-    """The foreign protocols to serve, separated by spaces, or off; by itself, all."""
+    systems: str = _setting(_words, "all")
+    """The systems to serve, separated by spaces, or off; by itself, all."""
+    doors: str = _setting(_words)
+    """The former name of `systems`: the foreign protocols to serve, or off; payments, rating and delegateos stay on."""
     delegation_roots: tuple[str, ...] = _setting(read.principals)
     """Principals (base64url) whose capability tokens are accepted, separated by spaces."""
     gasp_peers: tuple[str, ...] = _setting(read.base_urls)

@@ -13,20 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from overlay.api.systems import installed
 from overlay.commands import (
     block_worker,
     check,
-    dct,
     diagnose,
-    mcp_stdio,
     mirror,
-    motebit_lookup,
-    motebit_token,
-    owed_refunds,
-    pay_check,
     publish,
     rebuild,
-    relay_cash,
     run,
     search,
     show,
@@ -91,10 +85,11 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, diagnose, check, pay_check, publish, mcp_stdio, status, rebuild, snapshot, mirror,
-        motebit_lookup, motebit_token, dct, owed_refunds, relay_cash, block_worker,
+        run, search, show, verify, diagnose, check, publish, status, rebuild, snapshot, mirror, block_worker,
     ):  # fmt: skip
         command.add(commands)
+    for system in installed():
+        system.add_commands(commands)
     return root
 
 

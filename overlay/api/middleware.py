@@ -18,8 +18,6 @@ from overlay.api.answers import NO_HEADERS, Answer, add_common_headers, problem_
 from overlay.api.base_url import add_vary
 from overlay.api.changes_api import EventStream
 from overlay.api.compression import WORTH_COMPRESSING, accepts_gzip, compressed
-from overlay.api.delegated_access import authorize_request
-from overlay.api.paid_requests import paid_beyond_limit
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.rate_limits import LimitResult
 from overlay.api.request_context import CONTEXT, RequestContext
@@ -112,9 +110,11 @@ async def _paid_or_refused(
     handler: Handler, taken: LimitResult, request_id: str, request: web.Request
 ) -> web.StreamResponse:
     """The response to a request beyond its limit."""
-    answer = partial(_answer, request, handler, request_id)
-    paid = await paid_beyond_limit(request.app[CONTEXT], request, answer)
-    return _refused(request, taken, request_id) if paid is None else paid
+    context, answer = request.app[CONTEXT], partial(_answer, request, handler, request_id)
+    for beyond_limit in context.beyond_limit:
+        if (paid := await beyond_limit(context, request, answer)) is not None:
+            return paid
+    return _refused(request, taken, request_id)
 
 
 def _refused(request: web.Request, taken: LimitResult, request_id: str) -> web.Response:
@@ -139,8 +139,8 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
     try:
         if (damage := request.app[CONTEXT].damage()) and not request.path.startswith(_WITHOUT_DATABASE):
             raise DamagedDatabaseError(damage)
-        if hdrs.AUTHORIZATION in request.headers:
-            await authorize_request(request)
+        for guard in request.app[CONTEXT].guards:
+            await guard(request)
         return unless_current(request, await handler(request))
     except ProblemError as error:
         problem = error

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from overlay.answers.schema_parts import ref
 from overlay.answers.schemas import SCHEMAS
-from overlay.api.delegated_access import PROOF_HEADER, PROVEN_ACTIONS
-from overlay.api.parameters import MAX_REPEATS, Parameter, parameter
+from overlay.api.parameters import MAX_REPEATS, Parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.request_bodies import BODIES, body_schemas
-from overlay.api.routes import HTML, JSON, STREAM, Route
+from overlay.api.routes import HTML, Route
+
+if TYPE_CHECKING:
+    from overlay.api.systems import SystemApi
 
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",
@@ -38,11 +41,6 @@ _DESCRIPTION = (
     "problem details. Routes that list 401 and 403 check a capability token of DelegateOS where one is presented "
     "(`Authorization: Bearer`); none needs one. Names, descriptions, commands and cards are strangers' texts: show "
     "them escaped, run nothing."
-)
-
-
-_PROOF = parameter(
-    PROOF_HEADER, "Proof that the client is the last delegatee of the capability token it presents.", may_be_empty=True
 )
 
 
@@ -80,10 +78,6 @@ COMPONENTS: dict[str, Any] = SCHEMAS | body_schemas(BODIES) | _FREE_BODIES
 """The schemas of the answers and bodies of the API."""
 
 
-def _headers(route: Route) -> Iterable[Parameter]:
-    return (*route.headers, _PROOF) if route.action in PROVEN_ACTIONS else route.headers
-
-
 def _header(name: str, description: str) -> dict[str, Any]:
     return {name: {"description": description, "schema": {"type": "string"}}}
 
@@ -95,24 +89,22 @@ _LIMIT_HEADERS = {
 """Of every route under a limit, unless that is switched off."""
 
 
-_GATE_ANSWER: dict[str, Any] = {"content": {JSON: {"schema": ref("PaymentRequired")}}}
-
-
-def document(routes: Iterable[Route], version: str, more_schemas: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """OpenAPI 3.1 of `routes`, for program version `version`, with further schemas by name."""
-    paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+def document(routes: Iterable[Route], version: str, systems: Iterable[SystemApi] = ()) -> dict[str, Any]:
+    """OpenAPI 3.1 of these routes and of those of systems, for program version `version`."""
+    systems, paths = tuple(systems), dict[str, dict[str, Any]]()
+    describe = [one.describe for one in systems if one.describe is not None]
+    for route in (*routes, *chain.from_iterable(one.routes for one in systems)):
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, describe)
     return {
         "openapi": "3.1.0",
         "info": {"title": "A2B registry overlay", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": dict(ChainMap(dict(COMPONENTS), *map(dict, more_schemas)))},
+        "components": {"schemas": dict(ChainMap(dict(COMPONENTS), *(dict(one.schemas) for one in systems)))},
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, describe: Iterable[Callable[[Route, dict[str, Any]], None]]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.summary,
@@ -120,13 +112,21 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": [
             *map(_in_path, re.findall(r"{(\w+)}", route.path)),
             *_in_query(route.parameters.parameters),
-            *(_parameter(header.name, header, header.description, "header") for header in _headers(route)),
+            *(parameter_json(header, "header") for header in route.headers),
         ],
         "responses": _responses(route),
     }
     if route.body:
         operation["requestBody"] = {"required": True, "content": {route.body_media: {"schema": ref(route.body)}}}
+    for one in describe:
+        one(route, operation)
+    operation["responses"] = dict(sorted(operation["responses"].items(), key=_by_refusal))
     return operation
+
+
+def _by_refusal(response: tuple[str, Any]) -> int:
+    """Refusals come last, by their status."""
+    return max(399, int(response[0]))
 
 
 def _operation_id(route: Route) -> str:
@@ -151,6 +151,11 @@ def _in_query(parameters: Iterable[Parameter]) -> Iterable[dict[str, Any]]:
             yield _parameter(alias, one, f"The same as `{one.name}`.")
 
 
+def parameter_json(parameter: Parameter, where: str) -> dict[str, Any]:
+    """A parameter as the document has it, in the `query` or in a `header`."""
+    return _parameter(parameter.name, parameter, parameter.description, where)
+
+
 def _parameter(name: str, parameter: Parameter, description: str, where: str = "query") -> dict[str, Any]:
     schema = parameter.schema
     if parameter.may_be_empty and schema != {"type": "string"}:
@@ -168,30 +173,24 @@ def _responses(route: Route) -> dict[str, Any]:
     schema = ref(route.answer) if route.answer else {}
     content = {media: {"schema": schema} if "json" in media else {} for media in route.media}
     answers: dict[str, Any] = {str(route.status): {"description": "The answer.", "content": content}}
-    is_payable = route.limit is not None and STREAM not in route.media
-    refused = (
-        {400, 503}
-        | ({401, 403} if route.action else set())
-        | ({402} if is_payable else set())
-        | ({429} if route.limit else set())
-        | ({408, 413, 415} if route.body else set())
-    )
+    refused = {400, 503} | ({429} if route.limit else set()) | ({408, 413, 415} if route.body else set())
     if route.conditional:
         answers["304"] = {"description": "Unchanged since the entity tag in If-None-Match."}
     for status in route.empty:
         answers[str(status)] = {"description": HTTPStatus(status).phrase}
     for status in sorted({*route.errors, *refused, 500}):
-        problem: dict[str, Any] = {PROBLEM_TYPE: {"schema": ref("Problem")}}
-        if route.error_response:
-            problem = {route.error_media: {}}
-        elif not route.path.startswith("/v1/"):
-            problem[HTML] = {}
-        answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
-    if is_payable:  # the payment gate answers requests beyond a limit in its own shape
-        answers["402"] = {"description": "Beyond the limit, and the claim in A2B-Payment does not pay.", **_GATE_ANSWER}
-        answers["402"]["headers"] = _header("PAYMENT-REQUIRED", "The requirements of x402, as base64 of JSON.")
-        answers["503"]["content"] = _GATE_ANSWER["content"] | answers["503"]["content"]
+        answers[str(status)] = refusal(route, status)
     if route.limit:
         answers[str(route.status)]["headers"] = _LIMIT_HEADERS
         answers["429"]["headers"] = _LIMIT_HEADERS | _header("Retry-After", "Seconds until another try makes sense.")
     return answers
+
+
+def refusal(route: Route, status: int) -> dict[str, Any]:
+    """The response of a route with the status of a problem."""
+    problem: dict[str, Any] = {PROBLEM_TYPE: {"schema": ref("Problem")}}
+    if route.error_response:
+        problem = {route.error_media: {}}
+    elif not route.path.startswith("/v1/"):
+        problem[HTML] = {}
+    return {"description": HTTPStatus(status).phrase, "content": problem}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
@@ -15,7 +15,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.rate_limits import LimitResult, RateLimit, limits
 
 if TYPE_CHECKING:
-    from overlay.systems.payments.gate import PaymentGate
+    from overlay.api.systems import BeyondLimit
 
 REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 """The number of the gauge that counts what each limit refused; 0 is that of open streams."""
@@ -47,10 +47,11 @@ def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) ->
 
 
 class RequestContext:
-    """Created once for an application; `add` every route of its router. `page` renders a problem for browsers, None
-    for other clients. With `log_requests` every response is logged. `under_way` holds the requests that are being
-    answered; while `draining`, each response is the last of its connection. `gate` takes payments for requests beyond
-    a limit. `damage` says what to do about a damaged database, from which nothing is answered."""
+    """Created once for an application; `add` every route of its router. `page` renders a problem for browsers, None for
+    other clients. With `log_requests` every response is logged. `under_way` holds the requests that are being answered;
+    while `draining`, each response is the last of its connection. `guards` are asked before each handler, and
+    `beyond_limit` about requests beyond a limit. `damage` says what to do about a damaged database, from which nothing
+    is answered."""
 
     def __init__(
         self,
@@ -60,10 +61,11 @@ class RequestContext:
         *,
         page: ProblemPage = _no_page,
         log_requests: bool = False,
-        gate: PaymentGate | None = None,
+        guards: Sequence[Callable[[web.Request], Awaitable[None]]] = (),
+        beyond_limit: Sequence[BeyondLimit] = (),
         damage: Callable[[], str] = str,
     ) -> None:
-        self.page, self.gate, self.damage = page, gate, damage
+        self.page, self.damage, self.guards, self.beyond_limit = page, damage, guards, beyond_limit
         self.clients, self.counters, self.log_requests = ClientAddresses(trusted), counters, log_requests
         self.under_way: dict[int, web.Request] = {}
         self.draining = False

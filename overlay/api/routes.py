@@ -12,17 +12,15 @@ from aiohttp import web
 from overlay.api import (
     changes_api,
     claims_api,
-    evidence_api,
     listing_api,
-    payment_api,
     publisher_api,
+    quote_api,
     search_api,
     status_api,
 )
 from overlay.api.parameters import (
     CHANGES,
     CHECK,
-    EVIDENCE,
     HEADERS,
     NONE,
     PROOF,
@@ -125,29 +123,12 @@ ROUTES = (
         "/v1/listings/{id}/recheck", publisher_api.recheck, "Recheck", errors=(404, 409), status=202, limit="ingest",
         action="submit",
     ),
-    _listing("/v1/listings/{id}/evidence", evidence_api.evidence, "Evidence", parameters=EVIDENCE),
     _listing("/v1/listings/{id}", listing_api.listing, "ListingOrIds", empty=(303,)),
-    _listing("/v1/quote", payment_api.quote, "Quote", parameters=QUOTE, conditional=False),
-    _listing(
-        "/v1/pay/check", payment_api.check_payment, "PaymentCheck", method="POST", body="PaymentClaim", limit="costly",
-        conditional=False,
-    ),
+    _listing("/v1/quote", quote_api.quote, "Quote", parameters=QUOTE, conditional=False),
     _claims(
         "/v1/verify/{kind}", claims_api.verify, "Verdict", method="POST", body="Claim", limit="costly",
         errors=(400, 404, 408, 413, 415, 503),
     ),
-    _claims(
-        "/v1/delegations/revocations", claims_api.revocations, "Revocations", parameters=claims_api.REVOCATIONS
-    ),
-    _claims(
-        "/v1/delegations/revocations", claims_api.revoke, "Revoked", method="POST", body="Revocation", errors=(401,),
-        limit="ingest",
-    ),
-    _claims(
-        "/v1/evidence", evidence_api.submit, "AcceptedEvidence", method="POST", body="EvidenceOfWork", limit="costly",
-        errors=(400, 404, 408, 413, 415, 503), action="rate",
-    ),
-    _claims("/v1/evidence/{sha256}", evidence_api.document, "ClaimDocument", errors=(404,), action="search"),
     _publishing("/v1/diagnose/{what}", publisher_api.diagnose, "Diagnosis", method="GET", action="search"),
     _publishing("/v1/diagnose", publisher_api.diagnose_raw, "Diagnosis", body="RawTransaction", action="search"),
     _publishing("/v1/check", publisher_api.check, "Check", parameters=CHECK, body="CardOrPrices"),

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aiohttp import web
+
 from indexer.setting_values import CHANGE_BLOCKS, Quota
 from overlay.api.counters import Counters
 from overlay.jobs import JobStatus
@@ -16,19 +18,10 @@ from overlay.projection.search_index import SearchIndex
 from parsers.bitcoin.tx import Outpoint
 
 if TYPE_CHECKING:
-    from indexer.admission.admission import Admissions
-    from indexer.fetcher.mrp_manifests import MrpRegistry
     from indexer.store.requests import Recheck, Requests
-    from indexer.store.trust_graph import TrustGraph
     from indexer.sync.progress import SyncProgress
-    from overlay.api.delegated_access import DelegatedAccess
     from overlay.api.identity_key import IdentityKey
     from overlay.listings.repository import ListingRepository
-    from overlay.systems.payments.gate import PaymentGate
-    from overlay.systems.payments.node import Broadcaster
-    from overlay.systems.rating.evidence_intake import EvidenceIntake
-    from overlay.systems.relay.task_relay import Relay
-    from overlay.systems.webhooks import Webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +65,9 @@ class AppServices(ProcessInfo):
     `check_owner` queries the source of a chain for an outpoint: True if unspent, False if spent, None without an
     answer; it is None where no chain finds moves by queries. `exchange` holds the exchange rates, `logos` the
     thumbnails. A change of price is a warning for `change_blocks` blocks. `public_url` is the configured base of
-    absolute URLs ("" for that of the request; see `overlay.api.base_url`), `admissions` takes transactions with their
-    proof, `arc_callback_token` ("" for none) is the secret of who reports what became of them, `identity` this server's
-    own keys (None where several machines share a database and no key is configured), `doors` the names of the foreign
-    protocols served. `payment_nodes` are the nodes that payments are checked with, by ticker, `prices` those
-    of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
-    subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens, `mrp` is what
-    providers and signed messages of MRP need (None where no requests are sent to hosts), `relay` is what tasks of
-    Motebit agents need (None where this server is no relay), `evidence` takes evidence of work in, and reads it,
-    `trust` is the graph of who trusts whom.
+    absolute URLs ("" for that of the request; see `overlay.api.base_url`), `identity` this server's own keys (None
+    where several machines share a database and no key is configured), `systems` the names of the systems served, and
+    `brought` their services, each under its own key.
     """
 
     engine: SearchIndex
@@ -98,16 +85,6 @@ class AppServices(ProcessInfo):
     trusted_proxies: tuple[str, ...] = ()
     public_url: str = ""
     identity: IdentityKey | None = None
-    doors: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
+    brought: Mapping[web.AppKey[Any], Any] = field(default_factory=dict)
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None
-    admissions: Admissions | None = None
-    arc_callback_token: str = ""
-    payment_nodes: Mapping[str, Broadcaster] = field(default_factory=dict)
-    prices: Sequence[Any] = ()
-    gate: PaymentGate | None = None
-    webhooks: Webhooks | None = None
-    delegated_access: DelegatedAccess | None = None
-    mrp: MrpRegistry | None = None
-    relay: Relay | None = None
-    evidence: EvidenceIntake | None = None
-    trust: TrustGraph | None = None

@@ -50,13 +50,11 @@ class IndexerJobs:
     def jobs(self) -> list[PeriodicJob]:
         """All of them."""
         settings = self._settings
-        jobs = [self._rate_listings()]
+        jobs: list[PeriodicJob] = []
         if self._followers:
             jobs += self._fetch_requested()
             if sends_requests(settings):
                 jobs.append(self._fetch())
-            if settings.gasp_peers:
-                jobs += self._pull_peers()
             if settings.submit_broadcast:
                 jobs += self._send_submissions()
         if settings.rates:
@@ -90,28 +88,6 @@ class IndexerJobs:
     async def _end_fetches(self) -> None:
         if self._fetch_loop is not None:
             await self._fetch_loop.close()
-
-    def _rate_listings(self) -> PeriodicJob:
-        """Rate listings by their evidence."""
-        from overlay.systems.rating import rating_loop
-
-        loop = rating_loop.RatingLoop(self._store, self._writer, self._notifier.notify)
-        return PeriodicJob(name="ratings", run=loop.run, every=rating_loop.PAUSE_SECONDS, role=Role.INDEXER)
-
-    def _pull_peers(self) -> list[PeriodicJob]:
-        """Pull the outputs that other overlays admit."""
-        from indexer.admission.admission import Admissions
-        from overlay.systems.bsv_overlay.gasp.peer import GaspPeer
-        from overlay.systems.bsv_overlay.gasp.puller import PULL_SECONDS, GaspPuller
-
-        admissions, is_ready = Admissions(self._store), lambda: any(map(_follows_bsv, self._followers))
-        jobs = []
-        for peer in map(GaspPeer, self._settings.gasp_peers):
-            run, close = GaspPuller(peer, admissions, is_ready).run, peer.close
-            jobs.append(
-                PeriodicJob(name=f"gasp {peer.label}", run=run, every=PULL_SECONDS, role=Role.INDEXER, close=close)
-            )
-        return jobs
 
     def _send_submissions(self) -> list[PeriodicJob]:
         """Send submitted transactions to the sources of BSV chains."""

@@ -19,18 +19,17 @@ from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices, ProcessInfo
+from overlay.api.systems import Parts, active, chosen
 from overlay.app import version
 from overlay.app.background import IndexerJobs, IndexLoop
 from overlay.app.chain_loops import ChainLoops, Loop, transaction_source
 from overlay.app.diagnosis import diagnose
-from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
+from overlay.app.fetching import build_on_demand
 from overlay.app.integrity_loop import integrity_jobs
-from overlay.app.own_payments import OwnPayments, OwnRelay
 from overlay.app.scheduler import Scheduler
 from overlay.app.search_start import SearchStart
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
-    build_delegated_access,
     open_duplicates,
     open_identity,
     open_index,
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from indexer.store import Store
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
-    from overlay.systems.webhooks import Webhooks
-    from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 
 HASH_SECONDS = 1.0
 """Pause between two looks for blocks whose state hash is to be computed."""
@@ -79,21 +76,21 @@ class AppContext:
         self.scheduler = Scheduler(lock, self.counters, self.notifier)
         self.status.jobs = self.scheduler.statuses
         self.identity = open_identity(self.settings) if self.engine is not None else None
-        served = self.engine is not None
-        self.payments = OwnPayments(self.settings, self.store, self.status.exchange) if served else None
-        self.delegated_access = build_delegated_access(self.settings, self.store, self.identity) if served else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None
-        self.own_relay = OwnRelay(self.settings, self.store, self.identity, self.payments)
         self.search_start: SearchStart | None = None
         if self.engine is not None:
             projector = IndexProjector(self.store, self.engine, self.duplicates)
             self.search_start = SearchStart(self.settings, projector, self.engine)
-        self.webhooks: Webhooks | None = None
-        self.deliveries: DeliveryLoop | None = None
-        if self.engine is not None and self.identity is not None and self.visits is not None:
-            self.webhooks, self.deliveries = build_webhooks(
-                self.settings, self.store, self.identity, self.engine, self.duplicates, self.status, self.visits
-            )
+        self.systems = active(self.settings)
+        self.parts = Parts(
+            settings=self.settings, store=self.store, notifier=self.notifier, exchange=self.status.exchange,
+            chains=self.status.chains, writer=self.writer, followers=self.followers, index=self.engine,
+            duplicates=self.duplicates, identity=self.identity, visits=self.visits,
+            when_searchable=self.search_start.before if self.search_start is not None else None,
+        )  # fmt: skip
+        for one in self.systems if self.engine is not None else ():
+            if (bring := one.load_api().bring) is not None:
+                self.parts.services.update(bring(self.parts))
         self.scheduler.add(self._jobs())
 
     def _follower(self, chain: Chain) -> Follower:
@@ -137,12 +134,7 @@ class AppContext:
                 jobs.append(
                     PeriodicJob(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER)
                 )
-            if self.payments is not None:
-                jobs += self.payments.jobs()
-            jobs += self.own_relay.jobs()
-        if self.deliveries is not None and self.search_start is not None:
-            jobs += self.deliveries.jobs(self.search_start.before)
-        return jobs
+        return jobs + [job for one in self.systems for job in one.periodic_jobs(self.parts)]
 
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
@@ -155,12 +147,9 @@ class AppContext:
 
     def services(self) -> AppServices:
         """What the HTTP application is given; to be called in the event loop that it runs in."""
-        from indexer.admission.admission import Admissions
         from indexer.diagnosis.source_lookup import SourceLookup
-        from overlay.api import systems as doors
-        from overlay.systems.rating.evidence_intake import EvidenceIntake
 
-        if self.engine is None or self.payments is None:
+        if self.engine is None:
             raise ValueError("a context without an index cannot serve")
         settings, info = self.settings, self.process_info()
         sources = [transaction_source(follower) for follower in self.followers]
@@ -174,12 +163,8 @@ class AppContext:
             on_request=partial(self.scheduler.wake, "requests"), notifier=self.notifier, exchange=self.status.exchange,
             logos=self.logos, limits=settings.limits, change_blocks=settings.change_blocks,
             check_owner=self.chain_loops.is_unspent if has_owners else None, public_url=settings.public_url,
-            trusted_proxies=settings.trusted_proxies, identity=self.identity, doors=doors.chosen(settings.doors),
-            admissions=Admissions(self.store), arc_callback_token=settings.arc_callback_token,
-            payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
-            webhooks=self.webhooks, delegated_access=self.delegated_access,
-            mrp=build_mrp(settings, self.store, self.visits), relay=self.own_relay.relay,
-            evidence=EvidenceIntake(self.store), trust=self.store.on_primary().trust,
+            trusted_proxies=settings.trusted_proxies, identity=self.identity,
+            systems=tuple(one.name for one in chosen(settings)), brought=self.parts.services,
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from itertools import chain
 
 from aiohttp import web
@@ -31,30 +31,34 @@ from overlay.api.routes import ROUTES as API_ROUTES
 from overlay.api.routes import STREAM, Handler
 from overlay.api.server import refuse_others
 from overlay.api.services import AppServices
-from overlay.api.systems import doors
+from overlay.api.systems import SystemApi, system
 from overlay.app.metrics import ROUTES as METRICS_ROUTES
 from overlay.app.supervision import Supervisor
 from overlay.web.page_routes import ROUTES as WEB_ROUTES
 from overlay.web.rendering import for_people
 
 ROUTES = (*API_ROUTES, *METRICS_ROUTES, *WEB_ROUTES)
-"""Every route of the house: those of the doors are added to them."""
+"""Every route of the core: those of the systems are added to them."""
 
 
 def create_app(services: AppServices) -> web.Application:
     """The application over `services`, which live as long as it does."""
     app = web.Application(middlewares=[handle_request])
     app[SERVICES] = app[PROCESS] = services
-    opened = doors(services.doors)
-    routes = [*ROUTES, *chain.from_iterable(door.routes for door in opened)]
-    app[OPENAPI] = document(routes, services.version, [door.schemas for door in opened])
+    for key, service in services.brought.items():
+        app[key] = service
+    systems = load_systems(services.systems)
+    # paths of systems first, as the id of a listing may contain slashes
+    routes = [*chain.from_iterable(one.routes for one in systems), *ROUTES]
+    app[OPENAPI] = document(ROUTES, services.version, systems)
     app[CONTEXT] = RequestContext(
         services.limits,
         services.trusted_proxies,
         services.counters,
         page=for_people,
         log_requests=services.log_requests,
-        gate=services.gate,
+        guards=[one.guard for one in systems if one.guard is not None],
+        beyond_limit=[one.beyond_limit for one in systems if one.beyond_limit is not None],
         damage=services.damage,
     )
     load = services.counters.load
@@ -77,15 +81,14 @@ def create_app(services: AppServices) -> web.Application:
     refuse_others(app)
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_end_reading)
-    app.on_cleanup.append(_close_payment_nodes)
     app.cleanup_ctx.append(_read_for_streams)
-    app.cleanup_ctx.extend(door.run for door in opened if door.run is not None)
+    app.cleanup_ctx.extend(one.run for one in systems if one.run is not None)
     return app
 
 
-async def _close_payment_nodes(app: web.Application) -> None:
-    for node in app[SERVICES].payment_nodes.values():
-        await node.close()
+def load_systems(names: Iterable[str]) -> list[SystemApi]:
+    """What the systems of these names add."""
+    return [one.load_api() for one in map(system, names) if one is not None]
 
 
 def _without_parameters(handler: Handler) -> Handler:

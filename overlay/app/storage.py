@@ -21,7 +21,6 @@ from overlay.text.terminal import complain
 
 if TYPE_CHECKING:
     from indexer.store import Store
-    from overlay.api.delegated_access import DelegatedAccess
     from overlay.api.identity_key import IdentityKey
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
@@ -179,7 +178,7 @@ def _sqlite_file(settings: Settings) -> Path | None:
 def open_identity(settings: Settings) -> IdentityKey | None:
     """This server's own keys: those of the configured file, else of one in the data folder, created where the database
     is a file on this machine. None where the folder is read-only, or where other machines may share the database and no
-    door signs. Raises SettingsError for a file that cannot be used, and for none where machines have to share one."""
+    system signs. Raises SettingsError for a file that cannot be used, and for none where machines have to share one."""
     from overlay.api.identity_key import IdentityKeyError, read, read_or_create
     from overlay.api.systems import chosen, signing
 
@@ -190,19 +189,9 @@ def open_identity(settings: Settings) -> IdentityKey | None:
             return read_or_create(settings.data / "identity.json") if is_writable(settings.data) else None
     except IdentityKeyError as error:
         raise SettingsError(str(error)) from None
-    if doors := signing(chosen(settings.doors)):
+    if names := signing(chosen(settings)):
         raise SettingsError(
             "A2B_IDENTITY_KEY is not set, and other machines may share this database: name a file with keys, as in "
-            f"docs/configuration.md, with which {', '.join(doors)} sign, or leave these out of A2B_DOORS"
+            f"docs/configuration.md, with which {', '.join(names)} sign, or leave these out of A2B_SYSTEMS"
         )
     return None
-
-
-def build_delegated_access(settings: Settings, store: Store, identity: IdentityKey | None) -> DelegatedAccess:
-    """What checks capability tokens: those of the configured issuers, and of this server's own key."""
-    from indexer.store.delegations import DelegationLedger
-    from overlay.api.delegated_access import DelegatedAccess
-    from parsers.claims.canonical_json import base64url_text
-
-    own = [] if identity is None else [base64url_text(identity.ed25519_public)]
-    return DelegatedAccess((*settings.delegation_roots, *own), DelegationLedger(store.primary))

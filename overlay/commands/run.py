@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from indexer.masking import masked
 from indexer.settings import Settings
+from overlay.api.systems import warn_of_doors
 from overlay.app import version
 from overlay.app.compilation import BLOCK_LOOPS, SEARCH_LOOPS, is_compiled
 from overlay.app.logs import count_warnings, set_up_logging
@@ -35,7 +36,8 @@ def add(commands: Commands) -> None:
         commands, "up", up, "Follow the configured chains and serve, in one process.",
         "data", "database", "search", "chains", "from_height", "host", "port", "limits", "log", "trusted_proxies",
         "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
-        "public_url", "identity_key", "prices", "relay", "relay_address", "doors", "delegation_roots", "gasp_peers",
+        "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "doors", "delegation_roots",
+        "gasp_peers",
         "submit_broadcast", "price_currency", "meaning",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
@@ -43,7 +45,7 @@ def add(commands: Commands) -> None:
     indexing = command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
         "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
-        "rates", "rates_every", "rates_max_age", "gasp_peers", "submit_broadcast",
+        "rates", "rates_every", "rates_max_age", "systems", "gasp_peers", "submit_broadcast",
     )  # fmt: skip
     indexing.add_argument(
         "--again", metavar="NAME", action="append", default=[],
@@ -52,8 +54,8 @@ def add(commands: Commands) -> None:
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
         "data", "database", "database_read", "search", "host", "port", "limits", "log", "trusted_proxies",
-        "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "doors", "delegation_roots",
-        "price_currency", "meaning",
+        "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "doors",
+        "delegation_roots", "price_currency", "meaning",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 
@@ -93,6 +95,7 @@ def _run(
     sys.stdout.flush()
     as_json = "json" in settings.log or ("text" not in settings.log and not is_terminal())
     set_up_logging(as_json=as_json)
+    warn_of_doors(settings)
     from overlay.api.counters import Counters
     from overlay.app.workers import Workers, check_address_free
 

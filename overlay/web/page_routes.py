@@ -8,7 +8,6 @@ from overlay.api.parameters import SEARCH, optional, table
 from overlay.api.routes import CSS, FORM, HTML, JSON, SCRIPT, SVG, WEBP, Route
 from overlay.web import (
     assets,
-    evidence_page,
     guide,
     listing_page,
     publish_page,
@@ -30,7 +29,6 @@ ROUTES = (
     _documentation("/docs/api/{tag}", guide.api_group, None, media=(HTML,), errors=(404,)),
     _documentation("/docs/{page}", guide.guide_page, None, media=(HTML,), errors=(404,)),
     _page("/", search_page.search, "Page", parameters=_FORM_FIELDS, empty=(302,), conditional=True),
-    _page("/listings/{id}/evidence", evidence_page.evidence, "Evidence", errors=(404,), conditional=True),
     _page("/listings/{id}", listing_page.listing, "Listing", errors=(404,), conditional=True),
     _page("/publish", publish_page.publish, "Diagnosis", limit="costly"),
     _page(

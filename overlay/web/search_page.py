@@ -242,7 +242,7 @@ def _render_page(
         "heights": heights,
         "rates": services.exchange.table_json(table) if table else None,
         "json_url": "/v1/search?" + urlencode(parameters) if parameters else "/v1/search",
-        "feeds": _feeds(parameters) if "feeds" in services.doors and search_request else [],
+        "feeds": _feeds(parameters) if "feeds" in services.systems and search_request else [],
     }
     size = sum(len(card.encode("utf-8", "replace")) for card in cards)
     return RenderedPage(render("search.html", **values), size, sum(bool(result_.logo) for result_ in results))

@@ -10,12 +10,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from indexer.admission.topic_graph import GraphNode
 from indexer.model import BlockRef, Drift, Event, EventKind, Proof, RegistrationState, Status
 from indexer.resolution.pointer_service import PointerListing
 from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices
+from overlay.api.shared_services import PAYMENTS, VERIFIER, Payments
+from overlay.api.systems import ALWAYS
 from overlay.engines import Cursor
 from overlay.listings.listing import listings_of
 from overlay.listings.proofs import Evidence, Located, NoProofError
@@ -26,6 +30,10 @@ from overlay.search.forward import Analysed
 from overlay.search.planner import plan
 from overlay.search.query import Cheapest, Hit, Hits, Query, Suggestion
 from overlay.search.term_dictionary import TermCounts, TermDictionary
+from overlay.systems.delegateos import delegated_calls
+from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
+from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.own_payments import GATE
 from parsers import cards
 from parsers.bitcoin.beef import write
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
@@ -295,7 +303,18 @@ def sample_services(sample: Path) -> AppServices:
         ready=lambda: None,
         version="0.1.0",
         requests=FakeRequests(),
+        systems=ALWAYS,
     )
+
+
+def selling(gate: PaymentGate, *prices: Any) -> dict[web.AppKey[Any], Any]:
+    """The services of an overlay with prices of its own."""
+    return {GATE: gate, PAYMENTS: Payments(prices=prices, gate=gate)}
+
+
+def granting(access: DelegatedAccess) -> dict[web.AppKey[Any], Any]:
+    """The services of an overlay that checks capability tokens."""
+    return {ACCESS: access, VERIFIER: delegated_calls}
 
 
 def with_listing(services: AppServices, listing: Registration) -> AppServices:

@@ -15,14 +15,14 @@ from jsonschema import Draft202012Validator
 
 from indexer.store import connect
 from indexer.store.delegations import DelegationLedger
-from overlay.api.claims_api import REVOCATIONS
-from overlay.api.delegated_access import DelegatedAccess
 from overlay.api.openapi import COMPONENTS, document
 from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.request_bodies import BODIES
 from overlay.api.services import AppServices
-from overlay.api.systems import doors, names
-from overlay.app.http_app import ROUTES, create_app
+from overlay.api.systems import ALWAYS, NAMES
+from overlay.app.http_app import ROUTES, create_app, load_systems
+from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
+from overlay.systems.delegateos.revocation_api import REVOCATIONS
 from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER
 from tests.overlay.conftest import Serve
@@ -37,7 +37,7 @@ TABLES = {
 
 @pytest.fixture(scope="module")
 def api() -> dict[str, Any]:
-    return document(ROUTES, "0.1.0")
+    return document(ROUTES, "0.1.0", load_systems(ALWAYS))
 
 
 def validate(api: dict[str, Any], value: Any, name: str) -> None:
@@ -141,7 +141,7 @@ async def test_real_answers_fit_their_schemas(
     serve: Serve, services: AppServices, api: dict[str, Any], tmp_path: Path
 ) -> None:
     engine = connect(f"sqlite:///{tmp_path}/tokens.db")
-    client = await serve(replace(services, delegated_access=DelegatedAccess([], DelegationLedger(engine))))
+    client = await serve(replace(services, brought={ACCESS: DelegatedAccess([], DelegationLedger(engine))}))
     created = calls(services)
     for route in ROUTES:
         if route.method != "GET" or route.answer is None:
@@ -209,5 +209,5 @@ def test_the_schemas_can_refuse(api: dict[str, Any]) -> None:
 
 
 def test_no_system_describes_a_component_again() -> None:
-    described = [*COMPONENTS, *(name for door in doors(names()) for name in door.schemas)]
+    described = [*COMPONENTS, *(name for one in load_systems(NAMES) for name in one.schemas)]
     assert sorted(described) == sorted(set(described))

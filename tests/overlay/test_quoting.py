@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlay.api.payment_api import amount_due, amount_due_json
+from overlay.api.quote_api import amount_due, amount_due_json
 from overlay.api.services import AppServices
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.compact_json import encode

@@ -15,7 +15,7 @@ from indexer.store.mrp_providers import MrpProviders
 from indexer.store.payments import PaymentLedger
 from indexer.store.relay import RelayStore
 from indexer.store.subscriptions import Subscriptions
-from overlay.api.delegated_access import DelegatedAccess
+from overlay.systems.delegateos.delegated_access import DelegatedAccess
 from parsers.claims.delegateos.signed_objects import principal_of
 from tests.chainkit import agent
 from tests.indexer.store.test_mrp_providers import NOW as MRP_NOW

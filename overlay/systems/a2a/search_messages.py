@@ -18,12 +18,14 @@ from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import json_texts
 from overlay.systems.a2a import a2a_errors as errors
 from overlay.systems.a2a.a2a_errors import A2aError
-from overlay.systems.payments.carriers import MEMBER
 from overlay.text.safe_text import on_one_line, visible
 
 TEXT, DATA = "text/plain", "application/json"
 MAX_PARTS = 16
 _MAX_ID = 256
+_PAYMENT = "x-payment"
+"""The member with a payment claim."""
+
 _FILES = ("file", "raw", "url")
 _ONLY_OVER_HTTP = ("facets", "facetLimit", "facetPrefix", "explain", "highlight")
 _PUSH = ("pushNotificationConfig", "taskPushNotificationConfig", "pushNotification")
@@ -95,7 +97,7 @@ def _pairs(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
             case {"text": str(text)} if "data" not in part:
                 texts.append(text)
             case {"data": dict(data)} if "text" not in part:
-                members += ((name, value) for name, value in data.items() if name != MEMBER)  # a payment claim
+                members += ((name, value) for name, value in data.items() if name != _PAYMENT)  # a payment claim
             case dict() if any(name in part for name in _FILES):
                 detail = f"part {number} is a file: send the question as text, or parameters as data"
                 raise A2aError(errors.CONTENT_TYPE, detail)

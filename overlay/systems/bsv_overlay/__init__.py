@@ -1,31 +1,7 @@
-"""The BSV overlay services protocol (BRC-22, BRC-24, BRC-88, BRC-136, GASP) as overlay-express and its clients speak
-it."""
+"""The BSV overlay services protocol (BRC-22, BRC-24, BRC-88, BRC-136, GASP)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from overlay.api.systems import System
 
-from aiohttp import web
-
-from overlay.api.answers import SERVICES
-from overlay.api.systems import Door
-from overlay.systems.bsv_overlay import anchor_api, gasp_api, lookup_api, node_health, service_directory, submit_api
-
-
-async def _run(app: web.Application) -> AsyncIterator[None]:
-    node_health.note_start(app)
-    load = app[SERVICES].counters.load
-    app[gasp_api.NODES] = nodes = gasp_api.node_executor(load)
-    app[submit_api.SUBMISSIONS] = submissions = submit_api.submission_executor(load)
-    yield
-    nodes.close()
-    submissions.close()
-
-
-_PARTS = (service_directory, lookup_api, submit_api, anchor_api, gasp_api, node_health)
-DOOR = Door(
-    signs=True,
-    routes=tuple(route for part in _PARTS for route in part.ROUTES),
-    schemas={name: schema for part in _PARTS for name, schema in part.SCHEMAS.items()},
-    run=_run,
-)
+SYSTEM = System(name="bsv_overlay", api="overlay_api", indexing="pulling", signs=True)

@@ -13,7 +13,7 @@ from indexer.admission.admission import MAX_BEEF_BYTES, Admission, Admissions
 from indexer.admission.refusal import NotAdmittedError
 from indexer.store.submissions import FullError
 from overlay.answers.schema_parts import TEXT, array_of, record
-from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.answers import body, json_answer
 from overlay.api.counters import SharedLoad
 from overlay.api.executors import BoundedExecutor, run_in
 from overlay.api.parameters import parameter
@@ -54,9 +54,14 @@ async def submit(request: web.Request) -> web.Response:
     return json_answer({topic: admission.as_json() for topic in topics})
 
 
+ADMISSIONS: web.AppKey[Admissions] = web.AppKey("admissions", Admissions)
+ARC_TOKEN: web.AppKey[str] = web.AppKey("ARC callback token", str)
+"""The secret of who reports what became of transactions, "" for none."""
+
+
 async def admit(request: web.Request, beef: bytes) -> Admission:
     """Submit a BEEF. Raises BadRequestError with the reason, ProblemError (429, 503)."""
-    admissions = request.app[SERVICES].admissions
+    admissions = request.app.get(ADMISSIONS)
     if admissions is None:
         raise ProblemError(503, "this server takes no submissions: its database cannot be written")
     try:
@@ -111,7 +116,7 @@ async def arc_ingest(request: web.Request) -> web.Response:
     that ARC rejects is deleted with its descendants. Needs the token of the operator."""
     _authorize(request)
     callback = read(ArcCallback, await body(request, MAX_BODY))
-    admissions = request.app[SERVICES].admissions
+    admissions = request.app.get(ADMISSIONS)
     if admissions is None:
         raise ProblemError(503, "this server takes no reports: its database cannot be written")
     txid = bytes.fromhex(callback.txid)[::-1]
@@ -130,7 +135,7 @@ async def arc_ingest(request: web.Request) -> web.Response:
 
 def _authorize(request: web.Request) -> None:
     """Raise ProblemError (401) unless the client sends the configured token."""
-    token = request.app[SERVICES].arc_callback_token
+    token = request.app.get(ARC_TOKEN, "")
     if not token:
         raise ProblemError(401, "this server takes no reports: A2B_ARC_CALLBACK_TOKEN is not configured")
     sent = request.headers.get(hdrs.AUTHORIZATION, "").removeprefix("Bearer ")

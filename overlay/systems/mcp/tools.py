@@ -80,6 +80,11 @@ class RegistryTool(NamedTuple):
     answer: dict[str, Any]
 
     @property
+    def is_on_listing(self) -> bool:
+        """Whether it acts on a listing."""
+        return "id" in self.input_schema["properties"]
+
+    @property
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the answer, with the notice."""
         properties = {"notice": {"type": "string"}} | self.answer["properties"]
@@ -167,3 +172,6 @@ TOOLS = (
         outline("Quote", ("ok", "id", "configId", "currency", "amount", "address")),
     ),
 )
+
+ON_LISTING = {tool.name: tool.is_on_listing for tool in TOOLS}
+"""The tools, and whether they act on a listing."""

@@ -12,10 +12,10 @@ from aiohttp import web
 from indexer.store.trust_edges import ANYBODY, EdgePair
 from indexer.store.trust_graph import TrustGraph
 from overlay.api import values
-from overlay.api.answers import SERVICES
 from overlay.api.door_requests import find
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.shared_services import AGENT_RELAY
 from overlay.api.signed_requests import signed_request
 from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
@@ -27,9 +27,10 @@ from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.trust_graph import TrustEdge
 
 if TYPE_CHECKING:
-    from overlay.systems.relay.task_relay import Relay
+    from overlay.api.shared_services import AgentRelay
 
 AUDIENCE = "market:query"
+TRUST: web.AppKey[TrustGraph] = web.AppKey("trust graph", TrustGraph)
 MAX_CANDIDATES = 200
 """Agents that are ranked: those first whose host serves their identity file, then those registered with the relay."""
 
@@ -72,11 +73,11 @@ async def candidates(request: web.Request) -> dict[str, Any]:
     wanted = read_query(request, PARAMETERS)
     observer = await _observer(request)
     agents = await _agents(request, wanted["capability"])
-    services = request.app[SERVICES]
-    if services.trust is None:
+    trust = request.app.get(TRUST)
+    if trust is None:
         raise NotFoundError("this server has no trust graph")
-    edges = await to_thread(_edges, services.trust, services.relay, observer, agents)
-    blocked = await to_thread(services.trust.blocked)
+    edges = await to_thread(_edges, trust, request.app.get(AGENT_RELAY), observer, agents)
+    blocked = await to_thread(trust.blocked)
     routes = _ranked(edges, blocked, observer.key, agents, wanted["capability"], wanted.get("max_budget"))
     rows = [
         _row(route, direct, number == 0) for number, (route, direct) in enumerate(routes[: wanted.get("limit", 20)])
@@ -85,7 +86,7 @@ async def candidates(request: web.Request) -> dict[str, Any]:
 
 
 def _edges(
-    graph: TrustGraph, relay: Relay | None, observer: _Observer, agents: Mapping[str, _Agent]
+    graph: TrustGraph, relay: AgentRelay | None, observer: _Observer, agents: Mapping[str, _Agent]
 ) -> dict[EdgePair, TrustEdge]:
     """The edges from the observer and these agents to these agents: of the evidence and of the tasks that this relay
     settled, which may be the same tasks, those that come of more tasks."""
@@ -149,7 +150,7 @@ async def live_agents(
 async def _agents(request: web.Request, capability: str) -> dict[str, _Agent]:
     """Agents with a capability by their identity: of several listings with one the best proved."""
     agents: dict[str, _Agent] = {}
-    relay = request.app[SERVICES].relay
+    relay = request.app.get(AGENT_RELAY)
     registered = [] if relay is None else await to_thread(relay.agents.live, relay.now(), MAX_CANDIDATES, capability)
     for fact in (VERIFIED, CLAIMED):
         for item in await live_agents(request, MAX_LIMIT, (fact,), (capability_fact(capability),)):
@@ -185,7 +186,7 @@ async def _observer(request: web.Request) -> _Observer:
         verdict = verify_token(token, keys, time.time() * 1_000, audience=AUDIENCE)
         if verdict.error:
             raise ClaimRefusedError(verdict.error, verdict.detail)
-        if not check_bound(payload, signed, time.time() * 1_000) and (relay := request.app[SERVICES].relay):
+        if not check_bound(payload, signed, time.time() * 1_000) and (relay := request.app.get(AGENT_RELAY)):
             await to_thread(relay.use, payload)
     except ClaimRefusedError as error:
         headers = {"WWW-Authenticate": "Bearer"}
@@ -195,7 +196,7 @@ async def _observer(request: web.Request) -> _Observer:
 
 async def _keys(request: web.Request, mid: str) -> dict[str, bytes]:
     """The key of an identity: that which is registered with the relay, else that of a listing that is bound to it."""
-    relay = request.app[SERVICES].relay
+    relay = request.app.get(AGENT_RELAY)
     registered = None if relay is None else await to_thread(relay.agents.agent, relay.identity(mid))
     if registered is not None:
         return {mid: registered.public_key}

@@ -20,6 +20,7 @@ from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp.envelopes import Envelope, MrpError, keys, service_id
+from overlay.systems.mrp.provider_registry import MRP
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.mrp.signed_envelope import (
     AUTH,
@@ -110,7 +111,7 @@ async def key_of(request: web.Request, message: dict[str, Any]) -> MessageSigner
 
 
 def _registry(request: web.Request) -> MrpRegistry:
-    registry = request.app[SERVICES].mrp
+    registry = request.app.get(MRP)
     if registry is None:
         raise MrpError(AUTH, "this server verifies no signed messages, as it sends no requests to hosts")
     return registry

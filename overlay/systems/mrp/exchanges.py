@@ -16,9 +16,10 @@ from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find, get
 from overlay.api.executors import PUBLISHING, run_in
-from overlay.api.payment_api import quoted
 from overlay.api.problems import ProblemError
+from overlay.api.quote_api import quoted
 from overlay.api.request_bodies import checked
+from overlay.api.shared_services import EVIDENCE
 from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.mrp import route_offers
@@ -33,6 +34,7 @@ from overlay.systems.mrp.envelopes import (
     MrpError,
     Negotiate,
 )
+from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
@@ -96,7 +98,7 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
     manifest_url = f"{base_url(request)}/mrp/manifest"
     return "HELLO", {
         "schemas": [VERSION], "capabilities": ["registry-search"], "manifest_url": manifest_url,
-        "auth_methods": ["signed"] if request.app[SERVICES].mrp else [], "proofs": [],
+        "auth_methods": ["signed"] if MRP in request.app else [], "proofs": [],
     }  # fmt: skip
 
 
@@ -248,7 +250,7 @@ async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[
 
     The answer says what was stored. Raises MrpError.
     """
-    intake, verified = request.app[SERVICES].evidence, request.get(VERIFIED)
+    intake, verified = request.app.get(EVIDENCE), request.get(VERIFIED)
     if intake is None:
         raise MrpError("MRP_POLICY_VIOLATION", "this server takes no evidence")
     if verified is None:

@@ -19,7 +19,7 @@ from indexer.fetcher.budgets import registrable
 from indexer.fetcher.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
 from indexer.fetcher.reasons import FetchError
 from indexer.store.mrp_providers import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
-from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.answers import body, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.door_requests import find
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
@@ -27,6 +27,7 @@ from overlay.api.request_bodies import OpenBody, read_strictly
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp import exchanges, route_offers
 from overlay.systems.mrp.envelopes import VERSION, MrpError
+from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import provider_entry
 from overlay.text.timestamps import timestamp
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
@@ -97,7 +98,7 @@ async def verify(request: web.Request) -> web.Response:
 
 
 def _registry(request: web.Request) -> MrpRegistry:
-    registry = request.app[SERVICES].mrp
+    registry = request.app.get(MRP)
     if registry is None:
         raise NotFoundError("providers are not verified here: this server sends no requests to hosts")
     return registry
@@ -111,7 +112,7 @@ async def providers(
     request: web.Request, limit: int, after: str, capability: str | None, policy: str | None
 ) -> list[MrpProvider]:
     """At most `limit` listed providers after a manifest URL; none where the server verifies none."""
-    registry = request.app[SERVICES].mrp
+    registry = request.app.get(MRP)
     if registry is None or not (capability or "").isprintable():
         return []
 

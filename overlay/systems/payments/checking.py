@@ -12,11 +12,11 @@ from typing import Any
 
 from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.scripts import check_scripts
+from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import SourceError
 from indexer.headers.networks import by_caip2
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.carriers import bare_claim
-from overlay.systems.payments.node import Broadcaster
 from parsers.bitcoin.beef import UnprovenInput
 from parsers.bitcoin.script import is_p2pkh
 from parsers.bitcoin.sighash import SharedHashes, p2pkh_error

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import SourceError
 from indexer.store.payment_records import (
     GIVEN_BACK,
@@ -34,7 +35,6 @@ from overlay.systems.payments.gate_answers import (
     too_large,
     unavailable,
 )
-from overlay.systems.payments.node import Broadcaster
 from overlay.systems.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
 from overlay.text.timestamps import timestamp
 from parsers.cards.offers import Offer

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 
 from indexer.store.payment_records import LedgerPayment, PaidTask
 from overlay.publish.coins import Coin
+from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from overlay.publish.transactions import Draft
 from parsers.bitcoin import address
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read_exactly, serialise
 from parsers.claims.payment import UtxoChain, has_segwit
-
-RELAYED = {"bsv": (1, 1), "btc": (1, 546), "bch": (1, 546), "ltc": (10, 5_460), "doge": (1_000, 1_000_000)}
-"""Satoshis per byte, and satoshis of an output, with which nodes of a coin relay a transaction by default."""
-
-SIGNED_INPUT, OUTPUT, REST = 149, 34, 10
-"""Bytes of a signed P2PKH input, of a P2PKH output, and of what else a transaction has."""
 
 _SEQUENCE = 0xFFFFFFFF
 

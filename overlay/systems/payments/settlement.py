@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
 from indexer.store.payment_records import COUNTED, LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
-from overlay.systems.payments.node import Broadcaster
 from overlay.systems.payments.refunds import chain_of, refund, transaction_of
 from overlay.systems.payments.renewals import end_of
 from parsers.bitcoin.tx import Transaction

@@ -1,1 +1,7 @@
 """Ratings: evidence is taken in and verified, listings are rated, and both are published for anyone to recompute."""
+
+from __future__ import annotations
+
+from overlay.api.systems import System
+
+SYSTEM = System(name="rating", api="evidence_api", indexing="rating_loop")

@@ -11,6 +11,8 @@ from hashlib import sha256
 
 from indexer.store import Store, Writer
 from indexer.store.evidence import CURSOR, StoredRating
+from overlay.api.systems import Parts
+from overlay.jobs import PeriodicJob, Role
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
 from parsers.claims.canonical_json import jcs
@@ -102,3 +104,11 @@ class RatingLoop:
             sha256(jcs(rating.as_json()["basis"])).digest(),
         )  # fmt: skip
         return self._writer.record_rating(listing_id, submitted, stored, RATED_AT)
+
+
+def jobs(parts: Parts) -> list[PeriodicJob]:
+    """What the process runs that writes facts."""
+    if parts.writer is None:
+        return []
+    run = RatingLoop(parts.store, parts.writer, parts.notifier.notify).run
+    return [PeriodicJob(name="ratings", run=run, every=PAUSE_SECONDS, role=Role.INDEXER)]

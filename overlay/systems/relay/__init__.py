@@ -2,3 +2,9 @@
 
 No key here can spend: deposits are seen on a chain, and withdrawals are signed elsewhere.
 """
+
+from __future__ import annotations
+
+from overlay.api.systems import System
+
+SYSTEM = System(name="relay", api="relay_api", jobs="own_relay", commands=("relay_cash",))

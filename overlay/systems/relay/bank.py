@@ -10,6 +10,7 @@ import logging
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
 
+from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.store.relay_cash import RelayCash
 from indexer.store.relay_coins import (
@@ -20,8 +21,7 @@ from indexer.store.relay_coins import (
     WithdrawalState,
     transaction_of,
 )
-from overlay.systems.payments.node import Broadcaster
-from overlay.systems.payments.refunds import OUTPUT, RELAYED, REST, SIGNED_INPUT
+from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from parsers.bitcoin import address
 from parsers.bitcoin.script import OP_RETURN, is_unspendable, ops, p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read_exactly, serialise

@@ -18,19 +18,21 @@ from pydantic import Field
 from indexer.errors import SourceError
 from overlay.answers.schema_parts import BOOL, COUNT, TEXT, array_of, maybe, record
 from overlay.api import request_bodies
-from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.answers import body, json_answer
 from overlay.api.door_requests import find
 from overlay.api.parameters import parameter
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_bodies import OpenBody, RawTransaction
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
+from overlay.api.shared_services import EVIDENCE
 from overlay.api.signed_requests import signed_request
-from overlay.api.systems import Door
+from overlay.api.systems import SystemApi
 from overlay.listings.motebit import VERIFIED, id_fact
 from overlay.systems.relay import accounts, agent_registration, tasks
 from overlay.systems.relay.agent_registration import MAX_NAME, MAX_NAMES, MAX_TEXT, AgentRegistration
 from overlay.systems.relay.bank import MAX_RAW
+from overlay.systems.relay.own_relay import RELAY, bring
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError
 from overlay.systems.relay.tasks import TaskRequest
 from parsers.cards.motebit_claim import MAX_ID
@@ -40,7 +42,7 @@ from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import MAX_RECORDS
 
 if TYPE_CHECKING:
-    from overlay.systems.rating.evidence_intake import EvidenceIntake
+    from overlay.api.shared_services import Intake
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +104,7 @@ def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
     """The handler with this server's relay, whose refusals are problems."""
 
     async def answer(request: web.Request) -> web.Response:
-        relay = request.app[SERVICES].relay
+        relay = request.app.get(RELAY)
         if relay is None:
             raise NotFoundError("this server is no relay: its operator has not set A2B_RELAY")
         try:
@@ -182,11 +184,11 @@ async def result(request: web.Request, relay: Relay) -> web.Response:
     signed = await signed_request(request, MAX_BYTES)
     answer = await to_thread(tasks.result, relay, signed, worker, id_)
     if answer["status"] == "settled":
-        await to_thread(_hand_in, request.app[SERVICES].evidence, signed.body)
+        await to_thread(_hand_in, request.app.get(EVIDENCE), signed.body)
     return json_answer(answer)
 
 
-def _hand_in(evidence: EvidenceIntake | None, document: bytes) -> None:
+def _hand_in(evidence: Intake | None, document: bytes) -> None:
     """Take the receipt as evidence, too: what it proves of listed agents."""
     try:
         if evidence is not None:
@@ -268,7 +270,8 @@ _KEY = parameter(
 _read = partial(Route, tag="Motebit relay", error_response=error_response, headers=(_TOKEN,), errors=(401, 403, 404))
 _write = partial(_read, method="POST", limit="ingest")
 _ACCOUNT = "/api/v1/agents/{agent}"
-DOOR = Door(
+API = SystemApi(
+    bring=bring,
     routes=(
         _write("/api/v1/agents/register", register, "RelayRegistration", errors=(401, 404, 403, 409),
                body="RelayNewAgent"),

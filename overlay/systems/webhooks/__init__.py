@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from overlay.api.systems import System
 
-from indexer.store.subscriptions import Subscriptions
-from overlay.systems.webhooks.targets import Targets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhooks:
-    """What routes need of webhooks: the stored subscriptions, the targets, and the public key that verifies messages to
-    them, as text."""
-
-    subscriptions: Subscriptions
-    targets: Targets
-    public_key: str
+SYSTEM = System(name="webhooks", api="webhook_api", jobs="delivery_jobs", signs=True)

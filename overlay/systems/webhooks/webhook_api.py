@@ -28,11 +28,12 @@ from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
 from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
-from overlay.api.systems import Door
+from overlay.api.systems import SystemApi
 from overlay.api.values import json_texts, shown
 from overlay.search.planner import required_terms
-from overlay.systems.webhooks import Webhooks
+from overlay.systems.webhooks.delivery_jobs import WEBHOOKS, bring
 from overlay.systems.webhooks.targets import ChallengeError
+from overlay.systems.webhooks.webhooks import Webhooks
 from overlay.text.compact_json import encode
 from overlay.text.timestamps import timestamp
 
@@ -117,7 +118,7 @@ async def unsubscribe(request: web.Request) -> web.Response:
 
 
 def _webhooks(request: web.Request) -> Webhooks:
-    webhooks = request.app[SERVICES].webhooks
+    webhooks = request.app.get(WEBHOOKS)
     if webhooks is None:
         detail = "webhooks are not served here: this server has no identity key, or demonstrates sample blocks"
         raise NotFoundError(detail)
@@ -222,8 +223,8 @@ _DELIVERY = record(
 )  # fmt: skip
 _route = partial(Route, tag="feeds", errors=(404,))
 _ONE = "/v1/subscriptions/{subscription}"
-DOOR = Door(
-    signs=True,
+API = SystemApi(
+    bring=bring,
     routes=(
         _route("/v1/subscriptions", subscribe, "CreatedSubscription", method="POST", body="NewSubscription",
                status=201, limit="ingest"),

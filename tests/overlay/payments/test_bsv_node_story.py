@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from indexer.chains.node.payment_node import PaymentNode
 from indexer.store.payment_records import PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
 from overlay.client.payment_claims import PaymentClaim, build_claim
@@ -20,7 +21,6 @@ from overlay.publish.transactions import sign
 from overlay.systems.payments.checking import PaymentSources, check_claim, offers_in
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
-from overlay.systems.payments.node import PaymentNode
 from overlay.systems.payments.refunds import refund_due
 from overlay.systems.payments.settlement import DEPTH
 from parsers.bitcoin.tx import Transaction, serialise

@@ -17,6 +17,7 @@ from indexer.settings import Settings
 from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
 from overlay.api.services import AppServices
+from overlay.api.shared_services import PAYMENTS, Payments
 from overlay.systems.payments.checking import PaymentSources, check_claim, check_inputs, offers_in
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.script import push
@@ -120,7 +121,9 @@ async def post(client: ClientSession, body: Any, status: int = 200) -> Any:
 
 
 async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services: AppServices, node: FakeNode) -> None:
-    client = await serve(replace(services, chains=lambda: {"demo": "bsv:regtest"}, payment_nodes={"BSV": node}))
+    client = await serve(
+        replace(services, chains=lambda: {"demo": "bsv:regtest"}, brought={PAYMENTS: Payments(nodes={"BSV": node})})
+    )
     taken = await post(client, {"claim": paid(node), "config": price()})
     assert (taken["ok"], taken["configId"], taken["stage"]) == (True, "p", "full")
     missing = await post(client, {"claim": None, "config": [price()]})
@@ -185,8 +188,8 @@ async def test_a_body_that_is_no_json_is_a_problem(client: ClientSession) -> Non
 def test_the_command_converts_a_card_s_price_by_the_stored_rates(
     tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from indexer.chains.node import payment_node
     from overlay import cli
-    from overlay.systems.payments import node as payment_node
 
     monkeypatch.setattr(payment_node, "nodes_of", lambda _sources: {"BSV": node})
     now = int(time())
@@ -209,8 +212,8 @@ def test_the_command_converts_a_card_s_price_by_the_stored_rates(
 def test_the_command_checks_a_claim_against_a_card(
     tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from indexer.chains.node import payment_node
     from overlay import cli
-    from overlay.systems.payments import node as payment_node
 
     monkeypatch.setattr(payment_node, "nodes_of", lambda _sources: {"BSV": node})
     files = {name: tmp_path / f"{name}.json" for name in ("claim", "card")}

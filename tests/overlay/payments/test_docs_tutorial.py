@@ -11,7 +11,7 @@ import base58
 import pytest
 from aiohttp import ClientSession, web
 
-from overlay.systems.payments import node as payment_node
+from indexer.chains.node import payment_node
 from parsers.claims.amount_due import CODES
 from tests.conftest import ROOT
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of

@@ -18,13 +18,15 @@ from indexer.settings import Settings, SettingsError
 from indexer.store import Store, StoreUnavailableError, connect
 from indexer.store.payments import PaymentLedger
 from overlay.api.services import AppServices
-from overlay.app.own_payments import OwnPayments
+from overlay.api.systems import ALWAYS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.own_payments import OwnPayments
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import selling
 from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
 
 QUOTAS = {"read": Quota(2, 3_600), "costly": None, "ingest": Quota(2, 3_600), "stream": None}
@@ -45,7 +47,9 @@ def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode) -> ClientSession:
     gate = PaymentGate([price()], ledger, node)
-    return await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price()], doors=("a2a", "mcp")))
+    return await serve(
+        replace(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a", "mcp"))
+    )
 
 
 async def status(client: ClientSession, claim: Any = None, path: str = "/v1/search?q=tower") -> int:
@@ -135,7 +139,9 @@ async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
     serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode
 ) -> None:
     gate = PaymentGate([price(interval="day")], ledger, node)
-    client = await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price(interval="day")], doors=("a2a",)))
+    client = await serve(
+        replace(services, limits=QUOTAS, brought=selling(gate, price(interval="day")), systems=(*ALWAYS, "a2a"))
+    )
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
     async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(claim_of(tx))}) as response:
@@ -155,7 +161,7 @@ async def test_a_ledger_that_does_not_answer_is_503_in_the_house_s_own_form(
             raise StoreUnavailableError("the database is gone")
 
     gate = PaymentGate([price()], Broken.open(f"sqlite:///{tmp_path / 'ledger.db'}"), node)
-    client = await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price()], doors=("a2a",)))
+    client = await serve(replace(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a")))
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
     async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(claim_of(tx))}) as response:

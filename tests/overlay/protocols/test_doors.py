@@ -1,4 +1,4 @@
-"""Which doors are open, and the base of the URLs that they hand out."""
+"""Which systems are served, and the base of the URLs that they hand out."""
 
 from __future__ import annotations
 
@@ -12,31 +12,63 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from indexer.settings import Settings, SettingsError
-from overlay.api import systems as protocols
 from overlay.api.base_url import base_url
 from overlay.api.identity_key import read_or_create
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.app.http_app import create_app
+from overlay.api.systems import ALWAYS, NAMES, PROTOCOLS, SETTINGS, active, chosen, installed, signing, warn_of_doors
+from overlay.app.http_app import create_app, load_systems
 from overlay.app.storage import open_identity
 from tests.overlay.conftest import Serve
 
 
-def test_all_doors_are_open_unless_some_are_chosen() -> None:
-    assert list(protocols.chosen("all")) == protocols.names()
-    assert protocols.chosen("off") == ()
+def names(**settings: str) -> tuple[str, ...]:
+    return tuple(one.name for one in chosen(Settings.load(settings)))
 
 
-def test_unknown_doors_are_refused_by_name() -> None:
-    with pytest.raises(SettingsError, match="doors holds 'gopher'"):
-        protocols.chosen("gopher")
+def test_all_systems_are_served_unless_some_are_chosen() -> None:
+    assert names() == names(systems="all") == NAMES
+    assert names(systems="off") == ()
+    assert names(systems="x402 rating x402") == ("rating", "x402")
 
 
-@pytest.mark.parametrize("name", protocols.names())
-def test_each_door_opens_alone(name: str) -> None:
-    assert protocols.chosen(f"{name} {name}") == (name,)
-    [door] = protocols.doors([name])
-    assert door.routes
+def test_the_former_setting_closes_protocols_only() -> None:
+    assert names(doors="off") == ALWAYS
+    assert names(doors="all") == NAMES
+    assert names(doors="ard mcp") == (*ALWAYS, "ard", "mcp")
+    with pytest.raises(SettingsError, match="doors is the former name of systems"):
+        names(doors="ard", systems="ard")
+
+
+def test_the_former_setting_is_noted(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_doors(Settings.load())
+    assert not caplog.records
+    warn_of_doors(Settings.load({"doors": "off"}))
+    assert "A2B_DOORS is the former name of A2B_SYSTEMS" in caplog.text
+
+
+@pytest.mark.parametrize(("setting", "name"), [("doors", "gopher"), ("doors", "rating"), ("systems", "gopher")])
+def test_unknown_systems_are_refused_by_name(setting: str, name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{setting} holds '{name}'"):
+        names(**{setting: name})
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_setting_of_a_system_that_is_left_out_is_refused(setting: str) -> None:
+    value = {
+        "relay": "on", "gasp_peers": "https://peer.example", "delegation_roots": "A" * 43, "relay_address": "bsv:x",
+        "arc_callback_token": "secret-of-sixteen-letters",
+    }.get(setting, "file")  # fmt: skip
+    with pytest.raises(SettingsError, match=f"{setting} is set, and {SETTINGS[setting]} is not installed"):
+        active(Settings.load({"systems": "mcp", setting: value}))
+    assert SETTINGS[setting] in {one.name for one in active(Settings.load({"doors": "off", setting: value}))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_system_can_be_served_alone(name: str) -> None:
+    assert names(systems=name) == (name,)
+    [api] = load_systems([name])
+    assert api.routes
 
 
 async def base_url_of(services: AppServices, **headers: str) -> str:
@@ -74,13 +106,13 @@ async def test_the_configured_url_counts_first(services: AppServices) -> None:
     assert await base_url_of(configured, Host="evil.example") == "https://registry.example/a2b"
 
 
-@pytest.mark.parametrize("name", protocols.names())
-async def test_other_methods_are_refused_in_the_shape_of_the_door(
+@pytest.mark.parametrize("name", NAMES)
+async def test_other_methods_are_refused_in_the_shape_of_the_system(
     name: str, serve: Serve, services: AppServices
 ) -> None:
-    client = await serve(replace(services, doors=(name,)))
-    [door] = protocols.doors([name])
-    for route in door.routes:
+    client = await serve(replace(services, systems=(name,)))
+    [api] = load_systems([name])
+    for route in api.routes:
         if route.error_response is None:
             continue
         async with client.request("PROPFIND", re.sub(r"{\w+}", "x", route.path)) as answer:
@@ -94,15 +126,17 @@ async def test_other_methods_are_refused_in_the_shape_of_the_door(
             assert answer.status == 204
 
 
-def test_doors_that_sign_need_a_key_where_machines_share_a_database(tmp_path: Path) -> None:
+def test_systems_that_sign_need_a_key_where_machines_share_a_database(tmp_path: Path) -> None:
     flags = {"data": str(tmp_path), "database": "postgresql+psycopg://a2b@/shared"}
-    signing = protocols.signing(protocols.names())
-    assert {"a2a", "bsv_overlay", "motebit", "mrp", "webhooks"} == set(signing)
-    for doors in ("all", "mrp ard"):
+    signers = signing(installed())
+    assert {"a2a", "bsv_overlay", "motebit", "mrp", "webhooks"} == set(signers)
+    for more in ({"systems": "all"}, {"doors": "all"}, {"systems": "mrp ard"}, {"doors": "mrp ard"}):
         with pytest.raises(SettingsError, match=r"A2B_IDENTITY_KEY is not set.*mrp"):
-            open_identity(Settings.load(flags | {"doors": doors}))
-    unsigned = " ".join(set(protocols.names()) - set(signing))
-    assert [open_identity(Settings.load(flags | {"doors": doors})) for doors in ("off", unsigned)] == [None, None]
+            open_identity(Settings.load(flags | more))
+    unsigned = " ".join(set(PROTOCOLS) - set(signers))
+    for text in ("off", unsigned):
+        for setting in ("systems", "doors"):
+            assert open_identity(Settings.load(flags | {setting: text})) is None
     assert list(tmp_path.iterdir()) == []
     shared = read_or_create(tmp_path / "shared.json")
     assert open_identity(Settings.load(flags | {"identity_key": str(tmp_path / "shared.json")})) == shared
@@ -111,7 +145,7 @@ def test_doors_that_sign_need_a_key_where_machines_share_a_database(tmp_path: Pa
 
 async def test_catalog_entries_note_that_no_public_url_is_configured(serve: Serve, services: AppServices) -> None:
     for public_url, is_noted in (("", True), ("https://registry.example", False)):
-        client = await serve(replace(services, doors=("ard",), public_url=public_url))
+        client = await serve(replace(services, systems=(*ALWAYS, "ard"), public_url=public_url))
         async with client.get("/.well-known/ai-catalog.json") as answer:
             [registry] = (await answer.json())["entries"]
         async with client.get("/agents") as answer:

@@ -10,15 +10,15 @@ import httpx
 import pytest
 
 from overlay.api.routes import STREAM, Route
-from overlay.api.systems import doors, names
-from overlay.app.http_app import ROUTES
+from overlay.api.systems import NAMES
+from overlay.app.http_app import ROUTES, load_systems
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house
 
 ONE, OTHER = "one.example", "other.example:8443"
 GETS: dict[str, Route] = {
     route.path: route
-    for route in chain(ROUTES, *(door.routes for door in doors(names())))
+    for route in chain(ROUTES, *(one.routes for one in load_systems(NAMES)))
     if route.method == "GET" and STREAM not in route.media
 }
 QUERIES = {

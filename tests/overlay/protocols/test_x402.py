@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from overlay.systems.x402 import accepts, resource
+from overlay.systems.x402.x402_api import accepts, resource
 from tests.conftest import missing
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house, recorded, send

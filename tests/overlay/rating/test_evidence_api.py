@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from overlay.api.openapi import document
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
+from overlay.systems.rating.evidence_api import INTAKE
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.rating.registry import Payer, Registry
@@ -31,7 +32,7 @@ async def registry(tmp_path: Path) -> AsyncIterator[Registry]:
 
 @pytest.fixture
 async def client(registry: Registry, serve: Serve, services: AppServices) -> ClientSession:
-    return await serve(replace(services, evidence=registry.intake))
+    return await serve(replace(services, brought={INTAKE: registry.intake}))
 
 
 def validate(value: Any, name: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from indexer.chains.jsonrpc import RpcError
 from indexer.chains.node.client import NodeClient
+from indexer.chains.node.payment_node import PaymentNode
 from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, connect
@@ -19,10 +20,11 @@ from indexer.store.ledger import CHAIN
 from indexer.store.relay_coins import CashRefusedError
 from overlay import cli
 from overlay.api.identity_key import IdentityKey
-from overlay.app.own_payments import OwnPayments, OwnRelay
+from overlay.api.systems import Parts
+from overlay.listings.change_notifier import ChangeNotifier
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.systems.payments.node import PaymentNode
-from overlay.systems.relay import accounts
+from overlay.systems.payments import own_payments
+from overlay.systems.relay import accounts, own_relay
 from overlay.systems.relay.bank import DEPTH, FINAL_DEPTH, LAPSE_SECONDS, change_of, is_signed_form
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.sighash import sign_p2pkh
@@ -397,9 +399,13 @@ def test_the_address_of_a_price_is_no_address_of_deposits(tmp_path: Path, form: 
     settings = Settings.load({}, environ, None)
     store = Store(connect(f"sqlite:///{tmp_path}/a2b.db"))
     try:
-        payments = OwnPayments(settings, store, ExchangeRates())
+        parts = Parts(
+            settings=settings, store=store, notifier=ChangeNotifier(), exchange=ExchangeRates(), chains=dict,
+            identity=IdentityKey(b"\1" * 32, b"\2" * 32),
+        )  # fmt: skip
+        parts.services.update(own_payments.bring(parts))
         with pytest.raises(SettingsError, match="would count twice"):
-            OwnRelay(settings, store, IdentityKey(b"\1" * 32, b"\2" * 32), payments)
+            own_relay.bring(parts)
     finally:
         store.close()
 

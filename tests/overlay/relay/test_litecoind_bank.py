@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from indexer.chains.node.payment_node import PaymentNode
 from indexer.store import connect
 from indexer.store.ledger import CHAIN
-from overlay.systems.payments.node import PaymentNode
 from overlay.systems.relay import accounts
 from overlay.systems.relay.bank import DEPTH, Bank, change_of, is_signed_form
 from parsers.bitcoin.script import OP_RETURN, push

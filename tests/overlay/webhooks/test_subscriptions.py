@@ -16,7 +16,8 @@ from jsonschema import Draft202012Validator
 from indexer.store.subscriptions import PER_CLIENT
 from overlay.answers.schemas import SCHEMAS
 from overlay.api.services import AppServices
-from overlay.systems.webhooks.webhook_api import DOOR
+from overlay.api.systems import ALWAYS
+from overlay.systems.webhooks.webhook_api import API
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.calls import problem
@@ -64,7 +65,7 @@ class Town(NamedTuple):
 
 
 def validate(value: Any, name: str) -> None:
-    components = {"schemas": SCHEMAS | dict(DOOR.schemas)}
+    components = {"schemas": SCHEMAS | dict(API.schemas)}
     Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": components}).validate(value)
 
 
@@ -253,7 +254,7 @@ async def test_bodies_that_are_none_are_refused(town: Town) -> None:
 async def test_without_a_key_or_a_chain_of_its_own_a_server_says_that_it_delivers_nothing(
     services: AppServices, serve: Serve
 ) -> None:
-    client = await serve(replace(services, doors=("webhooks",)))
+    client = await serve(replace(services, systems=(*ALWAYS, "webhooks")))
     for method, path in (("POST", PATH), ("GET", PATH), ("GET", f"{PATH}/x"), ("DELETE", f"{PATH}/x")):
         async with client.request(method, path, data=json.dumps({"url": "", "key": KEY, "search": {}})) as response:
             assert "identity key" in (await problem(response, 404))["detail"]

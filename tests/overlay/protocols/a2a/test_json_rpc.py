@@ -17,7 +17,9 @@ from jsonschema import Draft7Validator
 from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.systems.a2a import METHODS, own_card
+from overlay.api.systems import ALWAYS
+from overlay.systems.a2a.a2a_api import METHODS
+from overlay.systems.a2a.own_card import own_card
 from overlay.systems.a2a.search_messages import read_message, read_task
 from parsers.claims.card_signature import signatures, verify
 from parsers.claims.json_web_key import key_set
@@ -26,7 +28,7 @@ from tests.overlay.conftest import Serve
 
 @pytest.fixture
 def services(services: AppServices) -> AppServices:
-    return replace(services, doors=("a2a",))
+    return replace(services, systems=(*ALWAYS, "a2a"))
 
 
 async def post(client: ClientSession, body: Any, **headers: str) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from overlay.api.services import AppServices
+from overlay.api.systems import ALWAYS
 from tests.overlay.fakes import sample_services
 
 
 @pytest.fixture
 def services(sample: Path) -> AppServices:
-    return replace(sample_services(sample), doors=("bsv_overlay",))
+    return replace(sample_services(sample), systems=(*ALWAYS, "bsv_overlay"))

@@ -14,12 +14,14 @@ from sqlalchemy import Engine
 
 from indexer.store import connect
 from indexer.store.delegations import DelegationLedger
-from overlay.api.delegated_access import DelegatedAccess
 from overlay.api.services import AppServices
+from overlay.api.systems import ALWAYS
+from overlay.systems.delegateos.delegated_access import DelegatedAccess
 from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.rfc3339 import instant
 from tests.overlay.conftest import Serve, serve, services
+from tests.overlay.fakes import granting
 from tests.overlay.protocols.vectors import recorded
 from tests.token_kit import (
     AGENT,
@@ -52,7 +54,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, engine: Engine) -> ClientSession:
     access = DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engine), lambda: NOW)
-    return await serve(replace(services, doors=("mcp",), delegated_access=access))
+    return await serve(replace(services, systems=(*ALWAYS, "mcp"), brought=granting(access)))
 
 
 async def post(client: ClientSession, message: Any, path: str = "/mcp", **headers: str) -> Any:
@@ -266,7 +268,7 @@ async def test_recorded_requests_of_its_client_are_answered(
     issuer = read_dct(token)["authority"]["issuer"]
     clock = {"now": instant("2026-11-23T08:40:00Z") or 0}
     access = DelegatedAccess([issuer], DelegationLedger(engine), lambda: clock["now"])
-    client = await serve(replace(services, doors=("mcp", "bsv_overlay"), delegated_access=access))
+    client = await serve(replace(services, systems=(*ALWAYS, "mcp", "bsv_overlay"), brought=granting(access)))
     answers: list[tuple[int, Any]] = []
     for request in (*requests, requests[3]):
         if len(answers) == len(requests):

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import hdrs, web
 
-from overlay.api.answers import BODY_SHA256, SERVICES
-from overlay.api.parameters import pairs
+from overlay.api.answers import BODY_SHA256
+from overlay.api.openapi import parameter_json, refusal
+from overlay.api.parameters import pairs, parameter
 from overlay.api.problems import Fault, ProblemError
 from overlay.api.request_context import CONTEXT, RouteInfo
+from overlay.api.routes import Route
 from overlay.listings.ids import parse_id
 from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
 from parsers.claims.delegateos.capability_token import (
@@ -137,6 +139,9 @@ class DelegatedAccess:
         return token
 
 
+ACCESS: web.AppKey[DelegatedAccess] = web.AppKey("delegated access", DelegatedAccess)
+
+
 def _budgets(access: Access) -> list[BlockBudget]:
     """The units that each block allows: of 0.5, one request is below it."""
     from indexer.store.delegations import BlockBudget
@@ -153,7 +158,7 @@ def _budgets(access: Access) -> list[BlockBudget]:
 
 def delegated_access(request: web.Request) -> DelegatedAccess:
     """What checks tokens here. Raises TokenDeniedError where no issuer is trusted."""
-    access = request.app[SERVICES].delegated_access
+    access = request.app.get(ACCESS)
     if access is None:
         raise TokenDeniedError("invalid_signature", "no issuer of tokens is trusted here")
     return access
@@ -176,6 +181,8 @@ def bearer_token(request: web.Request) -> str | None:
 async def authorize_request(request: web.Request) -> None:
     """Check and charge the token that a request presents, where its route takes one. Raises ProblemError: 403 for what
     the token does not grant, 401 for other denials."""
+    if hdrs.AUTHORIZATION not in request.headers:
+        return
     routed = request.app[CONTEXT].routed(request)
     if routed.action is None:
         return
@@ -228,3 +235,18 @@ def denial_problem(error: ClaimRefusedError) -> ProblemError:
     kind = "insufficient_scope" if status == 403 else "invalid_token"
     headers = {"WWW-Authenticate": f'Bearer error="{kind}"', "Cache-Control": "no-store"}
     return ProblemError(status, error.detail, (Fault(error.code, error.detail, "Authorization"),), headers)
+
+
+_PROOF = parameter(
+    PROOF_HEADER, "Proof that the client is the last delegatee of the capability token it presents.", may_be_empty=True
+)
+
+
+def describe(route: Route, operation: dict[str, Any]) -> None:
+    """Add the proof that an action needs, and the denials of a token."""
+    if route.action is None:
+        return
+    if route.action in PROVEN_ACTIONS:
+        operation["parameters"].append(parameter_json(_PROOF, "header"))
+    for status in (401, 403):
+        operation["responses"].setdefault(str(status), refusal(route, status))

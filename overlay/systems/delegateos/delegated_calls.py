@@ -8,12 +8,15 @@ the token grants. Messages without a token are answered as ever.
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
 from overlay.api.answers import json_answer
-from overlay.api.delegated_access import (
+from overlay.listings.ids import parse_id
+from overlay.systems.delegateos import delegateos_messages
+from overlay.systems.delegateos.delegated_access import (
     NAMESPACE,
     Access,
     DelegatedAccess,
@@ -21,9 +24,6 @@ from overlay.api.delegated_access import (
     delegated_access,
     denial_json,
 )
-from overlay.listings.ids import parse_id
-from overlay.systems.mcp import delegateos_messages
-from overlay.systems.mcp.tools import TOOLS, RegistryTool
 from overlay.text.compact_json import encode
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError
 
@@ -33,13 +33,12 @@ _MAX_ID = 2_000
 _ACTION = "search"
 """What all the tools of this registry are."""
 
-_ABOUT_LISTING = {tool.name: "id" in tool.input_schema["properties"] for tool in TOOLS}
-"""The tools, and whether they act on a listing."""
 
-
-async def take_token(request: web.Request, message: Any, document: bytes) -> bytes | web.Response:
+async def take_token(
+    request: web.Request, message: Any, document: bytes, tools: Mapping[str, bool]
+) -> bytes | web.Response:
     """The message, as read from a document, without its token, which was checked; or the response where that is
-    refused, or where the message is one of DelegateOS."""
+    refused, or where the message is one of DelegateOS. `tools` says of each tool whether it acts on a listing."""
     if not isinstance(message, dict):
         return encode(message)
     params = _object(message.get("params"))
@@ -47,7 +46,7 @@ async def take_token(request: web.Request, message: Any, document: bytes) -> byt
         text, contract_id = _token(request, params.pop("_delegateos", None))
         if text is not None:
             access = delegated_access(request)
-            request[_GRANTED] = await to_thread(_authorize, access, text, contract_id, message)
+            request[_GRANTED] = await to_thread(_authorize, access, text, contract_id, message, tools)
     except TokenDeniedError as error:
         refusal = {"code": DENIED, "message": "DCT verification failed", "data": denial_json(error)}
         return json_answer({"jsonrpc": "2.0", "id": message.get("id"), "error": refusal})
@@ -75,28 +74,30 @@ def _token(request: web.Request, meta: Any) -> tuple[str | None, str | None]:
     return text, contract_id if isinstance(contract_id, str) else None
 
 
-def _authorize(access: DelegatedAccess, text: str, contract_id: str | None, message: dict[str, Any]) -> Access:
+def _authorize(
+    access: DelegatedAccess, text: str, contract_id: str | None, message: dict[str, Any], tools: Mapping[str, bool]
+) -> Access:
     granted = access.verify(text, contract_id)
     params = _object(message.get("params"))
-    if message.get("method") == "tools/call" and str(params.get("name")) in _ABOUT_LISTING:
+    if message.get("method") == "tools/call" and str(params.get("name")) in tools:
         names, id_ = [f"tool:{params['name']}"], _object(params.get("arguments")).get("id")
-        if _ABOUT_LISTING[params["name"]] and isinstance(id_, str) and len(id_) <= _MAX_ID:
+        if tools[params["name"]] and isinstance(id_, str) and len(id_) <= _MAX_ID:
             names.append(parse_id(id_)[0])
         granted.check(_ACTION, names)
         access.charge(granted)
     return granted
 
 
-def is_visible(request: web.Request, tool: RegistryTool) -> bool:
+def is_visible(request: web.Request, tool: str, on_listing: bool, /) -> bool:
     """Whether `tools/list` shows a tool: to who presents a token, where that may grant a call of it."""
     granted = request.get(_GRANTED)
     if granted is None:
         return True
     try:
-        granted.check(_ACTION, [f"tool:{tool.name}"])
+        granted.check(_ACTION, [f"tool:{tool}"])
     except TokenDeniedError:
         # a capability on listings grants the tools that take a listing
-        return "id" in tool.input_schema["properties"] and any(
+        return on_listing and any(
             one["namespace"] in (NAMESPACE, "*")
             and one["action"] in (_ACTION, "*")
             and not one["resource"].startswith("tool:")

@@ -1,29 +1,22 @@
-"""Routes of payments: what a price comes to now, and whether a payment claim would be taken, a dry run that reserves
-nothing and sends nothing."""
+"""The route of quotes: what a price comes to now."""
 
 from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from overlay.api.answers import SERVICES, body, json_answer
-from overlay.api.executors import PUBLISHING, run_in
+from overlay.api.answers import SERVICES, json_answer
 from overlay.api.parameters import QUOTE, pairs, read
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
-from overlay.api.request_bodies import PaymentCheckBody, read_exactly
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup
-from overlay.listings.lookup import single_listing
 from overlay.pricing.exchange_rates import ExchangeRates
-from overlay.systems.payments.checking import PaymentSources, UnreadableOfferError, check_claim, offers_in, utxo_chains
 from overlay.text.timestamps import timestamp
 from parsers.bitcoin.address import looks_valid
-from parsers.cards import strict_json
 from parsers.cards.money import plain
 from parsers.cards.offers import CHECKED_ADDRESSES, Offer
 from parsers.cards.rate_table import RateTable
@@ -120,32 +113,3 @@ def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:
         raise bad_request("missing", f"configId is needed: {shown(id_)} names {ids}", "configId")
     what = "there is no price" if config is None else f"no price has the id {shown(config)}"
     raise NotFoundError(f"{what}: {shown(id_)} names {ids}")
-
-
-async def check_payment(request: web.Request) -> web.Response:
-    """Whether a payment claim would be taken for a price of a listing, or for a price in `config`: 200 also where it
-    would not. Nothing is reserved and nothing is sent; `unchecked` says what cannot be known here."""
-    services = request.app[SERVICES]
-    document = await body(request, strict_json.MAX_BYTES)
-    checked = await run_in(request, PUBLISHING, read_exactly, PaymentCheckBody, document)
-    if checked.id is None:
-        offers = _stated(checked.config)
-    else:
-        offers = (await to_thread(single_listing, services.store, checked.id)).card.offers
-    sources = PaymentSources(
-        chains=utxo_chains(services.chains()), nodes=services.payment_nodes, exchange=services.exchange
-    )
-    answer = await check_claim(
-        checked.claim, offers, sources, skill=checked.skillId, state=checked.state,
-        run=partial(run_in, request, PUBLISHING),
-    )  # fmt: skip
-    return json_answer(answer)
-
-
-def _stated(config: Any) -> tuple[Offer, ...]:
-    """The prices in a body. Raises BadRequestError for one that cannot be read."""
-    try:
-        return offers_in(config)
-    except UnreadableOfferError as error:
-        reason = error.reason
-        raise bad_request(reason.code, str(error), "config", pointer=f"/config{reason.pointer}") from None

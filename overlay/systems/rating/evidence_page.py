@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from overlay.api import evidence_api
-from overlay.api.answers import SERVICES
 from overlay.api.problems import NotFoundError
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.rating.evidence_intake import EvidenceIntake
-from overlay.web.rendering import html_answer, problem_page, render, render_within, wants_json
+from overlay.web.rendering import html_answer, problem_page, render, render_within
 from parsers.claims.canonical_json import jcs
 
 MAX_DOCUMENTS, MAX_NODES = 25, 64
@@ -52,11 +50,8 @@ class ShownDocument(NamedTuple):
     root: ReceiptLine
 
 
-async def evidence(request: web.Request) -> web.Response:
-    """The receipts behind a rating as a tree, with what each of them counts for, or the same as JSON."""
-    if wants_json(request):
-        return await evidence_api.evidence(request)
-    intake = request.app[SERVICES].evidence
+async def page(request: web.Request, intake: EvidenceIntake | None) -> web.Response:
+    """The receipts behind a rating as a tree, with what each of them counts for."""
     if intake is None:
         return problem_page(NotFoundError("this server has no evidence"))
     try:

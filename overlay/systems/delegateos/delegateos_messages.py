@@ -13,10 +13,10 @@ from typing import Any
 from aiohttp import web
 
 from overlay.api.answers import json_answer
-from overlay.api.claims_api import store_revocation
-from overlay.api.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAccess, delegated_access
 from overlay.api.executors import PUBLISHING, SECONDS, run_in
 from overlay.api.problems import ProblemError
+from overlay.systems.delegateos.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAccess, delegated_access
+from overlay.systems.delegateos.revocations import store_revocation
 from overlay.text.compact_json import encode
 from parsers.claims.canonical_json import ClaimRefusedError, check_size, plain, read
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids

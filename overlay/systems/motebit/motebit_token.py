@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from overlay.commands.dct import add_key, signing_key
 from overlay.commands.options import UsageError, command
+from overlay.commands.signing_keys import add_key, signing_key
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say
 

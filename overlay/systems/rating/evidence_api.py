@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from overlay.api import request_bodies
-from overlay.api.answers import SERVICES, Answer, body, conditional, json_answer
+from overlay.api.answers import Answer, body, conditional, json_answer
 from overlay.api.executors import PUBLISHING, RECORDS, read_json, run_in
 from overlay.api.parameters import EVIDENCE, read_query
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
+from overlay.api.routes import HTML, JSON, Route
+from overlay.api.shared_services import EVIDENCE as SHARED_INTAKE
+from overlay.api.systems import Parts, Services, SystemApi
+from overlay.systems.rating import evidence_page
 from overlay.systems.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
 from overlay.systems.rating.evidence_json import ForeignPositionError
+from overlay.web.rendering import wants_json
 from parsers.claims.canonical_json import ClaimRefusedError, read
 
 MAX_BODY = 2 << 20
@@ -23,6 +29,9 @@ _POINTERS = {
     **dict.fromkeys(("unknown-listing", "key-bound"), "/listing"),
     "unknown-kind": "/kind",
 }
+
+
+INTAKE: web.AppKey[EvidenceIntake] = web.AppKey("evidence", EvidenceIntake)
 
 
 async def submit(request: web.Request) -> web.Response:
@@ -52,7 +61,7 @@ async def document(request: web.Request) -> web.Response:
 
 
 def _intake(request: web.Request) -> EvidenceIntake:
-    intake = request.app[SERVICES].evidence
+    intake = request.app.get(INTAKE)
     if intake is None:
         raise NotFoundError("this server has no evidence")
     return intake
@@ -91,3 +100,37 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
 
 def _refused(error: ClaimRefusedError, pointer: str) -> BadRequestError:
     return bad_request(error.code, error.detail, pointer=pointer)
+
+
+async def page(request: web.Request) -> web.Response:
+    """The receipts behind a rating as a tree, with what each of them counts for, or the same as JSON."""
+    return (
+        await evidence(request) if wants_json(request) else await evidence_page.page(request, request.app.get(INTAKE))
+    )
+
+
+def bring(parts: Parts) -> Services:
+    """What takes evidence in."""
+    intake = EvidenceIntake(parts.store)
+    return {INTAKE: intake, SHARED_INTAKE: intake}
+
+
+_claims = partial(Route, tag="claims")
+API = SystemApi(
+    routes=(
+        Route(
+            "/v1/listings/{id}/evidence", evidence, "Evidence", tag="listings", parameters=EVIDENCE, errors=(404,),
+            conditional=True, action="search",
+        ),
+        _claims(
+            "/v1/evidence", submit, "AcceptedEvidence", method="POST", body="EvidenceOfWork", limit="costly",
+            errors=(400, 404, 408, 413, 415, 503), action="rate",
+        ),
+        _claims("/v1/evidence/{sha256}", document, "ClaimDocument", errors=(404,), action="search"),
+        Route(
+            "/listings/{id}/evidence", page, "Evidence", tag="pages", media=(HTML, JSON), errors=(404,),
+            conditional=True,
+        ),
+    ),
+    bring=bring,
+)  # fmt: skip

@@ -4,7 +4,6 @@ environment, never from the command line, and are never shown."""
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import sys
 import time
@@ -13,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlay.commands.options import UsageError, add_json, command
+from overlay.commands.signing_keys import add_key, signing_key
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
-VARIABLE = "A2B_DCT_KEY"
 MAX_FILE, MAX_LIST = 64 << 10, 4 << 20
 """Bytes of a file, and of a list of revocations, which has up to a thousand."""
 
@@ -61,11 +60,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("path", metavar="PATH", help="with its query, such as /v1/ingest")
     parser.add_argument("body", metavar="FILE", type=Path, nargs="?", help="the body [none]")
     add_key(parser)
-
-
-def add_key(parser: ArgumentParser) -> None:
-    """Add the option that names a key file."""
-    parser.add_argument("--key-file", metavar="FILE", type=Path, help=f"the key, or an identity.json [{VARIABLE}]")
 
 
 def _add_token(parser: ArgumentParser) -> None:
@@ -220,21 +214,3 @@ def _read(file: Path, most: int = MAX_FILE) -> str:
 
 def _token(args: Namespace) -> str:
     return sys.stdin.read(MAX_FILE).strip() if args.token == "-" else _read(Path(args.token))  # noqa: S105 - a file's name
-
-
-def signing_key(args: Namespace) -> bytes:
-    """The key, 32 bytes. Raises UsageError, which never repeats it."""
-    text = _read(args.key_file) if args.key_file else os.environ.get(VARIABLE, "")
-    if text.startswith("{"):
-        try:
-            text = str(json.loads(text)["ed25519"])
-        except (ValueError, KeyError):
-            text = "an object without a key"
-    try:
-        seed = bytes.fromhex(text)
-    except ValueError:
-        seed = b""
-    if len(seed) != 32:
-        source = args.key_file or VARIABLE
-        raise UsageError(f"{source} is no key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
-    return seed

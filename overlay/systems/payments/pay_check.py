@@ -14,10 +14,10 @@ from overlay.text.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from indexer.chains.node.payment_node import Broadcaster
     from indexer.settings import Settings
     from overlay.commands.options import Commands
     from overlay.systems.payments.checking import PaymentSources
-    from overlay.systems.payments.node import Broadcaster
     from parsers.cards.offers import Offer
 
 MAX_BYTES = 1 << 20
@@ -81,9 +81,9 @@ def _ask(args: Namespace, claim: Any) -> Any:
 
 
 async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
+    from indexer.chains.node.payment_node import nodes_of
     from overlay.commands.search import exchange_of
     from overlay.systems.payments.checking import PaymentSources, check_claim
-    from overlay.systems.payments.node import nodes_of
     from parsers.bitcoin.address import PREFIXES
     from parsers.claims.payment import UtxoChain
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
 
 from aiohttp import hdrs, web
 
+from overlay.answers.schema_parts import ref
 from overlay.api.answers import body
 from overlay.api.base_url import request_url
 from overlay.api.request_context import RequestContext
+from overlay.api.routes import JSON, STREAM, Route
 from overlay.systems.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
 from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.own_payments import GATE
 from parsers.claims.amount_due import PaymentRefusedError
 
 MAX_CALL_BYTES = 1 << 20
@@ -28,7 +33,7 @@ async def paid_beyond_limit(
     of A2A or MCP; None where it has neither, or too many were tried. A payment of several times the price gives the
     client's bucket as many requests back, at most until it is full. A stream is no whole answer that could be withheld:
     402 after its limit. Raises ProblemError, StoreError."""
-    routed, gate = context.routed(request), context.gate
+    routed, gate = context.routed(request), request.app.get(GATE)
     if gate is None or routed.limit is None or not routed.timed:
         return None
 
@@ -75,3 +80,20 @@ def _withheld(response: web.StreamResponse) -> GateAnswer:
 
 def _response(answer: GateAnswer) -> web.Response:
     return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
+
+
+_DOCUMENTED: dict[str, Any] = {"content": {JSON: {"schema": ref("PaymentRequired")}}}
+
+
+def describe(route: Route, operation: dict[str, Any]) -> None:
+    """Add what the gate answers to requests beyond a limit, in its own shape."""
+    if route.limit is None or STREAM in route.media:
+        return
+    answers = operation["responses"]
+    description = "The requirements of x402, as base64 of JSON."
+    answers[str(HTTPStatus.PAYMENT_REQUIRED.value)] = {
+        "description": "Beyond the limit, and the claim in A2B-Payment does not pay.",
+        **_DOCUMENTED,
+        "headers": {"PAYMENT-REQUIRED": {"description": description, "schema": {"type": "string"}}},
+    }
+    answers["503"]["content"] = _DOCUMENTED["content"] | answers["503"]["content"]

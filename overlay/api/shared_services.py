@@ -1,0 +1,97 @@
+"""Services of systems that the core and other systems use: a key is missing where the system is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from indexer.chains.node.payment_node import PaymentNode
+    from indexer.store.relay_agents import RelayAgents
+    from indexer.store.relay_tasks import RelayTasks
+    from parsers.cards.offers import Offer
+
+
+class Gate(Protocol):
+    """Takes payments for requests beyond a limit."""
+
+    @property
+    def offers(self) -> Sequence[Offer]:
+        """The prices that are paid."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payments:
+    """The nodes that check and send payments, by ticker, this server's own prices (JSON), and the gate that takes them,
+    None without prices."""
+
+    nodes: Mapping[str, PaymentNode] = field(default_factory=dict)
+    prices: Sequence[Any] = ()
+    gate: Gate | None = None
+
+
+class Accepted(Protocol):
+    """What was stored of a document."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of `POST /v1/evidence`."""
+        ...
+
+
+class Intake(Protocol):
+    """Takes evidence of work in."""
+
+    def submit(self, kind: str, document: Any, *, listing: str | None = None) -> Accepted:
+        """Store what a document is evidence of. Raises ClaimRefusedError, StoreError."""
+        ...
+
+
+class Verifier(Protocol):
+    """Checks capability tokens in messages of MCP."""
+
+    def take_token(
+        self, request: web.Request, message: Any, document: bytes, tools: Mapping[str, bool]
+    ) -> Awaitable[bytes | web.Response]:
+        """The message, as read from a document, without its token, which was checked; or the response where that is
+        refused, or where the message is one about tokens. `tools` says of each tool whether it acts on a listing."""
+        ...
+
+    def is_visible(self, request: web.Request, tool: str, on_listing: bool, /) -> bool:
+        """Whether a tool is shown to who presented the token of a request."""
+        ...
+
+
+class AgentRelay(Protocol):
+    """The agents that are registered with the relay of this server, and the tasks that it settled."""
+
+    @property
+    def agents(self) -> RelayAgents:
+        """The registered agents."""
+        ...
+
+    @property
+    def tasks(self) -> RelayTasks:
+        """The tasks."""
+        ...
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        ...
+
+    def identity(self, text: str) -> str:
+        """The identity that a text names."""
+        ...
+
+    def use(self, payload: dict[str, Any]) -> None:
+        """Use the nonce of a token up. Raises ClaimRefusedError where it was used."""
+        ...
+
+
+PAYMENTS: web.AppKey[Payments] = web.AppKey("payments", Payments)
+EVIDENCE: web.AppKey[Intake] = web.AppKey("evidence intake", Intake)
+VERIFIER: web.AppKey[Verifier] = web.AppKey("verifier", Verifier)
+AGENT_RELAY: web.AppKey[AgentRelay] = web.AppKey("agent relay", AgentRelay)

@@ -1,0 +1,42 @@
+"""The Ed25519 key that a command signs with: from a file or the environment, never from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from overlay.commands.options import UsageError
+
+VARIABLE = "A2B_DCT_KEY"
+MAX_FILE = 64 << 10
+"""Bytes of a file."""
+
+
+def add_key(parser: ArgumentParser) -> None:
+    """Add the option that names a key file."""
+    parser.add_argument("--key-file", metavar="FILE", type=Path, help=f"the key, or an identity.json [{VARIABLE}]")
+
+
+def signing_key(args: Namespace) -> bytes:
+    """The key, 32 bytes. Raises UsageError, which never repeats it."""
+    text = _read(args.key_file) if args.key_file else os.environ.get(VARIABLE, "")
+    if text.startswith("{"):
+        try:
+            text = str(json.loads(text)["ed25519"])
+        except (ValueError, KeyError):
+            text = "an object without a key"
+    try:
+        seed = bytes.fromhex(text)
+    except ValueError:
+        seed = b""
+    if len(seed) != 32:
+        source = args.key_file or VARIABLE
+        raise UsageError(f"{source} is no key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
+    return seed
+
+
+def _read(file: Path) -> str:
+    with file.open("rb") as opened:
+        return opened.read(MAX_FILE).decode(errors="replace").strip()

@@ -1,0 +1,7 @@
+"""Capability tokens of DelegateOS: what a presented token allows, and what it is charged."""
+
+from __future__ import annotations
+
+from overlay.api.systems import System
+
+SYSTEM = System(name="delegateos", api="revocation_api", commands=("dct",))

@@ -1,0 +1,31 @@
+"""Signed revocations of blocks of capability tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlay.api.problems import ProblemError, bad_request
+from overlay.api.request_bodies import RevocationBody, checked
+from overlay.systems.delegateos.delegated_access import DelegatedAccess, denial_problem
+from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.delegateos.capability_token import TokenDeniedError, check_revocation
+
+
+def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
+    """Store what `{revocation, dct?}`, or an entry alone, says. Raises ProblemError."""
+    from indexer.store.delegations import LedgerFullError
+
+    is_alone = not (isinstance(document, dict) and "revocation" in document)
+    sent = checked(RevocationBody, {"revocation": document} if is_alone else document)
+    entry = sent.revocation
+    try:
+        check_revocation(entry)
+    except ClaimRefusedError as error:
+        raise bad_request(error.code, error.detail, pointer="/revocation") from None
+    try:
+        access.revoke(entry, sent.dct)
+    except TokenDeniedError as error:
+        raise denial_problem(error) from None
+    except LedgerFullError as error:
+        raise ProblemError(503, str(error), headers={"Retry-After": "3600"}) from None
+    return {name: entry[name] for name in ("revocationId", "revokedBy", "scope")}

@@ -1,0 +1,226 @@
+"""The Model Context Protocol at `/mcp`: streamable HTTP without sessions and streams, in every version that the
+official package has. Any origin may ask: answers are public, and a call of a tool changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from overlay.api import door_requests
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.executors import LOOKUPS, run_in
+from overlay.api.parameters import parameter
+from overlay.api.problems import ProblemError
+from overlay.api.publisher_api import diagnosis
+from overlay.api.quote_api import quote_for
+from overlay.api.routes import JSON, Route
+from overlay.api.services import AppServices
+from overlay.api.shared_services import VERIFIER
+from overlay.api.systems import SystemApi
+from overlay.text.compact_json import encode
+from parsers.cards import strict_json
+from parsers.errors import ParseError
+
+if TYPE_CHECKING:
+    from overlay.systems.mcp.asgi_bridge import AsgiApp
+    from overlay.systems.mcp.tool_calls import Pairs
+    from overlay.systems.mcp.tools import RegistryTool
+
+MAX_BODY = (4 << 20) + (64 << 10)
+"""Bytes of a message: a raw transaction as long as `POST /v1/diagnose` takes it."""
+
+_PARSE_ERROR = -32700
+_ASGI_APP: web.AppKey[asyncio.Future[AsgiApp]] = web.AppKey("MCP application", asyncio.Future)
+"""The package's application, once it runs."""
+
+
+class HttpSource:
+    """The registry, as one HTTP request queries it."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+
+    async def search(self, pairs: Pairs) -> Mapping[str, Any]:
+        """A page of a search."""
+        page = await door_requests.find(self._request, pairs)
+        relation = "gte" if page.at_least else "eq"
+        return {
+            "items": page.items, "total": page.total, "matched": page.hits.matched, "totalRelation": relation,
+            "nextCursor": page.next_cursor, **page.comparison, **page.note_members,
+        }  # fmt: skip
+
+    async def get(self, id_: str) -> Mapping[str, Any]:
+        """A listing."""
+        return await door_requests.get(self._request, id_)
+
+    async def history(self, id_: str) -> Mapping[str, Any]:
+        """Its revisions."""
+        return await door_requests.history(self._request, id_)
+
+    async def diagnose(self, transaction: str) -> Mapping[str, Any]:
+        """The steps of a transaction."""
+        return await diagnosis(self._request, transaction)
+
+    async def verify(self, id_: str) -> Mapping[str, Any]:
+        """This server's check of its own proof."""
+        return await run_in(self._request, LOOKUPS, _verified, self._request.app[SERVICES], id_)
+
+    async def quote(self, pairs: Pairs) -> Mapping[str, Any]:
+        """What is to be paid now."""
+        return await quote_for(self._request, pairs)
+
+
+def _verified(services: AppServices, id_: str) -> dict[str, Any]:
+    from overlay.verify import verify
+    from overlay.verify.local_source import LocalSource
+
+    source = LocalSource(services.store)
+    return verify(source, id_, expected=source.listing(id_).get("caip2")).as_json()
+
+
+async def post(request: web.Request) -> web.Response:
+    """A message of the Model Context Protocol (streamable HTTP): tools to search, get, verify, diagnose and quote."""
+    document = await _document(request)
+    try:
+        message = strict_json.request(document)
+    except ParseError as error:
+        refusal = {"code": _PARSE_ERROR, "message": f"the body cannot be read: {error}"}
+        return json_answer({"jsonrpc": "2.0", "id": None, "error": refusal}, status=400)
+    return await _respond(request, message, document)
+
+
+async def post_message(request: web.Request) -> web.Response:
+    """A message as the HTTP client of DelegateOS sends it, `{id, method, params, dct?}`, to the same tools."""
+    document = await _document(request)
+    try:
+        message = strict_json.request(document)
+    except ParseError as error:
+        raise ProblemError(400, f"the body cannot be read: {error}") from None
+    id_ = message.get("id") if isinstance(message, dict) else None
+    if not isinstance(id_, str | int) or not isinstance(message.get("method"), str):
+        raise ProblemError(400, "the body is no JSON object with id and method, a text each")
+    if (token := message.pop("dct", None)) is not None:
+        message["params"] = _with_token(message.get("params") or {}, token)
+    return await _respond(request, {**message, "jsonrpc": "2.0"}, document, {"accept": JSON, "content-type": JSON})
+
+
+def _with_token(params: Any, token: Any) -> dict[str, Any]:
+    """The parameters with a token that came beside them. Raises ProblemError."""
+    if not isinstance(params, dict):
+        raise ProblemError(400, "params is no object: a message with dct cannot be read otherwise")
+    meta = params.get("_delegateos") or {}
+    if not isinstance(meta, dict) or meta.get("dct", token) != token:
+        raise ProblemError(400, "dct is another token than that of params._delegateos")
+    return {**params, "_delegateos": {**meta, "dct": token}}
+
+
+async def _document(request: web.Request) -> bytes:
+    if request.content_type != JSON:
+        raise ProblemError(415, f"the body is {request.content_type[:60]!a}: send {JSON}")
+    document = await body(request, MAX_BODY)
+    if document.lstrip()[:1] == b"[":
+        raise ProblemError(400, "the body is a list: send one JSON-RPC message, as batches are not taken")
+    return document
+
+
+async def _respond(
+    request: web.Request, message: Any, document: bytes, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    from overlay.systems.mcp.asgi_bridge import respond
+
+    verifier = request.app.get(VERIFIER)
+    taken: bytes | web.Response = encode(message)
+    if verifier is not None:
+        from overlay.systems.mcp.tools import ON_LISTING
+
+        taken = await verifier.take_token(request, message, document, ON_LISTING)
+    if isinstance(taken, web.Response):
+        return taken
+    return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, taken, headers or {})
+
+
+async def _run(app: web.Application) -> AsyncIterator[None]:
+    """Serve in a task of its own, as what the package enters it must leave in the same task."""
+    app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
+    ended = asyncio.Event()
+    serving = asyncio.create_task(_serve(app[SERVICES].version, ready, ended))
+    serving.add_done_callback(lambda task: _fail(task, ready))
+    yield
+    ended.set()
+    await serving
+    ready.cancel()
+
+
+def _is_visible(request: web.Request, tool: RegistryTool) -> bool:
+    verifier = request.app.get(VERIFIER)
+    return verifier is None or verifier.is_visible(request, tool.name, tool.is_on_listing)
+
+
+def _fail(serving: asyncio.Task[None], ready: asyncio.Future[AsgiApp]) -> None:
+    """Let requests fail with what ended the server before it was ready."""
+    if not serving.cancelled() and (error := serving.exception()) is not None and not ready.done():
+        ready.set_exception(error)
+
+
+async def _serve(version: str, ready: asyncio.Future[AsgiApp], ended: asyncio.Event) -> None:
+    await asyncio.to_thread(import_module, "overlay.systems.mcp.mcp_server")  # a second, in which pages are served
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from overlay.systems.mcp.asgi_bridge import REQUEST
+    from overlay.systems.mcp.mcp_server import server
+
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    served = server(
+        version,
+        lambda context: HttpSource(context.request.scope[REQUEST]),
+        lambda context, tool: _is_visible(context.request.scope[REQUEST], tool),
+    )
+    manager = StreamableHTTPSessionManager(served, json_response=True, stateless=True, max_request_body_size=MAX_BODY)
+    async with manager.run():
+        ready.set_result(manager.asgi_app)
+        await ended.wait()
+
+
+def error_response(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    """A JSON-RPC error without the id of a request, as none was read."""
+    code = -32000 if problem.status == 429 else -32600 if problem.status < 500 else -32603
+    error = {"code": code, "message": problem.detail, "data": {"requestId": request_id}}
+    return json_answer({"jsonrpc": "2.0", "id": None, "error": error}, status=problem.status)
+
+
+_HEADERS = (parameter("MCP-Protocol-Version", "The client's version of the protocol."),)
+API = SystemApi(
+    routes=(
+        Route(
+            "/mcp", post, "McpMessage", tag="MCP", method="POST", body="McpMessage",
+            headers=_HEADERS, empty=(202,), errors=(404, 406), error_response=error_response,
+        ),
+        Route(
+            "/mcp/message", post_message, "McpMessage", tag="MCP", method="POST",
+            body="DelegateOsMessage", errors=(404,), error_response=error_response,
+        ),
+    ),
+    schemas={
+        "McpMessage": {
+            "type": "object",
+            "description": "A JSON-RPC 2.0 message of the Model Context Protocol.",
+            "required": ["jsonrpc"],
+            "properties": {"jsonrpc": {"const": "2.0"}, "method": {"type": "string"}},
+        },
+        "DelegateOsMessage": {
+            "type": "object",
+            "description": "A message of the HTTP client of DelegateOS.",
+            "required": ["id", "method"],
+            "properties": {
+                "id": {"type": ["string", "integer"]}, "method": {"type": "string"},
+                "params": {"type": "object"}, "dct": {"type": "string"},
+            },
+        },
+    },
+    run=_run,
+)  # fmt: skip

@@ -1,0 +1,95 @@
+"""The payments of this overlay: the nodes that check claims, its own prices, and the gate that takes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from indexer.chains.node.payment_node import PaymentNode, nodes_of
+from indexer.settings import Settings, SettingsError
+from overlay.api.shared_services import PAYMENTS, Payments
+from overlay.api.systems import Parts, Services
+from overlay.jobs import PeriodicJob, Role
+from overlay.systems.payments.checking import UnreadableOfferError, offers_in
+from overlay.systems.payments.gate import PaymentGate
+from parsers.cards import strict_json
+from parsers.errors import CardError
+
+if TYPE_CHECKING:
+    from indexer.store import Store
+    from overlay.pricing.exchange_rates import ExchangeRates
+
+
+MAINTENANCE_SECONDS = 10.0
+"""Seconds between two looks at the payments."""
+
+GATE: web.AppKey[PaymentGate] = web.AppKey("payment gate", PaymentGate)
+
+
+class OwnPayments:
+    """`nodes` are by ticker; `prices` as JSON, empty without a file of them, and `gate` None then. Raises
+    SettingsError, SourceError for a wrong URL of a node, StoreError."""
+
+    def __init__(self, settings: Settings, store: Store, exchange: ExchangeRates) -> None:
+        self.nodes: dict[str, PaymentNode] = nodes_of(settings.sources())
+        self.prices: list[Any] = []
+        self.gate: PaymentGate | None = None
+        if settings.prices:
+            self._open(Path(settings.prices), store, exchange)
+
+    def _open(self, file: Path, store: Store, exchange: ExchangeRates) -> None:
+        from indexer.store.payments import PaymentLedger
+
+        try:
+            body = file.read_bytes()
+            exact = strict_json.loads(body)[0]
+        except OSError as error:
+            raise SettingsError(f"the prices in {file} cannot be read: {error.strerror}") from None
+        except CardError as error:
+            raise SettingsError(f"the prices in {file}: {error}") from None
+        try:
+            offers = offers_in(exact, sold=True)
+        except UnreadableOfferError as error:
+            raise SettingsError(f"the prices in {file}: {error}") from None
+        if not offers or any(not offer.amount or not offer.id for offer in offers):
+            raise SettingsError(f"{file} is no list of prices with an id and an amount above 0 (A2B x-payment-config)")
+        if not self.nodes:
+            raise SettingsError("prices needs a node among the chains, which checks and sends payments")
+        shown = json.loads(body, parse_float=_number)
+        self.prices = shown if isinstance(shown, list) else [shown]
+        self.gate = PaymentGate(exact, PaymentLedger(store.primary), *self.nodes.values(), exchange=exchange)
+
+
+def _number(text: str) -> float | str:
+    """A number of a price as the card shows it: as it is where JSON readers get it exactly, else as a text."""
+    value = float(text)
+    return value if Decimal(repr(value)) == Decimal(text) else text
+
+
+def bring(parts: Parts) -> Services:
+    """The services of these settings. Raises SettingsError, SourceError, StoreError."""
+    own = OwnPayments(parts.settings, parts.store, parts.exchange)
+    services: Services = {PAYMENTS: Payments(nodes=own.nodes, prices=own.prices, gate=own.gate)}
+    if own.gate is not None:
+        services[GATE] = own.gate
+    return services
+
+
+async def close(app: web.Application) -> AsyncIterator[None]:
+    """Close the nodes when the application ends."""
+    yield
+    for node in app[PAYMENTS].nodes.values() if PAYMENTS in app else ():
+        await node.close()
+
+
+def jobs(parts: Parts) -> list[PeriodicJob]:
+    """What finishes, watches and expires payments, where there are prices."""
+    gate = parts.services.get(GATE)
+    if gate is None:
+        return []
+    return [PeriodicJob(name="payments", run=gate.maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]

@@ -1,0 +1,56 @@
+"""Opens the subscriptions of this server, and runs what delivers to them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from indexer.store.subscriptions import Subscriptions
+from overlay.api.parameters import pairs
+from overlay.api.problems import BadRequestError
+from overlay.api.search_request import from_pairs
+from overlay.api.systems import Parts, Services
+from overlay.jobs import PeriodicJob
+from overlay.systems.webhooks.delivery_loop import DeliveryLoop
+from overlay.systems.webhooks.matcher import SubscriptionMatcher
+from overlay.systems.webhooks.targets import Targets, public_key_text
+from overlay.systems.webhooks.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from overlay.search.query import Query
+
+WEBHOOKS: web.AppKey[Webhooks] = web.AppKey("webhooks", Webhooks)
+DELIVERIES: web.AppKey[DeliveryLoop] = web.AppKey("deliveries", DeliveryLoop)
+
+
+def bring(parts: Parts) -> Services:
+    """Subscriptions, and the loop that delivers, where this server has a key and sends requests to hosts."""
+    if parts.identity is None or parts.visits is None or parts.index is None:
+        return {}
+    subscriptions = Subscriptions(parts.store.primary)
+    targets = Targets(parts.visits, parts.identity.sign_ed25519)
+    parse = partial(_saved_query, parts)
+    matcher = SubscriptionMatcher(
+        parts.store, subscriptions, parts.index, parts.duplicates, parse, parts.exchange.stamp
+    )  # fmt: skip
+    key = public_key_text(parts.identity.ed25519_public)
+    return {
+        WEBHOOKS: Webhooks(subscriptions=subscriptions, targets=targets, public_key=key),
+        DELIVERIES: DeliveryLoop(subscriptions, matcher, targets),
+    }
+
+
+def _saved_query(parts: Parts, search: str) -> Query | None:
+    """The query of a saved search; None where it has become invalid, such as by a chain that is not followed now."""
+    try:
+        return from_pairs(pairs(search), parts.chains(), parts.exchange).query
+    except BadRequestError:
+        return None
+
+
+def jobs(parts: Parts) -> list[PeriodicJob]:
+    """What delivers, where this server has subscriptions."""
+    deliveries = parts.services.get(DELIVERIES)
+    return [] if deliveries is None or parts.when_searchable is None else deliveries.jobs(parts.when_searchable)
