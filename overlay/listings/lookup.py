@@ -16,8 +16,9 @@ from parsers import cards
 from parsers.bitcoin.tx import Outpoint, transaction_name
 
 if TYPE_CHECKING:
+    from overlay.listings.assembler import Revisions
     from overlay.listings.records import Registration
-    from overlay.listings.repository import ListingRepository, Revisions
+    from overlay.listings.repository import ListingRepository
 
 
 def revision(shown: HistoryEntry) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from indexer import store
 from indexer.model import Event, EventKind, Status
@@ -22,13 +22,21 @@ MAX_REVISIONS = 1_024
 """Revisions that are searched for such cards."""
 
 
-def by_chain(record: store.RegistrationHistory) -> Iterator[tuple[str, list[store.Revision], list[Event]]]:
+class ChainHistory(NamedTuple):
+    """The confirmed revisions of a registration on one chain, oldest first, and its unconfirmed events there."""
+
+    chain: str
+    confirmed: list[store.Revision]
+    waiting: list[Event]
+
+
+def by_chain(record: store.RegistrationHistory) -> Iterator[ChainHistory]:
     """A registration's confirmed and unconfirmed revisions, chain by chain."""
     for chain in dict.fromkeys(
         [*(past.chain for past in record.confirmed), *(revision.chain for revision in record.pending)]
     ):
         history = [past for past in record.confirmed if past.chain == chain]
-        yield chain, history, [revision.event for revision in record.pending if revision.chain == chain]
+        yield ChainHistory(chain, history, [revision.event for revision in record.pending if revision.chain == chain])
 
 
 def leads_elsewhere(record: store.RegistrationHistory, pointers: PointerListing) -> bool:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from indexer import store
 from indexer.admission.topic_graph import TopicGraph
 from indexer.headers.networks import topic_genesis
-from indexer.model import Drift, Event, Proof
+from indexer.model import Drift, Proof
 from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
 from indexer.state_hash import is_whole
 from indexer.store.rows import place
 from indexer.store.topic_anchors import TopicAnchorQueries
-from overlay.listings import from_pointer
+from overlay.listings.assembler import Assembler, Revisions
 from overlay.listings.proofs import Evidence, evidence
-from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, PreviousCard, Registration
-from overlay.listings.registrations import (
-    by_chain,
-    leads_elsewhere,
-    newest_cards,
-    newest_registration,
-    shown_revisions,
-)
+from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
+from overlay.listings.registrations import ChainHistory, by_chain
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm_answers import AnchorTip
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
-from parsers.claims.card_signature import SIGNATURES
 
 MOST_ALIKE = 16
 """Ids that one prefix may name, at most."""
@@ -39,15 +32,11 @@ BACKWARDS = 4 * 3_600
 """Seconds by which a block's time may be before that of an earlier block, at most: twice what nodes accept."""
 
 
-Revisions = Mapping[str, store.RegistrationHistory]
-"""The revisions of registrations by id."""
-
-
 class ListingRepository:
     """Queries for registrations, histories, cards and proofs. Synchronous and thread-safe."""
 
     def __init__(self, source: store.Store) -> None:
-        self._store = source
+        self._store, self._assembler = source, Assembler(source)
 
     @property
     def is_here(self) -> bool:
@@ -84,56 +73,14 @@ class ListingRepository:
         `revisions` are those of these ids, where they were read before."""
         wanted = list(dict.fromkeys(ids))
         records = self.revisions(wanted) if revisions is None else revisions
-        registrations: dict[str, Registration] = {}
-        on_chain: dict[str, tuple[str, list[store.Revision], list[Event]]] = {}
+        pointed = {shown.state.id: shown for shown in self._assembler.pointed(wanted, records)}
+        on_chain: dict[str, ChainHistory] = {}
         for id_ in wanted:
-            record = records.get(id_)
-            elsewhere = None if is_outpoint(id_) else self._from_pointer(id_, record)
-            if elsewhere is not None:
-                registrations[id_] = elsewhere
-            elif record is not None:
+            if id_ not in pointed and (record := records.get(id_)) is not None:
                 # chains that share their past may hold the same transaction: the first by name counts
                 first = (record.confirmed or record.pending)[0].chain
-                on_chain[id_] = next(parts for parts in by_chain(record) if parts[0] == first)
-        return registrations | self._from_revisions(on_chain)
-
-    def _from_pointer(self, id_: str, record: store.RegistrationHistory | None) -> Registration | None:
-        """The registration from pointers to an id, None where a registry entry counts instead, or nothing is listed."""
-        pointers = pointer_listing(self._store, id_)
-        if pointers is None or not (record is None or leads_elsewhere(record, pointers)):
-            return None
-        elsewhere = self.registration_of(pointers)
-        return None if elsewhere is None else self.with_previous(elsewhere)
-
-    def _from_revisions(
-        self, revisions: Mapping[str, tuple[str, list[store.Revision], list[Event]]]
-    ) -> dict[str, Registration]:
-        """The newest states of registrations by id, from the chain, the history and the waiting events of each."""
-        bodies = self._store.content.cards(
-            {
-                digest
-                for _, history, waiting in revisions.values()
-                for digest in newest_cards(history, waiting)
-                | {past.event.card or b"" for past in shown_revisions(history)}
-            }
-        )
-        checked = self.checked(history for _, history, _ in revisions.values())
-        badges, chains = self._store.badges.get(revisions), self._store.chains()
-        hosts = {badge.host for badge in badges.values() if badge.host}
-        identities = self._store.motebit_hosts.get(hosts) if hosts else {}
-        endpoints = self._store.motebit_endpoints.of_hosts(hosts) if hosts else {}
-        ratings = self._store.evidence.ratings(revisions)
-        registrations = {}
-        for id_, (chain, history, waiting) in revisions.items():
-            badge = badges.get(id_)
-            registrations[id_] = replace(
-                self.with_signature(newest_registration(history, waiting, chain, chains, bodies, checked)),
-                badge=badge,
-                published_identity=identities.get(badge.host) if badge else None,
-                endpoint_checks=endpoints.get(badge.host, ()) if badge else (),
-                rating=ratings.get(id_),
-            )
-        return registrations
+                on_chain[id_] = next(history for history in by_chain(record) if history.chain == first)
+        return pointed | self._assembler.newest(on_chain)
 
     def pointers(self, id: str, /) -> PointerListing | None:  # noqa: A002
         """The pointers to an id, None without any."""
@@ -264,70 +211,6 @@ class ListingRepository:
         if page.may_be_behind:
             raise store.StoreUnavailableError("only a replica answers, which may lag behind an earlier answer")
         return page
-
-    def registration_of(self, pointers: PointerListing) -> Registration | None:
-        """The registration from pointers; None while nothing is listed."""
-        shown = from_pointer.registration_of(pointers, self._store.chains())
-        if shown is None:
-            return None
-        unproved = self._store.is_unproved(shown.chain)
-        shown = self.with_signature(replace(shown, headers_unproved=True) if unproved else shown)
-        resolution = pointers.resolution
-        return self._with_identity(shown, from_pointer.host(resolution.anchor.locator or "") if resolution else "")
-
-    def _with_identity(self, registration: Registration, host: str) -> Registration:
-        """A registration with its rating, and the Motebit identity of its host."""
-        rating = self._store.evidence.ratings([registration.state.id]).get(registration.state.id)
-        registration = replace(registration, rating=rating)
-        if not host:
-            return registration
-        published, checks = self._store.motebit_hosts.get([host]), self._store.motebit_endpoints.of_hosts([host])
-        return replace(registration, published_identity=published.get(host), endpoint_checks=checks.get(host, ()))
-
-    def with_signature(self, registration: Registration) -> Registration:
-        """A registration with the result of checking the signatures of its card, where it has any."""
-        if registration.card_body is None or SIGNATURES not in registration.card_body:
-            return registration
-        digest = registration.state.card
-        return replace(registration, signature=self._store.signatures.get([digest]).get(digest))
-
-    def with_previous(self, registration: Registration) -> Registration:
-        """A registration from pointers with its earlier cards."""
-        resolution = registration.pointers.resolution if registration.pointers else None
-        if resolution is None or resolution.anchor.locator is None:
-            return registration
-        if resolution.anchor.digest is None:
-            facts = self._store.pointers.facts([resolution.anchor.locator])
-            served = from_pointer.served_before(resolution, facts.get(resolution.anchor.locator, ()))
-            heights = [
-                (digest, registration.state.owner, self._store.blocks.height_at(registration.chain, until))
-                for digest, until in served
-            ]
-            # a card served before the first block gives no warning
-            previous = [(digest, owner, height) for digest, owner, height in heights if height is not None]
-        else:
-            previous = from_pointer.listed_before(resolution)
-        bodies = self._store.content.cards({digest for digest, _, _ in previous})
-        cards_before = (
-            PreviousCard(body=bodies[digest], owner=owner, replaced_at=height)
-            for digest, owner, height in previous
-            if digest in bodies
-        )
-        return replace(registration, previous=tuple(cards_before))
-
-    def checked(self, histories: Iterable[Sequence[store.Revision]]) -> dict[Outpoint, int]:
-        """When the outpoints of registrations were last reported unspent, in seconds since 1970, on chains where
-        queries find moves."""
-        outpoints_by_chain: dict[str, list[Outpoint]] = {}
-        for history in histories:
-            state = history[-1].event.state if history else None
-            if state is not None and state.outpoint is not None:
-                outpoints_by_chain.setdefault(history[-1].chain, []).append(state.outpoint)
-        checked_at: dict[Outpoint, int] = {}
-        for chain, outpoints in outpoints_by_chain.items():
-            if self._store.is_partial(chain):
-                checked_at |= self._store.spend_checks.unspent_at(chain, outpoints)
-        return checked_at
 
 
 def _changes(source: store.Store, since: int, limit: int) -> FeedPage:

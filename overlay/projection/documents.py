@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from indexer import store
-from indexer.model import Event, Status
+from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
-from indexer.resolution.pointer_service import is_outpoint, pointer_listings
-from indexer.store.badges import DomainBadge
-from indexer.store.evidence import StoredRating
-from indexer.store.motebit_endpoints import EndpointCheck
-from indexer.store.motebit_hosts import HostIdentity
 from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
 from overlay.listings import from_pointer
+from overlay.listings.assembler import Assembler, RegistrationFacts
 from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import stored_item
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.motebit import motebit_facts
-from overlay.listings.records import PendingRevision, Registration
+from overlay.listings.records import Registration
 from overlay.listings.registrations import (
+    ChainHistory,
     by_chain,
-    leads_elsewhere,
     newest_registration,
     previous_cards,
     registration_at,
     winner_of,
 )
-from overlay.listings.repository import ListingRepository
 from overlay.listings.unconfirmed import pending_revision
 from overlay.search.document import Document, Fingerprint, Since
 from parsers import cards
-from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Card, Kind, is_entry
 
 MOST_STRETCHES = 256
@@ -53,55 +46,39 @@ class DocumentReader:
     """Reads the documents of registrations from the store."""
 
     def __init__(self, source: store.Store) -> None:
-        self._store, self._listings = source, ListingRepository(source)
+        self._store, self._assembler = source, Assembler(source)
 
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
         unconfirmed state or a fetched card."""
         wanted = list(registrations)
         chains = self._store.chains()
-        histories = self._store.history.with_pending(wanted)
+        records = self._store.history.with_pending(wanted)
         elsewhere: set[str] = set()
-        for pointers in pointer_listings(self._store, (id_ for id_ in wanted if not is_outpoint(id_))):
-            record = histories.get(pointers.id)
-            shown = (
-                self._listings.registration_of(pointers)
-                if record is None or leads_elsewhere(record, pointers)
-                else None
-            )
-            if shown is not None:
-                elsewhere.add(pointers.id)
-                yield from self._pointed(self._listings.with_previous(shown))
-        badges = self._store.badges.get(histories)
-        ratings = self._store.evidence.ratings(histories)
-        hosts = {badge.host for badge in badges.values()}
-        identities, endpoints = self._store.motebit_hosts.get(hosts), self._store.motebit_endpoints.of_hosts(hosts)
-        on_each = [parts for record in histories.values() for parts in by_chain(record)]
-        events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
+        for registration in self._assembler.pointed(wanted, records):
+            if registration.state.id in records:
+                elsewhere.add(registration.state.id)
+            yield from self._pointed(registration)
+        histories = [history for record in records.values() for history in by_chain(record)]
+        events = (event for on in histories for event in (*(past.event for past in on.confirmed), *on.waiting))
         bodies = self._store.content.cards({event.state.card for event in events if event.state})
-        checked = self._listings.checked(history for _, history, _ in on_each)
-        times = self._settled_times(on_each)
-        for chain, history, waiting in on_each:
-            if history:
-                id_ = _id(history)
-                badge = badges.get(id_)
-                host = badge.host if badge else ""
-                of_host = HostFacts(badge, identities.get(host), endpoints.get(host, ()))
-                yield from _stretches(
-                    history, pending_revision(waiting, bodies), chains, bodies, checked, of_host, ratings.get(id_),
-                    times[chain], self._listings.with_signature, outdated=id_ in elsewhere,
-                )  # fmt: skip
+        facts = self._assembler.facts(records, histories, bodies)
+        times = self._settled_times(histories)
+        for history in histories:
+            if history.confirmed:
+                outdated = _id(history.confirmed) in elsewhere
+                yield from _confirmed(history, chains, bodies, facts, times[history.chain], outdated=outdated)
             else:
-                registration = self._listings.with_signature(
-                    newest_registration(history, waiting, chain, chains, bodies, checked)
+                registration = newest_registration(
+                    history.confirmed, history.waiting, history.chain, chains, bodies, facts.checked
                 )
-                yield from _current(registration, ClaimHistory(), unconfirmed(chain))
+                yield from _current(facts.with_facts(registration), ClaimHistory(), unconfirmed(history.chain))
 
-    def _settled_times(self, on_each: Iterable[tuple[str, list[store.Revision], list[Event]]]) -> _Times:
+    def _settled_times(self, histories: Iterable[ChainHistory]) -> _Times:
         """For each chain the times by which seniority is compared, by the heights of these revisions."""
         heights: dict[str, set[int]] = {}
-        for chain, history, _ in on_each:
-            heights.setdefault(chain, set()).update(past.height for past in history)
+        for history in histories:
+            heights.setdefault(history.chain, set()).update(past.height for past in history.confirmed)
         return {chain: self._store.blocks.monotonic_times(chain, wanted) for chain, wanted in heights.items()}
 
     def _pointed(self, registration: Registration) -> Iterator[Document]:
@@ -121,35 +98,23 @@ class DocumentReader:
         yield from _current(registration, claims, periods[-1][1] if periods else unconfirmed(registration.chain))
 
 
-class HostFacts(NamedTuple):
-    """What the host of an inscribed agent declares about it: its badge, its Motebit identity, and the handshakes with
-    endpoints there."""
-
-    badge: DomainBadge | None
-    identity: HostIdentity | None
-    endpoint_checks: tuple[EndpointCheck, ...]
-
-
 def _id(history: Sequence[store.Revision]) -> str:
     state = history[-1].event.state
     return state.id if state else ""
 
 
-def _stretches(
-    history: Sequence[store.Revision],
-    pending: PendingRevision | None,
+def _confirmed(
+    on_chain: ChainHistory,
     chains: dict[str, str],
     bodies: dict[bytes, bytes],
-    checked: Mapping[Outpoint, int],
-    of_host: HostFacts,
-    rating: StoredRating | None,
+    facts: RegistrationFacts,
     times: Mapping[int, int],
-    with_signature: Callable[[Registration], Registration],
     *,
     outdated: bool,
 ) -> Iterator[Document]:
     """The documents of a registration on one chain: its state after each block with an event of it, until the next such
     block, and its current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
+    history, pending = on_chain.confirmed, pending_revision(on_chain.waiting, bodies)
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
@@ -159,18 +124,9 @@ def _stretches(
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
-        registration = with_signature(
-            registration_at(
-                history[:end],
-                chains,
-                bodies[state.card],
-                checked,
-                badge=of_host.badge,
-                previous=previous_cards(history[:end], bodies),
-                published_identity=of_host.identity,
-                endpoint_checks=of_host.endpoint_checks,
-                rating=rating,
-            )
+        previous = previous_cards(history[:end], bodies)
+        registration = facts.with_facts(
+            registration_at(history[:end], chains, bodies[state.card], facts.checked, previous=previous)
         )
         listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple, TypeVar
 
+from overlay.listings.assembler import Revisions
 from overlay.listings.from_pointer import card_periods
 from overlay.listings.listing import Listing
 from overlay.listings.records import HistoryEntry
-from overlay.listings.repository import ListingRepository, Revisions
+from overlay.listings.repository import ListingRepository
 from overlay.listings.unconfirmed import WINS
 from overlay.systems.mcp_registry.official_rules import is_version
 from overlay.systems.mcp_registry.server_names import names_of

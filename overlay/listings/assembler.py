@@ -1,0 +1,166 @@
+"""Registrations assembled from the store: their events and cards, and what is stored of them besides, in a few
+statements a batch.
+
+The API reads newest states here, and the index the states of all heights: a further fact about a registration is added
+to `RegistrationFacts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from indexer import store
+from indexer.resolution.pointer_service import PointerListing, is_outpoint, pointer_listings
+from indexer.store.badges import DomainBadge
+from indexer.store.card_signatures import StoredSignature
+from indexer.store.evidence import StoredRating
+from indexer.store.motebit_endpoints import EndpointCheck
+from indexer.store.motebit_hosts import HostIdentity
+from overlay.listings import from_pointer
+from overlay.listings.records import PreviousCard, Registration
+from overlay.listings.registrations import (
+    ChainHistory,
+    leads_elsewhere,
+    newest_cards,
+    newest_registration,
+    shown_revisions,
+)
+from parsers.bitcoin.tx import Outpoint
+from parsers.claims.card_signature import SIGNATURES
+
+Revisions = Mapping[str, store.RegistrationHistory]
+"""The revisions of registrations by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationFacts:
+    """What is stored of registrations besides their events: badges and ratings by id, identities and handshakes by
+    host, results of checking signatures by the SHA-256 of the card, and when outpoints were seen unspent (seconds
+    since 1970)."""
+
+    badges: Mapping[str, DomainBadge]
+    ratings: Mapping[str, StoredRating]
+    identities: Mapping[str, HostIdentity]
+    endpoint_checks: Mapping[str, tuple[EndpointCheck, ...]]
+    signatures: Mapping[bytes, StoredSignature]
+    checked: Mapping[Outpoint, int]
+
+    def with_facts(self, registration: Registration, host: str | None = None) -> Registration:
+        """A registration with what is stored of it. `host` is that of its pointers; that of an inscribed card is the
+        one of its badge."""
+        id_ = registration.state.id
+        badge = self.badges.get(id_) if host is None else None
+        host = badge.host if badge else host or ""
+        return replace(
+            registration,
+            badge=badge,
+            published_identity=self.identities.get(host),
+            endpoint_checks=self.endpoint_checks.get(host, ()),
+            rating=self.ratings.get(id_),
+            signature=self.signatures.get(registration.state.card),
+        )
+
+
+class Assembler:
+    """Reads registrations from the store. Thread-safe."""
+
+    def __init__(self, source: store.Store) -> None:
+        self._store = source
+
+    def pointed(self, ids: Iterable[str], records: Revisions) -> Iterator[Registration]:
+        """The registrations of those of these ids that are listed from pointers, unless a registry entry, whose
+        revisions are in `records`, counts instead."""
+        for pointers in pointer_listings(self._store, (id_ for id_ in ids if not is_outpoint(id_))):
+            record = records.get(pointers.id)
+            if record is None or leads_elsewhere(record, pointers):
+                shown = self._from_pointers(pointers)
+                if shown is not None:
+                    yield shown
+
+    def newest(self, histories: Mapping[str, ChainHistory]) -> dict[str, Registration]:
+        """The newest states of registrations by id."""
+        digests = (
+            newest_cards(history.confirmed, history.waiting)
+            | {past.event.card or b"" for past in shown_revisions(history.confirmed)}
+            for history in histories.values()
+        )
+        bodies = self._store.content.cards(set().union(*digests))
+        facts, chains = self.facts(histories, histories.values(), bodies), self._store.chains()
+        return {
+            id_: facts.with_facts(
+                newest_registration(history.confirmed, history.waiting, history.chain, chains, bodies, facts.checked)
+            )
+            for id_, history in histories.items()
+        }
+
+    def facts(
+        self,
+        ids: Iterable[str],
+        histories: Iterable[ChainHistory],
+        bodies: Mapping[bytes, bytes],
+        hosts: Sequence[str] = (),
+    ) -> RegistrationFacts:
+        """What is stored of registrations with these ids, histories, cards, and besides those of their badges these
+        hosts."""
+        wanted = list(ids)
+        badges = self._store.badges.get(wanted)
+        named = {badge.host for badge in badges.values() if badge.host} | {host for host in hosts if host}
+        signed = [digest for digest, body in bodies.items() if SIGNATURES in body]
+        return RegistrationFacts(
+            badges=badges,
+            ratings=self._store.evidence.ratings(wanted),
+            identities=self._store.motebit_hosts.get(named) if named else {},
+            endpoint_checks=self._store.motebit_endpoints.of_hosts(named) if named else {},
+            signatures=self._store.signatures.get(signed) if signed else {},
+            checked=self._checked(histories),
+        )
+
+    def _from_pointers(self, pointers: PointerListing) -> Registration | None:
+        """The registration from pointers, with its earlier cards; None while nothing is listed."""
+        shown = from_pointer.registration_of(pointers, self._store.chains())
+        resolution = pointers.resolution
+        if shown is None or resolution is None or shown.card_body is None:
+            return None
+        host = from_pointer.host(resolution.anchor.locator or "")
+        facts = self.facts([pointers.id], (), {shown.state.card: shown.card_body}, [host])
+        unproved = self._store.is_unproved(shown.chain)
+        return replace(
+            facts.with_facts(shown, host), headers_unproved=unproved, previous=self._previous_of_pointers(shown)
+        )
+
+    def _previous_of_pointers(self, registration: Registration) -> tuple[PreviousCard, ...]:
+        """The earlier cards of a registration from pointers."""
+        resolution = registration.pointers.resolution if registration.pointers else None
+        if resolution is None or resolution.anchor.locator is None:
+            return ()
+        if resolution.anchor.digest is None:
+            facts = self._store.pointers.facts([resolution.anchor.locator])
+            served = from_pointer.served_before(resolution, facts.get(resolution.anchor.locator, ()))
+            heights = [
+                (digest, registration.state.owner, self._store.blocks.height_at(registration.chain, until))
+                for digest, until in served
+            ]
+            # a card served before the first block gives no warning
+            previous = [(digest, owner, height) for digest, owner, height in heights if height is not None]
+        else:
+            previous = from_pointer.listed_before(resolution)
+        bodies = self._store.content.cards({digest for digest, _, _ in previous})
+        return tuple(
+            PreviousCard(body=bodies[digest], owner=owner, replaced_at=height)
+            for digest, owner, height in previous
+            if digest in bodies
+        )
+
+    def _checked(self, histories: Iterable[ChainHistory]) -> dict[Outpoint, int]:
+        """When the outpoints of registrations were last reported unspent, on chains where queries find moves."""
+        outpoints_by_chain: dict[str, list[Outpoint]] = {}
+        for history in histories:
+            state = history.confirmed[-1].event.state if history.confirmed else None
+            if state is not None and state.outpoint is not None:
+                outpoints_by_chain.setdefault(history.chain, []).append(state.outpoint)
+        checked_at: dict[Outpoint, int] = {}
+        for chain, outpoints in outpoints_by_chain.items():
+            if self._store.is_partial(chain):
+                checked_at |= self._store.spend_checks.unspent_at(chain, outpoints)
+        return checked_at
