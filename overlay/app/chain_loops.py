@@ -13,7 +13,7 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.store.database import OtherChainError
 from indexer.sync.follower import BACKOFF, Follower
 from indexer.sync.request_loop import TransactionSource
-from overlay.app.compilation import BLOCK_LOOPS, HASH_LOOPS, compile_in_subprocess
+from overlay.app.compilation import BLOCK_LOOPS, compile_in_subprocess
 from parsers.bitcoin.tx import Outpoint
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class ChainLoops:
         """One chain. Raises SourceError when it cannot be used at the start and no other chain can."""
         if not follower.chain.sparse:  # a sparse source has no blocks to walk
             async with self._compiling:
-                await asyncio.gather(*map(compile_in_subprocess, (BLOCK_LOOPS, HASH_LOOPS)))
+                await compile_in_subprocess(BLOCK_LOOPS)
         try:
             await _open(follower)
         except SourceError as error:

@@ -39,13 +39,14 @@ class CompiledLoops(NamedTuple):
 
 BLOCK_LOOPS = CompiledLoops(
     "blocks",
-    ("parsers/jit.py", "parsers/bitcoin/intrinsics.py", "parsers/bitcoin/block_loop.py"),
-    ("parsers.bitcoin.block",),
-)
-HASH_LOOPS = CompiledLoops(
-    "hashes",
-    ("parsers/bitcoin/sha256_lanes.py", "parsers/bitcoin/batch_sha256.py"),
-    ("parsers.bitcoin.batch_sha256",),
+    (
+        "parsers/jit.py",
+        "parsers/bitcoin/intrinsics.py",
+        "parsers/bitcoin/block_loop.py",
+        "parsers/bitcoin/sha256_lanes.py",
+        "parsers/bitcoin/batch_sha256.py",
+    ),
+    ("parsers.bitcoin.block", "parsers.bitcoin.batch_sha256"),
 )
 SEARCH_LOOPS = CompiledLoops(
     "search",
@@ -64,7 +65,7 @@ SEARCH_LOOPS = CompiledLoops(
     ("overlay.engines.native.merging", "overlay.engines.native.preparation", "overlay.search.nearest"),
 )
 
-ALL_LOOPS = (BLOCK_LOOPS, HASH_LOOPS, SEARCH_LOOPS)
+ALL_LOOPS = (BLOCK_LOOPS, SEARCH_LOOPS)
 
 
 def set_cache_folder(settings: Settings) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from parsers.jit import kernel
+from parsers.jit import compiled, kernel
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,3 +53,16 @@ def value_at(values: Floats, place: int) -> float:
 @kernel()
 def overwrite(values: Floats) -> None:
     values[0] = 1
+
+
+@compiled
+def next_of(number: int) -> int:
+    return number + 1
+
+
+@kernel()
+def count_to(last: int) -> int:
+    number = next_of(0)
+    while number < last:
+        number = next_of(number)
+    return number

@@ -6,12 +6,14 @@ import mmap
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 
 from parsers.jit import kernel, read_only
-from tests.parsers.kernels import Columns, dot, overwrite, scale, sum_pair, swap
+from tests.parsers.kernels import Columns, count_to, dot, next_of, overwrite, scale, sum_pair, swap
 from tests.running import environment
 
 NUMBERS = np.arange(4, dtype=np.float64)
@@ -63,6 +65,14 @@ def test_named_tuples_are_read_with_read_only_arrays_and_written_as_a_whole() ->
     assert columns.left.tolist() == [3, 4]
     with pytest.raises(TypeError, match="No matching definition"):
         dot(columns)
+
+
+def test_a_function_of_kernels_is_not_compiled_again_for_a_literal() -> None:
+    assert count_to(3) == 3
+    dispatcher: Any = next_of
+    for type_ in (types.literal(0), types.int64):
+        dispatcher.get_call_template((type_,), {})
+    assert dispatcher.signatures == [(types.int64,)]
 
 
 def test_tuples_are_read_with_arrays_of_both_kinds() -> None:

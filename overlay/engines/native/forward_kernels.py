@@ -67,8 +67,9 @@ def forward_rows(
             begin, place = end, document * FIELD_COUNT + field
             for text in range(fields[place], fields[place + 1]):
                 if end > begin:
-                    forward[end : end + GAP] = BREAK
-                    end += GAP
+                    for _ in range(GAP):
+                        forward[end] = BREAK
+                        end += 1
                 end = _append(terms, compounds, texts[text], texts[text + 1], forward, end)
             ends[document * SECTIONS + field] = end - start
         for field in range(FIELD_COUNT):

@@ -119,7 +119,8 @@ def _copy_rows(source: Bytes, offsets: Offsets, rows: Offsets, size: int, target
             place, last = place + 1, last + 1
         place += 1
         start, length = offsets[first] * size, (offsets[last + 1] - offsets[first]) * size
-        target[end : end + length] = source[start : start + length]
+        for byte in range(length):  # a slice would take Numba a second to compile
+            target[end + byte] = source[start + byte]
         end += length
     return end
 
