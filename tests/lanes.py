@@ -163,6 +163,7 @@ SLOW_FILES = frozenset(
         "overlay/web/test_publish_page.py",
         "overlay/web/test_register_page.py",
         "overlay/web/test_search_page.py",
+        "overlay/test_systems_out.py",
         "overlay/webhooks/test_deliveries.py",
         "overlay/webhooks/test_subscriptions.py",
         "parsers/bitcoin/test_batch_sha256.py",

@@ -1,0 +1,78 @@
+"""Each system can be taken out: with an import hook that refuses its folder, and all of them at once, `up` starts and
+answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlay.api.openapi import document
+from overlay.api.systems import NAMES, installed
+from overlay.app.http_app import ROUTES, load_systems
+from tests.conftest import ROOT
+from tests.running import Running, a2b
+
+HOOK = """
+import sys
+
+REFUSED = {refused!r}
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if f"{{name}}.".startswith(REFUSED):
+            raise ModuleNotFoundError(f"{{name}} is taken out", name=name)
+
+sys.meta_path.insert(0, Refusing())
+"""
+
+
+def without(names: tuple[str, ...], folder: Path) -> dict[str, str]:
+    """The environment of a process that can import no module of these systems."""
+    refused = tuple(f"overlay.systems.{name}." for name in names)
+    (folder / "sitecustomize.py").write_text(HOOK.format(refused=refused))
+    return {"PYTHONPATH": f"{folder}:{ROOT}"}
+
+
+def paths(names: tuple[str, ...]) -> set[str]:
+    return set(document(ROUTES, "", load_systems(names))["paths"])
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The items of a search with every system."""
+    with Running("up", "--port", "0", cwd=tmp_path_factory.mktemp("all")) as up:
+        up.until_ready()
+        assert set(up.get("/openapi.json")["paths"]) >= paths(NAMES)
+        return up.get("/v1/search?limit=100")["items"]
+
+
+@pytest.mark.parametrize("refused", [*((name,) for name in NAMES), NAMES], ids=lambda names: " ".join(names[:2]))
+def test_up_answers_without_a_system(refused: tuple[str, ...], tmp_path: Path, items: Any) -> None:
+    with Running("up", "--port", "0", cwd=tmp_path, **without(refused, tmp_path)) as up:
+        up.until_ready()
+        assert up.get("/v1/search?limit=100")["items"] == items
+        served = set(up.get("/openapi.json")["paths"])
+        assert served == paths(tuple(name for name in NAMES if name not in refused))
+        assert not served & (paths(NAMES) - paths(tuple(name for name in NAMES if name not in refused)))
+        assert up.get("/v1/status")["chains"]
+        assert "Traceback" not in up.err
+
+
+def test_a_system_that_is_taken_out_is_refused_by_name(tmp_path: Path) -> None:
+    run: Callable[..., Any] = partial(a2b, "up", "--port", "0", cwd=tmp_path, **without(("rating", "relay"), tmp_path))
+    named = run(A2B_SYSTEMS="mcp rating")
+    assert (named.returncode, named.stderr) == (2, "a2b: systems holds rating, and rating is not installed\n")
+    set_ = run(A2B_RELAY="on")
+    assert (set_.returncode, set_.stderr) == (2, "a2b: relay is set, and relay is not installed\n")
+
+
+def test_a_command_goes_with_its_system(tmp_path: Path) -> None:
+    commands = {one.name: one.commands for one in installed() if one.commands}
+    assert commands.keys() == {"delegateos", "mcp", "motebit", "payments", "relay"}
+    shown = a2b("--help", cwd=tmp_path, **without(tuple(commands), tmp_path)).stdout
+    assert "search" in shown
+    assert not [name for name in ("mcp", "dct", "motebit", "pay-check", "refunds", "relay") if f"    {name} " in shown]
