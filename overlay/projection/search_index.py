@@ -244,6 +244,8 @@ class SearchIndex:
 
 def _looked_up(engine: Engine, query: Query) -> tuple[Query, Lookup | None]:
     """The query by the first of its lookups that finds anything, and that one."""
+    if not query.lookups:
+        return query, None
     for lookup in query.lookups:
         narrowed = looked_up(query, lookup)
         planned = plan(narrowed.text, engine.terms())
@@ -365,7 +367,7 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
 
 def _ranked_by_engine(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """Results in the engine's order, after the one that a lookup lets lead them."""
-    leading = _leading(engine, query._replace(facets=()), planned)
+    leading = _leading(engine, query._replace(facets=()), planned) if query.lookups else []
     if not leading:
         return engine.search(query, planned, start, stop)
     matches = engine.search(query, planned, 0, stop + 1)

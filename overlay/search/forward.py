@@ -11,16 +11,15 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, filterfalse
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from indexer.fetcher.budgets import registrable
 from overlay.search.analysis import Tokens, compounds, has_digit, joined, stem, tokens_of
 from overlay.search.memo import Memo
-from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG
+from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG, Forwards
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -38,9 +37,6 @@ _HEAD = Struct("<6H???d2I")  # lengths with and without positions, name_is_compo
 _HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("sources", "<u4", 2)])
 _UNCONFIRMED = -1.0
 _BREAK = 0  # the number at the positions of a gap
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @lru_cache(maxsize=16_384)
@@ -159,24 +155,14 @@ def sources(blob: bytes) -> tuple[int, int]:
     return owner, domain
 
 
-class Candidates(NamedTuple):
-    """The decoded forward indexes of candidates, as `ranker.rank` reads them."""
-
-    offsets: Ints
-    ends: npt.NDArray[np.uint32]
-    terms: npt.NDArray[np.uint32]
-    flags: npt.NDArray[np.uint8]
-    since: Floats
-
-    @classmethod
-    def decode(cls, blobs: Sequence[bytes]) -> Candidates:
-        """Decode what `encode` returned."""
-        heads = np.frombuffer(b"".join([blob[: _HEAD.size] for blob in blobs]), _HEADS)
-        ends = heads["sizes"].cumsum(1, np.uint32)
-        return cls(
-            np.concatenate(([0], ends[:, -1].cumsum(dtype=np.int64))),
-            ends.reshape(-1),
-            np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4"),
-            heads["flags"] @ np.array((COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG), np.uint8),
-            heads["since"].astype(np.float64),
-        )
+def decoded(blobs: Sequence[bytes]) -> Forwards:
+    """What `encode` returned, as `ranker.rank` reads it."""
+    heads = np.frombuffer(b"".join([blob[: _HEAD.size] for blob in blobs]), _HEADS)
+    ends = heads["sizes"].cumsum(1, np.uint32)
+    return Forwards.of(
+        np.concatenate(([0], ends[:, -1].cumsum(dtype=np.int64))),
+        ends.reshape(-1),
+        np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4"),
+        heads["flags"] @ np.array((COMPOUND_FLAG, VERIFIED_FLAG, SIGNED_FLAG), np.uint8),
+        heads["since"].astype(np.float64),
+    )

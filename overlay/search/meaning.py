@@ -10,12 +10,12 @@ for letters that are not Latin, which the vocabulary of the vectors hardly has. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+import numpy as np
 
 from overlay.search.analysis import fold
 from overlay.search.planner import SHORT, QueryPlan
 from overlay.search.query import Query
+from overlay.search.ranker import Floats
 from overlay.search.sorting import is_reversed, order
 
 NEAREST = 60
@@ -23,8 +23,6 @@ NEAREST = 60
 MOST_ALONE = 10
 """Listings that are shown where nothing contains a word of the question."""
 FINDING, REORDERING = 0.4, 0.2
-
-_Id = TypeVar("_Id")
 
 
 def weight(query: Query, plan: QueryPlan) -> float:
@@ -43,20 +41,20 @@ def latin_share(text: str) -> float:
     return sum(map(str.isascii, letters)) / len(letters) if letters else 0.0
 
 
-def fused(scores: Mapping[_Id, float], cosines: Mapping[_Id, float], share: float) -> dict[_Id, float]:
+def fused(scores: Floats, cosines: Floats, share: float) -> Floats:
     """The scores of listings of which meaning has this `share`; none is above the greatest of `scores`, or above 1
     without any.
 
-    `scores` are those by words; `cosines` are those of the listings that are compared. One that is in `cosines` only is
-    found by its meaning, unless its cosine is the least.
+    `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
+    finds is no result, with a score of 0, where its cosine is the least.
     """
-    greatest, part = max(scores.values(), default=1.0), 1 - share
-    results = {id_: part * score for id_, score in scores.items()}
-    if not cosines:
+    greatest = float(scores.max(initial=0.0)) or 1.0
+    results = (1 - share) * scores
+    if not (is_compared := ~np.isnan(cosines)).any():
         return results
-    least = min(cosines.values())
-    span, added = max(cosines.values()) - least, share * greatest
-    for id_, cosine in cosines.items():
-        if cosine > least:  # the quotient first: it is at most 1 however near the cosines are to each other
-            results[id_] = min(greatest, results.get(id_, 0.0) + added * ((cosine - least) / span))
+    compared = cosines[is_compared]
+    least = compared.min()
+    if (span := compared.max() - least) > 0:  # the quotient first: it is at most 1 however near the cosines are
+        added = results[is_compared] + share * greatest * ((compared - least) / span)
+        results[is_compared] = np.where(compared > least, np.minimum(greatest, added), results[is_compared])
     return results

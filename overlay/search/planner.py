@@ -199,8 +199,16 @@ class _Planner:
     def __init__(self, terms: Terms, words: Sequence[_QueryWord]) -> None:
         self._terms, self._words = terms, words
         self._is_long = len(words) > SHORT
+        self._frequencies: dict[str, int] = {}
+
+    def _look_up(self, texts: Collection[str]) -> None:
+        """Read the frequencies of terms, in one look-up."""
+        others = [term for term in dict.fromkeys(texts) if term not in self._frequencies]
+        self._frequencies.update(zip(others, self._terms.frequencies(others), strict=True))
 
     def groups(self) -> Iterator[TermGroup]:
+        stems = [stem(word.text) for word in self._words]
+        self._look_up([*stems, *(term for place, word in enumerate(self._words) for term in self.joined(place, word))])
         for position, word in enumerate(self._words):
             weights = self._alternatives(position, word)
             exact = stem(word.text)
@@ -214,7 +222,9 @@ class _Planner:
             yield TermGroup(word.text, alternatives, rarity, word.is_stop)
 
     def _frequency(self, term: str) -> int:
-        return self._terms.frequency(term)
+        if term not in self._frequencies:
+            self._look_up((term,))
+        return self._frequencies[term]
 
     def _rarity(self, term: str) -> float:
         held, listings = self._frequency(term), self._terms.listings
@@ -238,8 +248,10 @@ class _Planner:
             for part in self._split(word.text, RARE if corrections else 0):
                 add(part, SPLIT, "split")
         if position == len(self._words) - 1 and not self._is_long and (len(word.text) > 2 or not held):
-            for completion in self._terms.completions(word.text, MAX_COMPLETIONS):
-                add(stem(completion), COMPLETED, "completed")
+            completions = list(map(stem, self._terms.completions(word.text, MAX_COMPLETIONS)))
+            self._look_up(completions)
+            for completion in completions:
+                add(completion, COMPLETED, "completed")
         return weights
 
     def joined(self, position: int, word: _QueryWord) -> Iterator[str]:

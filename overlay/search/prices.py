@@ -95,8 +95,9 @@ def cheapest_for(query: Query) -> Callable[[bytes], Cheapest | None]:
 
 
 def _cheapest_of_all(packed: bytes) -> Cheapest | None:
-    shown = decode(packed)[0]
-    return Cheapest(*shown) if shown else None
+    if packed.startswith(b"[null,"):
+        return None
+    return Cheapest(*decode(packed)[0])
 
 
 def _cheapest(into: str | None, wanted: OfferFilter, packed: bytes) -> Cheapest | None:

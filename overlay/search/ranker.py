@@ -6,13 +6,13 @@ in order, then those without. `ends` has the ends of the sections from the start
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.jit import compiled, kernel
+from parsers.jit import compiled, kernel, read_only
 
 if TYPE_CHECKING:
     from overlay.search.planner import QueryPlan
@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.uint64]
 
 FIELD_WEIGHT = (3.0, 1.0, 1.0)
 _SHARE = (0.6, 0.3, 0.5)
@@ -43,22 +44,32 @@ FIELD_COUNT, SECTIONS = 3, 6
 """Fields of a listing, and sections of a forward index: one for each field and for each of its two kinds of terms."""
 
 
-_ABSENT = 0xFFFF_FFF0
-"""The number of a term that no document has."""
+class Forwards(NamedTuple):
+    """The forward indexes of documents, read-only (`parsers.jit`): `terms` from `offsets` on, `ends` of sections, and
+    of each document its flags and the time of its text, in seconds since 1970, negative for an unconfirmed one."""
+
+    offsets: Ints
+    ends: Numbers
+    terms: Numbers
+    flags: Bytes
+    since: Floats
+
+    @classmethod
+    def of(cls, offsets: Ints, ends: Numbers, terms: Numbers, flags: Bytes, since: Floats) -> Forwards:
+        """Those of these arrays."""
+        return cls(read_only(offsets), read_only(ends), read_only(terms), read_only(flags), read_only(since))
 
 
 class PlanArrays(NamedTuple):
-    """The words of a plan for the kernel. `terms` are the distinct term numbers, ascending; the alternatives of group g
-    are from `starts[g]` until before `starts[g + 1]`, each by its place in `terms` (`columns`), its value and its
-    weight. `member` says for each term and group whether it is an alternative there."""
+    """The words of a plan for kernels, read-only. Group g has the alternatives from `starts[g]` until before
+    `starts[g + 1]`, each with the number of its term (negative where no document has it), its value and its weight;
+    `rarities` are those of the groups."""
 
-    terms: Numbers
+    numbers: Ints
     starts: Ints
-    columns: Ints
     values: Floats
     weights: Floats
     rarities: Floats
-    member: npt.NDArray[np.uint8]
 
 
 class PlanWords:
@@ -66,49 +77,73 @@ class PlanWords:
 
     def __init__(self, plan: QueryPlan) -> None:
         alternatives = [one for group in plan.groups for one in group.alternatives]
-        self._sizes = [len(group.alternatives) for group in plan.groups]
         self.terms = [one.term for one in alternatives]
-        self.starts = np.array([0, *accumulate(self._sizes)], np.int64)
+        self.starts = np.array([0, *accumulate(len(group.alternatives) for group in plan.groups)], np.int64)
         self.values = np.array([one.value for one in alternatives], np.float64)
         self.weights = np.array([one.weight for one in alternatives], np.float64)
         self.rarities = np.array([group.rarity for group in plan.groups], np.float64)
         self.is_stop = np.array([group.is_stop for group in plan.groups], np.uint8)
+        self._arrays = (
+            read_only(self.starts), read_only(self.values), read_only(self.weights), read_only(self.rarities)
+        )  # fmt: skip
 
     def numbered(self, numbers: Ints) -> PlanArrays:
         """The words by the numbers of their terms, negative for those that no document has."""
-        named = [_ABSENT if number < 0 else number for number in numbers.tolist()]
-        place = {number: index for index, number in enumerate(sorted(set(named)))}
-        columns = np.array([place[number] for number in named], np.int64)
-        member = np.zeros((len(place), len(self._sizes)), np.uint8)
-        member[columns, np.repeat(np.arange(len(self._sizes)), self._sizes)] = 1
-        terms = np.array(list(place), np.uint32)
-        return PlanArrays(terms, self.starts, columns, self.values, self.weights, self.rarities, member)
+        return PlanArrays(read_only(numbers), *self._arrays)
+
+    def most_proximity(self) -> Floats:
+        """The highest proximity of a document, by the number of groups that it contains."""
+        pairs = sorted(map(max, pairwise(self.rarities.tolist())), reverse=True)
+        return np.array([0.0, 0.0, *accumulate(PROXIMITY * pair for pair in pairs)], np.float64)
+
+
+_EMPTY = 0xFFFF_FFFF
+"""The number of no term."""
 
 
 @compiled
-def _column(terms: Numbers, term: int) -> int:
-    """The place of a term among the ascending ones, -1 without one."""
-    low, high = 0, len(terms)
-    while low < high:
-        middle = (low + high) >> 1
-        if terms[middle] < term:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(terms) and terms[low] == term else -1
+def _slot(slots: Numbers, term: np.uint32) -> np.int64:
+    """The slot of a term in a hash table; an empty one where it is not there."""
+    mask = np.int64(len(slots) - 1)
+    slot = np.int64(term) & mask
+    while slots[slot] != _EMPTY and slots[slot] != term:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
-def _bloom(terms: Numbers) -> np.int64:
-    """A bit for each remainder of the terms by 64."""
+def _hashed(numbers: Ints, starts: Ints) -> tuple[Numbers, Ints, npt.NDArray[np.uint8]]:
+    """The terms of alternatives in a hash table, of which one slot in sixteen is used at most: their numbers (`_EMPTY`
+    in an empty slot); the slot of each alternative, -1 for a term that no document has; and for each slot and group
+    whether the term is an alternative there."""
+    size = 16
+    while size < 16 * len(numbers):
+        size *= 2
+    slots = np.full(size, _EMPTY, np.uint32)
+    columns = np.full(len(numbers), -1, np.int64)
+    member = np.zeros((size, len(starts) - 1), np.uint8)
+    for group in range(len(starts) - 1):
+        for alternative in range(starts[group], starts[group + 1]):
+            if numbers[alternative] >= 0:
+                slot = _slot(slots, np.uint32(numbers[alternative]))
+                slots[slot] = numbers[alternative]
+                columns[alternative] = slot
+                member[slot, group] = 1
+    return slots, columns, member
+
+
+@compiled
+def bloom_of(numbers: Ints) -> np.int64:
+    """A bit for each remainder of the numbers by 64, without negative ones."""
     bloom = np.int64(0)
-    for term in terms:
-        bloom |= np.int64(1) << np.int64(term & 63)
+    for number in numbers:
+        if number >= 0:
+            bloom |= np.int64(1) << (number & 63)
     return bloom
 
 
 @compiled
-def _mark_pairs(member: npt.NDArray[np.uint8], one: int, other: int, held: Bytes) -> None:
+def _mark_pairs(member: npt.NDArray[np.uint8], one: np.int64, other: np.int64, held: Bytes) -> None:
     """Mark the pairs of neighbouring groups of which one term is followed by another."""
     if one != other:
         for group in range(member.shape[1] - 1):
@@ -126,13 +161,22 @@ def field_norm(ends: Numbers, row: int, field: int) -> float:
 
 
 @compiled
+def _next_place(terms: Numbers, place: int, end: int, slots: Numbers) -> int:
+    """The first place from `place` on, before `end`, of a term that is in a hash table; `end` without one. Most terms
+    are not, and their slots are empty."""
+    mask = np.uint32(len(slots) - 1)
+    while place < end:
+        if slots[terms[place] & mask] != _EMPTY and slots[_slot(slots, terms[place])] != _EMPTY:
+            return place
+        place += 1
+    return end
+
+
+@compiled
 def _scan(
-    start: int,
-    ends: Numbers,
-    row: int,
-    forward: Numbers,
-    terms: Numbers,
-    bloom: np.int64,
+    forwards: Forwards,
+    document: int,
+    slots: Numbers,
     member: npt.NDArray[np.uint8],
     frequency: Floats,
     in_name: Bytes,
@@ -140,21 +184,18 @@ def _scan(
 ) -> tuple[int, int]:
     """Read a document: the frequency of each term, its presence in the name, and the pairs of neighbours. Returns the
     occurrences of terms in the name, with a position and without one."""
+    start, row = forwards.offsets[document], document * SECTIONS
     placed = whole = 0
     section_start = np.int64(0)
     for section in range(SECTIONS):
         field = section % FIELD_COUNT
-        norm = field_norm(ends, row, field)
-        section_end = np.int64(ends[row + section])
-        last = before = -1
+        norm = field_norm(forwards.ends, row, field)
+        section_end = np.int64(forwards.ends[row + section])
+        last = before = np.int64(-1)
         last_at = before_at = -NEAR - 1
-        for place in range(section_start, section_end):
-            term = forward[start + place]
-            if not (bloom >> np.int64(term & 63)) & 1:
-                continue
-            column = _column(terms, term)
-            if column < 0:
-                continue
+        place = _next_place(forwards.terms, start + section_start, start + section_end, slots)
+        while place < start + section_end:
+            column = _slot(slots, forwards.terms[place])
             frequency[column] += norm
             if field == 0:
                 in_name[column] = 1
@@ -168,6 +209,7 @@ def _scan(
                 if place - before_at <= NEAR:
                     _mark_pairs(member, before, column, held)
                 before, before_at, last, last_at = last, last_at, column, place
+            place = _next_place(forwards.terms, place + 1, start + section_end, slots)
         section_start = section_end
     return placed, whole
 
@@ -179,7 +221,7 @@ def _exact_name(starts: Ints, columns: Ints, weights: Floats, in_name: Bytes) ->
     for group in range(len(starts) - 1):
         most = 0.0
         for alternative in range(starts[group], starts[group + 1]):
-            if in_name[columns[alternative]] and weights[alternative] > most:
+            if columns[alternative] >= 0 and in_name[columns[alternative]] and weights[alternative] > most:
                 most = weights[alternative]
         least = min(least, most)
     return least
@@ -194,52 +236,146 @@ def static_rank(flags: int, since: float, newest: float) -> float:
     return (1 + verified) * (1 + signed) * (1 + AGE * age)
 
 
-@kernel("words", "best", "factors")
+@compiled
+def may_be_exact(forwards: Forwards, document: int, bloom: np.int64) -> bool:
+    """Whether the name of a document may have words of the query only: False where it surely has others."""
+    if forwards.flags[document] & COMPOUND_FLAG:
+        return True
+    start = forwards.offsets[document]
+    for place in range(start, start + np.int64(forwards.ends[document * SECTIONS])):
+        if not (bloom >> np.int64(forwards.terms[place] & 63)) & 1:
+            return False
+    return True
+
+
+@compiled
+def push(heap: Floats, size: int, most: int, value: float) -> int:
+    """Add a value to a heap of the `most` largest, the least first; its new size."""
+    if size < most:
+        place = size
+        size += 1
+        while place > 0 and heap[(place - 1) >> 1] > value:
+            heap[place] = heap[(place - 1) >> 1]
+            place = (place - 1) >> 1
+        heap[place] = value
+    elif most and value > heap[0]:
+        place = 0
+        while True:
+            child = 2 * place + 1
+            if child >= most:
+                break
+            if child + 1 < most and heap[child + 1] < heap[child]:
+                child += 1
+            if heap[child] >= value:
+                break
+            heap[place] = heap[child]
+            place = child
+        heap[place] = value
+    return size
+
+
+@compiled
+def _proximity(held: Bytes, rarities: Floats) -> float:
+    near = 0.0
+    for group in range(len(rarities) - 1):
+        if held[group]:
+            near += PROXIMITY * max(rarities[group], rarities[group + 1])
+    return near
+
+
+@compiled
+def _precedes(one: int, other: int, documents: Ints, upper: Floats, ranks: Longs) -> bool:
+    if upper[one] != upper[other]:
+        return bool(upper[one] > upper[other])
+    return bool(ranks[documents[one]] < ranks[documents[other]])
+
+
+@compiled
+def _sink(queue: Ints, size: int, place: int, documents: Ints, upper: Floats, ranks: Longs) -> None:
+    """Restore a heap of indexes, the highest bound first, of equal ones the lowest rank, below a place."""
+    moved = queue[place]
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and _precedes(queue[child + 1], queue[child], documents, upper, ranks):
+            child += 1
+        if not _precedes(queue[child], moved, documents, upper, ranks):
+            break
+        queue[place] = queue[child]
+        place = child
+    queue[place] = moved
+
+
+@compiled
+def _queued(documents: Ints, upper: Floats, least: float, ranks: Longs) -> Ints:
+    """The indexes with a bound of at least `least`, as a heap."""
+    queue, size = np.empty(len(upper), np.int64), 0
+    for index in range(len(upper)):
+        if upper[index] >= least:
+            queue[size] = index
+            size += 1
+    for place in range((size >> 1) - 1, -1, -1):
+        _sink(queue, size, place, documents, upper, ranks)
+    return queue[:size]
+
+
+@compiled
+def _fill_words(plan: PlanArrays, columns: Ints, frequency: Floats, words: Floats, best: Ints) -> float:
+    """Fill the value of each group in a document, and the alternative that counts; returns their sum."""
+    total = 0.0
+    for group in range(len(plan.starts) - 1):
+        words[group], best[group] = 0.0, -1
+        for alternative in range(plan.starts[group], plan.starts[group + 1]):
+            count = frequency[columns[alternative]] if columns[alternative] >= 0 else 0.0
+            value = plan.values[alternative] * count / (count + SATURATION)
+            if value > words[group]:
+                words[group], best[group] = value, alternative - plan.starts[group]
+        total += words[group]
+    return total
+
+
+@kernel("indexes", "words", "best", "factors")
 def rank(
     documents: Ints,
-    offsets: Ints,
-    ends: Numbers,
-    forward: Numbers,
-    flags: Bytes,
-    since: Floats,
+    upper: Floats,
+    least: float,
+    ranks: Longs,
+    most: int,
+    forwards: Forwards,
+    plan: PlanArrays,
     newest: float,
-    terms: Numbers,
-    starts: Ints,
-    columns: Ints,
-    values: Floats,
-    weights: Floats,
-    rarities: Floats,
-    member: npt.NDArray[np.uint8],
+    indexes: Ints,
     words: Floats,
     best: Ints,
     factors: Floats,
 ) -> int:
-    """Fill the factors of documents: `words` by group, `best` the alternative that counts there (-1 for none), and
-    `factors` proximity, exact name and static rank. Documents have forward indexes from `offsets` on."""
-    groups = len(starts) - 1
-    frequency, in_name = np.zeros(len(terms), np.float64), np.zeros(len(terms), np.uint8)
-    held = np.zeros(groups, np.uint8)
-    bloom = _bloom(terms)
-    for index in range(len(documents)):
-        document = documents[index]
-        frequency[:] = 0
-        in_name[:] = 0
+    """Fill the factors of documents: `indexes` are their places in `documents`, `words` by group, `best` the
+    alternative that counts there (-1 for none), `factors` proximity, exact name, static rank and the score.
+
+    Those with a bound in `upper` of at least `least` are ranked, the highest bound first and equal ones by `ranks`,
+    until no other can be among the `most` of the highest scores (0: all), or `indexes` is full. Returns how many."""
+    slots, columns, member = _hashed(plan.numbers, plan.starts)
+    frequency, in_name = np.zeros(len(slots), np.float64), np.zeros(len(slots), np.uint8)
+    held, scores, size = np.zeros(len(plan.starts) - 1, np.uint8), np.empty(most, np.float64), 0
+    queue = _queued(documents, upper, least, ranks)
+    count = min(len(queue), len(indexes))
+    for row in range(count):
+        index, left = queue[0], len(queue) - row - 1
+        if most and size == most and upper[index] < scores[0]:
+            return row
+        indexes[row], queue[0] = index, queue[left]
+        _sink(queue, left, 0, documents, upper, ranks)
+        for column in columns:
+            if column >= 0:
+                frequency[column], in_name[column] = 0.0, 0
         held[:] = 0
-        row = document * SECTIONS
-        placed, whole = _scan(offsets[document], ends, row, forward, terms, bloom, member, frequency, in_name, held)
-        for group in range(groups):
-            words[index, group], best[index, group] = 0.0, -1
-            for alternative in range(starts[group], starts[group + 1]):
-                count = frequency[columns[alternative]]
-                value = values[alternative] * count / (count + SATURATION)
-                if value > words[index, group]:
-                    words[index, group], best[index, group] = value, alternative - starts[group]
-        near = 0.0
-        for group in range(groups - 1):
-            if held[group]:
-                near += PROXIMITY * max(rarities[group], rarities[group + 1])
-        is_exact = placed == ends[row] or (flags[document] & COMPOUND_FLAG and whole > 0)
-        factors[index, 0] = near
-        factors[index, 1] = 1 + EXACT_NAME * _exact_name(starts, columns, weights, in_name) if is_exact else 1.0
-        factors[index, 2] = static_rank(flags[document], since[document], newest)
-    return len(documents)
+        document = documents[index]
+        placed, whole = _scan(forwards, document, slots, member, frequency, in_name, held)
+        total, near = _fill_words(plan, columns, frequency, words[row], best[row]), _proximity(held, plan.rarities)
+        is_exact = placed == forwards.ends[document * SECTIONS]
+        is_exact = is_exact or (forwards.flags[document] & COMPOUND_FLAG and whole > 0)
+        exact = 1 + EXACT_NAME * _exact_name(plan.starts, columns, plan.weights, in_name) if is_exact else 1.0
+        static = static_rank(forwards.flags[document], forwards.since[document], newest)
+        factors[row, 0], factors[row, 1], factors[row, 2] = near, exact, static
+        factors[row, 3] = (total + near) * exact * static
+        size = push(scores, size, most, factors[row, 3])
+    return count

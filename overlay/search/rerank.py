@@ -20,26 +20,29 @@ from typing import NamedTuple
 import numpy as np
 
 from overlay.search import ranker
-from overlay.search.forward import Candidates, number
+from overlay.search.forward import decoded, number
 from overlay.search.planner import QueryPlan
-from overlay.search.ranker import Bytes, Floats, Ints, Numbers, PlanArrays, PlanWords
+from overlay.search.ranker import Floats, Forwards, Ints, Longs, PlanArrays, PlanWords
+
+
+class Bounded(NamedTuple):
+    """Documents, and the upper bounds of their scores; those below `least` are not ranked."""
+
+    documents: Ints
+    upper: Floats
+    least: float
 
 
 class Factors(NamedTuple):
-    """The factors of the scores of listings, one row for each. `words` has a column per word of the query; `terms` has
-    the index of the alternative that counts there, -1 for none."""
+    """The factors of the scores of listings, one row for each, and the scores. `words` has a column per word of the
+    query; `terms` has the index of the alternative that counts there, -1 for none."""
 
     words: Floats
     terms: Ints
     proximity: Floats
     exact_name: Floats
     static_rank: Floats
-
-    @property
-    def scores(self) -> Floats:
-        """The formula."""
-        total = self.words.sum(1) + self.proximity
-        return np.asarray(total * self.exact_name * self.static_rank)
+    scores: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +56,29 @@ class Scored:
 def factors(plan: QueryPlan, blobs: Sequence[bytes]) -> Factors:
     """The factors of candidates, passed as encoded forward indexes (`forward.encode`), under a plan with groups. Age
     counts from the newest of them."""
-    candidates, words = Candidates.decode(blobs), PlanWords(plan)
+    forwards, words = decoded(blobs), PlanWords(plan)
     numbers = np.array(list(map(number, words.terms)), np.int64)
-    newest = float(candidates.since.max(initial=0.0))
-    return factors_of_arrays(np.arange(len(blobs)), *candidates, newest, words.numbered(numbers))
+    newest = float(forwards.since.max(initial=0.0))
+    return factors_of_all(np.arange(len(blobs)), forwards, words.numbered(numbers), newest)
 
 
-def factors_of_arrays(
-    documents: Ints,
-    offsets: Ints,
-    ends: Numbers,
-    forward: Numbers,
-    flags: Bytes,
-    since: Floats,
-    newest: float,
-    words: PlanArrays,
-) -> Factors:
-    """The factors of some of the documents of these arrays (`ranker`); `newest` is the time from which age counts."""
-    shape = len(documents), len(words.rarities)
-    values, terms = np.empty(shape, np.float64), np.empty(shape, np.int64)
-    others = np.empty((len(documents), 3), np.float64)
-    ranker.rank(documents, offsets, ends, forward, flags, since, newest, *words, values, terms, others)
-    return Factors(values, terms, *others.T)
+def factors_of_all(documents: Ints, forwards: Forwards, words: PlanArrays, newest: float) -> Factors:
+    """The factors of documents, in their order; `newest` is the time from which age counts."""
+    count = len(documents)
+    in_order = Bounded(documents, np.arange(count, 0.0, -1.0), 0.0)
+    return factors_of_best(in_order, _NO_RANKS, 0, count, forwards, words, newest)[1]
+
+
+_NO_RANKS: Longs = np.empty(0, np.uint64)
+
+
+def factors_of_best(
+    bounded: Bounded, ranks: Longs, most: int, most_ranked: int, forwards: Forwards, words: PlanArrays, newest: float
+) -> tuple[Ints, Factors]:
+    """The factors of the documents that can be among the `most` of the highest scores (0: of all), at most
+    `most_ranked`, and their places in `bounded`, the highest bound first, equal ones by the `ranks` of documents."""
+    rows, groups = min(len(bounded.documents), most_ranked), len(words.rarities)
+    indexes, values, terms = np.empty(rows, np.int64), np.empty((rows, groups)), np.empty((rows, groups), np.int64)
+    more = np.empty((rows, 4))
+    count = ranker.rank(*bounded, ranks, most, forwards, words, newest, indexes, values, terms, more)
+    return indexes[:count], Factors(values[:count], terms[:count], *more[:count].T)

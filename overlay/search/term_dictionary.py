@@ -55,6 +55,10 @@ class Terms(Protocol):
         """Number of listings that contain an index term."""
         ...
 
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """The same of each of some terms, in one look-up."""
+        ...
+
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""
         ...
@@ -146,6 +150,10 @@ class TermDictionary:
     def frequency(self, term: str) -> int:
         """Number of listings that contain an index term."""
         return self.counts.terms.get(term, 0)
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """The same of each of some terms."""
+        return list(map(self.frequency, terms))
 
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling. An edit that

@@ -54,13 +54,19 @@ class NativeTerms:
 
     def frequency(self, term: str) -> int:
         """Number of listings that contain an index term."""
-        count = self._frequencies.get(term)
-        if count is None:
-            numbers = [segment.numbers("terms", [term]) for segment in self._segments]
-            count = sum(int(one.of_term[own].sum()) for one, own in zip(self._segments, numbers, strict=True))
-            if count:  # so that the terms in use bound the cache
-                self._frequencies[term] = count
-        return count
+        return self.frequencies((term,))[0]
+
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """The same of each of some terms, in one look-up."""
+        others = [term for term in terms if term not in self._frequencies]
+        listings = np.zeros(len(others), np.int64)
+        for segment in self._segments if others else ():
+            numbers = segment.positions("terms", others)
+            is_there = numbers >= 0
+            listings[is_there] += segment.of_term[numbers[is_there]]
+        counts = dict(zip(others, listings.tolist(), strict=True))
+        self._frequencies.update((term, count) for term, count in counts.items() if count)  # so that it is bounded
+        return [counts[term] if term in counts else self._frequencies[term] for term in terms]
 
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""

@@ -6,58 +6,60 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from overlay.engines.native.segment import Segment
+from overlay.engines.native.segment import Ints
 from overlay.engines.native.segment_results import SegmentResults
 from overlay.search.diversity import flooding, spread
 from overlay.search.meaning import NEAREST
-from overlay.search.nearest import cosines_of, nearest
+from overlay.search.nearest import Nearest, nearest
 from overlay.search.query import Query
 from overlay.search.text_vectors import of_question
 
-Place = tuple[Segment, int]
-"""A document."""
+
+def nearest_documents(results: Sequence[SegmentResults], query: Query) -> list[Nearest]:
+    """Of each segment the documents that the filters admit which are among those of all with the greatest cosines.
+    Where most of them are of one owner or domain, others are searched for, as among the candidates by words."""
+    near = _nearest(results, query, ())
+    sources = _sources(results, near)
+    floods = [] if query.owners or query.domains or query.group else flooding(sources)
+    if not floods:
+        return near
+    both = list(map(_union, near, _nearest(results, query, floods)))
+    cosines = np.concatenate([one.cosines for one in both])
+    order = np.argsort(-cosines, kind="stable")
+    sources = _sources(results, both)
+    positions = spread([sources[position] for position in order.tolist()], NEAREST)[:NEAREST]
+    return _chosen(both, order[positions])
 
 
-def nearest_documents(results: Sequence[SegmentResults], query: Query) -> dict[Place, float]:
-    """The documents that the filters admit with the greatest cosines, and these, the greatest first. Where most of them
-    are of one owner or domain, others are searched for, as among the candidates by words."""
-    cosines = _nearest(results, query, ())
-    floods = [] if query.owners or query.domains or query.group else flooding([_sources(*place) for place in cosines])
-    if floods:
-        cosines |= _nearest(results, query, floods)
-        merged = sorted(cosines, key=lambda place: -cosines[place])
-        order = spread([_sources(*place) for place in merged], NEAREST)
-        cosines = {merged[position]: cosines[merged[position]] for position in order[:NEAREST]}
-    return cosines
-
-
-def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence[int]) -> dict[Place, float]:
-    vector, cosines = of_question(query.text), dict[Place, float]()
+def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence[int]) -> list[Nearest]:
+    vector, parts = of_question(query.text), list[Nearest]()
     for one in results:
-        segment, admitted = one.segment, one.admitted
+        a, admitted = one.segment.arrays, one.admitted
         if left_out:
-            a = segment.arrays
             admitted = admitted * ~(np.isin(a["owner"], left_out) | np.isin(a["domain"], left_out))
-        near = nearest(segment.vectors, segment.arrays["vector_inverse"], admitted, vector, NEAREST)
-        cosines |= {
-            (segment, document): cosine
-            for document, cosine in zip(near.documents.tolist(), near.cosines.tolist(), strict=True)
-        }
-    best = sorted(cosines, key=lambda place: -cosines[place])[:NEAREST]
-    return {place: cosines[place] for place in best}
+        parts.append(nearest(one.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
+    if len(parts) == 1:
+        return parts
+    return _chosen(parts, np.argsort(-np.concatenate([one.cosines for one in parts]), kind="stable")[:NEAREST])
 
 
-def cosines_of_documents(documents: Sequence[Place], query: Query) -> list[float]:
-    """The cosine of each of these documents."""
-    vector, cosines = of_question(query.text), [0.0] * len(documents)
-    for segment in dict.fromkeys(segment for segment, _ in documents):
-        indexes = [index for index, (own, _) in enumerate(documents) if own is segment]
-        numbers = np.array([documents[index][1] for index in indexes], np.int64)
-        of_segment = cosines_of(segment.vectors, segment.arrays["vector_inverse"], numbers, vector)
-        for index, cosine in zip(indexes, of_segment.tolist(), strict=True):
-            cosines[index] = cosine
-    return cosines
+def _chosen(parts: Sequence[Nearest], positions: Ints) -> list[Nearest]:
+    """Those of all parts at some positions."""
+    is_chosen = np.zeros(sum(len(one.documents) for one in parts), bool)
+    is_chosen[positions] = True
+    marks = np.split(is_chosen, np.cumsum([len(one.documents) for one in parts])[:-1])
+    return [Nearest(one.documents[own], one.cosines[own]) for one, own in zip(parts, marks, strict=True)]
 
 
-def _sources(segment: Segment, document: int) -> tuple[int, int]:
-    return int(segment.arrays["owner"][document]), int(segment.arrays["domain"][document])
+def _union(one: Nearest, other: Nearest) -> Nearest:
+    documents, first = np.unique(np.concatenate((one.documents, other.documents)), return_index=True)
+    return Nearest(documents, np.concatenate((one.cosines, other.cosines))[first])
+
+
+def _sources(results: Sequence[SegmentResults], parts: Sequence[Nearest]) -> list[list[int]]:
+    columns = [
+        np.concatenate([one.segment.arrays[name][near.documents] for one, near in zip(results, parts, strict=True)])
+        for name in ("owner", "domain")
+    ]
+    sources: list[list[int]] = np.stack(columns, 1).tolist()
+    return sources

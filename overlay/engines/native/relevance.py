@@ -7,30 +7,29 @@ The first `CANDIDATES` are spread over owners and domains (`diversity`); the oth
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain, groupby, pairwise
+from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise
 from math import inf, nextafter
-from operator import itemgetter
 
 import numpy as np
 
 from overlay.engines.native import search_kernels as kernels
-from overlay.engines.native.near_documents import Place, cosines_of_documents, nearest_documents
-from overlay.engines.native.segment import Ints, NativeRecord
+from overlay.engines.native.near_documents import nearest_documents
+from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.engines.native.segment_results import SegmentResults
-from overlay.search import ranker
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.meaning import fused
+from overlay.search.nearest import Nearest, cosines_of
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import EngineHit, Query
 from overlay.search.ranker import PlanWords
-from overlay.search.rerank import Factors, Scored, factors_of_arrays
+from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
+from overlay.search.text_vectors import of_question
 
-MOST_RANKED = 1_000
-"""Documents that are ranked for a first page: those of the highest bounds."""
+MOST_RANKED = 4_000
+"""Documents of a segment that are ranked for a first page: those of the highest bounds."""
 
-Part = tuple[SegmentResults, Ints]
-"""Some of the results in a segment."""
+_NOT_NEAR = Nearest(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 def by_relevance(
@@ -44,137 +43,175 @@ def by_relevance(
 ) -> list[EngineHit]:
     """The results from position `start` to `stop`."""
     total, most = sum(len(one.documents) for one in results), max(CANDIDATES, stop)
-    near = nearest_documents(results, query) if plan.finds_by_meaning else {}
-    parts = _strongest(results, newest, words, most, ())
-    ranked = _Ranked([_with_near(part, near) for part in parts] if near else parts, newest, words)
-    order = ranked.first(most)
-    head = order[:CANDIDATES]
+    near = nearest_documents(results, query) if plan.finds_by_meaning else [_NOT_NEAR] * len(results)
+    bounded = _bounded(results, newest, words, most, ())
+    ranked = _Ranked(results, list(map(_with_near, results, bounded, near)), newest, words, most)
+    order = ranked.order()[:most]
     names_sources = query.owners or query.domains or query.group
-    floods = [] if names_sources or total <= CANDIDATES else flooding(ranked.sources(head))
+    floods = [] if names_sources or total <= CANDIDATES else flooding(ranked.sources(order[:CANDIDATES]))
     if floods:
-        others = _strongest(results, newest, words, CANDIDATES, floods)
-        ranked = _Ranked(list(map(_union, ranked.parts, others)), newest, words)
-        order = ranked.first(len(ranked.scores))
-        head = ranked.spread(order)
+        bounded = _bounded(results, newest, words, CANDIDATES, floods)
+        others = _Ranked(results, bounded, newest, words, CANDIDATES)
+        ranked = _Ranked(results, list(map(_union, ranked.documents, others.documents)), newest, words, 0)
+        order = ranked.order()
+    head = ranked.head(order, is_flooded=bool(floods))
     if plan.meaning:
-        if near:
-            members = enumerate(map(ranked.place, range(len(ranked.scores))))
-            cosines = {index: near[place] for index, place in members if place in near}
-        else:
-            compared = cosines_of_documents(list(map(ranked.place, head)), query)
-            cosines = dict(zip(head, compared, strict=True))
-        order = ranked.with_meaning(order, cosines, plan.meaning)
-        head = ranked.spread(order) if floods else order[:CANDIDATES]
-    first = [head[position] for position in diversified(ranked.sources(head), min(stop, len(head)))]
-    rows = ranked.rows(first, 0)
+        ranked.compare(ranked.indexes_of(near) if plan.finds_by_meaning else head, query)
+        order = ranked.order_by_meaning(order, plan.meaning)
+        head = ranked.head(order, is_flooded=bool(floods))
+    rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)
     if stop > len(head):
-        taken = set(head)
-        rows += ranked.rows([index for index in order if index not in taken][: stop - len(head)], 1)
+        rows += ranked.rows(order[~np.isin(order, head)][: stop - len(head)], 1)
     return rows[start:stop]
 
 
-def _with_near(part: Part, near: Mapping[Place, float]) -> Part:
-    own = [document for segment, document in near if segment is part[0].segment]
-    return _union(part, (part[0], np.array(own, np.int64)))
-
-
-def _union(one: Part, other: Part) -> Part:
-    return one[0], np.union1d(one[1], other[1])
-
-
-class _Ranked:
-    """Documents ranked by the formula; an index is a place among those of all parts."""
-
-    def __init__(self, parts: list[Part], newest: float, words: PlanWords) -> None:
-        self.parts = parts
-        self.factors = _joined([_factors_in(results, documents, newest, words) for results, documents in parts])
-        self.scores = self.factors.scores
-        self._starts = [0, *accumulate(len(documents) for _, documents in parts)]
-        columns = [[own.segment.arrays[name][chosen] for own, chosen in parts] for name in ("owner", "domain")]
-        self._sources = np.stack([np.concatenate(column) for column in columns], 1)
-
-    def place(self, index: int) -> Place:
-        """The document of an index."""
-        part = bisect_right(self._starts, index) - 1
-        results, documents = self.parts[part]
-        return results.segment, int(documents[index - self._starts[part]])
-
-    def _id(self, index: int) -> str:
-        segment, document = self.place(index)
-        return segment.id(document)
-
-    def first(self, most: int) -> list[int]:
-        """The indexes of the first documents: the best first, equal ones by id."""
-        scores, chosen = self.scores, np.arange(len(self.scores))
-        if len(scores) > most:
-            chosen = np.flatnonzero(scores >= np.partition(scores, -most)[-most])
-        return self._sorted(chosen)[:most]
-
-    def _sorted(self, indexes: Ints) -> list[int]:
-        indexes = indexes[np.argsort(-self.scores[indexes])]
-        order: list[int] = []
-        for _, run in groupby(zip(indexes.tolist(), self.scores[indexes].tolist(), strict=True), key=itemgetter(1)):
-            equal = [index for index, _ in run]
-            order += equal if len(equal) == 1 else sorted(equal, key=self._id)
-        return order
-
-    def spread(self, order: Sequence[int]) -> list[int]:
-        """The best of an order, of which not most are of one owner or domain."""
-        return [order[position] for position in spread(self.sources(order), CANDIDATES)[:CANDIDATES]]
-
-    def with_meaning(self, order: Sequence[int], cosines: Mapping[int, float], share: float) -> list[int]:
-        """The order in which meaning has this share of the scores, by the cosines of the documents that are compared. A
-        document without a word of the question that meaning adds nothing to is in it no more."""
-        by_words = {index: score for index in (*order, *cosines) if (score := float(self.scores[index])) > 0}
-        scores = fused(by_words, cosines, share)
-        self.scores[list(scores)] = list(scores.values())
-        return self._sorted(np.array(list(scores), np.int64))
-
-    def sources(self, indexes: Sequence[int]) -> list[list[int]]:
-        """The numbers of owner and domain."""
-        sources: list[list[int]] = self._sources[indexes].tolist()
-        return sources
-
-    def rows(self, indexes: Sequence[int], tier: int) -> list[EngineHit]:
-        """Results in this order, with ascending keys."""
-        rows: list[EngineHit] = []
-        for index in indexes:
-            record, score = NativeRecord(*self.place(index)), float(self.scores[index])
-            key = -score
-            if rows and rows[-1].key >= (tier, key, record.id):
-                key = nextafter(rows[-1].key[1], inf)
-            rows.append(EngineHit((tier, key, record.id), score, record, Scored(self.factors, index)))
-        return rows
-
-
-def _strongest(
+def _bounded(
     results: Sequence[SegmentResults], newest: float, words: PlanWords, most: int, left_out: Sequence[int]
-) -> list[Part]:
-    """The documents that can be among the first `most` which are not of the owners and domains `left_out`."""
-    rarities = words.rarities.tolist()
-    nearness = ranker.PROXIMITY * sum(map(max, pairwise(rarities)))
-    sources = np.array(left_out, np.uint32)
+) -> list[Bounded]:
+    """The results with their bounds; those of the owners and domains `left_out` are not to be ranked, nor those that
+    cannot be among the first `most` of the others."""
+    proximity, sources = words.most_proximity(), np.array(left_out, np.uint32)
     uppers, least = [], 0.0
     for one in results:
         a, upper = one.segment.arrays, np.empty(len(one.documents), np.float64)
         bound = kernels.bounds(
-            one.documents, one.scratch.scores, one.scratch.held, a["flags"], a["text_since"], newest, a["owner"],
-            a["domain"], sources, nearness, len(rarities), most, upper,
+            one.documents, one.scratch.scores, one.scratch.held, one.segment.forwards, newest, a["owner"], a["domain"],
+            sources, one.numbers, proximity, most, upper,
         )  # fmt: skip
         uppers.append(upper)
         least = max(least, bound)
-    members = [np.flatnonzero(upper >= least) for upper in uppers]
-    if sum(map(len, members)) > MOST_RANKED >= most:
-        least = float(np.partition(np.concatenate(uppers), -MOST_RANKED)[-MOST_RANKED])
-        members = [np.flatnonzero(upper >= least) for upper in uppers]
-    return [(one, one.documents[own]) for one, own in zip(results, members, strict=True)]
+    return [Bounded(one.documents, upper, least) for one, upper in zip(results, uppers, strict=True)]
 
 
-def factors_of(results: Sequence[SegmentResults], members: Sequence[Place], newest: float, words: PlanWords) -> Factors:
+def _with_near(results: SegmentResults, bounded: Bounded, near: Nearest) -> Bounded:
+    """Documents with those that are near in meaning, which are ranked in any case."""
+    if not len(near.documents):
+        return bounded
+    is_near = np.zeros(results.segment.documents, bool)
+    is_near[near.documents] = True
+    is_other = ~is_near[bounded.documents]
+    documents = np.concatenate((near.documents, bounded.documents[is_other]))
+    upper = np.concatenate((np.full(len(near.documents), inf), bounded.upper[is_other]))
+    return Bounded(documents, upper, bounded.least)
+
+
+def _union(one: Ints, other: Ints) -> Bounded:
+    documents = np.union1d(one, other)
+    return Bounded(documents, np.full(len(documents), inf), 0.0)
+
+
+class _Ranked:
+    """Documents of segments ranked by the formula. An index is a place among those of all segments. With `most`, only
+    those are ranked that can be among so many of the highest scores."""
+
+    def __init__(
+        self,
+        results: Sequence[SegmentResults],
+        bounded: Sequence[Bounded],
+        newest: float,
+        words: PlanWords,
+        most: int,
+    ) -> None:
+        self._segments = [one.segment for one in results]
+        self.documents, factors = list[Ints](), list[Factors]()
+        for one, own in zip(results, bounded, strict=True):
+            most_ranked = MOST_RANKED if 0 < most <= MOST_RANKED else len(own.documents)
+            ids, numbered = one.segment.arrays["id_rank"], words.numbered(one.numbers)
+            indexes, of_indexes = factors_of_best(own, ids, most, most_ranked, one.segment.forwards, numbered, newest)
+            self.documents.append(own.documents[indexes])
+            factors.append(of_indexes)
+        self._factors = _joined(factors)
+        self._scores = self._factors.scores
+        self._starts = [0, *accumulate(map(len, self.documents))]
+        self._sources = np.empty((len(self._scores), 2), np.uint32)
+        self._id_ranks = np.empty(len(self._scores), np.uint64)
+        for segment, documents, part in self._parts():
+            a = segment.arrays
+            self._sources[part, 0], self._sources[part, 1] = a["owner"][documents], a["domain"][documents]
+            self._id_ranks[part] = a["id_rank"][documents]
+
+    def _parts(self) -> list[tuple[Segment, Ints, slice]]:
+        """The documents of each segment, and the range of their indexes."""
+        parts = [slice(first, end) for first, end in pairwise(self._starts)]
+        return list(zip(self._segments, self.documents, parts, strict=True))
+
+    def order(self) -> Ints:
+        """The indexes in their order: the best first, equal ones by id."""
+        return self._sorted(np.arange(len(self._scores)))
+
+    def _sorted(self, indexes: Ints) -> Ints:
+        indexes = indexes[np.lexsort((self._id_ranks[indexes], -self._scores[indexes]))]
+        if len(self._segments) > 1:  # ranks of ids are comparable within a segment only
+            is_equal = self._scores[indexes][1:] == self._scores[indexes][:-1]
+            tied = np.flatnonzero(np.append(is_equal, False) | np.append(False, is_equal))
+            keys = [(-self._scores[index], self._record(index).id, index) for index in indexes[tied].tolist()]
+            indexes[tied] = [index for _, _, index in sorted(keys)]
+        return indexes
+
+    def _record(self, index: int) -> NativeRecord:
+        part = bisect_right(self._starts, index) - 1
+        return NativeRecord(self._segments[part], int(self.documents[part][index - self._starts[part]]))
+
+    def head(self, order: Ints, *, is_flooded: bool) -> Ints:
+        """The first `CANDIDATES` of an order; where it is flooded, of which not most are of one owner or domain."""
+        if is_flooded:
+            order = order[spread(self.sources(order), CANDIDATES)]
+        return order[:CANDIDATES]
+
+    def indexes_of(self, near: Sequence[Nearest]) -> Ints:
+        """The indexes of documents that are near."""
+        return np.concatenate(
+            [
+                np.flatnonzero(np.isin(documents, one.documents)) + part.start
+                for (_, documents, part), one in zip(self._parts(), near, strict=True)
+            ]
+        )
+
+    def compare(self, indexes: Ints, query: Query) -> None:
+        """Compare documents with the question by their text vectors."""
+        self._cosines = np.full(len(self._scores), np.nan)  # NaN: not compared
+        vector = of_question(query.text)
+        for segment, documents, part in self._parts():
+            own = indexes[(indexes >= part.start) & (indexes < part.stop)]
+            inverse = segment.arrays["vector_inverse"]
+            self._cosines[own] = cosines_of(segment.vectors, inverse, documents[own - part.start], vector)
+
+    def order_by_meaning(self, order: Ints, share: float) -> Ints:
+        """The order in which meaning has this share of the scores. A document without a word of the question that
+        meaning adds nothing to is in it no more."""
+        is_included = ~np.isnan(self._cosines)
+        is_included[order] = True
+        indexes = np.flatnonzero(is_included)
+        self._scores = self._scores.copy()
+        self._scores[indexes] = fused(self._scores[indexes], self._cosines[indexes], share)
+        return self._sorted(indexes[self._scores[indexes] > 0])
+
+    def sources(self, indexes: Ints) -> list[list[int]]:
+        """The numbers of owner and domain."""
+        sources: list[list[int]] = self._sources[indexes].tolist()
+        return sources
+
+    def rows(self, indexes: Ints, tier: int) -> list[EngineHit]:
+        """Results in this order, with ascending keys."""
+        rows: list[EngineHit] = []
+        for index, score in zip(indexes.tolist(), self._scores[indexes].tolist(), strict=True):
+            record, key = self._record(index), -score
+            if rows and rows[-1].key >= (tier, key, record.id):
+                key = nextafter(rows[-1].key[1], inf)
+            rows.append(EngineHit((tier, key, record.id), score, record, Scored(self._factors, index)))
+        return rows
+
+
+def factors_of(
+    results: Sequence[SegmentResults], members: Sequence[tuple[Segment, int]], newest: float, words: PlanWords
+) -> Factors:
     """The factors of documents, which are among the results."""
     chosen = [[index for index, (segment, _) in enumerate(members) if segment is one.segment] for one in results]
     documents = [np.array([members[index][1] for index in indexes], np.int64) for indexes in chosen]
-    parts = [_factors_in(*part, newest, words) for part in zip(results, documents, strict=True)]
+    parts = [
+        factors_of_all(own, one.segment.forwards, words.numbered(one.numbers), newest)
+        for one, own in zip(results, documents, strict=True)
+    ]
     order = np.argsort(np.array(list(chain.from_iterable(chosen)), np.int64))
     return Factors._make(column[order] for column in _joined(parts))
 
@@ -182,11 +219,3 @@ def factors_of(results: Sequence[SegmentResults], members: Sequence[Place], newe
 def _joined(parts: Sequence[Factors]) -> Factors:
     """The factors of all parts, one after the other."""
     return parts[0] if len(parts) == 1 else Factors(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _factors_in(results: SegmentResults, documents: Ints, newest: float, words: PlanWords) -> Factors:
-    a = results.segment.arrays
-    return factors_of_arrays(
-        documents, a["forward_offsets"], a["section_ends"], a["forward"], a["flags"], a["text_since"], newest,
-        words.numbered(results.numbers),
-    )  # fmt: skip

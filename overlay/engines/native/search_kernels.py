@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.ranker import EXACT_NAME, FIELD_COUNT, MOST_STATIC, SECTIONS, static_rank
+from overlay.search.ranker import (
+    EXACT_NAME,
+    FIELD_COUNT,
+    MOST_STATIC,
+    SECTIONS,
+    Forwards,
+    bloom_of,
+    may_be_exact,
+    push,
+    static_rank,
+)
 from parsers.jit import compiled, kernel
 
 Floats = npt.NDArray[np.float64]
@@ -146,53 +156,29 @@ def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: i
     return total
 
 
-@compiled
-def _push(heap: Floats, size: int, most: int, value: float) -> int:
-    """Add a value to a heap of the `most` largest, the least first; its new size."""
-    if size < most:
-        place = size
-        size += 1
-        while place > 0 and heap[(place - 1) >> 1] > value:
-            heap[place] = heap[(place - 1) >> 1]
-            place = (place - 1) >> 1
-        heap[place] = value
-    elif value > heap[0]:
-        place = 0
-        while True:
-            child = 2 * place + 1
-            if child >= most:
-                break
-            if child + 1 < most and heap[child + 1] < heap[child]:
-                child += 1
-            if heap[child] >= value:
-                break
-            heap[place] = heap[child]
-            place = child
-        heap[place] = value
-    return size
-
-
 @kernel("upper")
 def bounds(
     documents: Ints,
     scores: Singles,
     held: Bytes,
-    flags: Bytes,
-    since: Floats,
+    forwards: Forwards,
     newest: float,
     owners: Numbers,
     domains: Numbers,
     left_out: Numbers,
-    nearness: float,
-    groups: int,
+    numbers: Ints,
+    proximity: Floats,
     most: int,
     upper: Floats,
 ) -> float:
-    """Fill the upper bound of the final score of each document: the words and the static rank, the highest proximity
-    and exact name; -1 for those of owners and domains that are `left_out`, or surely below the result. Returns the
-    `most`-th lower bound, which has words and static rank alone; 0 if there are fewer."""
-    heap = np.empty(most, np.float64)
-    size = 0
+    """Fill the upper bound of the final score of each document: the words and the static rank, and the most that
+    proximity and exact name can add; -1 for those of owners and domains that are `left_out`, or surely below the
+    result. Where one of several words is held nothing can be added: then the bound is the lower one, so that equal
+    documents need not be ranked beyond those of the lowest ids. `numbers` are those of the terms, `proximity` the
+    highest by the number of groups held. Returns the `most`-th lower bound, which has words and static rank alone; 0 if
+    there are fewer."""
+    heap, size = np.empty(most, np.float64), 0
+    groups, bloom = len(proximity) - 1, bloom_of(numbers)
     for place in range(len(documents)):
         document = documents[place]
         upper[place] = -1.0
@@ -201,13 +187,18 @@ def bounds(
             is_left_out |= owners[document] == source or domains[document] == source
         if is_left_out:
             continue
-        bonus = 1 + EXACT_NAME if held[document] >= groups else 1.0
-        bound = (scores[document] + (nearness if held[document] > 1 else 0.0)) * bonus * (1 + 1e-5)
+        bound = scores[document] * (1 + 1e-5)
+        may_gain = held[document] > 1 or held[document] >= groups
+        if may_gain:
+            bound += proximity[min(int(held[document]), groups)] * (1 + 1e-5)
+            if held[document] >= groups and may_be_exact(forwards, document, bloom):
+                bound *= 1 + EXACT_NAME
         if size == most and bound * MOST_STATIC < heap[0]:
             continue
-        static = static_rank(flags[document], since[document], newest)
-        upper[place] = bound * static
-        size = _push(heap, size, most, scores[document] * static * (1 - 1e-5))
+        static = static_rank(forwards.flags[document], forwards.since[document], newest)
+        lower = scores[document] * static * (1 - 1e-5)
+        upper[place] = bound * static if may_gain else lower
+        size = push(heap, size, most, lower)
     return heap[0] if size == most else 0.0
 
 

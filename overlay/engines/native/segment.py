@@ -14,6 +14,7 @@ from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.posting_kernels import listed_counts
 from overlay.engines.native.schema import LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find
+from overlay.search.ranker import Forwards
 
 if TYPE_CHECKING:
     from overlay.engines.native.facet_values import SegmentCounts
@@ -138,6 +139,12 @@ class Segment:
     def vectors(self) -> npt.NDArray[np.int8]:
         """The text vectors of documents, a row for each."""
         return self.arrays["vector"].reshape(-1, VECTOR)
+
+    @cached_property
+    def forwards(self) -> Forwards:
+        """The forward indexes of documents, as the ranker reads them."""
+        names = ("forward_offsets", "section_ends", "forward", "flags", "text_since")
+        return Forwards.of(*(self.arrays[name] for name in names))
 
     @cached_property
     def currencies(self) -> list[str]:

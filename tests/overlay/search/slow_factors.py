@@ -51,13 +51,12 @@ def factors(plan: QueryPlan, blobs: Sequence[bytes], newest: float | None = None
     last = max((0.0, *(listing.since for listing in listings))) if newest is None else newest
     rows = [words_of(plan.groups, listing) for listing in listings]
     shape = len(listings), len(plan.groups)
-    return Factors(
-        np.array([[value for value, _ in row] for row in rows], np.float64).reshape(shape),
-        np.array([[place for _, place in row] for row in rows], np.int64).reshape(shape),
-        np.array([nearness(plan.groups, listing) for listing in listings], np.float64),
-        np.array([exact_name(plan.groups, listing) for listing in listings], np.float64),
-        np.array([static_rank(listing, last) for listing in listings], np.float64),
-    )
+    words = np.array([[value for value, _ in row] for row in rows], np.float64).reshape(shape)
+    terms = np.array([[place for _, place in row] for row in rows], np.int64).reshape(shape)
+    near = np.array([nearness(plan.groups, listing) for listing in listings], np.float64)
+    exact = np.array([exact_name(plan.groups, listing) for listing in listings], np.float64)
+    static = np.array([static_rank(listing, last) for listing in listings], np.float64)
+    return Factors(words, terms, near, exact, static, (words.sum(1) + near) * exact * static)
 
 
 def numbers(group: TermGroup) -> list[int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,30 +73,40 @@ def test_the_share_of_latin_letters_counts_no_digits_and_no_accents() -> None:
     assert latin_share("42 ...") == 0
 
 
+def fused_scores(scores: Mapping[Any, float], cosines: Mapping[Any, float], share: float) -> dict[Any, float]:
+    """The scores of the results, by id."""
+    ids = list(dict.fromkeys((*scores, *cosines)))
+    columns = [np.array([of.get(id_, missing) for id_ in ids]) for of, missing in ((scores, 0.0), (cosines, np.nan))]
+    results = dict(zip(ids, fused(*columns, share).tolist(), strict=True))
+    return {id_: score for id_, score in results.items() if id_ in scores or score > 0}
+
+
 def test_a_listing_without_words_of_the_question_comes_among_the_others() -> None:
-    results = fused({"both": 10.0, "words": 8.0}, {"both": 0.5, "meaning": 0.9, "far": 0.1}, 0.4)
+    results = fused_scores({"both": 10.0, "words": 8.0}, {"both": 0.5, "meaning": 0.9, "far": 0.1}, 0.4)
     assert results == pytest.approx({"both": 6.0 + 2.0, "words": 4.8, "meaning": 4.0})
 
 
 def test_without_results_by_words_the_nearest_are_the_results() -> None:
-    assert fused({}, {"far": 0.1, "near": 0.5, "nearer": 0.9}, 0.4) == pytest.approx({"near": 0.2, "nearer": 0.4})
-    assert fused({}, {}, 0.4) == {}
+    assert fused_scores({}, {"far": 0.1, "near": 0.5, "nearer": 0.9}, 0.4) == pytest.approx(
+        {"near": 0.2, "nearer": 0.4}
+    )
+    assert fused_scores({}, {}, 0.4) == {}
 
 
 def test_a_single_cosine_adds_nothing() -> None:
-    assert fused({"one": 3.0, "other": 3.0}, {"other": 0.9}, 0.2) == {"one": 0.8 * 3.0, "other": 0.8 * 3.0}
-    assert fused({}, {"other": 0.9}, 0.4) == {}
+    assert fused_scores({"one": 3.0, "other": 3.0}, {"other": 0.9}, 0.2) == {"one": 0.8 * 3.0, "other": 0.8 * 3.0}
+    assert fused_scores({}, {"other": 0.9}, 0.4) == {}
 
 
 IDS = st.integers(0, 9)
-SCORES = st.dictionaries(IDS, st.floats(0, 1e6))
+SCORES = st.dictionaries(IDS, st.floats(1e-9, 1e6))
 
 
 @given(SCORES, st.dictionaries(IDS, st.floats(-1, 1)), st.floats(0, 1))
 def test_all_results_by_words_stay_and_no_score_is_above_the_greatest_by_words(
     scores: dict[int, float], cosines: dict[int, float], share: float
 ) -> None:
-    results = fused(scores, cosines, share)
+    results = fused_scores(scores, cosines, share)
     assert scores.keys() <= results.keys() <= scores.keys() | cosines.keys()
     greatest = max(scores.values(), default=1.0)
     assert all(0 <= score <= greatest * (1 + 1e-9) for score in results.values())
@@ -104,13 +116,13 @@ def test_all_results_by_words_stay_and_no_score_is_above_the_greatest_by_words(
 def test_of_listings_with_equal_scores_the_nearer_has_the_greater_one(
     scores: dict[int, float], cosines: dict[int, float]
 ) -> None:
-    results = fused(dict.fromkeys(scores, 1.0), cosines, 0.2)
+    results = fused_scores(dict.fromkeys(scores, 1.0), cosines, 0.2)
     order = sorted(scores.keys() & cosines.keys(), key=lambda id_: cosines[id_])
     assert [results[id_] for id_ in order] == sorted(results[id_] for id_ in order)
 
 
 @given(SCORES, st.dictionaries(IDS, st.floats(-1, 1)))
 def test_without_weight_the_scores_by_words_stay(scores: dict[int, float], cosines: dict[int, float]) -> None:
-    results = fused(scores, cosines, 0.0)
+    results = fused_scores(scores, cosines, 0.0)
     assert {id_: results[id_] for id_ in scores} == scores
-    assert all(results[id_] == 0 for id_ in results.keys() - scores.keys())
+    assert results.keys() == scores.keys()
