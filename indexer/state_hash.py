@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from indexer.headers.networks import is_complete_from
 from indexer.model import OUTDATED, RULES, RegistrationState
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, state_hashes
 from indexer.store.state_hashes import StateHash, line
 from indexer.store.state_hashes import digest as digest_of_lines
 
@@ -63,5 +63,5 @@ def update_state_hash(store: Store, writer: Writer, chain: str) -> StateHash | N
     """Store the state hash after the newest block of a chain where it is defined; return as `stored_state_hash`."""
     newest = store.blocks.newest(chain)
     if newest is not None and is_defined(store, chain, newest.height):
-        writer.update_state_hash(chain)
+        state_hashes.update(writer, chain)
     return stored_state_hash(store, chain)

@@ -16,6 +16,7 @@ from indexer.chains import Chain
 from indexer.model import UNCONFIRMED, RegistrationState
 from indexer.state_hash import digest, state_hash
 from indexer.store import Change, Store, Writer, connect
+from indexer.store.source_store import SourceStore
 from indexer.sync.follower import Follower
 from tests import chain_records
 from tests.chain_records import Record
@@ -37,6 +38,11 @@ class Indexing:
 
     def __enter__(self) -> Indexing:
         return self
+
+    @property
+    def source_store(self) -> SourceStore:
+        """What sources keep in the database."""
+        return SourceStore(self.writer)
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.writer.close()

@@ -22,7 +22,7 @@ from indexer.resolution.output_envelopes import OutputEnvelopeReader
 from indexer.resolution.session import Origin, Session
 from indexer.resolution.spend_order import OutputValues
 from indexer.resolution.verdict import judge_registration, judge_update
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, contents
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.errors import ParseError
@@ -218,7 +218,9 @@ class OriginTracer:
         """Store the values of the outputs that cards spend, so that reading the block again requests nothing."""
         cards_by_txid = {trace.card.txid: trace.card for trace in walk.traces.values()}
         spent = (pair for card in cards_by_txid.values() for pair in walk.spent(card).items())
-        self._writer.store_output_values({outpoint: value for outpoint, value in spent if outpoint not in walk.values})
+        contents.store_output_values(
+            self._writer, {outpoint: value for outpoint, value in spent if outpoint not in walk.values}
+        )
 
     def _remember(self, origins: Mapping[Outpoint, Origin]) -> None:
         for outpoint, origin in origins.items():
@@ -233,7 +235,9 @@ class OriginTracer:
         replay = Replay(self._chain)
         origins = await asyncio.to_thread(replay.origins, walk)
         states = {outpoint: origin.state for outpoint, origin in origins.items() if origin.state}
-        await asyncio.to_thread(self._writer.store_cards, [replay.cards[state.card] for state in states.values()])
+        await asyncio.to_thread(
+            contents.store_cards, self._writer, [replay.cards[state.card] for state in states.values()]
+        )
         wanted = {txid for state in states.values() for txid in replay.record_txids(state)}
         heights = await self._chain.heights(wanted, before) if wanted else {}
         for outpoint, state in states.items():

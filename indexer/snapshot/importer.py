@@ -15,8 +15,9 @@ from indexer.snapshot.codec import PROOF, ChainHead, Counts, Headers, SnapshotEr
 from indexer.snapshot.replay import VerifiedChain
 from indexer.snapshot.trusted import TrustedChain
 from indexer.state_hash import update_state_hash
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer, chain_marks, contents
 from indexer.store.imports import begin_import, empty, finish_import
+from indexer.store.source_store import SourceStore
 from parsers.bitcoin import tx
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.cards.strict_json import MAX_BYTES
@@ -154,7 +155,7 @@ class _Import:
             raise SnapshotError(f"nothing in the file can be verified: {gaps}")
         if not self._trust:
             used = {txid for chain in self._chains.values() if chain is not None for txid in chain.parents}
-            self._writer.delete_other_parents(used)
+            contents.delete_other_parents(self._writer, used)
         return Report(self._imported["block"], self._imported["event"], self._imported["proof"], reports)
 
     def _handle(self, key: str, value: Any, number: int) -> None:
@@ -175,7 +176,8 @@ class _Import:
             if self._trust:
                 self._chains[head.name] = TrustedChain(head)
             else:
-                self._chains[head.name] = VerifiedChain(head, network, self._store, self._writer) if network else None
+                rows = SourceStore(self._writer)
+                self._chains[head.name] = VerifiedChain(head, network, self._store, rows) if network else None
 
     def _check_rules(self, head: ChainHead) -> None:
         """Refuse blocks that were read by other rules, but older ones on trust."""
@@ -300,8 +302,8 @@ class _Import:
         return lines >= BATCH_LINES or self._batch_bytes >= BATCH_BYTES
 
     def _flush(self) -> None:
-        self._writer.store_cards(self._cards)
-        self._writer.store_parents(self._parents)
+        contents.store_cards(self._writer, self._cards)
+        contents.store_parents(self._writer, self._parents)
         if self._block_facts:
             self._append(self._block_facts)
         self._cards, self._parents, self._block_facts, self._batch_bytes = [], {}, [], 0
@@ -309,11 +311,11 @@ class _Import:
 
     def _append(self, block_facts: list[BlockFacts]) -> None:
         head = self._heads[block_facts[0].ref.chain]
-        self._writer.name_chain(head.name, head.caip2)
+        chain_marks.name_chain(self._writer, head.name, head.caip2)
         if head.partial:
-            self._writer.mark_partial(head.name)
+            chain_marks.mark_partial(self._writer, head.name)
         try:
-            self._writer.append(head.name, block_facts, sparse=not mined(head.caip2), rules=head.rules)
+            block_writer.append(self._writer, head.name, block_facts, sparse=not mined(head.caip2), rules=head.rules)
         except ValueError as error:
             raise SnapshotError(str(error)) from None
         if (chain := self._chains[head.name]) is not None:

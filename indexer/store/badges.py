@@ -145,13 +145,6 @@ def _new(candidate: BadgeCandidate, now_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def move_cursor(connection: Connection, seq: int, name: str = CURSOR) -> None:
-    """Store up to which sequence number a reader has read the outbox."""
-    epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
-    connection.execute(delete(cursors).where(cursors.c.name == name))
-    connection.execute(insert(cursors).values(name=name, epoch=epoch, seq=seq))
-
-
 def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[str]:
     """Store what a host answered. Returns the registrations that may be shown otherwise, sorted: those whose badge
     changed or was confirmed, and, where they are few and the host answered, those that have none."""

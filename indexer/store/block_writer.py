@@ -1,5 +1,5 @@
-"""Blocks with their events, cards and proofs: appended, rolled back, trimmed. The functions work inside a transaction
-of the writer and append to the outbox what changed."""
+"""Blocks with their events, cards and proofs: appended, rolled back and trimmed, each in one transaction that appends
+to the outbox what changed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,57 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select
 
-from indexer.model import BlockFacts, BlockRef, Event, EventKind
+from indexer.model import RULES, BlockFacts, BlockRef, Event, EventKind
 from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
 from indexer.store import outbox, pending, proofs, schema, sightings, topic_anchors
 from indexer.store.queries import insert_new
 from indexer.store.rows import event_row
 from indexer.store.schema import READ_BY, blocks, cards, events, meta
+from indexer.store.writer import Writer
+
+NEAR_MISSES = 1_000_000
+"""Near misses stored of a chain, the oldest dropped first (law 7)."""
+
+TRIM_EVERY = 10_000
+"""Near misses written between two trims."""
 
 
 def append(
+    writer: Writer, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool = False, rules: int = RULES
+) -> None:
+    """Append blocks to a chain, with all that they hold; all or nothing. They were read by `rules`.
+
+    With `sparse`, heights may be left out, and `prev` is the hash of the block stored before. Raises ValueError
+    when they do not continue the stored chain.
+    """
+    if not block_facts:
+        return
+    with writer.transaction() as connection:
+        now_ms = int(writer.clock() * 1000)
+        _append(connection, chain, block_facts, now_ms, sparse=sparse, rules=rules)
+    writer.untrimmed[chain] += sum(
+        1 for facts in block_facts for event in facts.events if event.kind is EventKind.REJECTED
+    )
+    if writer.untrimmed[chain] >= TRIM_EVERY:
+        writer.untrimmed[chain] = 0
+        trim(writer, chain, NEAR_MISSES)
+
+
+def forget(writer: Writer, chain: str, above: int) -> int:
+    """Delete the blocks of a chain above a height with all that hangs from them; return how many blocks."""
+    with writer.transaction() as connection:
+        return _forget(connection, chain, above)
+
+
+def trim(writer: Writer, chain: str, keep: int) -> None:
+    """Drop the near misses of a chain but the newest `keep`."""
+    with writer.transaction() as connection:
+        _trim(connection, chain, keep)
+
+
+def _append(
     connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int, *, sparse: bool, rules: int
 ) -> None:
-    """Append blocks to a chain, with all that they hold; pointers count as seen at `now_ms` (milliseconds since 1970).
-    `rules` is stored with the first block of the chain.
-
-    With `sparse`, heights may be left out, and `prev` is the hash of the block stored before. Raises ValueError when
-    they do not continue the stored chain.
-    """
     if _check_linked(connection, chain, block_facts, sparse=sparse):
         set_rules(connection, chain, rules)
     _insert(connection, blocks, [block_row(facts.ref) for facts in block_facts])
@@ -126,8 +160,7 @@ def _subject(event: Event) -> str | None:
     return event.pointer.id if event.pointer is not None else None
 
 
-def forget(connection: Connection, chain: str, above: int) -> int:
-    """Delete the blocks of a chain above a height with all that hangs from them; return how many blocks."""
+def _forget(connection: Connection, chain: str, above: int) -> int:
     gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
     registrations = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
     pointers, named = sightings.before_rollback(connection, chain, above)
@@ -139,7 +172,7 @@ def forget(connection: Connection, chain: str, above: int) -> int:
     return count
 
 
-def trim_near_misses(connection: Connection, chain: str, keep: int) -> None:
+def _trim(connection: Connection, chain: str, keep: int) -> None:
     """Delete the near misses of a chain but the newest `keep`, and the proofs of transactions without other events."""
     near_miss = (events.c.chain == chain, events.c.kind == EventKind.REJECTED.value, events.c.registration.is_(None))
     newest_first = select(events.c.place).where(*near_miss).order_by(events.c.place.desc())

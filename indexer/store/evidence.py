@@ -32,11 +32,13 @@ from sqlalchemy import (
     update,
 )
 
+from indexer.store import outbox
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
 from indexer.store.schema import BYTEWISE, keys, optional, original_table, rebuilt_table, required
 from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
+from indexer.store.writer import Writer
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
 
 MAX_FORMS = 8
@@ -320,6 +322,30 @@ MAX_KEYS = 64
 """Keys of a listing that count."""
 
 
+def record_rating(writer: Writer, listing: str, submitted: int, rating: StoredRating, rated_at: int) -> bool:
+    """Store the rating of a listing of what was `submitted` until then, and have those that it paid rated again
+    where it comes to, or goes below, the score `rated_at`; whether readers see another rating."""
+    with writer.transaction() as connection:
+        was_rated, is_changed = _record_rating(connection, listing, submitted, rating, rated_at)
+        if was_rated != (rating.base_score is not None and rating.base_score >= rated_at):
+            touch_counterparties(connection, listing)
+        return bool(outbox.announce(connection, [listing] if is_changed else [], "rated"))
+
+
+def rate_again(writer: Writer, listings: Iterable[str], seq: int) -> None:
+    """Have those of these listings rated again that have evidence; the outbox was read up to `seq`."""
+    with writer.transaction() as connection:
+        touch_rated(connection, listings)
+        outbox.move_cursor(connection, seq, CURSOR)
+
+
+def prove_payments(writer: Writer, chain: str, blocks: Iterable[BlockPayment]) -> None:
+    """Store which blocks with payments are in a chain now; the listings that are paid in them are rated again."""
+    with writer.transaction() as connection:
+        for block in blocks:
+            _prove_payments(connection, chain, block)
+
+
 def touch(connection: Connection, listings: Iterable[str]) -> None:
     """Have listings rated again."""
     for listing in sorted(listings):
@@ -336,11 +362,11 @@ def touch_rated(connection: Connection, listings: Iterable[str]) -> None:
         connection.execute(statement.values(submitted=ratings.c.submitted + 1))
 
 
-def record_rating(
+def _record_rating(
     connection: Connection, listing: str, submitted: int, rating: StoredRating, rated_at: int
 ) -> tuple[bool, bool]:
     """Store a rating of what was submitted until then. Returns whether the one before, without E3, was `rated_at` or
-    more, and whether readers see another one. Works inside a transaction of the writer."""
+    more, and whether readers see another one."""
     same = ratings.c.listing == listing
     row = connection.execute(select(ratings).where(same)).mappings().one()
     connection.execute(update(ratings).where(same).values(**rating._asdict(), rated=submitted))
@@ -355,7 +381,7 @@ def touch_counterparties(connection: Connection, listing: str) -> None:
     touch(connection, connection.execute(others).scalars().all())
 
 
-def prove_payments(connection: Connection, chain: str, block: BlockPayment) -> None:
+def _prove_payments(connection: Connection, chain: str, block: BlockPayment) -> None:
     """Store whether a block is in the chain, and have the listings rated again whose payments it has."""
     there = (evidence.c.chain == chain, evidence.c.pay_height == block.height, evidence.c.pay_root == block.root)
     listings = connection.execute(select(evidence.c.listing).where(*there).distinct()).scalars().all()

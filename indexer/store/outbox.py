@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Select, case, func, insert, literal, select, text, update
+from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, literal, select, text, update
 
 from indexer.store.database import StoreUnavailableError
 from indexer.store.queries import Queries
-from indexer.store.schema import changes, meta
+from indexer.store.schema import changes, cursors, meta
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,21 @@ def append(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         last = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
         connection.execute(insert(changes), [{**row, "seq": last + number} for number, row in enumerate(rows, 1)])
+
+
+def announce(connection: Connection, ids: Iterable[str], reason: str, chain: str = "") -> int:
+    """Have readers look at these ids again; return how many they are."""
+    change = {"chain": chain, "op": "upsert", "height": None, "reason": reason}
+    rows = [{**change, "id": id_} for id_ in ids]
+    append(connection, rows)
+    return len(rows)
+
+
+def move_cursor(connection: Connection, seq: int, name: str) -> None:
+    """Store up to which sequence number a reader has read the outbox."""
+    epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
+    connection.execute(delete(cursors).where(cursors.c.name == name))
+    connection.execute(insert(cursors).values(name=name, epoch=epoch, seq=seq))
 
 
 def follow_timeline(connection: Connection) -> None:

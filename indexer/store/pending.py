@@ -16,11 +16,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 
 from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Event, Status
-from indexer.store import rows
+from indexer.store import outbox, rows
 from indexer.store.history import Unconfirmed
 from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.rows import event_row, place
 from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
+from indexer.store.writer import Writer
 from parsers.bitcoin.tx import Outpoint
 from parsers.reasons import UNPROVED
 
@@ -85,11 +86,33 @@ def _ids() -> Select[Any]:
     return ids.distinct().order_by(pending.c.registration)
 
 
-def replace(
+def replace_pending(writer: Writer, chain: str, following: Sequence[Event], bodies: Mapping[bytes, bytes]) -> int:
+    """Make these the unconfirmed events of a chain, in spend order, and these the cards (by SHA-256) they name; return
+    how many registrations change by it."""
+    with writer.transaction() as connection:
+        changes = _replace(connection, chain, following, bodies)
+        outbox.append(connection, changes)
+    return len(changes)
+
+
+def announce_submitted(writer: Writer, chain: str, txids: Iterable[bytes]) -> int:
+    """Have readers look again at the registrations of unconfirmed transactions that can be proved from now on; return
+    how many they are."""
+    with writer.transaction() as connection:
+        return outbox.announce(connection, _registrations(connection, chain, txids), "pending", chain)
+
+
+def clear_pending(writer: Writer) -> None:
+    """Delete the unconfirmed events of every chain: they are of an earlier run of the program."""
+    with writer.transaction() as connection:
+        for chain in _chains(connection):
+            outbox.append(connection, _replace(connection, chain, (), {}))
+
+
+def _replace(
     connection: Connection, chain: str, following: Iterable[Event], bodies: Mapping[bytes, bytes]
 ) -> list[OutboxRow]:
-    """Make these events, in this order, and the cards that they name all that is unconfirmed of a chain. Only what
-    differs from the stored rows is written."""
+    """Only what differs from the stored rows is written."""
     nowhere = BlockRef(chain, UNCONFIRMED, b"", b"", 0, b"")
     after = [_content(event_row(nowhere, event)) for event in following]
     old_places, before = _stored(connection, chain)
@@ -125,13 +148,13 @@ def _replace_cards(
     _insert(connection, pending_cards, new)
 
 
-def registrations(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[str]:
+def _registrations(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[str]:
     """The registrations that have unconfirmed events of these transactions, sorted."""
     own = select(pending.c.registration).where(pending.c.chain == chain, pending.c.registration.is_not(None))
     return sorted({row["registration"] for row in rows_in(connection, own, pending.c.txid, txids)})
 
 
-def chains(connection: Connection) -> Sequence[str]:
+def _chains(connection: Connection) -> Sequence[str]:
     """The chains that have unconfirmed events."""
     return connection.execute(select(pending.c.chain).distinct()).scalars().all()
 

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, delete, func, select, union_all
+from sqlalchemy import Connection, and_, delete, func, select
 
 from indexer.model import BlockFacts, BlockRef, Proof
 from indexer.store import rows
 from indexer.store.queries import Queries, batches, rows_in
 from indexer.store.schema import (
     blocks,
-    cards,
     coinbases,
     events,
-    outputs,
-    parents,
-    pending_cards,
     proofs,
     witness_paths,
 )
-from parsers.bitcoin.tx import Outpoint
 from parsers.bitcoin.witness_commitment import CoinbaseProof
 
 SAME_TRANSACTION = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("chain", "height", "txid")))
@@ -103,40 +97,6 @@ def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> di
         row["height"]: CoinbaseProof(*(row[name] for name in CoinbaseProof._fields))
         for row in rows_in(connection, own, coinbases.c.height, heights)
     }
-
-
-class ContentQueries(Queries):
-    """What is stored under a hash and never rolled back."""
-
-    def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Card bytes by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
-        matches = (row for batch in batches(set(digests)) for row in self._rows(_card_bodies(), digests=batch))
-        return {row["sha256"]: row["body"] for row in matches}
-
-    def output_values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
-        """Satoshis of those of these outputs that were looked up before."""
-        wanted = set(outpoints)
-        matches = self._rows_in(select(outputs), outputs.c.txid, {outpoint.txid for outpoint in wanted})
-        values = {Outpoint(row["txid"], row["vout"]): row["satoshis"] for row in matches}
-        return {outpoint: values[outpoint] for outpoint in values.keys() & wanted}
-
-    def parents(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Raw transactions by txid (internal byte order) whose outputs' values were looked up."""
-        return {row["txid"]: row["raw"] for row in self._rows_in(select(parents), parents.c.txid, set(txids))}
-
-    def parent_sizes(self, txids: Iterable[bytes]) -> dict[bytes, int]:
-        """The bytes of such transactions by txid."""
-        statement = select(parents.c.txid, func.length(parents.c.raw).label("size"))
-        return {row["txid"]: row["size"] for row in self._rows_in(statement, parents.c.txid, set(txids))}
-
-
-@cache
-def _card_bodies() -> Select[Any]:
-    """Card bytes by the bound SHA-256 `digests`, those of unconfirmed cards too; one may come twice."""
-    digests: BindParameter[Any] = bindparam("digests", expanding=True)
-    unconfirmed = select(pending_cards.c.sha256, pending_cards.c.body).where(pending_cards.c.sha256.in_(digests))
-    both = union_all(select(cards).where(cards.c.sha256.in_(digests)), unconfirmed).subquery()
-    return select(both)
 
 
 def proof_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:

@@ -8,9 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, tuple_
 
+from indexer.store import outbox
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.registrations import is_newest
 from indexer.store.schema import checks, events, extra_transactions, unproved_transactions
+from indexer.store.writer import Writer
 from parsers.bitcoin.tx import Outpoint
 
 ANNOUNCE_EVERY = 6 * 3600
@@ -81,7 +83,16 @@ def update_unproved(connection: Connection, chain: str, added: Collection[bytes]
     insert_new(connection, unproved_transactions, [{"chain": chain, "txid": txid} for txid in added])
 
 
-def record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:
+def record(writer: Writer, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> int:
+    """Store what a source answered at a time (seconds since 1970) about outpoints: spent, unspent, or None for no
+    answer; return how many registrations get a newer time of their check in the outbox."""
+    if not spent:
+        return 0
+    with writer.transaction() as connection:
+        return outbox.announce(connection, _record(connection, chain, now, spent), "owner-checked", chain)
+
+
+def _record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:
     """Store what a source answered at the time `now` about outpoints: spent, unspent, or None for no answer.
 
     Returns the registrations at unspent ones whose time the outbox has not announced for `ANNOUNCE_EVERY`.

@@ -15,10 +15,11 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select
 
 from indexer.model import EventKind, RegistrationState
-from indexer.store import rows
+from indexer.store import outbox, rows
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import newest_events
 from indexer.store.schema import blocks, changes, cursors, events, meta, state_hashes, state_lines
+from indexer.store.writer import Writer
 
 _LINES_AT_ONCE, _INSERTED_AT_ONCE = 10_000, 1_000
 
@@ -58,9 +59,14 @@ class StateHashQueries(Queries):
         return StateHash(row["height"], row["hash"].hex()) if row else None
 
 
-def update(connection: Connection, chain: str) -> None:
+def update(writer: Writer, chain: str) -> None:
     """Compute and store the state hash after the newest stored block of a chain, unless it is stored already or an
     update is undecided."""
+    with writer.transaction() as connection:
+        _update(connection, chain)
+
+
+def _update(connection: Connection, chain: str) -> None:
     height = connection.execute(select(func.max(blocks.c.height)).where(blocks.c.chain == chain)).scalar()
     same = (state_hashes.c.chain == chain, state_hashes.c.height == height)
     if height is None or connection.execute(select(state_hashes.c.height).where(*same)).first() is not None:
@@ -89,8 +95,7 @@ def _update_lines(connection: Connection, chain: str) -> None:
         for ids in batches(connection.execute(changed).scalars()):
             connection.execute(delete(state_lines).where(state_lines.c.chain == chain, state_lines.c.id.in_(ids)))
             _insert(connection, chain, read_states(connection, chain, ids))
-    connection.execute(delete(cursors).where(cursors.c.name == name))
-    connection.execute(insert(cursors).values(name=name, epoch=epoch, seq=seq))
+    outbox.move_cursor(connection, seq, name)
 
 
 def read_states(connection: Connection, chain: str, ids: list[str] | None = None) -> Iterator[RegistrationState]:

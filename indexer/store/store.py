@@ -15,6 +15,7 @@ from sqlalchemy import Engine, select
 from indexer.store.badges import BadgeQueries
 from indexer.store.blocks import BlockQueries, HeaderQueries
 from indexer.store.card_signatures import SignatureQueries
+from indexer.store.contents import ContentQueries
 from indexer.store.evidence import EvidenceQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.history import HistoryQueries
@@ -23,7 +24,7 @@ from indexer.store.motebit_hosts import MotebitQueries
 from indexer.store.outbox import Lag, OutboxQueries
 from indexer.store.pending import PendingQueries
 from indexer.store.pointer_queries import PointerQueries
-from indexer.store.proofs import ContentQueries, ProofQueries
+from indexer.store.proofs import ProofQueries
 from indexer.store.queries import Queries
 from indexer.store.registrations import RegistrationQueries
 from indexer.store.schema import CHAIN, PARTIAL, READ_BY, UNPROVED, meta

@@ -18,6 +18,7 @@ from indexer.headers.networks import topic_genesis
 from indexer.model import EventKind
 from indexer.store.queries import Queries
 from indexer.store.schema import CHAIN, blocks, events, meta, topic_anchors
+from indexer.store.writer import Writer
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 
@@ -144,10 +145,11 @@ def extend(connection: Connection, chain: str) -> None:
         tac = _store(connection, chain, first, min(first + EVERY - 1, newest), tac)
 
 
-def rebuild(connection: Connection, chain: str) -> None:
-    """Delete the anchors of a chain, and compute them again."""
-    connection.execute(delete(topic_anchors).where(topic_anchors.c.chain == chain))
-    extend(connection, chain)
+def rebuild(writer: Writer, chain: str) -> None:
+    """Compute the anchors of the topic (BRC-136) again from the stored blocks and events of a chain."""
+    with writer.transaction() as connection:
+        connection.execute(delete(topic_anchors).where(topic_anchors.c.chain == chain))
+        extend(connection, chain)
 
 
 def _store(connection: Connection, chain: str, first: int, last: int, tac: bytes) -> bytes:

@@ -22,7 +22,7 @@ from indexer.resolution.origins import HOPS, OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin
 from indexer.spill import folder
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer, contents
 from indexer.sync.batch import Batch
 from indexer.sync.progress import SyncProgress
 from parsers.bitcoin import tx
@@ -218,7 +218,7 @@ class Catchup:
         missing = [outpoint for outpoint in wanted if outpoint not in values]
         if missing:
             fetched = await self._chain.values(missing, before)
-            await asyncio.to_thread(self._writer.store_output_values, fetched)
+            await asyncio.to_thread(contents.store_output_values, self._writer, fetched)
             values |= fetched
         return values
 
@@ -282,7 +282,9 @@ class Catchup:
         self._registry.clear()
 
     async def _write(self, batch: Batch) -> None:
-        await asyncio.to_thread(self._writer.append, self._chain.name, batch.readings, sparse=self._sparse)
+        await asyncio.to_thread(
+            block_writer.append, self._writer, self._chain.name, batch.readings, sparse=self._sparse
+        )
         progress, newest = self._progress, batch.newest
         progress.blocks += len(batch.readings)
         progress.bytes += batch.bytes

@@ -14,7 +14,7 @@ from indexer.model import LATE, BlockRef
 from indexer.resolution.origins import MISSING
 from indexer.retries import Backoff
 from indexer.state_hash import outdated
-from indexer.store import Revision, Store, Writer
+from indexer.store import Revision, Store, Writer, block_writer, chain_marks
 from indexer.sync.catchup import Catchup
 from indexer.sync.mempool import Mempool
 from indexer.sync.outpoint_monitor import OutpointMonitor
@@ -60,7 +60,7 @@ class Follower:
         await asyncio.to_thread(self.mempool.begin)
         await self._chain.open()
         self.progress.caip2 = self._chain.caip2
-        await asyncio.to_thread(self._writer.name_chain, self._chain.name, self._chain.caip2)
+        await asyncio.to_thread(chain_marks.name_chain, self._writer, self._chain.name, self._chain.caip2)
         if self.again:
             await self._begin_again()
         await asyncio.to_thread(self._load_state)
@@ -74,16 +74,16 @@ class Follower:
         async with aclosing(chain.blocks(chain.first, chain.first)) as stream:
             async for _ in stream:
                 break
-        count = await asyncio.to_thread(self._writer.forget, chain.name, -1)
+        count = await asyncio.to_thread(block_writer.forget, self._writer, chain.name, -1)
         self.again = False
         log.warning("%s: %d blocks are forgotten, to be read again from block %d", chain.name, count, chain.first)
         self._changed()
 
     def _load_state(self) -> None:
         if not self._chain.has_history:
-            self._writer.mark_current(self._chain.name)
+            chain_marks.mark_current(self._writer, self._chain.name)
         if not self._chain.complete:
-            self._writer.mark_partial(self._chain.name)
+            chain_marks.mark_partial(self._writer, self._chain.name)
         self._mark_unproved_headers()
         self._catchup.watch()
         self._note_newest(self._store.blocks.newest(self._chain.name))
@@ -103,7 +103,7 @@ class Follower:
         is marked and now configured with the check: headers without a proof are stored among the others."""
         name = self._chain.name
         if self._chain.headers_unproved:
-            self._writer.mark_unproved(name)
+            chain_marks.mark_unproved(self._writer, name)
         elif self._store.is_unproved(name):
             raise SourceError(
                 f"{name}: the database holds merge-mined headers that came without their proof of work; keep "
@@ -227,7 +227,7 @@ class Follower:
 
     async def _forget(self, newest: BlockRef | None, above: int) -> None:
         spent = await asyncio.to_thread(self._store.registrations.spent_above, self._chain.name, above)
-        await asyncio.to_thread(self._writer.forget, self._chain.name, above)
+        await asyncio.to_thread(block_writer.forget, self._writer, self._chain.name, above)
         self._catchup.watched.add(spent)
         self._note_newest(newest)
         self._changed()

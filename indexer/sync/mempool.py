@@ -20,6 +20,7 @@ from indexer.resolution.origins import OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin
 from indexer.store import Store, Writer
+from indexer.store.pending import announce_submitted, replace_pending
 from indexer.sync.coin_checks import CoinChecks
 from indexer.sync.mempool_cache import MempoolCache, SpentOutpointIndex
 from parsers.bitcoin import block
@@ -84,7 +85,7 @@ class Mempool:
 
     def begin(self) -> None:
         """Delete the unconfirmed events of an earlier run, which may be outdated. Raises StoreError."""
-        self._writer.replace_pending(self._chain.name, (), {})
+        replace_pending(self._writer, self._chain.name, (), {})
 
     def offer(self, txid: bytes) -> None:
         """Add a transaction that the source was found to have (txid in internal byte order). Where the source cannot
@@ -146,7 +147,7 @@ class Mempool:
         self._marked = self._coins.unproved
         events = [_marked(event) if event.txid in self._marked else event for event in self._cache.events()]
         cards = self._cache.cards()
-        return self._writer.replace_pending(self._chain.name, events, cards) > 0
+        return replace_pending(self._writer, self._chain.name, events, cards) > 0
 
     # -- submitted transactions
 
@@ -179,7 +180,7 @@ class Mempool:
         """Announce those among new submissions that are unconfirmed already: their proofs are new."""
         new, self._submitted = [txid for txid in pending - self._submitted if txid in self._cache], pending
         if new:
-            await asyncio.to_thread(self._writer.announce_submitted, self._chain.name, new)
+            await asyncio.to_thread(announce_submitted, self._writer, self._chain.name, new)
 
     async def _contradicted(self, submitted: frozenset[bytes]) -> set[bytes]:
         """Those of these submitted transactions that spend an output which a transaction of the source spends, too."""

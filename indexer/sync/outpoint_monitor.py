@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from indexer.chains import Chain
 from indexer.errors import SourceError
 from indexer.model import BlockRef
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, spend_checks
 from parsers.bitcoin.tx import Outpoint
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class OutpointMonitor:
         return await self._source.recheck(newest), changes > 0
 
     async def _note(self, spent: Mapping[Outpoint, bool | None]) -> int:
-        return await asyncio.to_thread(self._writer.record_checks, self._name, int(self.now()), spent)
+        return await asyncio.to_thread(spend_checks.record, self._writer, self._name, int(self.now()), spent)
 
     async def _due(self) -> bool:
         """Whether an outpoint is due; the store is queried once for a whole minute's budget."""

@@ -14,6 +14,7 @@ from indexer.settings import Settings, SettingsError
 from indexer.store import Writer
 from indexer.store.locks import AdvisoryLock
 from indexer.store.logos import Logos
+from indexer.store.pending import clear_pending
 from indexer.store.process_lock import ProcessLock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
@@ -190,7 +191,7 @@ def build(settings: Settings, *, follow: bool, serve: bool, counters: Counters |
         if follow:
             writer = Writer(store.engine)
             opened.callback(writer.close)
-            writer.clear_pending()
+            clear_pending(writer)
         engine = open_index(settings, create=True) if serve else None
         if engine is not None:
             opened.callback(engine.close)
@@ -206,8 +207,10 @@ def _chains(settings: Settings, writer: Writer) -> tuple[Chain, ...]:
     """The configured chains, not connected yet. Raises SettingsError for a URL that can never be used."""
     from indexer.chains.failover import join
     from indexer.errors import SourceError
+    from indexer.store.source_store import SourceStore
 
+    store = SourceStore(writer)
     try:
-        return tuple(join(name, urls, writer) for name, urls in settings.sources().items())
+        return tuple(join(name, urls, store) for name, urls in settings.sources().items())
     except SourceError as error:
         raise SettingsError(str(error)) from None

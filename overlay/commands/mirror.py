@@ -42,6 +42,7 @@ def mirror(args: Namespace) -> int:
 
     from indexer.chains import create
     from indexer.store import Store, Writer, connect
+    from indexer.store.source_store import SourceStore
     from overlay.app.storage import make_data_folder
 
     settings = settings_of(args)
@@ -50,7 +51,7 @@ def mirror(args: Namespace) -> int:
     try:
         writer = Writer(engine)
         try:
-            chain = create(args.name, f"overlay:{args.url}?network={args.network}", writer)
+            chain = create(args.name, f"overlay:{args.url}?network={args.network}", SourceStore(writer))
             store = Store(engine)
             if store.blocks.newest(args.name) is not None and not store.is_partial(args.name):
                 raise UsageError(f"the database reads {args.name} from a node: mirror into another one (--data FOLDER)")

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from indexer.masking import masked
+from indexer.store import topic_anchors
 from overlay.commands.options import command, settings_of
 from overlay.text.terminal import progress_of, say
 
@@ -57,7 +58,7 @@ def _rebuild_anchors(args: Namespace) -> int:
 
     with closing(open_store(settings_of(args), create=False)) as store, closing(Writer(store.engine)) as writer:
         for chain in sorted(store.chains()):
-            writer.rebuild_anchors(chain)
+            topic_anchors.rebuild(writer, chain)
             newest = store.topic_anchors.newest(chain)
             if newest is not None:
                 say(f"{on_one_line(chain)}: block {newest.height:,}, anchor {newest.tac[::-1].hex()}")

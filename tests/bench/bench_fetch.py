@@ -31,7 +31,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Job, Priority, Schedule
 from indexer.model import BlockFacts, BlockRef, Event, EventKind, PointerAnchor
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, connect
 from parsers.bitcoin.tx import Outpoint
 from tests.hostile import Behave, Hostile, Net, answer, raw
 
@@ -121,7 +121,7 @@ async def loop(hosts: list[str], folder: Path) -> None:
         table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
         fetcher = HttpFetcher(SystemResolver(), tls_context(str(folder / "loop.pem")), table)
         fetching = FetchLoop(store, writer, CardFetcher(fetcher), DomainVerifier(fetcher, TxtRecords()))
-        writer.append("demo", [block(hosts, sha256(CARD).digest())])
+        block_writer.append(writer, "demo", [block(hosts, sha256(CARD).digest())])
         begun = time.perf_counter()
         running = asyncio.create_task(fetching.run())
         while (met := store.fetches.counts()["met"]) < len(hosts):
@@ -143,7 +143,9 @@ async def flooded(folder: Path) -> None:
         engine = connect(f"sqlite:///{folder}/{title[:5]}.db")
         store, writer = Store(engine), Writer(engine)
         fetcher = HttpFetcher(SystemResolver(), tls_context())
-        writer.append("demo", [block([locator.format(number, number) for number in range(FLOOD)], bytes(32))])
+        block_writer.append(
+            writer, "demo", [block([locator.format(number, number) for number in range(FLOOD)], bytes(32))]
+        )
         fetching = FetchLoop(store, writer, CardFetcher(fetcher), DomainVerifier(fetcher, TxtRecords()))
         tracemalloc.start()
         begun, looks = time.perf_counter(), 0

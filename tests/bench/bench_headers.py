@@ -27,6 +27,7 @@ from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import Checkpoint, network
 from indexer.headers.rules import scrypt
 from indexer.store import Writer, connect
+from indexer.store.source_store import SourceStore
 from parsers.bitcoin.tx import sha256d
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def load(url: str) -> None:
     """What a process of its own does: say the seconds and the megabytes of loading, and of reading and hashing only."""
     engine = connect(url)
     writer = Writer(engine)
-    chain = HeaderChain("bench", REGTEST, writer)
+    chain = HeaderChain("bench", REGTEST, SourceStore(writer))
     before, began = resident(), time.perf_counter()
     chain.load()
     seconds, grown = time.perf_counter() - began, resident() - before
@@ -65,7 +66,7 @@ def load(url: str) -> None:
     if tip is None:
         raise SystemExit("nothing was loaded")
     began = time.perf_counter()
-    for _, joined in writer.load_headers("bench"):
+    for _, joined in SourceStore(writer).load_headers("bench"):
         for index in range(0, len(joined), 80):
             sha256d(joined[index : index + 80])
     plain = time.perf_counter() - began
@@ -149,7 +150,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = args.database or f"sqlite:///{folder}/headers.db"
         writer = Writer(connect(url))
-        writer.save_headers("bench", 0, linked(args.headers))
+        SourceStore(writer).save_headers("bench", 0, linked(args.headers))
         writer.close()
         loads(url)
     checks()

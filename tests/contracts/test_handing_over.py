@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from indexer.model import Event
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, connect
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.engines import BusyError
 from overlay.projection.projector import IndexProjector
@@ -65,7 +65,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def writer(store: Store) -> Iterator[Writer]:
     with closing(Writer(store.engine)) as opened:
-        opened.append("demo", [says("0"), says("1", copy("a", 0), copy("b", 1), cards={digest(SAME): SAME})])
+        block_writer.append(
+            opened, "demo", [says("0"), says("1", copy("a", 0), copy("b", 1), cards={digest(SAME): SAME})]
+        )
         yield opened
 
 
@@ -84,7 +86,7 @@ def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
         with closing(Machine(store, engine_url, tmp_path / "2")) as two:
             assert two.feed.step() == 0
             assert two.duplicates.cursor() is None
-            writer.append("demo", [says("2", copy("c", height=2))])
+            block_writer.append(writer, "demo", [says("2", copy("c", height=2))])
             with pytest.raises(BusyError):
                 two.feed.step()
             one.feed.run()
@@ -100,12 +102,14 @@ def test_who_takes_over_goes_on_where_the_other_one_was_killed(
         with closing(Machine(store, engine_url, tmp_path / "1")) as one:
             one.begin()
             assert two.feed.step() == 0
-            writer.append("demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))])
+            block_writer.append(
+                writer, "demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))]
+            )
             monkeypatch.setattr(one.duplicates, "queued", list)
             one.feed.run()
             assert one.shown() == {}, "nobody is told yet that the first one is gone"
         assert two.feed.step() == 0, "nothing new"
-        writer.append("demo", [says("4", copy("d", height=4))])
+        block_writer.append(writer, "demo", [says("4", copy("d", height=4))])
         two.feed.run()
         assert two.shown() == {"b": 2}
 
@@ -116,11 +120,13 @@ def test_who_fed_before_goes_on_from_where_its_own_claims_stand(
     with closing(Machine(store, engine_url, tmp_path / "1")) as one:
         one.feed.run()
     with closing(Machine(store, engine_url, tmp_path / "2")) as two:
-        writer.append("demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))])
+        block_writer.append(
+            writer, "demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))]
+        )
         two.feed.run()
         assert two.shown() == {"b": 1}
     with closing(Machine(store, engine_url, tmp_path / "1")) as one:
-        writer.append("demo", [says("4", burned("b", "b", "dust", height=4))])
+        block_writer.append(writer, "demo", [says("4", burned("b", "b", "dust", height=4))])
         one.feed.run()
         assert one.shown() == {"c": 0}
         assert one.duplicates.cursor() == one.engine.cursor()

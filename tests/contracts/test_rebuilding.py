@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from indexer.model import BlockFacts, Event
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, connect
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.engines.index_versions import Progress
@@ -211,7 +211,7 @@ def filled(folder: Path, count: int) -> tuple[Store, Writer]:
     """A database of so many registrations."""
     engine = connect(f"sqlite:///{folder}")
     writer = Writer(engine)
-    writer.append("demo", [says("0"), block(1, *(f"r{number:03}" for number in range(count)))])
+    block_writer.append(writer, "demo", [says("0"), block(1, *(f"r{number:03}" for number in range(count)))])
     return Store(engine), writer
 
 
@@ -258,7 +258,7 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
             == Cursor(store.outbox.epoch, store.outbox.newest_seq())
         )
         assert feed.step() == 0
-        writer.append("demo", [block(2, "later")])
+        block_writer.append(writer, "demo", [block(2, "later")])
         until_it_is_not_busy(feed.run)
         assert count(other) == COUNT + 1
     assert generations(engine_url) == 1
@@ -287,7 +287,7 @@ def test_what_happens_meanwhile_is_seen_and_never_unseen(
             if came == MEANWHILE:
                 return
             came += 1
-            writer.append("demo", [block(came + 1, f"new{came}")])
+            block_writer.append(writer, "demo", [block(came + 1, f"new{came}")])
             until_it_is_not_busy(feed_of(engine).run)
             totals.extend((count(engine), count(elsewhere)))
 
@@ -397,7 +397,7 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
     same = replace(born("copy", 0, height=2), card=event.card)
     assert same.state is not None
     same = replace(same, state=replace(same.state, card=event.card))
-    writer.append("demo", [says("2", same, cards=bodies)])
+    block_writer.append(writer, "demo", [says("2", same, cards=bodies)])
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -410,8 +410,8 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
     assert search_hits(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
     feed.run()
     assert duplicates.cursor() == engine.cursor()
-    writer.append("demo", [says("3", moved("r001", "r001", "gone", height=3))])
-    writer.append("demo", [says("4", burned("r001", "gone", "ashes", height=4))])
+    block_writer.append(writer, "demo", [says("3", moved("r001", "r001", "gone", height=3))])
+    block_writer.append(writer, "demo", [says("4", burned("r001", "gone", "ashes", height=4))])
     feed.run()
     assert str(same.outpoint) in ids(search_hits(engine, limit=100)), "the copy stands alone now"
 

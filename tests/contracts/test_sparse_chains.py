@@ -27,7 +27,7 @@ class World:
 
     def _start(self) -> None:
         self.indexing = Indexing(self.url)
-        self.chain = self.plug.fresh(self.indexing.writer)
+        self.chain = self.plug.fresh(self.indexing.source_store)
         self.indexing.chains = (self.chain,)
 
     async def stop(self) -> None:

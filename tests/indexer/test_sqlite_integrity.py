@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 
 from indexer import sqlite_integrity as integrity
 from indexer.sqlite_heights import heights
-from indexer.store import DamagedDatabaseError, Store, StoreUnavailableError, Writer, connect
+from indexer.store import DamagedDatabaseError, Store, StoreUnavailableError, Writer, chain_marks, connect
 from indexer.store.database import writing
 from indexer.store.layout import connect_read_only
 from indexer.store.schema import cards, meta
@@ -92,7 +92,7 @@ def test_what_is_no_database_any_more_is_damaged_not_unavailable(file: Path) -> 
 def test_nothing_is_read_or_written_once_a_check_has_found_damage(file: Path, store: Store) -> None:
     writer = Writer(store.engine)
     report(file, integrity.DAMAGED, "page 7")
-    for use in (store.chains, lambda: writer.name_chain("demo", "bsv:x"), lambda: heights(file)):
+    for use in (store.chains, lambda: chain_marks.name_chain(writer, "demo", "bsv:x"), lambda: heights(file)):
         with pytest.raises((DamagedDatabaseError, OSError), match=r"damaged \(page 7\).* put a backup in its place"):
             use()
     with pytest.raises(DamagedDatabaseError):

@@ -18,7 +18,7 @@ from indexer.model import Event, EventKind
 from indexer.settings import Settings
 from indexer.state_hash import digest as state_digest
 from indexer.state_hash import state_hash
-from indexer.store import FetchState, Store, Writer, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
 from indexer.store.requests import Requests
 from overlay.api.services import AppServices
 from overlay.app.diagnosis import diagnose
@@ -63,11 +63,11 @@ class Registry:
         """Mine these; heights go up by themselves, and `4b` goes on from whatever is there."""
         prev = self._prev.get(chain, "")
         placed = tuple(replace(item, position=index, tx_index=index + 1) for index, item in enumerate(messages))
-        self.writer.append(chain, [says(label, *placed, prev=prev, chain=chain, cards=cards)])
+        block_writer.append(self.writer, chain, [says(label, *placed, prev=prev, chain=chain, cards=cards)])
         self._prev[chain] = label
 
     def reorg(self, above: str, chain: str = "demo") -> None:
-        self.writer.forget(chain, int(above))
+        block_writer.forget(self.writer, chain, int(above))
         self._prev[chain] = above
 
     def fetched(self, locator: str, *bodies: bytes, **more: Any) -> None:
@@ -120,7 +120,7 @@ def facts(tmp_path: Path, clock: Clock) -> Iterator[tuple[Store, Writer]]:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     writer = Writer(engine, clock)
     for chain in ("demo", "ltc", "eth"):
-        writer.name_chain(chain, f"{chain}:regtest")
+        chain_marks.name_chain(writer, chain, f"{chain}:regtest")
     yield Store(engine), writer
     writer.close()
     engine.dispose()
@@ -402,7 +402,7 @@ async def test_every_listing_of_a_chain_with_unproved_headers_says_so(registry: 
     registry.fetched("a.example", ALPHA)
     registry.fetched("c.example", GAMMA)
     assert await registry.matching() == ["a.example", "c.example"]
-    registry.writer.mark_unproved("demo")
+    chain_marks.mark_unproved(registry.writer, "demo")
     registry.block("2", points("b.example", BETA))
     registry.fetched("b.example", BETA)
     assert await registry.matching() == ["a.example", "b.example", "c.example"]

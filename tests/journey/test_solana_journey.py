@@ -65,7 +65,7 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
     with Indexing(f"sqlite:///{tmp_path}/a2b.db") as indexing:
         indexing.writer.clock = clock
         async with SolanaServer() as server:
-            chain = server.chain(indexing.writer)
+            chain = server.chain(indexing.source_store)
             indexing.chains = (chain,)
             engine = SearchIndex(f"native:{tmp_path / 'index'}")
             feed = IndexProjector(indexing.store, engine)

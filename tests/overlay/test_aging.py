@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store import FetchState, Store, Writer, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
 from overlay.listings.lookup import listing
 from overlay.listings.recent_changes import aged, aged_hits, ages
 from overlay.listings.repository import ListingRepository
@@ -176,12 +176,12 @@ def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: P
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     clock = Clock(1_700_000_000_000)
     store, writer = Store(engine), Writer(engine, clock)
-    writer.name_chain("demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
     offer = {"id": "o", "currency": "USD", "address": ALICE, "skillIds": ["do"]}
     old = card("Alpha", **{"x-payment-config": [{**offer, "amount": 1}]})
     new = card("Alpha", **{"x-payment-config": [{**offer, "amount": 5, "address": EVE}]})
     for label, body in (("1", old), ("2", new)):
-        writer.append("demo", [says(label, points("a.example", body, label))])
+        block_writer.append(writer, "demo", [says(label, points("a.example", body, label))])
         writer.record_fetch("a.example", serves(clock.tick(), body))
         clock.tick()
     catalogue = ListingRepository(store)
@@ -197,7 +197,7 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     clock = Clock(1_700_000_001_500)
     store, writer = Store(engine), Writer(engine, clock)
-    writer.name_chain("demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
     offer = {"id": "o", "currency": "USD", "address": ALICE, "skillIds": ["do"]}
     cards = [card("Alpha", **{"x-payment-config": [{**offer, "amount": amount}]}) for amount in (1, 5)]
 
@@ -208,11 +208,11 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
         ]
         return listed
 
-    writer.append("demo", [says("1", points("a.example"))])
+    block_writer.append(writer, "demo", [says("1", points("a.example"))])
     writer.record_fetch("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
     assert "recentChanges" not in item()
     assert codes(item()) == set()
-    writer.append("demo", [says(str(height)) for height in range(2, 60)])
+    block_writer.append(writer, "demo", [says(str(height)) for height in range(2, 60)])
     clock.now = 1_700_000_050_500  # block 50 was 0.5 s ago
     writer.record_fetch("a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from indexer.model import Status
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, chain_marks, connect
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from tests.facts import CARD, born, burned, outpoint_of, says
@@ -16,14 +16,16 @@ from tests.pointer_facts import card
 def test_an_account_that_is_opened_again_was_made_then(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     store, writer = Store(engine), Writer(engine)
-    writer.name_chain("demo", "solana:x")
+    chain_marks.name_chain(writer, "demo", "solana:x")
     bodies = {CARD: card("Alpha")}
-    writer.append("demo", [says("1", born("a", height=1), cards=bodies), says("2", burned("a", "a", "gone"))])
+    block_writer.append(
+        writer, "demo", [says("1", born("a", height=1), cards=bodies), says("2", burned("a", "a", "gone"))]
+    )
     catalogue = ListingRepository(store)
     first = catalogue.listing(str(outpoint_of("a")))
     assert first is not None
     assert first.state.status is Status.BURNED
-    writer.append("demo", [says("3"), says("4", born("a", height=4))])
+    block_writer.append(writer, "demo", [says("3"), says("4", born("a", height=4))])
     again = catalogue.listing(str(outpoint_of("a")))
     assert again is not None
     assert (again.state.created_height, again.created_time) == (4, 1_700_000_004)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexer.settings import Settings
-from indexer.store import FetchState, Store, Writer, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
 from overlay.listings.proofs import NoProofError
 from overlay.listings.repository import ListingRepository
 from tests.chain_records import due_locators
@@ -33,9 +33,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
     engine = connect(Settings.load({"data": str(folder)}).database)
     clock = Clock(1_700_000_000_000)
     writer = Writer(engine, clock)
-    writer.name_chain("demo", "demo:regtest")
+    chain_marks.name_chain(writer, "demo", "demo:regtest")
     strangers = [points("a.example", b"%d" % n, f"stranger {n}", n) for n in range(1, 41)]
-    writer.append("demo", [says("1", points("a.example", ALPHA), *strangers), says("2", points("b.example"))])
+    block_writer.append(
+        writer, "demo", [says("1", points("a.example", ALPHA), *strangers), says("2", points("b.example"))]
+    )
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     writer.record_fetch("a.example", serves(clock.tick(), b"{}", state=FetchState.MISMATCH, reason="fetch-mismatch"))
     yield Store(engine)

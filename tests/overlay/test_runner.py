@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from indexer.errors import SourceError
 from indexer.retries import Backoff
-from indexer.store import Store, StoreError, StoreUnavailableError, connect
+from indexer.store import Store, StoreError, StoreUnavailableError, chain_marks, connect
 from indexer.sync.progress import SyncProgress
 from overlay.api.counters import Counters
 from overlay.app import supervision
@@ -365,7 +365,7 @@ async def test_another_chain_under_a_stored_name_stops_that_chain_alone(tmp_path
     chain = MemoryChain(*mined().blocks, name="live")
     served = house(tmp_path, chain, MemoryChain(name="other"))
     assert served.writer is not None
-    served.writer.name_chain("other", "ltc:regtest")
+    chain_marks.name_chain(served.writer, "other", "ltc:regtest")
     async with running(served) as (runner, task):
         await until(lambda: runner.status.progress["other"].state == "stopped")
         await until(lambda: runner.status.progress["live"].height == 2)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, evidence
 from indexer.store.evidence import CURSOR, StoredRating
 from overlay.api.systems import Parts
 from overlay.jobs import PeriodicJob, Role
@@ -69,7 +69,7 @@ class RatingLoop:
         changes = self._store.outbox.after(self._seq, CHANGES)
         listings = {change.id for change in changes if change.reason != "rated"}
         if changes:
-            self._writer.rate_again(sorted(listings), changes[-1].seq)
+            evidence.rate_again(self._writer, sorted(listings), changes[-1].seq)
             self._seq = changes[-1].seq
 
     def _now(self) -> int:
@@ -86,7 +86,7 @@ class RatingLoop:
             if is_proved != block.is_proved:
                 changed.append(block._replace(is_proved=is_proved))
         if changed:
-            self._writer.prove_payments(chain, changed)
+            evidence.prove_payments(self._writer, chain, changed)
         self._tips[chain] = tip.hash
 
     def _rate(self, listing_id: str, submitted: int) -> bool:
@@ -103,7 +103,7 @@ class RatingLoop:
             rating.score, base.score, rating.rung, rating.completed, rating.failed, now,
             sha256(jcs(rating.as_json()["basis"])).digest(),
         )  # fmt: skip
-        return self._writer.record_rating(listing_id, submitted, stored, RATED_AT)
+        return evidence.record_rating(self._writer, listing_id, submitted, stored, RATED_AT)
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:

@@ -36,7 +36,7 @@ class Restartable:
     def start(self) -> None:
         """As a new process."""
         self.indexing = Indexing(self.url)
-        self.source = self.server.chain(self.indexing.writer)
+        self.source = self.server.chain(self.indexing.source_store)
         self.indexing.chains = (self.source,)
 
     async def stop(self) -> None:

@@ -16,6 +16,7 @@ from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import Checkpoint, network
 from indexer.model import BlockRef
 from indexer.settings import Settings
+from indexer.store import block_writer
 from indexer.store.schema import proofs, unproved_transactions
 from overlay.app.status_service import StatusService
 from tests.chainkit import ChainKit, agent
@@ -188,7 +189,7 @@ async def test_what_was_found_outlives_a_restart_and_needs_no_second_finding(fol
     await followed.look()
     await followed.restart()
     indexing = await followed.look()
-    indexing.writer.forget("demo", 1)
+    block_writer.forget(indexing.writer, "demo", 1)
     followed.server.unspent |= {echo}
     assert (await followed.look()).kinds(echo) == ["inscribed", "moved"]
     await followed.agrees()

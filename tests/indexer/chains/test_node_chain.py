@@ -129,14 +129,14 @@ async def test_thousands_of_headers_come_in_several_answers_and_are_kept(opened:
         with Indexing(f"sqlite:///{tmp_path}/a2b.db") as indexing:
             for rest in (True, False):
                 node.rest = rest
-                chain = create("bsv" if rest else "again", f"{node.url}?chain=bsv", indexing.writer)
+                chain = create("bsv" if rest else "again", f"{node.url}?chain=bsv", indexing.source_store)
                 await chain.open()
                 assert (await chain.tip()).hash == mint.tip.hash  # type: ignore[union-attr]
                 assert (await chain.ref(3_000)).hash == mint["3000"].hash  # type: ignore[union-attr]
                 await chain.close()
             assert node.requests["/rest/headers"] <= 6
             node.requests.clear()
-            chain = create("bsv", f"{node.url}?chain=bsv", indexing.writer)
+            chain = create("bsv", f"{node.url}?chain=bsv", indexing.source_store)
             await chain.open()
             assert (await chain.tip()).hash == mint.tip.hash  # type: ignore[union-attr]
             assert node.requests["/rest/headers"] == node.requests["getblockheader"] == 0

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from indexer.model import Event, EventKind, Status
-from indexer.store import StoreError
+from indexer.store import StoreError, block_writer
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.strict_json import MAX_BYTES
 from tests.chain_records import anchors
@@ -331,16 +331,15 @@ async def test_what_was_told_and_not_stored_is_told_again_with_what_came_since(
 ) -> None:
     world.server.put("a", agent("One"))
     await world.look()
-    append = world.indexing.writer.append
 
     def refuse(*_: Any, **__: Any) -> None:
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(world.indexing.writer, "append", refuse)
     world.server.put("a", agent("Two"))
-    with pytest.raises(StoreError, match="the disk is full"):
-        await world.look()
-    monkeypatch.setattr(world.indexing.writer, "append", append)
+    with monkeypatch.context() as patched:
+        patched.setattr(block_writer, "append", refuse)
+        with pytest.raises(StoreError, match="the disk is full"):
+            await world.look()
     world.server.put("b", agent("Other"))
     assert sorted(await world.changes()) == [("inscribed", "b"), ("reinscribed", "a")]
 
@@ -350,7 +349,7 @@ async def test_two_chains_of_a_database_do_not_know_each_others_accounts(tmp_pat
         server.put("a", agent("One"))
         other.put("a", agent("Another"))
         with Indexing(f"sqlite:///{tmp_path}/two.db") as indexing:
-            indexing.chains = (server.chain(indexing.writer), other.chain(indexing.writer, name="sol2"))
+            indexing.chains = (server.chain(indexing.source_store), other.chain(indexing.source_store, name="sol2"))
             await indexing.catch_up()
             await indexing.catch_up()
             for chain, of in zip(indexing.chains, (server, other), strict=True):

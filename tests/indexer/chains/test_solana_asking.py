@@ -127,7 +127,7 @@ async def test_a_restart_does_not_warn_that_the_database_begins_late(
 ) -> None:
     with Indexing(f"sqlite:///{tmp_path}/solana.db") as indexing, caplog.at_level(logging.WARNING):
         for _ in range(2):
-            indexing.chains = (server.chain(indexing.writer),)
+            indexing.chains = (server.chain(indexing.source_store),)
             await indexing.catch_up()
             await indexing.chains[0].close()
             indexing.restart()

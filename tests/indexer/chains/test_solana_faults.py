@@ -31,7 +31,7 @@ __all__ = ["server"]
 @pytest_asyncio.fixture
 async def followed(server: SolanaServer, tmp_path: Path) -> AsyncIterator[tuple[SolanaServer, Indexing, SolanaChain]]:
     with Indexing(f"sqlite:///{tmp_path}/solana.db") as indexing:
-        chain = server.chain(indexing.writer)
+        chain = server.chain(indexing.source_store)
         indexing.chains = (chain,)
         await indexing.catch_up()
         yield server, indexing, chain
@@ -112,7 +112,7 @@ async def test_an_endpoint_that_becomes_another_clusters_is_refused(followed: Fo
 async def test_a_database_of_another_cluster_is_refused(followed: Followed) -> None:
     server, indexing, _ = followed
     async with SolanaServer("another") as other:
-        chain = other.chain(indexing.writer)
+        chain = other.chain(indexing.source_store)
         with pytest.raises(StoreError, match=rf"holds {server.caip2} under the name 'sol', and the source is"):
             await Follower(chain, indexing.store, indexing.writer).open()
         await chain.close()
@@ -120,7 +120,7 @@ async def test_a_database_of_another_cluster_is_refused(followed: Followed) -> N
 
 async def test_another_program_by_the_same_name_is_refused_and_burns_nothing(followed: Followed) -> None:
     server, indexing, _ = followed
-    other = create("sol", f"{server.url}?program={named('another program')}", indexing.writer)
+    other = create("sol", f"{server.url}?program={named('another program')}", indexing.source_store)
     with pytest.raises(StoreError, match=rf"holds program {PROGRAM} under the name 'sol', and the source is program"):
         await Follower(other, indexing.store, indexing.writer).open()
     await other.close()

@@ -25,7 +25,7 @@ class World:
     def __init__(self, one: SolanaServer, two: SolanaServer, indexing: Indexing) -> None:
         self.one, self.two, self.indexing = one, two, indexing
         urls = [f"{server.url}?program={PROGRAM}" for server in (one, two)]
-        created = join("sol", urls, indexing.writer)
+        created = join("sol", urls, indexing.source_store)
         assert isinstance(created, SolanaChain)
         hurry(created)
         self.chain = created

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from indexer.store.source_store import SourceStore
 from tests.chainkit import agent, tool
 from tests.indexing import Indexing
 from tests.snapshots import Empty, empty, exported
@@ -23,7 +24,7 @@ STORY: list[Any] = [
 async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Empty, tmp_path: Path) -> None:
     async with SolanaServer() as server:
         with Indexing(f"sqlite:///{tmp_path}/source.db") as indexing:
-            chain = server.chain(indexing.writer)
+            chain = server.chain(indexing.source_store)
             indexing.chains = (chain,)
             for body in STORY:
                 if body is None:
@@ -38,7 +39,7 @@ async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Em
             await chain.close()
         empty.take(text.splitlines(keepends=True), trust=True)
         assert exported(empty.store) == text
-        chain = server.chain(empty.writer)
+        chain = server.chain(SourceStore(empty.writer))
         await chain.open()
         before = await chain.tip()
         assert before == empty.store.blocks.newest("sol"), "what the snapshot tells is no news"

@@ -9,7 +9,7 @@ import pytest
 
 from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.fetcher.reasons import SENTENCES
-from indexer.store import FetchState, Store, Writer, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
 from tests.facts import name, says
 from tests.pointer_facts import Clock, card, digest, fails, points, serves
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def writer(store: Store, clock: Clock) -> Iterator[Writer]:
     writer = Writer(store.engine, clock)
-    writer.name_chain("demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
     yield writer
     writer.close()
 
@@ -43,7 +43,7 @@ def pointer_steps(store: Store, where: str) -> tuple[list[tuple[str, bool, str |
 
 
 def test_a_pointer_waits_is_fetched_and_is_listed(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
     assert pointer_steps(store, "a.example") == ([("fetched", False, None), ("listed", False, None)], [])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     assert pointer_steps(store, "a.example") == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])  # fmt: skip  # noqa: E501
@@ -53,7 +53,7 @@ def test_a_pointer_waits_is_fetched_and_is_listed(store: Store, writer: Writer, 
 
 @pytest.mark.parametrize("code", sorted(SENTENCES))
 def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     writer.record_fetch("a.example", fails(clock.tick(), code))
     steps, listed = pointer_steps(store, "a.example")
     assert steps == [("fetched", False, code), ("listed", False, None)]
@@ -61,14 +61,16 @@ def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writ
 
 
 def test_one_that_was_given_up_says_how_to_have_it_fetched_again(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     writer.record_fetch("a.example", fails(clock.tick(), next_at=None))
     diagnosis = Diagnoser(store, dict).by_name(name("a.example")[::-1].hex())
     assert "/recheck" in next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
 
 
 def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", BETA, "old"), points("a.example", ALPHA, "new", 1))])
+    block_writer.append(
+        writer, "demo", [says("1", points("a.example", BETA, "old"), points("a.example", ALPHA, "new", 1))]
+    )
     served = f"{'00' * 32}, and the newest pointer names {digest(ALPHA).hex()}"
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": served}
     writer.record_fetch("a.example", serves(clock.tick(), b"{}", **other))
@@ -79,11 +81,11 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
 
 
 def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     clock.tick()
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     later = [points("a.example", BETA, "stranger"), points("a.example", ALPHA, "again", 1)]
-    writer.append("demo", [says("2", *later)])
+    block_writer.append(writer, "demo", [says("2", *later)])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     wrong, right = pointer_steps(store, "stranger"), pointer_steps(store, "again")
     assert wrong == ([("fetched", True, None), ("hash", False, "fetch-mismatch"), ("listed", False, None)], [])

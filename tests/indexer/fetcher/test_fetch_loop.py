@@ -22,7 +22,7 @@ from indexer.fetcher.fetch_loop import NEWS_SECONDS, POLL_SECONDS, FetchLoop
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal
-from indexer.store import FetchState, LocatorStatus, Store, StoreError, Writer, connect
+from indexer.store import FetchState, LocatorStatus, Store, StoreError, Writer, block_writer, connect
 from indexer.store.requests import Rechecks
 from tests.databases import store
 from tests.facts import born, outpoint_of, says
@@ -65,7 +65,7 @@ class Fetching:
 
     def mine(self, *messages: object) -> None:
         """A block with these pointers."""
-        self.writer.append("demo", [says(str(self.height), *messages)])  # type: ignore[arg-type]
+        block_writer.append(self.writer, "demo", [says(str(self.height), *messages)])  # type: ignore[arg-type]
         self.height += 1
 
     async def round(self, milliseconds: int = 0) -> None:
@@ -360,7 +360,7 @@ async def test_hosts_are_asked_for_badges_beside_the_pointers(
 ) -> None:
     body = json.dumps({"name": "x", "url": f"https://{HOST}/a2a", "skills": [{"id": "a"}]}).encode()
     event = replace(born("a", card=digest(body)), card=digest(body))
-    fetching.writer.append("demo", [says("0", event, cards={digest(body): body})])
+    block_writer.append(fetching.writer, "demo", [says("0", event, cards={digest(body): body})])
     server.say(FIRST, ok(body))
     await fetching.round()
     badge = fetching.store.badges.get([str(outpoint_of("a"))])[str(outpoint_of("a"))]

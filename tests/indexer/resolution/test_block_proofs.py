@@ -9,7 +9,7 @@ import pytest
 
 from indexer.model import Proof
 from indexer.resolution import block_proofs as proving
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer
 from tests.chainkit import ChainKit, agent
 from tests.databases import database_url, postgresql, store, writer
 from tests.facts import near_miss, says
@@ -74,6 +74,8 @@ async def test_a_large_transaction_is_indexed_without_a_proof(tmp_path: Path, mo
 def test_near_misses_that_are_dropped_take_their_proofs_along(store: Store, writer: Writer) -> None:
     reading = says("1", *(near_miss(letter, number) for number, letter in enumerate("abc")))
     txids = [event.txid for event in reading.events]
-    writer.append("demo", [says("0"), replace(reading, proofs={txid: Proof(b"raw", b"path") for txid in txids})])
-    writer.trim("demo", 1)
+    block_writer.append(
+        writer, "demo", [says("0"), replace(reading, proofs={txid: Proof(b"raw", b"path") for txid in txids})]
+    )
+    block_writer.trim(writer, "demo", 1)
     assert [store.proofs.get("demo", txid) is not None for txid in txids] == [False, False, True]

@@ -15,7 +15,7 @@ from indexer.chains import Chain, PartialBlock, files, node
 from indexer.model import BlockRef, Proof
 from indexer.resolution.block_reader import read_partial_block
 from indexer.resolution.registration_lookup import RegistrationLookup
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer
 from indexer.store.schema import coinbases, witness_paths
 from parsers.bitcoin import block
 from parsers.bitcoin.merkle_tree import MerkleTree
@@ -196,8 +196,10 @@ def test_a_near_miss_that_is_dropped_takes_the_proof_of_its_witness_along(store:
     reading = says("1", *(near_miss(letter, number) for number, letter in enumerate("abc")))
     txids = [event.txid for event in reading.events]
     proved = {txid: Proof(b"raw", b"path", b"w") for txid in txids}
-    writer.append("demo", [says("0"), replace(reading, proofs=proved, coinbase=CoinbaseProof(b"first", b"", b"path"))])
-    writer.trim("demo", 1)
+    block_writer.append(
+        writer, "demo", [says("0"), replace(reading, proofs=proved, coinbase=CoinbaseProof(b"first", b"", b"path"))]
+    )
+    block_writer.trim(writer, "demo", 1)
     stored = [store.proofs.get("demo", txid) for txid in txids]
     assert [item and item.proof.witness for item in stored] == [None, None, b"w"]
 

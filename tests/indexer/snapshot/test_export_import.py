@@ -18,7 +18,7 @@ import pytest
 from indexer.snapshot import exporter, importer
 from indexer.snapshot.codec import SnapshotError
 from indexer.snapshot.exporter import export, new_file, read_lines
-from indexer.store import StoreError, connect, imports
+from indexer.store import StoreError, block_writer, chain_marks, connect, imports
 from indexer.store.payments import PaymentLedger
 from indexer.store.subscriptions import Subscriptions
 from tests.chainkit import ChainKit, agent
@@ -99,7 +99,7 @@ async def test_a_chain_read_from_excerpts_stays_one(tmp_path: Path, empty: Empty
     kit.mine(kit.inscribe(agent()))
     with Indexing(f"sqlite:///{tmp_path}/whole.db", MemoryChain(*kit.blocks)) as whole:
         await whole.catch_up()
-        whole.writer.mark_partial("demo")
+        chain_marks.mark_partial(whole.writer, "demo")
         answer = exported(whole.store)
     (head,) = parsed(answer)[0]["chains"]
     assert ("stateHash" in head, head["partial"]) == (False, True)
@@ -147,7 +147,7 @@ async def test_a_reorg_during_an_export_is_noticed(tmp_path: Path) -> None:
         class Interrupting(io.BytesIO):
             def write(self, line: Any) -> int:
                 if b'"block"' in bytes(line)[:10] and not self.tell() > 10_000_000:
-                    indexing.writer.forget("demo", 2)
+                    block_writer.forget(indexing.writer, "demo", 2)
                 return super().write(line)
 
         with pytest.raises(SnapshotError, match="export again"):

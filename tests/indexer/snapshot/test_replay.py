@@ -12,8 +12,9 @@ import pytest
 from indexer.model import RULES
 from indexer.snapshot import importer
 from indexer.snapshot.codec import parent_line, parse
-from indexer.store import imports
+from indexer.store import block_writer, imports
 from indexer.store.full_scan import FullScan
+from indexer.store.source_store import SourceStore
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import inscription, p2pkh
@@ -168,7 +169,7 @@ async def test_a_database_that_dropped_near_misses_is_exported_and_imported(tmp_
     kit.mine(kit.inscribe(b"{broken"), kit.inscribe(agent("One")), kit.inscribe(b"{broken too"))
     with Indexing(f"sqlite:///{tmp_path}/source.db", MemoryChain(*kit.blocks)) as source:
         await source.catch_up()
-        source.writer.trim("demo", 1)
+        block_writer.trim(source.writer, "demo", 1)
         text = exported(source.store)
     assert [event["position"] for line in parsed(text) if (event := line.get("event"))] == [1, 2]
     empty.take(text.splitlines(keepends=True))
@@ -333,7 +334,7 @@ async def test_headers_that_lead_to_no_checkpoint_prove_nothing(empty: Empty, tm
 async def test_headers_before_the_first_block_lead_to_it(empty: Empty, tmp_path: Path) -> None:
     kit = story()
     with Indexing(f"sqlite:///{tmp_path}/late.db", MemoryChain(*kit.blocks, first=1)) as late:
-        late.writer.save_headers("demo", 0, b"".join(block.raw[:80] for block in kit.blocks))
+        SourceStore(late.writer).save_headers("demo", 0, b"".join(block.raw[:80] for block in kit.blocks))
         text = exported((await late.catch_up()).store)
     assert text.count(b'{"headers"') == 1
     empty.take(text.splitlines(keepends=True))
@@ -349,7 +350,7 @@ async def test_a_card_is_no_proved_first_record_where_reading_began_late(empty: 
     kit.mine_empty(1)
     kit.mine(kit.update(first, agent("Two")), kit.inscribe(agent("New")))
     with Indexing(f"sqlite:///{tmp_path}/late.db", MemoryChain(*kit.blocks, first=3)) as late:
-        late.writer.save_headers("demo", 0, b"".join(block.raw[:80] for block in kit.blocks))
+        SourceStore(late.writer).save_headers("demo", 0, b"".join(block.raw[:80] for block in kit.blocks))
         text = exported((await late.catch_up()).store)
     [chain] = empty.take(text.splitlines(keepends=True)).chains
     assert chain.gap.endswith("depends on blocks before those that were read")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, chain_marks, connect
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -65,12 +65,12 @@ def test_no_stamp_comes_back_after_a_connection_was_lost(tmp_path: Path) -> None
 
 def test_what_seldom_changes_is_read_once_until_somebody_writes(database_url: str) -> None:
     with closing(Store(connect(database_url))) as store, closing(Writer(connect(database_url))) as writer:
-        writer.name_chain("one", "demo:regtest")
+        chain_marks.name_chain(writer, "one", "demo:regtest")
         assert [store.chains(), store.is_partial("one")] == [{"one": "demo:regtest"}, False]
         store.chains().clear()
         assert store.chains() == {"one": "demo:regtest"}, "everybody has his own"
-        writer.name_chain("two", "demo:testnet")
-        writer.mark_partial("one")
+        chain_marks.name_chain(writer, "two", "demo:testnet")
+        chain_marks.mark_partial(writer, "one")
         assert store.chains() == {"one": "demo:regtest", "two": "demo:testnet"}
         assert [store.is_partial(name) for name in ("one", "two")] == [True, False]
 
@@ -122,5 +122,5 @@ def test_a_stamp_changes_exactly_when_something_was_written_since(
 
 def test_a_writer_in_the_same_process_is_seen_too(store: Store, writer: Writer) -> None:
     before = store.stamp()
-    writer.name_chain("live", "bsv:regtest")
+    chain_marks.name_chain(writer, "live", "bsv:regtest")
     assert store.stamp() != before

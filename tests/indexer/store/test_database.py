@@ -15,7 +15,7 @@ from sqlalchemy import func, inspect, select
 
 from indexer.model import Event
 from indexer.state_hash import state_hash
-from indexer.store import Store, StoreError, Writer, connect
+from indexer.store import Store, StoreError, Writer, block_writer, chain_marks, connect
 from indexer.store.schema import blocks, events, metadata
 from tests.facts import born, moved, name, outpoint_of, ref, says
 from tests.fakes import MemoryChain
@@ -26,9 +26,9 @@ from tests.oracles.wire import frames
 
 
 def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
-    writer.append("other", [says(label, chain="other") for label in ("0", "1", "2")])
-    writer.append("other", [says("3", born("a", height=3), chain="other")])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
+    block_writer.append(writer, "other", [says(label, chain="other") for label in ("0", "1", "2")])
+    block_writer.append(writer, "other", [says("3", born("a", height=3), chain="other")])
     assert list(store.registrations.outpoints("demo")) == [outpoint_of("a2")]
     assert list(store.registrations.outpoints("other")) == [outpoint_of("a")]
     assert store.registrations.at_outpoints("demo", [outpoint_of("a")]) == {}
@@ -45,7 +45,7 @@ def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: W
         ("other", 3),
     ]
     assert store.registrations.ids(None, 9) == [("demo", str(outpoint_of("a"))), ("other", str(outpoint_of("a")))]
-    writer.forget("demo", 0)
+    block_writer.forget(writer, "demo", 0)
     assert (list(store.registrations.outpoints("demo")), list(store.registrations.outpoints("other"))) == (
         [],
         [outpoint_of("a")],
@@ -55,11 +55,11 @@ def test_two_chains_with_the_same_transaction_do_not_mix(store: Store, writer: W
 
 
 def test_a_name_belongs_to_one_chain(store: Store, writer: Writer) -> None:
-    writer.name_chain("demo", "bsv:regtest")
-    writer.name_chain("demo", "bsv:regtest")
-    writer.name_chain("other", "ltc:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "other", "ltc:regtest")
     with pytest.raises(StoreError, match=r"holds bsv:regtest under the name 'demo', and the source is bsv:mainnet"):
-        writer.name_chain("demo", "bsv:mainnet")
+        chain_marks.name_chain(writer, "demo", "bsv:mainnet")
     assert store.chains() == {"demo": "bsv:regtest", "other": "ltc:regtest"}
 
 
@@ -79,11 +79,11 @@ def test_a_second_writer_is_refused_until_the_first_has_closed(database_url: str
     for _ in range(2):
         with pytest.raises(StoreError, match="another indexer is writing to"):
             Writer(second)
-    writer.append("demo", [says("0")])
+    block_writer.append(writer, "demo", [says("0")])
     writer.close()
     writer.close()
     later = Writer(second)
-    later.append("demo", [says("1")])
+    block_writer.append(later, "demo", [says("1")])
     later.close()
     first.dispose()
     second.dispose()
@@ -98,36 +98,36 @@ def test_a_writer_whose_connection_broke_takes_the_lock_again_or_gives_up(store:
         with store.engine.connect() as connection:
             assert connection.exec_driver_sql(holders).all() == [(True,)]
 
-    writer.append("demo", [says("0")])
+    block_writer.append(writer, "demo", [says("0")])
     cut()
     with pytest.raises(StoreError, match="cannot write to"):
-        writer.append("demo", [says("1")])
-    writer.append("demo", [says("1")])
+        block_writer.append(writer, "demo", [says("1")])
+    block_writer.append(writer, "demo", [says("1")])
     with pytest.raises(StoreError, match="another indexer is writing to"):
         Writer(store.engine)
     cut()
     with pytest.raises(StoreError, match="cannot write to"):
-        writer.append("demo", [says("2")])
+        block_writer.append(writer, "demo", [says("2")])
     rival = Writer(store.engine)
     for _ in range(2):
         with pytest.raises(StoreError, match="another indexer is writing to"):
-            writer.append("demo", [says("2")])
-    rival.append("demo", [says("2")])
+            block_writer.append(writer, "demo", [says("2")])
+    block_writer.append(rival, "demo", [says("2")])
     rival.close()
     assert store.blocks.newest("demo") == ref("2")
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_full_disk_is_said_and_what_was_written_stays(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     writer.connection.exec_driver_sql("PRAGMA max_page_count = 1")  # no page more than there are
     writer.connection.commit()
     with pytest.raises(StoreError, match=r"cannot write to sqlite:.*a2b\.db: database or disk is full"):
-        writer.append("demo", [says("2", cards={name("large"): bytes(1_000_000)})])
+        block_writer.append(writer, "demo", [says("2", cards={name("large"): bytes(1_000_000)})])
     assert store.blocks.newest("demo") == ref("1")
     writer.connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
     writer.connection.commit()
-    writer.append("demo", [says("2", cards={name("large"): bytes(1_000_000)})])
+    block_writer.append(writer, "demo", [says("2", cards={name("large"): bytes(1_000_000)})])
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -138,7 +138,7 @@ def test_a_folder_in_which_no_lock_can_be_made_is_said(store: Store, tmp_path: P
 
 
 def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     reader = Store(connect(database_url))
     before, after = (ref("1"), [outpoint_of("a")], 1), (ref("2"), [outpoint_of("a2")], 2)
     states = []
@@ -153,7 +153,7 @@ def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store:
             return super().__iter__()
 
     block = says("2", moved("a", "a", "a2"))
-    writer.append("demo", [replace(block, events=Events(block.events))])
+    block_writer.append(writer, "demo", [replace(block, events=Events(block.events))])
     assert states.count(before) > 1
     assert states == sorted(states, key=lambda state: state == after)
     assert set(map(str, states)) <= {str(before), str(after)}
@@ -200,7 +200,7 @@ async def test_the_sample_chain_has_its_state_hashes_and_the_same_again_from_not
         before = indexing.facts()
         reader = Reader(indexing.store)
         reader.read(limit=7)
-        indexing.writer.forget("demo", -1)
+        block_writer.forget(indexing.writer, "demo", -1)
         reader.read(limit=7)
         assert reader.copy == {}
         indexing.restart()
@@ -212,7 +212,7 @@ async def test_the_sample_chain_has_its_state_hashes_and_the_same_again_from_not
 
 
 def test_the_tables_hang_together(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     with store.engine.begin() as connection:
         connection.execute(blocks.delete())
         assert connection.execute(select(func.count()).select_from(events)).scalar() == 0
@@ -222,7 +222,7 @@ def test_numbers_are_those_of_the_database_not_of_the_process(database_url: str)
     for label, id_ in itertools.islice(zip("12345", "abcde", strict=True), 5):
         engine = connect(database_url)
         writer = Writer(engine)
-        writer.append("demo", [says(label, born(id_, height=int(label)))])
+        block_writer.append(writer, "demo", [says(label, born(id_, height=int(label)))])
         assert Store(engine).outbox.newest_seq() == int(label)
         writer.close()
         engine.dispose()

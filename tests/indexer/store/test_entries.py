@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from indexer.model import Event, EventKind
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer
 from tests.facts import born, moved, says
 from tests.pointer_facts import points
 
@@ -33,10 +33,12 @@ def there(number: int, where: str, height: int) -> Event:
 
 @pytest.fixture
 def filled(writer: Writer) -> Writer:
-    writer.append("demo", [says("4", there(1, "a", 4), replace(elsewhere(2, "b"), position=1))])
-    writer.append("demo", [says("5", elsewhere(1, "c", state=there(1, "a", 4).state), prev="4")])
-    writer.append("demo", [says("6", replace(there(2, "d", 6), kind=EventKind.INSCRIBED), prev="5")])
-    writer.append("demo", [says("7", elsewhere(3, "e", valid=False), moved("z", "y", "x", 1, 7), prev="6")])
+    block_writer.append(writer, "demo", [says("4", there(1, "a", 4), replace(elsewhere(2, "b"), position=1))])
+    block_writer.append(writer, "demo", [says("5", elsewhere(1, "c", state=there(1, "a", 4).state), prev="4")])
+    block_writer.append(writer, "demo", [says("6", replace(there(2, "d", 6), kind=EventKind.INSCRIBED), prev="5")])
+    block_writer.append(
+        writer, "demo", [says("7", elsewhere(3, "e", valid=False), moved("z", "y", "x", 1, 7), prev="6")]
+    )
     return writer
 
 
@@ -52,7 +54,7 @@ def test_the_newest_event_of_registration_or_pointer_speaks_for_each(store: Stor
 
 
 def test_what_is_forgotten_says_nothing_any_more(store: Store, filled: Writer) -> None:
-    filled.forget("demo", 4)
+    block_writer.forget(filled, "demo", 4)
     newest_events = store.registrations.newest_events("demo", [entry(number) for number in range(1, 5)])
     assert {id_: event.kind.value for id_, event in newest_events.items()} == {
         entry(1): "inscribed",
@@ -62,7 +64,7 @@ def test_what_is_forgotten_says_nothing_any_more(store: Store, filled: Writer) -
 
 def test_thousands_are_asked_for_at_once(store: Store, writer: Writer) -> None:
     messages = [replace(elsewhere(number, f"at {number}"), position=number) for number in range(1_200)]
-    writer.append("demo", [says("4", *messages)])
+    block_writer.append(writer, "demo", [says("4", *messages)])
     newest_events = store.registrations.newest_events("demo", (entry(number) for number in range(1_500)))
     assert newest_events.keys() == {entry(number) for number in range(1_200)}
     assert all(event.pointer and event.pointer.id == id_ for id_, event in newest_events.items())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, connect, evidence
 from indexer.store import evidence as tables
 from indexer.store.evidence import BlockPayment, ClaimDocument, KeyBind, StoredEvidence, StoredRating
 from parsers.claims import rating_windows
@@ -134,10 +134,10 @@ def test_a_listing_is_rated_again_for_what_was_submitted_meanwhile(store: Store,
     assert store.evidence.ratings(["one"]) == {}
     ((listing, submitted),) = store.evidence.due(0, 10)
     store.evidence.submit([DOCUMENT], [row("b")])
-    assert writer.record_rating(listing, submitted, RATING, 400)
+    assert evidence.record_rating(writer, listing, submitted, RATING, 400)
     assert store.evidence.ratings(["one", "two"]) == {"one": RATING}
     ((_, submitted),) = store.evidence.due(0, 10)
-    assert not writer.record_rating("one", submitted, RATING._replace(as_of=NOW + 1), 400)
+    assert not evidence.record_rating(writer, "one", submitted, RATING._replace(as_of=NOW + 1), 400)
     assert store.evidence.due(NOW, 10) == []
     assert store.evidence.due(NOW + 2, 10) == [("one", submitted)]
     assert [change.reason for change in store.outbox.after(0, 10)] == ["rated"]
@@ -149,12 +149,12 @@ def test_those_that_a_listing_paid_are_rated_again_when_it_comes_to_count_as_rat
     store.evidence.bind(KeyBind("bb", "payer", None, NOW), None)
     store.evidence.submit([DOCUMENT], [paid("a")])
     for listing, submitted in store.evidence.due(0, 10):
-        writer.record_rating(listing, submitted, RATING, 400)
+        evidence.record_rating(writer, listing, submitted, RATING, 400)
     for base_score, due in ((399, []), (400, ["one"]), (500, []), (399, ["one"])):
-        writer.record_rating("payer", 1, RATING._replace(base_score=base_score), 400)
+        evidence.record_rating(writer, "payer", 1, RATING._replace(base_score=base_score), 400)
         assert [listing for listing, _ in store.evidence.due(0, 10)] == due
         for listing, submitted in store.evidence.due(0, 10):
-            writer.record_rating(listing, submitted, RATING, 400)
+            evidence.record_rating(writer, listing, submitted, RATING, 400)
 
 
 def test_payments_in_a_block_that_left_the_chain_count_no_more_until_it_is_back(store: Store, writer: Writer) -> None:
@@ -163,7 +163,7 @@ def test_payments_in_a_block_that_left_the_chain_count_no_more_until_it_is_back(
     assert store.evidence.payment_blocks("demo", 7) == [eighth]
     assert store.evidence.payment_blocks("other", 0) == []
     for is_proved in (False, True):
-        writer.prove_payments("demo", [eighth._replace(is_proved=is_proved)])
+        evidence.prove_payments(writer, "demo", [eighth._replace(is_proved=is_proved)])
         assert {one.task: one.is_proved for one in store.evidence.counted("one")} == {"a": True, "b": is_proved}
     assert {listing for listing, _ in store.evidence.due(0, 10)} == {"one", "two"}
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 
 from indexer.model import EventKind
 from indexer.resolution.pointer_service import drifts
-from indexer.store import FetchState, ServedBody, Store, Writer, connect
+from indexer.store import FetchState, ServedBody, Store, Writer, block_writer, connect
 from indexer.store.fetches import MAX_FACTS, MAX_SERVINGS
 from indexer.store.requests import RECHECK_PAUSE, Rechecks
 from indexer.store.schema import cards, fetches, locators, servings, sightings
@@ -46,7 +46,7 @@ def facts(store: Store, locator: str = "a.example") -> dict[bytes, tuple[int, in
 
 
 def test_a_new_pointer_is_seen_and_asks_to_be_fetched_at_once(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0"), says("1", points("a.example", ALPHA))])
     assert seen(store) == {name("a.example"): ("a.example", 1_000)}
     (job,) = due_locators(store, 1_000, 10)
     assert (job.locator, job.state, job.tries, job.added_at) == ("a.example", FetchState.NEW, 0, 1_000)
@@ -60,52 +60,54 @@ def test_pointers_that_are_not_valid_are_kept_and_never_fetched(store: Store, wr
     bad = points("a.example", ALPHA)
     assert bad.pointer is not None
     bad = replace(bad, valid=False, reasons=(Reason("pointer-hash"),), pointer=replace(bad.pointer, id=None))
-    writer.append("demo", [says("0", bad)])
+    block_writer.append(writer, "demo", [says("0", bad)])
     assert (seen(store), due(store), news(store)) == ({}, [], [])
 
 
 def test_an_entry_of_a_registry_is_fetched_from_its_uri(store: Store, writer: Writer, clock: Clock) -> None:
     entry = "eip155:1:0x8004a169fb4a3325136eb29fa0ceb6d2e539a432/7"
     messages = points(entry, uri="https://a.example/agents/7.json", form="erc8004", domain="a.example")
-    writer.append("demo", [says("0", messages)])
+    block_writer.append(writer, "demo", [says("0", messages)])
     assert due(store) == ["https://a.example/agents/7.json"]
     assert writer.record_fetch("https://a.example/agents/7.json", serves(clock.tick(), ALPHA)) == 1
     assert news(store)[1:] == [("upsert", entry, "fetched")]
-    writer.forget("demo", -1)
+    block_writer.forget(writer, "demo", -1)
     assert due(store) == []
 
 
 def test_when_a_pointer_was_first_seen_outlives_a_reorg(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0"), says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0"), says("1", points("a.example", ALPHA))])
     clock.tick()
-    writer.forget("demo", 0)
+    block_writer.forget(writer, "demo", 0)
     assert news(store)[1:] == [("revert", "a.example", "reorg")]
     assert due(store) == []
-    writer.append("demo", [says("1b", points("a.example", ALPHA), prev="0")])
+    block_writer.append(writer, "demo", [says("1b", points("a.example", ALPHA), prev="0")])
     assert seen(store) == {name("a.example"): ("a.example", 1_000)}
     assert due(store) == ["a.example"]
 
 
 def test_a_reorg_leaves_alone_what_another_pointer_still_names(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA)), says("1", points("a.example", BETA, "later"))])
-    writer.forget("demo", 0)
+    block_writer.append(
+        writer, "demo", [says("0", points("a.example", ALPHA)), says("1", points("a.example", BETA, "later"))]
+    )
+    block_writer.forget(writer, "demo", 0)
     assert due(store) == ["a.example"]
 
 
 def test_a_place_that_says_something_else_is_seen_anew(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA, "account"))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, "account"))])
     clock.tick()
-    writer.append("demo", [says("1", points("b.example", BETA, "account"))])
+    block_writer.append(writer, "demo", [says("1", points("b.example", BETA, "account"))])
     assert seen(store) == {name("account"): ("b.example", 2_000)}
     assert due(store) == ["b.example"]
     assert news(store)[1:] == [("upsert", "b.example", "pointed"), ("upsert", "a.example", "replaced")]
     clock.tick()
-    writer.append("demo", [says("2", points("a.example", ALPHA, "account"))])
+    block_writer.append(writer, "demo", [says("2", points("a.example", ALPHA, "account"))])
     assert seen(store) == {name("account"): ("a.example", 3_000)}
 
 
 def test_a_pointer_keeps_the_kind_of_card_it_is_about(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA, kind=Kind.TOOL, form="map"))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, kind=Kind.TOOL, form="map"))])
     (past,) = anchors(store, "a.example")
     assert past.event.pointer is not None
     assert past.event.pointer.kind is Kind.TOOL
@@ -115,7 +117,7 @@ def test_a_pointer_keeps_the_kind_of_card_it_is_about(store: Store, writer: Writ
 
 
 def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     begun = clock.tick()
     assert writer.record_fetch("a.example", serves(begun, ALPHA, validators={"https://a.example": ["x"]})) == 1
     assert facts(store) == {digest(ALPHA): (begun, begun)}
@@ -132,19 +134,19 @@ def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: 
 
 
 def test_the_same_again_is_no_news_until_it_meets_another_anchor(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     first = clock.tick()
     writer.record_fetch("a.example", serves(first, ALPHA))
     assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 0
     assert facts(store) == {digest(ALPHA): (first, clock.now)}
     clock.tick()
-    writer.append("demo", [says("1", points("a.example", ALPHA, "again"))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA, "again"))])
     assert due_locators(store, clock.now, 1)[0].fresh
     assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 1
 
 
 def test_something_else_is_news_and_is_served_since_then(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     changed = clock.tick()
     other = replace(serves(changed), state=FetchState.MISMATCH, served=(ServedBody("https://a.example", digest(BETA)),))
@@ -166,17 +168,17 @@ def test_something_else_is_news_and_is_served_since_then(store: Store, writer: W
 def test_an_anchor_seen_while_a_fetch_is_under_way_is_fetched_for_at_once(
     store: Store, writer: Writer, clock: Clock
 ) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     begun = clock.tick()
     clock.tick()
-    writer.append("demo", [says("1", points("a.example", BETA, "later"))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", BETA, "later"))])
     writer.record_fetch("a.example", serves(begun, ALPHA))
     (job,) = due_locators(store, clock.now, 10)
     assert (job.next_at, job.fresh, job.wanted) == (clock.now, True, (digest(BETA), digest(ALPHA)))
 
 
 def test_a_recheck_makes_a_locator_that_was_given_up_due(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     writer.record_fetch("a.example", fails(clock.tick(), state=FetchState.GIVEN_UP, next_at=None))
     assert due(store) == []
     rechecks = Rechecks(store.engine)
@@ -190,7 +192,7 @@ def test_a_recheck_makes_a_locator_that_was_given_up_due(store: Store, writer: W
 
 
 def test_bytes_that_do_not_have_their_hash_are_refused_whole(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     with pytest.raises(ValueError, match="do not have the SHA-256"):
         writer.record_fetch("a.example", replace(serves(2_000), served=(ServedBody("https://x", digest(ALPHA), BETA),)))
     assert facts(store) == {}
@@ -203,13 +205,13 @@ def test_what_no_pointer_ever_named_is_not_written_down(store: Store, writer: Wr
 
 
 def test_details_of_strangers_are_bounded(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     writer.record_fetch("a.example", fails(2_000, detail="a\0" * 10_000))
     assert store.fetches.statuses(["a.example"])["a.example"].detail == "a" * 500
 
 
 def test_due_locators_come_in_pages_those_due_longest_first(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", *(points(f"{n}.example", ALPHA, position=n) for n in range(5)))])
+    block_writer.append(writer, "demo", [says("0", *(points(f"{n}.example", ALPHA, position=n) for n in range(5)))])
     for number in (3, 1):
         writer.record_fetch(f"{number}.example", fails(clock.now, next_at=clock.now + number))
     first = store.fetches.queued(clock.now + 60_000, 2, (-1, ""))
@@ -223,7 +225,9 @@ def test_due_locators_come_in_pages_those_due_longest_first(store: Store, writer
 
 
 def test_a_host_that_serves_something_else_each_time_fills_nothing(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA), points("a.example", where="loose", position=1))])
+    block_writer.append(
+        writer, "demo", [says("0", points("a.example", ALPHA), points("a.example", where="loose", position=1))]
+    )
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     for number in range(40):
         writer.record_fetch("a.example", serves(clock.tick(), card(f"{number}"), state=FetchState.UNHASHED))
@@ -236,7 +240,7 @@ def test_a_host_that_serves_something_else_each_time_fills_nothing(store: Store,
 
 
 def test_what_is_served_one_after_the_other_is_written_down(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch"}
     bodies = [ALPHA, BETA, BETA, ALPHA, *(b"%d" % number for number in range(MAX_SERVINGS - 3))]
     times = [clock.tick() for _ in bodies]
@@ -253,7 +257,7 @@ def test_what_is_served_one_after_the_other_is_written_down(store: Store, writer
 
 
 def test_a_drift_that_an_earlier_version_saw_is_told(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     writer.record_fetch("a.example", serves(clock.tick(), BETA, state=FetchState.MISMATCH, reason="fetch-mismatch"))
     with store.engine.begin() as connection:
@@ -265,7 +269,7 @@ def test_a_drift_that_an_earlier_version_saw_is_told(store: Store, writer: Write
 
 def test_bodies_that_others_need_are_not_dropped(store: Store, writer: Writer, clock: Clock) -> None:
     inscribed = replace(born("x"), position=2, card=digest(BETA))
-    writer.append("demo", [says("0", points("a.example"), points("b.example", position=1), inscribed)])
+    block_writer.append(writer, "demo", [says("0", points("a.example"), points("b.example", position=1), inscribed)])
     for body in (ALPHA, BETA):
         writer.record_fetch("a.example", serves(clock.tick(), body, state=FetchState.UNHASHED))
     writer.record_fetch("b.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
@@ -281,7 +285,7 @@ def test_a_flood_of_pointers_to_one_victim_is_one_job_that_knows_every_hash(
     store: Store, writer: Writer, clock: Clock
 ) -> None:
     flood = [points("a.example", b"%d" % n, f"flood {n}", n) for n in range(10_000)]
-    writer.append("demo", [says("0", points("a.example", ALPHA)), says("1", *flood)])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA)), says("1", *flood)])
     (job,) = due_locators(store, clock.now, 10)
     assert len(job.wanted) == 16
     assert store.fetches.is_wanted("a.example", digest(ALPHA))
@@ -289,7 +293,7 @@ def test_a_flood_of_pointers_to_one_victim_is_one_job_that_knows_every_hash(
     assert not store.fetches.is_wanted("a.example", digest(BETA))
     assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 1
     assert len(store.outbox.after(0, 10_000)) == 3
-    writer.forget("demo", 0)
+    block_writer.forget(writer, "demo", 0)
     with store.engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(sightings)).scalar_one() == 10_001
 
@@ -297,12 +301,12 @@ def test_a_flood_of_pointers_to_one_victim_is_one_job_that_knows_every_hash(
 def test_an_event_about_an_entry_that_ends_removes_it(store: Store, writer: Writer) -> None:
     entry = "eip155:1:0x8004a169fb4a3325136eb29fa0ceb6d2e539a432/7"
     ended = replace(points(entry, where="end", uri="https://a.example/7", form="erc8004"), kind=EventKind.BURNED)
-    writer.append("demo", [says("0", replace(ended, valid=False))])
+    block_writer.append(writer, "demo", [says("0", replace(ended, valid=False))])
     assert news(store) == [("remove", entry, "burned")]
 
 
 def test_counts_are_by_state(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA), points("b.example", position=1))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA), points("b.example", position=1))])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     counts = store.fetches.counts()
     assert (counts["met"], counts["new"], counts["failed"]) == (1, 1, 0)
@@ -314,6 +318,6 @@ def test_counts_are_by_state(store: Store, writer: Writer, clock: Clock) -> None
 def test_the_real_clock_says_when_a_pointer_was_seen(store: Store) -> None:
     before = int(time.time() * 1000)
     writer = Writer(store.engine)
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     writer.close()
     assert before <= seen(store)[name("a.example")][1] <= int(time.time() * 1000)

@@ -10,6 +10,7 @@ from indexer.headers import header_chain as module
 from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import Checkpoint, network
 from indexer.store import Writer
+from indexer.store.source_store import SourceStore
 from parsers.bitcoin.tx import sha256d
 from tests.headers import check_linked, hashes, line
 
@@ -17,12 +18,12 @@ REGTEST = network("bsv", "regtest")
 
 
 def regtest(writer: Writer) -> HeaderChain:
-    return HeaderChain("demo", REGTEST, writer)
+    return HeaderChain("demo", REGTEST, SourceStore(writer))
 
 
 def stored_headers(writer: Writer, chain: str = "demo") -> list[bytes]:
     """The headers in the database, which must follow one on the other."""
-    pieces = list(writer.load_headers(chain))
+    pieces = list(SourceStore(writer).load_headers(chain))
     for (first, raw), (then, _) in pairwise(pieces):
         assert first + len(raw) // 80 == then
     joined = b"".join(raw for _, raw in pieces)
@@ -46,7 +47,7 @@ def test_headers_are_kept_over_starts_and_reorgs(writer: Writer) -> None:
     third.load()
     assert hashes(third) == [sha256d(raw) for raw in [*answer[:4_991], *fork]]
     assert third.ref(2_016) == again.ref(2_016)
-    other = HeaderChain("other", REGTEST, writer)
+    other = HeaderChain("other", REGTEST, SourceStore(writer))
     other.load()
     assert other.tip() is None
     third.add(line(1, prev=sha256d(fork[-1]), first=5_011))
@@ -76,25 +77,25 @@ def test_a_start_anew_replaces_what_was_kept(writer: Writer, monkeypatch: pytest
 def test_headers_are_replaced_from_a_height_on(writer: Writer) -> None:
     answer = line(30)
     assert stored_headers(writer) == []
-    writer.save_headers("demo", 0, b"".join(answer[:20]))
-    writer.save_headers("demo", 20, b"".join(answer[20:]))
+    SourceStore(writer).save_headers("demo", 0, b"".join(answer[:20]))
+    SourceStore(writer).save_headers("demo", 20, b"".join(answer[20:]))
     assert stored_headers(writer) == answer
-    writer.save_headers("demo", 12, b"".join(answer[12:14]))
+    SourceStore(writer).save_headers("demo", 12, b"".join(answer[12:14]))
     assert stored_headers(writer) == answer[:14]
-    writer.save_headers("demo", 10, b"")
+    SourceStore(writer).save_headers("demo", 10, b"")
     assert stored_headers(writer) == answer[:10]
-    writer.save_headers("demo", 0, b"")
+    SourceStore(writer).save_headers("demo", 0, b"")
     assert stored_headers(writer) == []
-    writer.save_headers("demo", 700, answer[0])
-    assert list(writer.load_headers("demo")) == [(700, answer[0])]
+    SourceStore(writer).save_headers("demo", 700, answer[0])
+    assert list(SourceStore(writer).load_headers("demo")) == [(700, answer[0])]
     assert stored_headers(writer, "other") == []
 
 
 def test_headers_that_would_leave_a_gap_or_are_cut_are_not_kept(writer: Writer) -> None:
     answer = line(10)
-    writer.save_headers("demo", 0, b"".join(answer))
+    SourceStore(writer).save_headers("demo", 0, b"".join(answer))
     with pytest.raises(ValueError, match="which end below"):
-        writer.save_headers("demo", 11, answer[0])
+        SourceStore(writer).save_headers("demo", 11, answer[0])
     with pytest.raises(ValueError, match="79 bytes are no headers"):
-        writer.save_headers("demo", 10, answer[0][:79])
+        SourceStore(writer).save_headers("demo", 10, answer[0][:79])
     assert stored_headers(writer) == answer

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, Engine, column, create_engine, inspect, select, table, text
 
 from indexer.state_hash import state_hash
-from indexer.store import Store, StoreError, Writer, connect, migrations
+from indexer.store import Store, StoreError, Writer, block_writer, connect, migrations
 from indexer.store.delegations import DelegationLedger
 from indexer.store.mrp_providers import MrpProviders
 from indexer.store.nonces import Nonces
@@ -151,7 +151,7 @@ def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     assert store.outbox.epoch == next(row["value"] for row in rows["meta"] if row["key"] == "epoch")
     assert before == max(row["seq"] for row in rows["changes"])
     with closing(Writer(engine)) as writer:
-        writer.append("other", [says("0", chain="other"), says("1", born("a", height=1), chain="other")])
+        block_writer.append(writer, "other", [says("0", chain="other"), says("1", born("a", height=1), chain="other")])
     assert [change.seq for change in store.outbox.after(before, 9)] == [before + 1]
     engine.dispose()
     connect(old).dispose()

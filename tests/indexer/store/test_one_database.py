@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, String, inspect
 from sqlalchemy.exc import InvalidRequestError
 
-from indexer.store import Store, StoreError, Writer, connect, unchecked
+from indexer.store import Store, StoreError, Writer, chain_marks, connect, unchecked
 from indexer.store.delegations import BlockBudget, DelegationLedger, NonceUse
 from indexer.store.evidence import ClaimDocument, StoredEvidence
 from indexer.store.locks import AdvisoryLock
@@ -86,7 +86,7 @@ def use_registry(engine: Engine) -> None:
     store.evidence.submit([with_document], [row])
     assert Store(engine).evidence.page("one", None, 9) == [row]
     writer = Writer(engine)
-    writer.name_chain("demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
     writer.close()
     assert store.chains() == {"demo": "bsv:regtest"}
     store.trust.block("ww", NOW)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, select
 
 from indexer.model import UNCONFIRMED, Event
-from indexer.store import Store, Writer, pending
+from indexer.store import Store, Writer, block_writer, pending
 from indexer.store.schema import pending as table
 from indexer.store.schema import pending_cards
 from tests.facts import born, moved, name, outpoint_of, says
@@ -39,10 +39,10 @@ def cards(store: Store) -> dict[bytes, bytes]:
 
 
 def test_who_comes_and_goes_leaves_the_others_where_they_are(store: Store, writer: Writer) -> None:
-    writer.replace_pending("demo", pending_events("a", "c", "e"), bodies(pending_events("a", "c", "e")))
+    pending.replace_pending(writer, "demo", pending_events("a", "c", "e"), bodies(pending_events("a", "c", "e")))
     before = positions(store)
     for ids in (("a", "b", "c", "e"), ("c", "e", "f"), ("0", "c", "d", "e"), ("c", "e")):
-        writer.replace_pending("demo", pending_events(*ids), bodies(pending_events(*ids)))
+        pending.replace_pending(writer, "demo", pending_events(*ids), bodies(pending_events(*ids)))
         assert store.pending.events("demo") == pending_events(*ids)
         assert cards(store) == bodies(pending_events(*ids))
         now = positions(store)
@@ -51,7 +51,7 @@ def test_who_comes_and_goes_leaves_the_others_where_they_are(store: Store, write
 
 def test_only_what_differs_is_written(store: Store, writer: Writer) -> None:
     many = [f"n{number:03}" for number in range(200)]
-    writer.replace_pending("demo", pending_events(*many), bodies(pending_events(*many)))
+    pending.replace_pending(writer, "demo", pending_events(*many), bodies(pending_events(*many)))
     rows = 0
 
     def count(_c: object, _cursor: object, statement: str, supplied: list[object], _x: object, many_rows: bool) -> None:
@@ -61,7 +61,9 @@ def test_only_what_differs_is_written(store: Store, writer: Writer) -> None:
 
     event.listen(store.engine, "before_cursor_execute", count)
     try:
-        changed = writer.replace_pending("demo", pending_events(*many[1:], "x"), bodies(pending_events(*many[1:], "x")))
+        changed = pending.replace_pending(
+            writer, "demo", pending_events(*many[1:], "x"), bodies(pending_events(*many[1:], "x"))
+        )
     finally:
         event.remove(store.engine, "before_cursor_execute", count)
     assert changed == 2
@@ -70,18 +72,20 @@ def test_only_what_differs_is_written(store: Store, writer: Writer) -> None:
 
 
 def test_events_in_another_order_stand_in_that_order(store: Store, writer: Writer) -> None:
-    writer.replace_pending("demo", pending_events("a", "b", "c", "d"), {})
+    pending.replace_pending(writer, "demo", pending_events("a", "b", "c", "d"), {})
     for ids in (("d", "a", "b", "c"), ("c", "b", "a", "d"), ("a", "b", "c", "d")):
-        assert writer.replace_pending("demo", pending_events(*ids), {}) == 0  # of each registration the same is said
+        assert (
+            pending.replace_pending(writer, "demo", pending_events(*ids), {}) == 0
+        )  # of each registration the same is said
         assert store.pending.events("demo") == pending_events(*ids)
 
 
 def test_what_says_the_same_twice_stands_twice(store: Store, writer: Writer) -> None:
     (one,) = pending_events("a")
     twice = [one, replace(one, position=1)]
-    writer.replace_pending("demo", twice, {})
+    pending.replace_pending(writer, "demo", twice, {})
     assert store.pending.events("demo") == twice
-    writer.replace_pending("demo", [one], {})
+    pending.replace_pending(writer, "demo", [one], {})
     assert store.pending.events("demo") == [one]
 
 
@@ -91,16 +95,16 @@ def test_all_places_are_given_anew_where_there_is_no_room_between(
     narrow = range(pending._PENDING_PLACES.start, pending._PENDING_PLACES.start + 7)
     monkeypatch.setattr(pending, "_PENDING_PLACES", narrow)
     for ids in (("d",), ("d", "e"), ("d", "de", "e"), ("d", "db", "de", "e"), ("d", "da", "db", "de", "e")):
-        assert writer.replace_pending("demo", pending_events(*ids), bodies(pending_events(*ids))) == 1
+        assert pending.replace_pending(writer, "demo", pending_events(*ids), bodies(pending_events(*ids))) == 1
         assert store.pending.events("demo") == pending_events(*ids)
         assert cards(store) == bodies(pending_events(*ids))
     assert set(positions(store).values()) <= set(narrow)
 
 
 def test_chains_do_not_see_one_another(store: Store, writer: Writer) -> None:
-    writer.replace_pending("demo", pending_events("a"), bodies(pending_events("a")))
-    writer.replace_pending("other", pending_events("a", "b"), bodies(pending_events("a", "b")))
-    writer.replace_pending("demo", [], {})
+    pending.replace_pending(writer, "demo", pending_events("a"), bodies(pending_events("a")))
+    pending.replace_pending(writer, "other", pending_events("a", "b"), bodies(pending_events("a", "b")))
+    pending.replace_pending(writer, "demo", [], {})
     assert (store.pending.events("demo"), store.pending.events("other")) == ([], pending_events("a", "b"))
     assert cards(store) == bodies(pending_events("a", "b"))
 
@@ -108,21 +112,21 @@ def test_chains_do_not_see_one_another(store: Store, writer: Writer) -> None:
 def test_what_a_block_holds_and_does_not_say_is_told_to_have_left(store: Store, writer: Writer) -> None:
     """Unconfirmed it looked like a newcomer that moved on; in the block, behind its parent, it is something else."""
     newcomer, other = pending_events("b", "c")
-    writer.append("demo", [says("1"), says("2", born("a"))])
+    block_writer.append(writer, "demo", [says("1"), says("2", born("a"))])
     goes_on = replace(moved("b", "b", "d"), position=2)
-    writer.replace_pending("demo", [newcomer, other, goes_on], bodies([newcomer, other]))
+    pending.replace_pending(writer, "demo", [newcomer, other, goes_on], bodies([newcomer, other]))
     seen = store.outbox.newest_seq()
-    writer.append("demo", [says("3", moved("a", "a", "b", height=3))])
+    block_writer.append(writer, "demo", [says("3", moved("a", "a", "b", height=3))])
     assert [item.txid for item in store.pending.events("demo")] == [other.txid]
     news = [(change.id, change.op, change.reason) for change in store.outbox.after(seen, 100)]
     assert news == [(str(outpoint_of("a")), "upsert", "moved"), (str(outpoint_of("b")), "remove", "evicted")]
 
 
 def test_what_goes_on_from_a_block_that_holds_what_came_before_stays(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("1"), says("2", born("a"))])
+    block_writer.append(writer, "demo", [says("1"), says("2", born("a"))])
     first, second = (replace(item, tx_index=0) for item in (moved("a", "a", "b"), moved("a", "b", "c", position=1)))
-    writer.replace_pending("demo", [first, second], {})
+    pending.replace_pending(writer, "demo", [first, second], {})
     seen = store.outbox.newest_seq()
-    writer.append("demo", [says("3", moved("a", "a", "b", height=3))])
+    block_writer.append(writer, "demo", [says("3", moved("a", "a", "b", height=3))])
     assert [item.txid for item in store.pending.events("demo")] == [name("c")]
     assert [change.id for change in store.outbox.after(seen, 100)] == [str(outpoint_of("a"))]

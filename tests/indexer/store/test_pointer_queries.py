@@ -9,7 +9,7 @@ import pytest
 
 from indexer.model import Anchor, EventKind, FetchFact
 from indexer.resolution.pointer_resolution import Integrity, PointerResolution, resolve
-from indexer.store import FetchState, Store, Writer, pointer_queries
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, pointer_queries
 from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.facts import born, name, outpoint_of, says
@@ -27,7 +27,7 @@ def clock() -> Clock:
 def writer(store: Store, clock: Clock) -> Iterator[Writer]:
     writer = Writer(store.engine, clock)
     for chain in ("bch", "demo"):
-        writer.name_chain(chain, f"{chain}:regtest")
+        chain_marks.name_chain(writer, chain, f"{chain}:regtest")
     yield writer
     writer.close()
 
@@ -40,7 +40,7 @@ def resolution(store: Store, id_: str = "a.example") -> PointerResolution | None
 
 def test_anchors_come_as_they_were_said_and_seen(store: Store, writer: Writer) -> None:
     messages = points("a.example", ALPHA, kind=Kind.TOOL, form="map", uri="https://a.example/.well-known/agent.json")
-    writer.append("demo", [says("7", replace(messages, owner="alice"))])
+    block_writer.append(writer, "demo", [says("7", replace(messages, owner="alice"))])
     assert store.pointers.anchors(["a.example", "b.example"]) == {
         "a.example": pointer_queries.Anchors(
             (
@@ -66,34 +66,34 @@ def test_anchors_come_as_they_were_said_and_seen(store: Store, writer: Writer) -
 
 
 def test_anchors_of_several_chains_come_together(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("7", points("a.example", ALPHA))])
-    writer.append("bch", [says("3", points("a.example", ALPHA, "other"), chain="bch")])
+    block_writer.append(writer, "demo", [says("7", points("a.example", ALPHA))])
+    block_writer.append(writer, "bch", [says("3", points("a.example", ALPHA, "other"), chain="bch")])
     result = store.pointers.anchors(["a.example"])["a.example"]
     assert sorted((anchor.chain, anchor.height) for anchor in result.anchors) == [("bch", 3), ("demo", 7)]
 
 
 def test_a_place_counts_by_what_it_says_now(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA, "account"))])
-    writer.append("demo", [says("2", points("a.example", BETA, "account"))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA, "account"))])
+    block_writer.append(writer, "demo", [says("2", points("a.example", BETA, "account"))])
     (anchor,) = store.pointers.anchors(["a.example"])["a.example"].anchors
     assert (anchor.digest, anchor.height) == (digest(BETA), 2)
     taken_back = replace(points("a.example", BETA, "account"), valid=False, reasons=(Reason("pointer-domain"),))
-    writer.append("demo", [says("3", taken_back)])
+    block_writer.append(writer, "demo", [says("3", taken_back)])
     (anchor,) = store.pointers.anchors(["a.example"])["a.example"].anchors
     assert (anchor.valid, anchor.seen_at) == (False, None)
-    writer.forget("demo", 1)
+    block_writer.forget(writer, "demo", 1)
     (anchor,) = store.pointers.anchors(["a.example"])["a.example"].anchors
     assert (anchor.valid, anchor.digest) == (True, digest(ALPHA))
 
 
 def test_a_burn_into_a_pointer_of_the_same_transaction_takes_nothing_back(store: Store, writer: Writer) -> None:
     burnt = replace(born("x"), kind=EventKind.BURNED, position=1, txid=name("both"), outpoint=outpoint_of("both"))
-    writer.append("demo", [says("1", points("a.example", ALPHA, "both"), burnt)])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA, "both"), burnt)])
     assert len(store.pointers.anchors(["a.example"])["a.example"].anchors) == 1
 
 
 def test_facts_come_by_locator(store: Store, writer: Writer, clock: Clock) -> None:
-    writer.append("demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
     first = clock.tick()
     writer.record_fetch("a.example", serves(first, ALPHA))
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
@@ -104,13 +104,13 @@ def test_facts_come_by_locator(store: Store, writer: Writer, clock: Clock) -> No
 
 def test_a_listing_stands_as_the_store_tells_it(store: Store, writer: Writer, clock: Clock) -> None:
     assert resolution(store) is None
-    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     assert resolution(store) is None
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     result = resolution(store)
     assert result is not None
     assert (result.card, result.integrity) == (digest(ALPHA), Integrity.HASH_VERIFIED)
-    writer.forget("demo", -1)
+    block_writer.forget(writer, "demo", -1)
     assert resolution(store) is None
 
 
@@ -118,14 +118,16 @@ def test_a_listing_stands_as_the_store_tells_it(store: Store, writer: Writer, cl
 def test_a_flood_cannot_hide_what_is_listed(store: Store, writer: Writer, clock: Clock, flood: bytes | None) -> None:
     """Thousands of strangers on two chains repeat the listed hash, another one, or none, before and after."""
     others = [points("a.example", flood or b"%d" % n, f"before {n}", n) for n in range(1_000)]
-    writer.append("demo", [says("1", *(others if flood is not ALPHA else ()))])
+    block_writer.append(writer, "demo", [says("1", *(others if flood is not ALPHA else ()))])
     clock.tick()
-    writer.append("demo", [says("2", points("a.example", ALPHA, "publisher"))])
+    block_writer.append(writer, "demo", [says("2", points("a.example", ALPHA, "publisher"))])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     clock.tick()
-    writer.append("demo", [says("3", *(points("a.example", flood, f"after {n}", n) for n in range(1_000)))])
+    block_writer.append(
+        writer, "demo", [says("3", *(points("a.example", flood, f"after {n}", n) for n in range(1_000)))]
+    )
     later = [points("a.example", flood, f"other {n}", n) for n in range(1_000)]
-    writer.append("bch", [says("9", *later, chain="bch")])
+    block_writer.append(writer, "bch", [says("9", *later, chain="bch")])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
     result = resolution(store)
     assert result is not None
@@ -136,8 +138,10 @@ def test_a_flood_cannot_hide_what_is_listed(store: Store, writer: Writer, clock:
 
 
 def test_revisions_of_a_pointer_are_those_of_every_chain_in_order(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("7", points("a.example", ALPHA)), says("8", points("a.example", BETA, "later"))])
-    writer.append("bch", [says("3", points("a.example", ALPHA, "other"), chain="bch")])
+    block_writer.append(
+        writer, "demo", [says("7", points("a.example", ALPHA)), says("8", points("a.example", BETA, "later"))]
+    )
+    block_writer.append(writer, "bch", [says("3", points("a.example", ALPHA, "other"), chain="bch")])
     revisions = store.pointers.revisions("a.example")
     assert [(past.chain, past.height) for past in revisions] == [("bch", 3), ("demo", 7), ("demo", 8)]
     assert store.pointers.revisions("b.example") == []
@@ -146,8 +150,8 @@ def test_revisions_of_a_pointer_are_those_of_every_chain_in_order(store: Store, 
 
 def test_all_ids_can_be_walked_through(store: Store, writer: Writer) -> None:
     names = [f"{n:02}.example" for n in range(25)]
-    writer.append("demo", [says("1", *(points(item, ALPHA, position=n) for n, item in enumerate(names)))])
-    writer.append("demo", [says("2", points("03.example", BETA, "again"))])
+    block_writer.append(writer, "demo", [says("1", *(points(item, ALPHA, position=n) for n, item in enumerate(names)))])
+    block_writer.append(writer, "demo", [says("2", points("03.example", BETA, "again"))])
     walked: list[str] = []
     while batch := store.pointers.ids(walked[-1] if walked else None, 10):
         walked += batch
@@ -158,7 +162,7 @@ def test_a_hash_that_is_met_by_none_is_not_listed_though_its_bytes_are_kept(
     store: Store, writer: Writer, clock: Clock
 ) -> None:
     inscribed = replace(born("x"), position=1, card=digest(BETA))
-    writer.append("demo", [says("1", points("a.example", BETA), inscribed, cards={digest(BETA): BETA})])
+    block_writer.append(writer, "demo", [says("1", points("a.example", BETA), inscribed, cards={digest(BETA): BETA})])
     writer.record_fetch("a.example", serves(clock.tick(), ALPHA, state=FetchState.MISMATCH))
     assert store.content.cards([digest(BETA)]) == {digest(BETA): BETA}
     assert resolution(store) is None

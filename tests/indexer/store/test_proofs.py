@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from indexer.model import BlockFacts, Proof
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer
 from indexer.store.queries import BATCH
+from indexer.store.source_store import SourceStore
 from tests.facts import born, moved, name, says
 
 
@@ -36,7 +37,7 @@ def filled(store: Store, writer: Writer) -> Store:
         proving(says("3", moved("a", "a", "b", height=3)), "b"),
         says("4"),
     ]
-    writer.append("demo", [with_header(block) for block in blocks])
+    block_writer.append(writer, "demo", [with_header(block) for block in blocks])
     return store
 
 
@@ -64,17 +65,19 @@ def test_transactions_are_measured_before_they_are_read(filled: Store) -> None:
 
 def test_many_transactions_are_asked_for_in_batches(store: Store, writer: Writer) -> None:
     many = [f"t{number}" for number in range(2 * BATCH + 3)]
-    writer.append("demo", [proving(says("1", *(born(item, index) for index, item in enumerate(many))), *many)])
+    block_writer.append(
+        writer, "demo", [proving(says("1", *(born(item, index) for index, item in enumerate(many))), *many)]
+    )
     txids = [name(item) for item in many]
     assert len(store.proofs.get_many("demo", txids)) == len(many)
     assert store.proofs.sizes("demo", txids) == {name(item): len(item) * 10 for item in many}
 
 
 def test_a_proof_goes_with_its_block(filled: Store, writer: Writer) -> None:
-    writer.forget("demo", 2)
+    block_writer.forget(writer, "demo", 2)
     assert filled.proofs.get("demo", name("b")) is None
     assert filled.proofs.get("demo", name("a")) is not None
-    writer.append("demo", [proving(says("3"), "b"), proving(says("4"))])
+    block_writer.append(writer, "demo", [proving(says("3"), "b"), proving(says("4"))])
     answer = filled.proofs.get("demo", name("b"))
     assert answer is not None
     assert answer.ref.height == 3
@@ -82,7 +85,7 @@ def test_a_proof_goes_with_its_block(filled: Store, writer: Writer) -> None:
 
 def test_headers_are_those_that_the_source_keeps(filled: Store, writer: Writer) -> None:
     stored = [header(1_000_000 + height) for height in range(5_000)]
-    writer.save_headers("demo", 0, b"".join(stored))
+    SourceStore(writer).save_headers("demo", 0, b"".join(stored))
     assert filled.headers.run("demo", 0, 10_000) == stored
     for first, count in ((0, 1), (2_015, 3), (2_016, 2_016), (1, 4_999), (4_990, 100), (3_000, 0)):
         assert filled.headers.run("demo", first, count) == stored[first : first + count]
@@ -90,7 +93,7 @@ def test_headers_are_those_that_the_source_keeps(filled: Store, writer: Writer) 
 
 
 def test_headers_are_else_those_of_the_blocks_that_were_read(store: Store, writer: Writer) -> None:
-    writer.append("demo", [with_header(says(str(height)), b"more") for height in range(1, 5)])
+    block_writer.append(writer, "demo", [with_header(says(str(height)), b"more") for height in range(1, 5)])
     assert store.headers.run("demo", 2, 10) == [header(2), header(3), header(4)]
     assert store.headers.run("demo", 2, 2) == [header(2), header(3)]
     assert store.headers.run("demo", 0, 3) == []
@@ -98,7 +101,7 @@ def test_headers_are_else_those_of_the_blocks_that_were_read(store: Store, write
 
 
 def test_headers_end_where_the_kept_ones_begin_later(filled: Store, writer: Writer) -> None:
-    writer.save_headers("demo", 700, header(700))
+    SourceStore(writer).save_headers("demo", 700, header(700))
     assert filled.headers.run("demo", 699, 2) == []
     assert filled.headers.run("demo", 700, 2) == [header(700)]
     assert filled.headers.run("demo", 3, 2) == [header(3), header(4)]

@@ -8,7 +8,7 @@ import pytest
 
 from indexer.model import Event, EventKind, PointerAnchor
 from indexer.state_hash import state_hash
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer, contents
 from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.chain_records import anchors
@@ -16,8 +16,8 @@ from tests.facts import CARD, born, burned, moved, name, near_miss, outpoint_of,
 
 
 def test_only_the_newest_seat_of_a_registration_is_taken(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1))])
-    writer.append("demo", [says("2", moved("a", "a", "a2"), burned("b", "b", "end", 1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1))])
+    block_writer.append(writer, "demo", [says("2", moved("a", "a", "a2"), burned("b", "b", "end", 1))])
     assert set(store.registrations.outpoints("demo")) == {outpoint_of("a2"), outpoint_of("c")}
     at_outpoints = store.registrations.at_outpoints(
         "demo",
@@ -39,8 +39,8 @@ def test_only_the_newest_seat_of_a_registration_is_taken(store: Store, writer: W
 
 
 def test_a_registration_that_returns_to_no_seat_is_found_by_those_it_had(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
-    writer.append("demo", [says("3", burned("a", "a2", "end"))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
+    block_writer.append(writer, "demo", [says("3", burned("a", "a2", "end"))])
     assert [past.event.txid for past in store.history.departures(outpoint_of("a"))] == [name("a2")]
     assert [past.event.txid for past in store.history.departures(outpoint_of("a2"))] == [name("end")]
     assert store.history.departures(outpoint_of("end")) == []
@@ -51,7 +51,7 @@ def test_a_registration_that_returns_to_no_seat_is_found_by_those_it_had(store: 
 
 def test_several_registrations_may_share_a_seat(store: Store, writer: Writer) -> None:
     second = replace(born("b", 1, 1), outpoint=outpoint_of("a"), state=state("b", "a", 1, offset=7, satoshis=546))
-    writer.append("demo", [says("0"), says("1", born("a", height=1), second)])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), second)])
     assert sorted(
         sitting.id for sitting in store.registrations.at_outpoints("demo", [outpoint_of("a")])[outpoint_of("a")]
     ) == [
@@ -63,7 +63,9 @@ def test_several_registrations_may_share_a_seat(store: Store, writer: Writer) ->
 
 def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, writer: Writer) -> None:
     many = [f"{number:04}" for number in range(1_201)]
-    writer.append("demo", [says("0"), says("1", *(born(item, number, 1) for number, item in enumerate(many)))])
+    block_writer.append(
+        writer, "demo", [says("0"), says("1", *(born(item, number, 1) for number, item in enumerate(many)))]
+    )
     assert len(list(store.registrations.outpoints("demo"))) == 1_201
     assert len(store.registrations.at_outpoints("demo", [outpoint_of(item) for item in many])) == 1_201
     assert len(store.history.of_many([str(outpoint_of(item)) for item in many])) == 1_201
@@ -74,13 +76,13 @@ def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, wr
 
 
 def test_looked_up_values_are_kept_once_and_never_rolled_back(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0")])
-    writer.store_output_values(
-        {outpoint_of("x"): 546, outpoint_of("x", 4_294_967_295): 21 * 10**14, outpoint_of("y"): 0}
+    block_writer.append(writer, "demo", [says("0")])
+    contents.store_output_values(
+        writer, {outpoint_of("x"): 546, outpoint_of("x", 4_294_967_295): 21 * 10**14, outpoint_of("y"): 0}
     )
-    writer.store_output_values({outpoint_of("x"): 546})
-    writer.store_output_values({})
-    writer.forget("demo", -1)
+    contents.store_output_values(writer, {outpoint_of("x"): 546})
+    contents.store_output_values(writer, {})
+    block_writer.forget(writer, "demo", -1)
     wanted = [
         outpoint_of("x"),
         outpoint_of("x", 1),
@@ -97,15 +99,15 @@ def test_looked_up_values_are_kept_once_and_never_rolled_back(store: Store, writ
 
 def test_card_bodies_are_kept_by_their_hash_and_survive_a_reorg(store: Store, writer: Writer) -> None:
     body = bytes(range(256)) * 40
-    writer.append("demo", [says("0", cards={CARD: body})])
-    writer.append("demo", [says("1", cards={CARD: body, name("other"): b""})])
-    writer.forget("demo", 0)
+    block_writer.append(writer, "demo", [says("0", cards={CARD: body})])
+    block_writer.append(writer, "demo", [says("1", cards={CARD: body, name("other"): b""})])
+    block_writer.forget(writer, "demo", 0)
     assert store.content.cards([CARD, name("other"), name("unknown")]) == {CARD: body, name("other"): b""}
 
 
 def test_histories_are_the_histories_of_each(store: Store, writer: Writer) -> None:
-    writer.append(
-        "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1)), says("2", moved("b", "b", "b2"))]
+    block_writer.append(
+        writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1)), says("2", moved("b", "b", "b2"))]
     )
     result = store.history.of_many([str(outpoint_of("a")), str(outpoint_of("b")), str(outpoint_of("z"))])
     assert result == {str(outpoint_of(id_)): store.history.of(str(outpoint_of(id_))) for id_ in "ab"}
@@ -151,7 +153,7 @@ def test_an_event_comes_back_as_it_was_written(store: Store, writer: Writer) -> 
             pointer=PointerAnchor(id=None, domain="\0", digest=None, uri=None, form="none"),
         ),
     ]
-    writer.append("demo", [says("0"), says("1", *messages)])
+    block_writer.append(writer, "demo", [says("0"), says("1", *messages)])
     back = [past.event for word in ("a", "n", "fee", "p", "q") for past in store.history.of_transaction(name(word))]
     assert back == messages
     assert [past.event for past in anchors(store, "a.example")] == [messages[3]]
@@ -162,7 +164,9 @@ def test_states_are_sorted_by_id_as_bytes_and_as_of_a_height(store: Store, write
         replace(born("a", vout, 1), state=replace(state("a", "a", 1), id=str(outpoint_of("a", vout))))
         for vout in (1, 10, 2)
     ]
-    writer.append("demo", [says("0"), says("1", born("b", 3, 1), *others), says("2", moved("b", "b", "b2"))])
+    block_writer.append(
+        writer, "demo", [says("0"), says("1", born("b", 3, 1), *others), says("2", moved("b", "b", "b2"))]
+    )
     order = [str(outpoint_of("a", vout)) for vout in (1, 10, 2)] + [str(outpoint_of("b"))]
     assert order == sorted(order)
     assert [(item.id, item.owner) for item in store.registrations.states("demo", 1)] == [
@@ -173,7 +177,9 @@ def test_states_are_sorted_by_id_as_bytes_and_as_of_a_height(store: Store, write
 
 
 def test_undecided_updates_are_listed_and_leave_no_state_hash(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", undecided("a", "a", "u"))])
+    block_writer.append(
+        writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", undecided("a", "a", "u"))]
+    )
     assert [past.event.txid for past in store.history.undecided("demo")] == [name("u")]
     assert (store.history.undecided("demo", up_to=1), store.history.undecided("other")) == ([], [])
     assert state_hash(store, "demo", 1) is not None
@@ -182,19 +188,19 @@ def test_undecided_updates_are_listed_and_leave_no_state_hash(store: Store, writ
 
 
 def test_counts_are_of_registrations_by_their_newest_status(store: Store, writer: Writer) -> None:
-    writer.append(
-        "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1), near_miss("n", 3))]
+    block_writer.append(
+        writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1), near_miss("n", 3))]
     )
-    writer.append("demo", [says("2", burned("a", "a", "end"), moved("b", "b", "b2", 1))])
+    block_writer.append(writer, "demo", [says("2", burned("a", "a", "end"), moved("b", "b", "b2", 1))])
     assert store.registrations.counts("demo") == {"live": 2, "burned": 1, "undecided": 0, "rejected": 1, "pointers": 0}
 
 
 def test_trimming_drops_the_oldest_near_misses_and_nothing_else(store: Store, writer: Writer) -> None:
     for height in range(1, 6):
         messages = [near_miss(f"{height}x", 0), near_miss(f"{height}y", 1), born(f"{height}r", 2, height)]
-        writer.append("demo", [says(str(height), *messages)])
-    writer.append("other", [says("1", near_miss("o"), chain="other")])
-    writer.trim("demo", keep=3)
+        block_writer.append(writer, "demo", [says(str(height), *messages)])
+    block_writer.append(writer, "other", [says("1", near_miss("o"), chain="other")])
+    block_writer.trim(writer, "demo", keep=3)
     stored = [
         item
         for item in (f"{height}{which}" for height in range(1, 6) for which in "xy")
@@ -203,15 +209,15 @@ def test_trimming_drops_the_oldest_near_misses_and_nothing_else(store: Store, wr
     assert stored == ["4y", "5x", "5y"]
     assert store.registrations.counts("demo")["live"] == 5
     assert store.registrations.counts("other")["rejected"] == 1
-    writer.trim("demo", keep=3)
+    block_writer.trim(writer, "demo", keep=3)
     assert store.registrations.counts("demo")["rejected"] == 3
-    writer.trim("demo", keep=0)
+    block_writer.trim(writer, "demo", keep=0)
     assert store.registrations.counts("demo")["rejected"] == 0
 
 
 def test_near_misses_are_trimmed_while_appending(store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.store.writer.TRIM_EVERY", 4)
-    monkeypatch.setattr("indexer.store.writer.NEAR_MISSES", 5)
+    monkeypatch.setattr("indexer.store.block_writer.TRIM_EVERY", 4)
+    monkeypatch.setattr("indexer.store.block_writer.NEAR_MISSES", 5)
     for height in range(1, 9):
-        writer.append("demo", [says(str(height), near_miss(f"{height}x"), near_miss(f"{height}y", 1))])
+        block_writer.append(writer, "demo", [says(str(height), near_miss(f"{height}x"), near_miss(f"{height}y", 1))])
     assert store.registrations.counts("demo")["rejected"] == 5

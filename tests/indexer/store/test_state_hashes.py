@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 
 from indexer.model import Event
 from indexer.state_hash import state_hash, stored_state_hash, update_state_hash
-from indexer.store import Store, Writer, state_hashes
+from indexer.store import Store, Writer, block_writer, state_hashes
 from indexer.store.registrations import RegistrationQueries
 from indexer.store.schema import meta, state_lines
 from indexer.store.state_hashes import StateHash
@@ -23,34 +23,34 @@ def lines(store: Store) -> int:
 
 def test_a_hash_is_stored_with_its_block_and_goes_with_it(store: Store, writer: Writer) -> None:
     assert update_state_hash(store, writer, "demo") is None
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     first = update_state_hash(store, writer, "demo")
     assert first == StateHash(1, state_hash(store, "demo", 1))
-    writer.append("demo", [says("2", moved("a", "a", "b"))])
+    block_writer.append(writer, "demo", [says("2", moved("a", "a", "b"))])
     assert stored_state_hash(store, "demo") == first
     second = update_state_hash(store, writer, "demo")
     assert second == StateHash(2, state_hash(store, "demo", 2))
-    writer.forget("demo", 1)
+    block_writer.forget(writer, "demo", 1)
     assert stored_state_hash(store, "demo") == first
-    writer.append("demo", [says("2a", burned("a", "a", "c"), prev="1")])
+    block_writer.append(writer, "demo", [says("2a", burned("a", "a", "c"), prev="1")])
     assert update_state_hash(store, writer, "demo") == StateHash(2, state_hash(store, "demo", 2))
     assert lines(store) == 1
 
 
 def test_a_registration_that_is_rolled_back_loses_its_line(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", born("b"))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", born("b"))])
     update_state_hash(store, writer, "demo")
-    writer.forget("demo", 0)
-    writer.append("demo", [says("1a", born("c", height=1), prev="0")])
+    block_writer.forget(writer, "demo", 0)
+    block_writer.append(writer, "demo", [says("1a", born("c", height=1), prev="0")])
     assert update_state_hash(store, writer, "demo") == StateHash(1, state_hash(store, "demo", 1))
     assert lines(store) == 1
 
 
 def test_no_hash_is_stored_while_an_update_is_undecided(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     first = update_state_hash(store, writer, "demo")
-    writer.append("demo", [says("2", undecided("a", "a", "b"))])
-    writer.update_state_hash("demo")
+    block_writer.append(writer, "demo", [says("2", undecided("a", "a", "b"))])
+    state_hashes.update(writer, "demo")
     assert store.state_hashes.newest("demo") == first
     assert stored_state_hash(store, "demo") == StateHash(2, None)
 
@@ -74,11 +74,11 @@ def test_any_history_gives_the_hash_of_all_registrations(store: Store, writer: W
     for serial in range(25):
         if height > 1 and rng.random() < 0.25:
             height -= rng.randint(1, 2)
-            writer.forget("demo", height)
+            block_writer.forget(writer, "demo", height)
         height += 1
         previous[height] = f"{height}{rng.choice('abcd')}"
         events = change(rng, store, serial, height)
-        writer.append("demo", [says(previous[height], *events, prev=previous[height - 1])])
+        block_writer.append(writer, "demo", [says(previous[height], *events, prev=previous[height - 1])])
         if rng.random() < 0.6:
             stored = update_state_hash(store, writer, "demo")
             assert stored == StateHash(height, state_hash(store, "demo", height))
@@ -88,7 +88,7 @@ def test_any_history_gives_the_hash_of_all_registrations(store: Store, writer: W
 def test_lines_are_read_again_where_the_outbox_cannot_tell(
     store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     update_state_hash(store, writer, "demo")
     with store.engine.begin() as connection:
         connection.execute(update(state_lines).values(line="stale"))
@@ -96,12 +96,12 @@ def test_lines_are_read_again_where_the_outbox_cannot_tell(
             connection.execute(update(meta).where(meta.c.key == "epoch").values(value="other"))
     if reason == "many changes":
         monkeypatch.setattr(state_hashes, "MAX_CHANGES", 0)
-    writer.append("demo", [says("2", born("b"))])
+    block_writer.append(writer, "demo", [says("2", born("b"))])
     assert update_state_hash(store, writer, "demo") == StateHash(2, state_hash(store, "demo", 2))
 
 
 def test_an_update_reads_only_what_changed(store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1), born("b", 1, height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, height=1))])
     update_state_hash(store, writer, "demo")
     read: list[list[str] | None] = []
     states = state_hashes.read_states
@@ -109,6 +109,6 @@ def test_an_update_reads_only_what_changed(store: Store, writer: Writer, monkeyp
         state_hashes, "read_states", lambda c, chain, ids=None: (read.append(ids), states(c, chain, ids))[1]
     )
     monkeypatch.setattr(RegistrationQueries, "states", None)
-    writer.append("demo", [says("2", moved("a", "a", "c"))])
+    block_writer.append(writer, "demo", [says("2", moved("a", "a", "c"))])
     update_state_hash(store, writer, "demo")
     assert read == [[f"{name('a')[::-1].hex()}_0"]]

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from indexer.model import BlockFacts, Event, EventKind, PointerAnchor
-from indexer.store import Store, Writer, topic_anchors
+from indexer.store import Store, Writer, block_writer, chain_marks, topic_anchors
 from parsers.bitcoin.basm import TopicAnchor
 from parsers.bitcoin.tx import Outpoint
 from tests.facts import born, burned, moved, name, near_miss, says, undecided
@@ -19,7 +19,7 @@ from tests.oracles.merkle import root
 
 @pytest.fixture(autouse=True)
 def _named(writer: Writer) -> None:
-    writer.name_chain("demo", "bsv:regtest")
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
 
 
 def by_the_book(*chain: tuple[BlockFacts, list[str]]) -> list[TopicAnchor]:
@@ -47,7 +47,7 @@ def test_admitted_is_what_changes_a_registration_or_points_in_block_order(store:
     third = replace(born("c", 2, 1), txid=name("b"), tx_index=3)
     block = says("1", first, second, third, near_miss("n", 3), pointed("p", 4), pointed("q", 5, valid=False))
     other = says("2", burned("c", "b", "z"))
-    writer.append("demo", [says("0"), block, other, says("3")])
+    block_writer.append(writer, "demo", [says("0"), block, other, says("3")])
     expected = by_the_book((block, ["b", "p", "a"]), (other, ["z"]), (says("3"), []))
     assert store.topic_anchors.between("demo", 0, 9) == expected
     assert store.topic_anchors.newest("demo") == expected[-1]
@@ -78,8 +78,8 @@ def test_an_anchor_is_stored_where_something_is_admitted_and_now_and_then(
 ) -> None:
     monkeypatch.setattr(topic_anchors, "EVERY", 4)
     blocks = [says("0"), *(says(str(height), *([born("a")] if height == 2 else [])) for height in range(1, 14))]
-    writer.append("demo", blocks[:6])
-    writer.append("demo", blocks[6:])
+    block_writer.append(writer, "demo", blocks[:6])
+    block_writer.append(writer, "demo", blocks[6:])
     with store.engine.connect() as connection:
         rows = connection.execute(select(topic_anchors.topic_anchors.c.height)).scalars().all()
     assert sorted(rows) == [2, 4, 8, 12]
@@ -92,15 +92,15 @@ def test_an_anchor_is_stored_where_something_is_admitted_and_now_and_then(
 
 def test_a_chain_that_was_begun_late_has_anchors_from_there_on(store: Store, writer: Writer) -> None:
     blocks = [says("5"), says("6", born("a"))]
-    writer.append("demo", blocks)
+    block_writer.append(writer, "demo", blocks)
     assert store.topic_anchors.genesis("demo") == 5
     assert store.topic_anchors.between("demo", 0, 9) == by_the_book((blocks[0], []), (blocks[1], ["a"]))
 
 
 def test_a_chain_without_a_topic_has_no_anchors(store: Store, writer: Writer) -> None:
-    writer.name_chain("other", "btc:regtest")
+    chain_marks.name_chain(writer, "other", "btc:regtest")
     for chain in ("other", "nameless"):
-        writer.append(chain, [says("0", chain=chain), says("1", born("a"), chain=chain)])
+        block_writer.append(writer, chain, [says("0", chain=chain), says("1", born("a"), chain=chain)])
         assert store.topic_anchors.genesis(chain) is None
         assert store.topic_anchors.newest(chain) is None
         assert store.topic_anchors.between(chain, 0, 9) == []
@@ -108,9 +108,9 @@ def test_a_chain_without_a_topic_has_no_anchors(store: Store, writer: Writer) ->
 
 
 def test_an_undecided_update_says_from_where_on_others_may_have_more(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     assert store.topic_anchors.undecided_from("demo") is None
-    writer.append("demo", [says("2", undecided("a", "a", "b")), says("3")])
+    block_writer.append(writer, "demo", [says("2", undecided("a", "a", "b")), says("3")])
     assert store.topic_anchors.undecided_from("demo") == 2
 
 
@@ -121,11 +121,11 @@ def test_any_history_has_the_anchors_of_its_last_branch(
     monkeypatch.setattr(topic_anchors, "EVERY", 3)
     rng = random.Random(seed)
     chain: list[tuple[BlockFacts, list[str]]] = []
-    writer.append("demo", [says("0")])
+    block_writer.append(writer, "demo", [says("0")])
     for serial in range(30):
         if len(chain) > 2 and rng.random() < 0.25:
             del chain[-rng.randint(1, 2) :]
-            writer.forget("demo", len(chain))
+            block_writer.forget(writer, "demo", len(chain))
         new: list[tuple[BlockFacts, list[str]]] = []
         for _ in range(rng.randint(1, 4)):
             height = len(chain) + len(new) + 1
@@ -134,13 +134,13 @@ def test_any_history_has_the_anchors_of_its_last_branch(
             before = (new or chain)[-1][0].ref.hash if new or chain else name("0")
             facts = says(f"{height}{rng.choice('abcd')}", *events, prev=before.rstrip(b"\0").decode())
             new.append((facts, names))
-        writer.append("demo", [facts for facts, _ in new])
+        block_writer.append(writer, "demo", [facts for facts, _ in new])
         chain += new
         assert store.topic_anchors.between("demo", 0, 999) == by_the_book(*chain)
     with store.engine.connect() as connection:
         count = connection.execute(select(func.count()).select_from(topic_anchors.topic_anchors)).scalar_one()
     assert 0 < count < len(chain)
-    writer.rebuild_anchors("demo")
+    topic_anchors.rebuild(writer, "demo")
     assert store.topic_anchors.between("demo", 0, 999) == by_the_book(*chain)
     with store.engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(topic_anchors.topic_anchors)).scalar_one() == count

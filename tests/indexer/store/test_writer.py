@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from indexer.model import BlockFacts
 from indexer.state_hash import digest, state_hash
-from indexer.store import Store, StoreError, Writer, block_writer, connect
+from indexer.store import Store, StoreError, Writer, block_writer, connect, contents, outbox
 from indexer.store.schema import events
 from tests.facts import born, burned, moved, name, near_miss, outpoint_of, ref, says
 
@@ -34,15 +34,15 @@ def test_an_empty_database_knows_nothing(store: Store) -> None:
 
 
 def test_blocks_are_appended_and_found_by_height(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1")])
-    writer.append("demo", [])
-    writer.append("demo", [says("2")])
+    block_writer.append(writer, "demo", [says("0"), says("1")])
+    block_writer.append(writer, "demo", [])
+    block_writer.append(writer, "demo", [says("2")])
     assert store.blocks.newest("demo") == ref("2")
     assert [store.blocks.get("demo", height) for height in range(4)] == [ref("0"), ref("1"), ref("2"), None]
 
 
 def test_a_chain_may_begin_at_any_height(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("700")])
+    block_writer.append(writer, "demo", [says("700")])
     assert store.blocks.newest("demo") == ref("700")
 
 
@@ -60,20 +60,20 @@ def test_a_chain_may_begin_at_any_height(store: Store, writer: Writer) -> None:
 def test_blocks_that_do_not_continue_the_chain_are_refused_whole(
     store: Store, writer: Writer, readings: list[BlockFacts]
 ) -> None:
-    writer.append("demo", [says("0"), says("1")])
+    block_writer.append(writer, "demo", [says("0"), says("1")])
     with pytest.raises(ValueError, match="does not continue the stored chain demo"):
-        writer.append("demo", readings)
+        block_writer.append(writer, "demo", readings)
     assert store.blocks.newest("demo") == ref("1")
 
 
 def test_what_cannot_be_written_whole_is_not_written_at_all(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
     before = store.outbox.after(0, 100)
     with pytest.raises(StoreError, match="cannot write to"):
-        writer.append("demo", [says("2", born("b"), born("c")), says("3")])  # two events in one place
+        block_writer.append(writer, "demo", [says("2", born("b"), born("c")), says("3")])  # two events in one place
     assert store.blocks.newest("demo") == ref("1")
     assert store.outbox.after(0, 100) == before
-    writer.append("demo", [says("2", born("b"))])
+    block_writer.append(writer, "demo", [says("2", born("b"))])
     assert [change.seq for change in store.outbox.after(0, 100)] == [1, 2]
 
 
@@ -82,7 +82,10 @@ def test_a_database_that_refuses_says_so_without_its_password(database_url: str)
     writer = Writer(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE changes")
-    for refused in (lambda: writer.append("demo", [says("0", born("a"))]), lambda: writer.forget("demo", -1)):
+    for refused in (
+        lambda: block_writer.append(writer, "demo", [says("0", born("a"))]),
+        lambda: block_writer.forget(writer, "demo", -1),
+    ):
         with engine.begin() as connection:
             connection.exec_driver_sql("DROP TABLE IF EXISTS events")
         with pytest.raises(StoreError, match=r"cannot write to .*(a2b\.db|test\d+)"):
@@ -90,7 +93,7 @@ def test_a_database_that_refuses_says_so_without_its_password(database_url: str)
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE outputs")
     with pytest.raises(StoreError, match="cannot write"):
-        writer.store_output_values({outpoint_of("x"): 1})
+        contents.store_output_values(writer, {outpoint_of("x"): 1})
     writer.close()
     engine.dispose()
 
@@ -99,9 +102,11 @@ def test_a_database_that_refuses_says_so_without_its_password(database_url: str)
 
 
 def test_forgetting_blocks_takes_back_all_they_said_and_notes_each_registration(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1), born("b", 1, height=1))])
-    writer.append("demo", [says("2", moved("a", "a", "a2"), born("c", 1), near_miss("n", 2)), says("3", born("d"))])
-    assert writer.forget("demo", 1) == 2
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, height=1))])
+    block_writer.append(
+        writer, "demo", [says("2", moved("a", "a", "a2"), born("c", 1), near_miss("n", 2)), says("3", born("d"))]
+    )
+    assert block_writer.forget(writer, "demo", 1) == 2
     assert store.blocks.newest("demo") == ref("1")
     assert [past.event.kind for past in store.history.of(str(outpoint_of("a")))] == ["inscribed"]
     assert store.history.of(str(outpoint_of("c"))) == []
@@ -116,23 +121,25 @@ def test_forgetting_blocks_takes_back_all_they_said_and_notes_each_registration(
 
 
 def test_forgetting_nothing_changes_nothing(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    assert writer.forget("demo", 1) == 0
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
+    assert block_writer.forget(writer, "demo", 1) == 0
     assert store.outbox.newest_seq() == 1
 
 
 def test_forgetting_everything_leaves_an_empty_chain(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    assert writer.forget("demo", -1) == 2
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
+    assert block_writer.forget(writer, "demo", -1) == 2
     assert store.blocks.newest("demo") is None
-    writer.append("demo", [says("5")])
+    block_writer.append(writer, "demo", [says("5")])
 
 
 def test_what_a_fork_said_instead_counts(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "left"))])
-    writer.forget("demo", 1)
-    writer.append(
-        "demo", [says("2a", moved("a", "a", "right"), prev="1"), says("3a", burned("a", "right", "end"), prev="2a")]
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "left"))])
+    block_writer.forget(writer, "demo", 1)
+    block_writer.append(
+        writer,
+        "demo",
+        [says("2a", moved("a", "a", "right"), prev="1"), says("3a", burned("a", "right", "end"), prev="2a")],
     )
     assert [past.event.txid for past in store.history.of(str(outpoint_of("a")))] == [
         name("a"),
@@ -146,10 +153,12 @@ def test_what_a_fork_said_instead_counts(store: Store, writer: Writer) -> None:
 
 
 def test_changes_are_numbered_without_gaps_and_say_what_happened(store: Store, writer: Writer) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1), moved("a", "a", "a2", 1), born("b", 2))])
-    writer.append("demo", [says("2", burned("a", "a2", "end"))])
-    writer.forget("demo", 1)
-    writer.append("demo", [says("2a", burned("b", "b", "end"), prev="1")])
+    block_writer.append(
+        writer, "demo", [says("0"), says("1", born("a", height=1), moved("a", "a", "a2", 1), born("b", 2))]
+    )
+    block_writer.append(writer, "demo", [says("2", burned("a", "a2", "end"))])
+    block_writer.forget(writer, "demo", 1)
+    block_writer.append(writer, "demo", [says("2a", burned("b", "b", "end"), prev="1")])
     news = store.outbox.after(0, 100)
     assert [change.seq for change in news] == list(range(1, 6))
     first, second = str(outpoint_of("a")), str(outpoint_of("b"))
@@ -168,19 +177,19 @@ def test_changes_are_numbered_without_gaps_and_say_what_happened(store: Store, w
 def test_a_failed_write_leaves_no_gap_in_the_numbers(
     store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    append = block_writer.append
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
+    append = outbox.append
 
     def fail(*arguments: Any, **options: Any) -> None:
         append(*arguments, **options)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(block_writer, "append", fail)
+        patched.setattr(outbox, "append", fail)
         with pytest.raises(KeyboardInterrupt):
-            writer.append("demo", [says("2", born("b"), born("c", 1))])
+            block_writer.append(writer, "demo", [says("2", born("b"), born("c", 1))])
     assert store.blocks.newest("demo") == ref("1")
-    writer.append("demo", [says("2", born("b"))])
+    block_writer.append(writer, "demo", [says("2", born("b"))])
     assert [change.seq for change in store.outbox.after(0, 100)] == [1, 2]
 
 

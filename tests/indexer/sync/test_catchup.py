@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from indexer.model import BlockFacts, BlockRef
-from indexer.store import StoreError, Writer
+from indexer.store import StoreError, Writer, block_writer
 from indexer.sync import batch
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
@@ -71,16 +71,16 @@ def test_blocks_are_read_while_others_are_written(
     url: str, kit: ChainKit, fresh: Indexing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No batch is written before the next one has been read: where registrations are is known all the same."""
-    chain, append, order = Watching(kit), Writer.append, []
+    chain, append, order = Watching(kit), block_writer.append, []
     top = len(kit.blocks) - 1
 
-    def late(self: Writer, name: str, readings: Sequence[BlockFacts], *, sparse: bool) -> None:
+    def late(writer: Writer, name: str, readings: Sequence[BlockFacts], *, sparse: bool) -> None:
         newest = readings[-1].ref.height
         order.append(chain.reached[min(newest + 2, top)].wait(10))
-        append(self, name, readings, sparse=sparse)
+        append(writer, name, readings, sparse=sparse)
 
     monkeypatch.setattr(batch, "BATCH_BLOCKS", 2)
-    monkeypatch.setattr(Writer, "append", late)
+    monkeypatch.setattr(block_writer, "append", late)
 
     async def follow() -> None:
         with Indexing(url, chain) as indexing:
@@ -125,15 +125,15 @@ def test_a_write_that_fails_loses_what_was_read_behind_it(
     url: str, kit: ChainKit, fresh: Indexing, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "BATCH_BLOCKS", 2)
-    calls, append = [], Writer.append
+    calls, append = [], block_writer.append
 
-    def fails(self: Writer, name: str, readings: Sequence[BlockFacts], *, sparse: bool) -> None:
+    def fails(writer: Writer, name: str, readings: Sequence[BlockFacts], *, sparse: bool) -> None:
         calls.append(readings)
         if len(calls) == failing:
             raise StoreError("cannot write to sqlite: disk is full")
-        append(self, name, readings, sparse=sparse)
+        append(writer, name, readings, sparse=sparse)
 
-    monkeypatch.setattr(Writer, "append", fails)
+    monkeypatch.setattr(block_writer, "append", fails)
 
     async def follow() -> None:
         with Indexing(url, MemoryChain(*kit.blocks)) as indexing:

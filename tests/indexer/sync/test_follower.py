@@ -11,7 +11,7 @@ import pytest
 
 from indexer.errors import SourceUnavailableError
 from indexer.model import BlockRef
-from indexer.store import StoreError, Writer
+from indexer.store import StoreError, block_writer
 from indexer.sync import batch
 from indexer.sync.follower import DeepReorgError, Follower
 from parsers.bitcoin.tx import sha256d
@@ -114,11 +114,11 @@ async def test_a_write_ends_at_whichever_limit_comes_first(
     for name, value in limit.items():
         monkeypatch.setattr(batch, name, value)
     calls = []
-    append = Writer.append
+    append = block_writer.append
     monkeypatch.setattr(
-        Writer,
+        block_writer,
         "append",
-        lambda self, *messages, sparse: (calls.append(messages), append(self, *messages, sparse=sparse))[1],
+        lambda writer, *messages, sparse: (calls.append(messages), append(writer, *messages, sparse=sparse))[1],
     )
     with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()

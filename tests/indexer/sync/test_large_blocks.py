@@ -22,7 +22,8 @@ from indexer.resolution.block_reader import ReadResult, read_block
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.spend_order import OutputValues, spend_order
 from indexer.spill import Spill, SpilledPairs
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, connect
+from indexer.store.pending import replace_pending
 from indexer.store.schema import cards, changes, events, metadata, pending
 from indexer.store.schema import proofs as proofs_table
 from indexer.sync import catchup
@@ -78,11 +79,11 @@ def test_memory_does_not_grow_with_what_a_block_says(
         read(ref, data, store)  # what is compiled or imported on the way is not the block's
         tracemalloc.start()
         parsed = read(ref, data, store)
-        writer.append("demo", [parsed.reading])
+        block_writer.append(writer, "demo", [parsed.reading])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert len(parsed.reading.events) == count
-        writer.forget("demo", 0)
+        block_writer.forget(writer, "demo", 0)
     writer.close()
     engine.dispose()
     assert (peaks[1] - peaks[0]) / 800 < 400
@@ -130,7 +131,7 @@ def test_all_of_a_block_is_written_or_none(tmp_path: Path) -> None:
     assert isinstance(reading.events, Spill)
     reading.events.append(near_miss("a"))  # at a place that is taken
     with pytest.raises(Exception, match="UNIQUE"):
-        writer.append("demo", [reading])
+        block_writer.append(writer, "demo", [reading])
     with engine.connect() as connection:
         for table in metadata.sorted_tables:
             if table.name != "meta":
@@ -160,8 +161,8 @@ def test_near_misses_are_trimmed_in_portions(tmp_path: Path, monkeypatch: pytest
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     writer = Writer(engine)
     misses = [near_miss(letter, number) for number, letter in enumerate("abcdefghijk")]
-    writer.append("demo", [says("0"), says("1", *misses)])
-    writer.trim("demo", 2)
+    block_writer.append(writer, "demo", [says("0"), says("1", *misses)])
+    block_writer.trim(writer, "demo", 2)
     with engine.connect() as connection:
         left = connection.execute(select(events.c.txid).order_by(events.c.place)).scalars().all()
     assert left == [miss.txid for miss in misses[-2:]]
@@ -172,13 +173,13 @@ def test_near_misses_are_trimmed_in_portions(tmp_path: Path, monkeypatch: pytest
 def test_what_waits_unconfirmed_is_taken_out_by_a_large_block(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     store, writer = Store(engine), Writer(engine)
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    writer.replace_pending("demo", [moved("a", "a", "b", height=2**31 - 1), born("z", height=2**31 - 1)], {})
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1))])
+    replace_pending(writer, "demo", [moved("a", "a", "b", height=2**31 - 1), born("z", height=2**31 - 1)], {})
     message: Spill[object] = Spill()
     for number in range(7):
         message.append(near_miss(str(number), number))
     message.append(moved("a", "a", "c", 7))
-    writer.append("demo", [says("2", *message)])  # type: ignore[arg-type]
+    block_writer.append(writer, "demo", [says("2", *message)])  # type: ignore[arg-type]
     assert store.registrations.at_outpoints("demo", [outpoint_of("c")])
     with engine.connect() as connection:
         assert connection.execute(select(pending.c.registration)).scalars().all() == [str(outpoint_of("z"))]

@@ -13,6 +13,7 @@ from indexer.headers.networks import is_complete_from
 from indexer.model import BlockRef, RegistrationState
 from indexer.resolution import origins
 from indexer.resolution import output_envelopes as one_sat
+from indexer.store import block_writer
 from indexer.sync import follower as follow
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of
@@ -143,7 +144,7 @@ async def test_an_update_after_a_late_start_belongs_to_the_registration_made_bef
         assert {state.created_height for state in states if state} == {2}
         proof = evidence(indexing.store, str(first))
         assert (proof.winner.outpoint, proof.before) == (update, None)
-        indexing.writer.forget("demo", -1)
+        block_writer.forget(indexing.writer, "demo", -1)
         indexing.restart()
         await indexing.catch_up()
         agree(indexing, kit, first, new)
@@ -157,7 +158,7 @@ async def test_the_value_of_what_a_card_spends_is_kept(kit: ChainKit, url: str) 
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
         assert chain.fetched == [kit["1"].txids[0]]
-        indexing.writer.forget("demo", -1)
+        block_writer.forget(indexing.writer, "demo", -1)
         indexing.restart()
         await indexing.catch_up()
         agree(indexing, kit, new)

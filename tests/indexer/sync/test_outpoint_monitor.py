@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from indexer.errors import SourceUnavailableError
 from indexer.model import BlockRef
+from indexer.store import spend_checks
 from indexer.sync.outpoint_monitor import RESERVED, OutpointMonitor, RequestBudget
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
@@ -78,7 +79,7 @@ async def test_the_newest_are_asked_for_first_and_then_those_of_longest_ago(data
         watch = Watch(indexing)
         assert await watch.look() == created[::-1]
         assert await watch.look(100) == [], "all were seen just now"
-        indexing.writer.record_checks("demo", int(watch.now), {created[3]: False})
+        spend_checks.record(indexing.writer, "demo", int(watch.now), {created[3]: False})
         assert sorted(await watch.look(250)) == sorted(set(created) - {created[3]})
         assert indexing.store.spend_checks.unspent_at("demo", created) == {
             item: 1_000_350 - 250 * (item == created[3]) for item in created

@@ -15,7 +15,7 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import RULES
 from indexer.resolution.pointer_service import pointer_listing
 from indexer.state_hash import outdated, stored_state_hash, update_state_hash
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, connect
 from indexer.store.schema import READ_BY, events, meta
 from indexer.sync.follower import Follower
 from tests.chain_records import everything
@@ -126,7 +126,7 @@ async def test_a_reorganisation_of_the_whole_chain_is_read_by_the_rules_of_this_
     kit = story()
     await follow(MemoryChain(*kit.blocks), store, writer)
     as_before(store)
-    writer.forget("demo", -1)
+    block_writer.forget(writer, "demo", -1)
     assert not outdated(store, "demo")
     await follow(MemoryChain(*kit.blocks), store, writer)
     assert store.rules("demo") == RULES

@@ -8,6 +8,7 @@ import pytest
 
 from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
 from indexer.resolution.session import MAP_CHARACTERS, MAP_KEYS, MISSING, merge_map
+from indexer.store import block_writer
 from indexer.sync import follower as follow
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent
@@ -111,7 +112,7 @@ async def test_a_value_that_was_looked_up_once_is_kept(url: str) -> None:
     with Indexing(url, chain) as indexing:
         await indexing.catch_up()
         assert chain.requests == [fund]
-        indexing.writer.forget("demo", -1)
+        block_writer.forget(indexing.writer, "demo", -1)
         indexing.restart()
         await indexing.catch_up()
         assert chain.requests == [fund]

@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 
 from indexer.fetcher.domain_badges import BadgeQueue, HostClaims
 from indexer.setting_values import Quota
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, block_writer
 from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices
 from tests.chainkit import agent
@@ -36,7 +36,7 @@ def ask(store: Store) -> Callable[[str, int], list[Recheck]]:
 async def test_a_pointer_that_was_given_up_is_fetched_again_a_minute_after_the_last_time(
     store: Store, writer: Writer, ask: Callable[[str, int], list[Recheck]]
 ) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     writer.record_fetch("a.example", replace(fails(NOW, "fetch-missing"), next_at=None, detail="404"))
     assert store.fetches.statuses(["a.example"])["a.example"].next_at is None
     expected = Recheck("pointer", "a.example", "failed", "fetch-missing", "404", NOW, NOW + RECHECK_PAUSE)
@@ -47,7 +47,7 @@ async def test_a_pointer_that_was_given_up_is_fetched_again_a_minute_after_the_l
 
 
 async def test_what_is_due_before_stays_due(writer: Writer, ask: Callable[[str, int], list[Recheck]]) -> None:
-    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     assert [(item.state, item.next_at) for item in ask("a.example", NOW + 5_000)] == [("new", NOW)]
 
 
@@ -56,7 +56,7 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
 ) -> None:
     body = json.dumps(agent()).encode()
     digest = sha256(body).digest()
-    writer.append("demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
+    block_writer.append(writer, "demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
     BadgeQueue(store, writer).step(NOW)
     id_ = str(outpoint_of("a"))
     writer.record_host(HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)

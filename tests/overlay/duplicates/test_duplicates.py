@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from indexer.model import Event, EventKind
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, block_writer, chain_marks, connect
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from overlay.duplicates.claims import TEXT, ClaimHistory, same_url
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
@@ -90,7 +90,9 @@ class Registry:
     def block(self, label: str, *messages: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
         placed = tuple(replace(entry, position=index, tx_index=index + 1) for index, entry in enumerate(messages))
         cards = {digest(body): body for body in bodies}
-        self.writer.append(chain, [says(label, *placed, prev=self._prev.get(chain, ""), chain=chain, cards=cards)])
+        block_writer.append(
+            self.writer, chain, [says(label, *placed, prev=self._prev.get(chain, ""), chain=chain, cards=cards)]
+        )
         self._prev[chain] = label
 
     def ask(self, **requests: Any) -> Hits:
@@ -145,7 +147,7 @@ def opened(engine: str, folder: Path) -> Iterator[Registry]:
     database = connect(f"sqlite:///{folder}/a2b.db")
     writer = Writer(database, clock)
     for chain in ("demo", "ltc"):
-        writer.name_chain(chain, f"{chain}:regtest")
+        chain_marks.name_chain(writer, chain, f"{chain}:regtest")
     with closing(SearchIndex(f"{engine}:{folder / 'index'}")) as index:
         created = Registry(Store(database), writer, clock, index, folder / "index")
         yield created
@@ -185,7 +187,7 @@ def test_the_next_one_is_found_when_the_oldest_is_gone_or_says_something_else(re
     registry.block("3", again("b", BETA, 3))
     assert set(registry.matching()) == {"b", "c"}
     assert "duplicates" not in registry.matching()["c"]
-    registry.writer.forget("demo", 1)
+    block_writer.forget(registry.writer, "demo", 1)
     registry._prev["demo"] = "1"
     assert set(registry.matching()) == {"a"}
     assert registry.matching()["a"]["duplicates"] == 2
@@ -510,7 +512,7 @@ def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(re
     registry.block("4", replace(again("a", BETA, 4), spent=place("a3")), bodies=(BETA,))
     registry.block("5", replace(again("a", GATEWAY, 5), spent=place("a4")))
     assert set(registry.matching()) == {"copy"}
-    registry.writer.forget("demo", 3)
+    block_writer.forget(registry.writer, "demo", 3)
     registry._prev["demo"] = "3"
     assert set(registry.matching()) == {"a"}
 

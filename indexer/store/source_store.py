@@ -1,0 +1,50 @@
+"""What sources keep in the database besides blocks, as they use it (`indexer.chains.source.ChainStore`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from indexer.store import chain_marks, spend_checks
+from indexer.store.blocks import BlockQueries, HeaderQueries, save_headers
+from indexer.store.registrations import RegistrationQueries
+from indexer.store.spend_checks import SpendCheckQueries
+from indexer.store.writer import Writer
+from parsers.bitcoin.tx import sha256d
+
+
+class SourceStore:
+    """Reads, and writes of the one writer. Every method raises StoreError when the database refuses."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.newest_block = BlockQueries(writer.engine).newest
+        self.newest_events = RegistrationQueries(writer.engine).newest_account_events
+        self.load_headers = HeaderQueries(writer.engine).load
+        checks = SpendCheckQueries(writer.engine)
+        self.load_extra_transactions, self.load_unproved = checks.transactions, checks.unproved
+
+    def save_headers(self, chain: str, first: int, raw: bytes) -> None:
+        """Replace the stored headers of a chain from height `first` on by these (80 bytes each, joined)."""
+        with self._writer.transaction() as connection:
+            save_headers(connection, chain, first, raw)
+
+    def name_program(self, chain: str, program: str) -> None:
+        """Store to which program the accounts of `chain` belong; raises OtherChainError when it was another one
+        before."""
+        chain_marks.name_program(self._writer, chain, program)
+
+    def store_extra_transaction(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
+        """Store such a transaction, in place of what was stored of it before."""
+        row = {"chain": chain, "txid": sha256d(raw), "height": height, "raw": raw, "bump": bump}
+        with self._writer.transaction() as connection:
+            spend_checks.store_transaction(connection, row)
+
+    def delete_extra_transaction(self, chain: str, txid: bytes) -> None:
+        """Delete such a transaction (internal byte order)."""
+        with self._writer.transaction() as connection:
+            spend_checks.delete_transaction(connection, chain, txid)
+
+    def update_unproved(self, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
+        """Add and remove such txids."""
+        with self._writer.transaction() as connection:
+            spend_checks.update_unproved(connection, chain, added, removed)
