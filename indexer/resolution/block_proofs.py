@@ -27,15 +27,17 @@ class BlockProofs(NamedTuple):
     coinbase: CoinbaseProof | None = None
 
 
-def proofs(ref: BlockRef, data: memoryview | bytes, rules: CoinRules, wanted: Iterable[int]) -> BlockProofs:
-    """Proofs of the transactions of these numbers in the block; none of one larger than MAX_RAW.
+def proofs(
+    ref: BlockRef, data: memoryview | bytes, scan: block.BlockScan, rules: CoinRules, wanted: Iterable[int]
+) -> BlockProofs:
+    """Proofs of the transactions of these numbers in a scanned block; none of one larger than MAX_RAW.
 
     Raises BlockError when the block's transactions are not those of its header or, where witnesses carry envelopes, its
     witnesses are not those that its coinbase commits to (law 16).
     """
     numbers = np.unique(np.fromiter(wanted, np.int64))
-    offsets = block.tx_offsets(data, segwit=rules.segwit)
-    tree = block.merkle_tree(data, offsets, segwit=rules.segwit)
+    offsets = scan.offsets
+    tree = block.merkle_tree(data, offsets, scan.witnesses, segwit=rules.segwit)
     if tree.root != ref.header[36:68]:
         raise _refused(ref, "its transactions do not match its merkle root")
     coinbase, witnesses = None, None

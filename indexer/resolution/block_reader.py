@@ -1,13 +1,14 @@
 """Reads one block into events: finds the relevant transactions, and reads them in spend order. Pure.
 
-The order of things is the journey of a block (README): the walker flags transactions, then those that descend from
-them within the block (law 3b), and then each is read in the order in which satoshis were spent.
+The order of things is the journey of a block (README): one walk over its bytes flags transactions, then those that
+descend from them within the block are added (law 3b), and all are read in the order in which satoshis were spent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from indexer.chains import PartialBlock
 from indexer.headers.networks import CoinRules
@@ -16,11 +17,12 @@ from indexer.resolution.block_proofs import BlockProofs, proofs
 from indexer.resolution.output_envelopes import OutputEnvelopeReader
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origins, Session, Values
-from indexer.resolution.spend_order import OutputValues, spend_order
+from indexer.resolution.spend_order import OutputValues, SpendOrder, spend_order
 from indexer.resolution.witness_envelopes import WitnessEnvelopeReader
 from indexer.spill import BYTES_AT_ONCE, SpilledPairs, pieces
 from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, Transaction
+from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.errors import BlockError
 
 
@@ -34,35 +36,70 @@ class ReadResult:
     untraced: Mapping[Outpoint, Transaction] = field(default_factory=dict)
 
 
-def read_block(
-    ref: BlockRef,
-    data: memoryview | bytes,
-    rules: CoinRules,
-    network: str,
-    watched: block.WatchedOutpoints,
-    registry: RegistrationLookup,
-    values: Values,
-    origins: Origins | None = None,
-) -> ReadResult:
-    """Read the bytes of a block.
+class BlockReader:
+    """Reads the bytes of a block, which are walked once, when the reader is made: `session` may be repeated with more
+    values and origins, and `result` adds the proofs."""
 
-    Raises BlockError when it is not what its header says, or cannot be a block at all.
-    """
-    flagged = _Flagged(data, flag_candidates(data, rules, watched), rules)
-    session = Session(ref.height, rules, network, {}, values, OutputValues(flagged), origins)
-    taken = block.WatchedOutpoints()
-    order = spend_order(flagged)
-    for portion in flagged.portions(order.positions):
-        prevouts = _prevouts(transaction for _, _, transaction in portion)
-        # registrations are only at watched outpoints, so that the store is queried for no others
-        spent = {prevout for prevout in prevouts if prevout in watched and prevout not in taken}
-        taken.add(spent)
-        session.registrations_by_outpoint |= _registrations_at(registry, spent)
-        for position, index, transaction in portion:
-            session.is_spent_here = bool(order.is_parent[position])
-            _read_tx(session, index, transaction)
-    block_proofs = proofs(ref, data, rules, _proved(session, flagged.numbered())) if session.events else BlockProofs({})
-    return ReadResult(session.reading(ref, *block_proofs), frozenset(session.missing_values), session.untraced)
+    def __init__(
+        self, ref: BlockRef, data: memoryview | bytes, rules: CoinRules, network: str, watched: block.WatchedOutpoints
+    ) -> None:
+        """Raises BlockError for what cannot be a block."""
+        self._ref, self._data, self._rules, self._network, self._watched = ref, data, rules, network, watched
+        self._scan = block.scan(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the block has no relevant transaction, so that its facts are empty."""
+        return not self._scan.candidates
+
+    def contradicted(self, spends: Mapping[Outpoint, bytes]) -> set[bytes]:
+        """The txids in `spends`, by the outpoints that they spend, which have to be watched, of which this block has
+        another spend."""
+        spending = (_read(self._data, candidate, self._rules) for candidate in self._scan.candidates)
+        return {
+            spends[spent.prevout]
+            for spender in spending
+            for spent in spender.inputs
+            if spends.get(spent.prevout, spender.txid) != spender.txid
+        }
+
+    def session(self, registry: RegistrationLookup, values: Values, origins: Origins | None = None) -> Session:
+        """Read the relevant transactions in spend order."""
+        flagged, order = self._flagged, self._order
+        session = Session(self._ref.height, self._rules, self._network, {}, values, OutputValues(flagged), origins)
+        taken = block.WatchedOutpoints()
+        for portion in flagged.portions(order.positions):
+            prevouts = _prevouts(transaction for _, _, transaction in portion)
+            # registrations are only at watched outpoints, so that the store is queried for no others
+            spent = {prevout for prevout in prevouts if prevout in self._watched and prevout not in taken}
+            taken.add(spent)
+            session.registrations_by_outpoint |= _registrations_at(registry, spent)
+            for position, index, transaction in portion:
+                session.is_spent_here = bool(order.is_parent[position])
+                _read_tx(session, index, transaction)
+        return session
+
+    def result(self, session: Session) -> ReadResult:
+        """The facts of the block with their proofs. Raises BlockError when the block is not what its header says."""
+        block_proofs = BlockProofs({})
+        if session.events:
+            proved = _proved(session, self._flagged.numbered())
+            block_proofs = proofs(self._ref, self._data, self._scan, self._rules, proved)
+        return _result(session, self._ref, *block_proofs)
+
+    @cached_property
+    def _flagged(self) -> _Flagged:
+        return _Flagged(self._data, flag_candidates(self._data, self._scan, self._rules), self._rules)
+
+    @cached_property
+    def _order(self) -> SpendOrder:
+        return spend_order(self._flagged)
+
+
+def _result(
+    session: Session, ref: BlockRef, proved: Proofs | None = None, coinbase: CoinbaseProof | None = None
+) -> ReadResult:
+    return ReadResult(session.reading(ref, proved, coinbase), frozenset(session.missing_values), session.untraced)
 
 
 class _Flagged:
@@ -89,27 +126,35 @@ class _Flagged:
             ]
 
 
-def read_partial_block(
-    ref: BlockRef, partial: PartialBlock, rules: CoinRules, network: str, registry: RegistrationLookup, values: Values,
-    origins: Origins | None = None,
-) -> ReadResult:  # fmt: skip
-    """Read all transactions of a partial block. The proofs of those with events are part of the facts.
+class PartialBlockReader:
+    """Reads all transactions of a partial block, as `BlockReader` does. The proofs of those with events are part of the
+    facts."""
 
-    Raises BlockError where witnesses carry envelopes and are not proved: the merkle path of a txid does not do that.
-    """
-    if rules.envelope == "witness" and not partial.witnessed:
-        raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
-    transactions = _PartialTransactions(partial, rules)
-    registrations_by_outpoint = _registrations_at(registry, _prevouts(transactions))
-    session = Session(
-        ref.height, rules, network, registrations_by_outpoint, values, OutputValues(transactions), origins
-    )
-    for position in spend_order(transactions).positions:
-        _read_tx(session, *transactions[position])
-    proved = set(_proved(session, transactions.numbered()))
-    return ReadResult(
-        session.reading(ref, transactions.proofs(proved)), frozenset(session.missing_values), session.untraced
-    )
+    is_silent = False
+
+    def __init__(self, ref: BlockRef, partial: PartialBlock, rules: CoinRules, network: str) -> None:
+        """Raises BlockError where witnesses carry envelopes and are not proved: the merkle path of a txid does not do
+        that."""
+        if rules.envelope == "witness" and not partial.witnessed:
+            raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
+        self._ref, self._rules, self._network = ref, rules, network
+        self._transactions = _PartialTransactions(partial, rules)
+
+    def session(self, registry: RegistrationLookup, values: Values, origins: Origins | None = None) -> Session:
+        """Read the transactions in spend order."""
+        transactions = self._transactions
+        there = _registrations_at(registry, _prevouts(transactions))
+        session = Session(
+            self._ref.height, self._rules, self._network, there, values, OutputValues(transactions), origins
+        )
+        for position in spend_order(transactions).positions:
+            _read_tx(session, *transactions[position])
+        return session
+
+    def result(self, session: Session) -> ReadResult:
+        """The facts of the block with their proofs."""
+        proved = set(_proved(session, self._transactions.numbered()))
+        return _result(session, self._ref, self._transactions.proofs(proved))
 
 
 class _PartialTransactions:
@@ -168,8 +213,7 @@ def read_alone(
     registrations_by_outpoint = _registrations_at(registry, _prevouts([raw]))
     session = Session(height, rules, network, registrations_by_outpoint, values, OutputValues([raw]), origins)
     _read_tx(session, 0, raw)
-    ref = BlockRef("", height, b"", b"", 0, b"")
-    return ReadResult(session.reading(ref), frozenset(session.missing_values), session.untraced)
+    return _result(session, BlockRef("", height, b"", b"", 0, b""))
 
 
 def read_unconfirmed(
@@ -191,8 +235,7 @@ def read_unconfirmed(
     session = Session(UNCONFIRMED, rules, network, registrations_by_outpoint, values, OutputValues(by_txid), origins)
     for position in spend_order(by_txid).positions:
         _read_tx(session, 0, by_txid[position])
-    ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
-    return ReadResult(session.reading(ref), frozenset(session.missing_values), session.untraced)
+    return _result(session, BlockRef("", UNCONFIRMED, b"", b"", 0, b""))
 
 
 def _read_tx(session: Session, index: int, transaction: Transaction) -> None:
@@ -200,32 +243,10 @@ def _read_tx(session: Session, index: int, transaction: Transaction) -> None:
     reader(session, index, transaction).read()
 
 
-def contradicted(data: memoryview, spends: Mapping[Outpoint, bytes], rules: CoinRules) -> set[bytes]:
-    """The txids in `spends`, by the outpoints that they spend, of which this block has another spend. Raises
-    BlockError."""
-    candidates = _worth_reading(data, rules, block.WatchedOutpoints(spends))
-    spending = (_read(data, candidate, rules) for candidate in candidates)
-    return {
-        spends[spent.prevout]
-        for spender in spending
-        for spent in spender.inputs
-        if spends.get(spent.prevout, spender.txid) != spender.txid
-    }
-
-
-def is_silent(data: memoryview, rules: CoinRules, watched: block.WatchedOutpoints) -> bool:
-    """Whether a block has no relevant transaction, so that its facts are empty. Raises BlockError."""
-    return not _worth_reading(data, rules, watched)
-
-
-def _worth_reading(data: memoryview | bytes, rules: CoinRules, watched: block.WatchedOutpoints) -> block.TxCandidates:
-    return block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
-
-
-def flag_candidates(data: memoryview | bytes, rules: CoinRules, watched: block.WatchedOutpoints) -> block.TxCandidates:
-    """The relevant transactions and their descendants in the block, at any depth (law 3b): two passes over the block,
-    or one where no relevant transaction has an output that can hold a registration."""
-    flagged = _worth_reading(data, rules, watched)
+def flag_candidates(data: memoryview | bytes, scan: block.BlockScan, rules: CoinRules) -> block.TxCandidates:
+    """The relevant transactions of a scanned block and their descendants in it, at any depth (law 3b): the inputs of
+    all transactions are read where a relevant one has an output that can hold a registration."""
+    flagged = scan.candidates
     if rules.envelope is None:
         return flagged
 
@@ -235,7 +256,8 @@ def flag_candidates(data: memoryview | bytes, rules: CoinRules, watched: block.W
     created = block.WatchedOutpoints(outpoint for candidate in flagged for outpoint in outpoints_of(candidate))
     if not len(created):
         return flagged
-    return block.spenders(data, created, segwit=rules.segwit).with_descendants(flagged, outpoints_of)
+    index = block.spenders(data, scan.offsets, created, segwit=rules.segwit)
+    return index.with_descendants(flagged, outpoints_of)
 
 
 def _read(data: memoryview | bytes, candidate: block.TxCandidate, rules: CoinRules) -> Transaction:

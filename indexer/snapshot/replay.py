@@ -14,7 +14,7 @@ from indexer.headers.networks import Network, checkpoints, is_complete_from
 from indexer.headers.proof_of_work import is_merge_mined
 from indexer.headers.raw_tree import SIZE
 from indexer.model import BlockFacts, BlockRef, Event, EventKind, Proof
-from indexer.resolution.block_reader import ReadResult, read_partial_block
+from indexer.resolution.block_reader import PartialBlockReader, ReadResult
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.snapshot.codec import ChainHead, Headers, SnapshotError
 from indexer.snapshot.proof_file import ProofFile, size_of
@@ -263,14 +263,13 @@ class ReplayedBlock:
 
     def _with_values(self, partial: PartialBlock) -> ReadResult:
         """Read a partial block, with the values of outputs that it needs from their transactions."""
-        network, values, count_before = self._network, dict[Outpoint, int](), -1
+        reader = PartialBlockReader(self._ref, partial, self._network.rules, self._network.kind)
+        values, count_before = dict[Outpoint, int](), -1
         while len(values) > count_before:
             count_before = len(values)
-            read = read_partial_block(
-                self._ref, partial, network.rules, network.kind, self._registry, values, {} if self._is_late else None
-            )
-            values |= self._values(read.missing_values)
-        return read
+            session = reader.session(self._registry, values, {} if self._is_late else None)
+            values |= self._values(session.missing_values)
+        return reader.result(session)
 
     def _values(self, wanted: Iterable[Outpoint]) -> dict[Outpoint, int]:
         outpoints_by_txid: dict[bytes, list[Outpoint]] = {}

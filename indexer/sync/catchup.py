@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -17,10 +17,10 @@ from indexer.chains import BlockData, BlockEvents, Chain, DeferredEvents, Partia
 from indexer.errors import SourceUnavailableError
 from indexer.model import BlockFacts, BlockRef, Event
 from indexer.resolution.block_proofs import MAX_RAW
-from indexer.resolution.block_reader import ReadResult, contradicted, is_silent, read_block, read_partial_block
+from indexer.resolution.block_reader import BlockReader, PartialBlockReader, ReadResult
 from indexer.resolution.origins import HOPS, OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
-from indexer.resolution.session import Origin
+from indexer.resolution.session import Origin, Session
 from indexer.spill import folder
 from indexer.store import Store, Writer, block_writer, contents
 from indexer.sync.batch import Batch
@@ -38,9 +38,6 @@ takes; 10 ms where every transaction is a candidate."""
 
 MOST_UNWRITTEN = 50_000
 """Events of a block up to which the next block is read while this one is written: 1.1 kB of memory each."""
-
-Reader = Callable[[dict[Outpoint, int], dict[Outpoint, Origin] | None], ReadResult]
-"""Reads a block with the output values and origins known so far."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -77,6 +74,7 @@ class Catchup:
         batch = Batch()
         self._is_late = await asyncio.to_thread(self.origins.is_late)
         self._submitted = await asyncio.to_thread(self._store.submissions.spends, self._chain.name)
+        self.watched.add(self._submitted)
         stream = self._chain.blocks(newest.height + 1 if newest else self._chain.first, last)
         try:
             async for ref, data in stream:
@@ -106,11 +104,11 @@ class Catchup:
             await stream.aclose()  # the source fetches ahead no more
             await self._drop()
 
-    async def _drop_contradicted(self, data: memoryview) -> None:
+    async def _drop_contradicted(self, reader: BlockReader) -> None:
         """Delete the submitted transactions that a transaction of this block contradicts, with their descendants."""
         if not self._submitted:
             return
-        against = await asyncio.to_thread(contradicted, data, self._submitted, self._chain.rules)
+        against = await asyncio.to_thread(reader.contradicted, self._submitted)
         if against:
             count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
             log.warning("%s: %d submitted transactions contradict a block; dropped", self._chain.name, count)
@@ -139,76 +137,73 @@ class Catchup:
                 # those
                 return ReadResult(BlockFacts(ref, (), {}), frozenset())
             case PartialBlock():
-                return await self._read_transactions(ref, partial(self._read_partial, ref, data))
+                return await self._read_transactions(ref, partial(self._partial_reader, ref, data))
             case _:
-                return await self._read_whole(ref, data)
+                return await self._read_transactions(ref, partial(self._whole_reader, ref, data))
 
-    async def _read_whole(self, ref: BlockRef, data: memoryview) -> ReadResult | None:
-        """Read the bytes of a block; None when it is refused."""
+    async def _partial_reader(self, ref: BlockRef, data: PartialBlock) -> PartialBlockReader:
+        return PartialBlockReader(ref, data, self._chain.rules, self._chain.network)
+
+    async def _whole_reader(self, ref: BlockRef, data: memoryview) -> BlockReader:
+        """The reader of the bytes of a block, which are searched once for all that is looked for in them."""
+        make = partial(BlockReader, ref, data, self._chain.rules, self._chain.network, self.watched)
+        if len(data) > SMALL or not self._is_compiled:
+            reader = await _to_its_end(make)
+            self._is_compiled = True
+        else:
+            await asyncio.sleep(0)
+            reader = make()
+        await self._drop_contradicted(reader)
+        return reader
+
+    async def _read_transactions(
+        self, ref: BlockRef, open_reader: Callable[[], Awaitable[BlockReader | PartialBlockReader]]
+    ) -> ReadResult | None:
+        """Read the relevant transactions of a block again, until the output values and origins that they need are
+        there; None when it is refused."""
         try:
-            await self._drop_contradicted(data)
-            is_silent_block = await self._is_silent(data)
+            reader = await open_reader()
+            if reader.is_silent:
+                return ReadResult(BlockFacts(ref, (), {}), frozenset())
+            return await self._settled(ref, reader)
         except ParseError as error:
             await self._refuse(ref, error)
             return None
-        if is_silent_block:
-            return ReadResult(BlockFacts(ref, (), {}), frozenset())
-        read = await self._read_transactions(ref, partial(self._read_with, ref, data))
-        self._is_compiled = self._is_compiled or read is not None
-        return read
 
-    async def _read_transactions(self, ref: BlockRef, read_with: Reader) -> ReadResult | None:
-        """Read a block again and again, until the output values and origins that it needs are there; None when it is
-        refused."""
-        try:
-            values: dict[Outpoint, int] = {}
-            origins: dict[Outpoint, Origin] | None = {} if self._is_late else None
-            read = await _to_its_end(read_with, values, origins)
-            requested: set[Outpoint] = set()
-            while (wanted := read.missing_values - requested) or read.untraced:
-                requested |= wanted
-                values |= await self.look_up(wanted, ref)
-                if origins is not None:
-                    traced = await self.origins.find(read.untraced, ref)
-                    origins |= traced
-                    values |= {
-                        outpoint: value for origin in traced.values() for outpoint, value in origin.values.items()
-                    }
-                read = await _to_its_end(read_with, values, origins)
-            used = {outpoint.txid for outpoint in requested if outpoint in values}
-            read = replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
-        except ParseError as error:
-            await self._refuse(ref, error)
-            return None
-        return read
+    async def _settled(self, ref: BlockRef, reader: BlockReader | PartialBlockReader) -> ReadResult:
+        values: dict[Outpoint, int] = {}
+        origins: dict[Outpoint, Origin] | None = {} if self._is_late else None
+
+        async def read_with_these() -> Session:
+            return await _to_its_end(self._spilling, ref, reader.session, self._registry, values, origins)
+
+        session = await read_with_these()
+        requested: set[Outpoint] = set()
+        while (wanted := session.missing_values - requested) or session.untraced:
+            requested |= wanted
+            values |= await self.look_up(wanted, ref)
+            if origins is not None:
+                traced = await self.origins.find(session.untraced, ref)
+                origins |= traced
+                values |= {outpoint: value for origin in traced.values() for outpoint, value in origin.values.items()}
+            session = await read_with_these()
+        read = await _to_its_end(self._spilling, ref, reader.result, session)
+        used = {outpoint.txid for outpoint in requested if outpoint in values}
+        return replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
 
     async def _refuse(self, ref: BlockRef, error: ParseError) -> None:
         self._progress.refused += 1
         log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
         await self._chain.refuse(ref, str(error))
 
-    async def _is_silent(self, data: memoryview) -> bool:
-        """Whether a small block has no transaction of the registry. Raises BlockError."""
-        if len(data) > SMALL or not self._is_compiled:
-            return False
-        await asyncio.sleep(0)
-        return is_silent(data, self._chain.rules, self.watched)
-
-    def _read_partial(
-        self, ref: BlockRef, data: PartialBlock, values: dict[Outpoint, int], origins: dict[Outpoint, Origin] | None
-    ) -> ReadResult:
-        return read_partial_block(ref, data, self._chain.rules, self._chain.network, self._registry, values, origins)
-
-    def _read_with(
-        self, ref: BlockRef, data: memoryview, values: dict[Outpoint, int], origins: dict[Outpoint, Origin] | None
-    ) -> ReadResult:
-        chain = self._chain
+    def _spilling(self, ref: BlockRef, work: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
+        """Work on a block whose events may be written to files."""
         try:
-            return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values, origins)
+            return work(*arguments, **named)
         except OSError as error:
             raise SourceUnavailableError(
-                f"{chain.name}: the events of block {ref.height:,} cannot be written to {folder()}: {error.strerror}; "
-                "make room there, or name another folder in TMPDIR"
+                f"{self._chain.name}: the events of block {ref.height:,} cannot be written to {folder()}: "
+                f"{error.strerror}; make room there, or name another folder in TMPDIR"
             ) from error
 
     async def look_up(self, wanted: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:

@@ -240,12 +240,11 @@ class Mempool:
             return []
         rules, txids = self._chain.rules, list(raws)
         data = _pseudo_block(raws.values())
-        offsets = block.tx_offsets(data, segwit=rules.segwit)
-        marks, owners = block.inputs(data, offsets, watched, segwit=rules.segwit)
+        scan = block.scan(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
+        marks, owners = block.inputs(data, scan.offsets, watched, segwit=rules.segwit)
         self._spends.add(txids, marks, owners)
         self._retry_values(raws)
-        candidates = block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
-        numbers = {candidate.tx_index for candidate in candidates} | set(
+        numbers = {candidate.tx_index for candidate in scan.candidates} | set(
             owners[self._holdable_outpoints.contains(marks)].tolist()
         )
         return list(self._parsed({txids[number]: raws[txids[number]] for number in sorted(numbers)}))

@@ -8,6 +8,7 @@ the walk stopped. On chains with `segwit`, bytes may follow the last transaction
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,9 @@ from parsers.bitcoin.watched_outpoints import MIN_SLOTS, Buffer, WatchedOutpoint
 from parsers.errors import BlockError
 
 __all__ = [
-    "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "check", "has_witness", "header",
-    "inputs", "merkle_root", "prepare", "spenders", "tx_count", "tx_offsets", "txids", "witness_tree", "worth_reading",
+    "BlockScan", "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "check", "has_witness",
+    "header", "inputs", "merkle_root", "prepare", "scan", "spenders", "tx_count", "tx_offsets", "txids", "witness_tree",
+    "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
@@ -75,16 +77,23 @@ def prepare() -> None:
     outpoints = [Outpoint(bytes(32), number) for number in range(MIN_SLOTS)]
     data, watched = bytes(HEADER) + b"\1" + coinbase, WatchedOutpoints(outpoints)
     watched.discard(outpoint for outpoint in outpoints[1:] if outpoint in watched)
-    worth_reading(data, watched)
-    spenders(data, watched).spending([Outpoint(bytes(32), 1)])
-    merkle_root(data)
-    watched.contains(inputs(data, tx_offsets(data), watched)[0])
+    offsets = scan(data, watched).offsets
+    spenders(data, offsets, watched).spending([Outpoint(bytes(32), 1)])
+    merkle_root(data, offsets)
+    watched.contains(inputs(data, offsets, watched)[0])
 
 
-def worth_reading(
-    data: Buffer, watched: WatchedOutpoints, *, segwit: bool = False, witness: bool = False
-) -> TxCandidates:
-    """The transactions that spend a watched outpoint or may hold a record of the registry, in block order.
+class BlockScan(NamedTuple):
+    """What one walk over a block's bytes yields: the transactions worth parsing, the byte offsets of all n transactions
+    and of the end of the last one (n + 1), and, on chains with segwit, those of their witnesses (n; 0 without one)."""
+
+    candidates: TxCandidates
+    offsets: npt.NDArray[np.int64]
+    witnesses: npt.NDArray[np.int64]
+
+
+def scan(data: Buffer, watched: WatchedOutpoints, *, segwit: bool = False, witness: bool = False) -> BlockScan:
+    """Walk a block once. Its candidates, in block order, spend a watched outpoint or may hold a record of the registry.
 
     The latter have an output script (with `witness`, also a witness item) with a pushed element that begins with `a2b`,
     an ord envelope that mentions json in a field, or the word `bsv-mcp`. No record is missed; some candidates turn out
@@ -93,30 +102,41 @@ def worth_reading(
     return _scan(data, watched, segwit, loop.SEARCH | loop.SEARCH_WITNESS * witness)
 
 
-def spenders(data: Buffer, new_outpoints: WatchedOutpoints, *, segwit: bool = False) -> SpenderIndex:
-    """An index of the transactions that spend these outpoints, to follow their outputs within the block (law 3b)."""
-    count, pos = first_transaction(data)
+def worth_reading(
+    data: Buffer, watched: WatchedOutpoints, *, segwit: bool = False, witness: bool = False
+) -> TxCandidates:
+    """The candidates of `scan`."""
+    return scan(data, watched, segwit=segwit, witness=witness).candidates
+
+
+def spenders(
+    data: Buffer, offsets: npt.NDArray[np.int64], new_outpoints: WatchedOutpoints, *, segwit: bool = False
+) -> SpenderIndex:
+    """An index of the transactions that spend these outpoints, to follow their outputs within the block (law 3b).
+    `offsets` are those of a scan."""
     array, base = address(data)
-    index = SpenderIndex(count, array.size, new_outpoints)
-    pos, outcome = index.fill(base, pos, array.size, loop.SEGWIT * segwit | loop.PROBE, new_outpoints)
-    _raise_on_error(outcome, pos)
-    _check_end(pos, array.size, segwit=segwit)
+    index = SpenderIndex(base, array.size, offsets, loop.SEGWIT * segwit, new_outpoints)
+    del array
     return index
 
 
-def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> TxCandidates:
+def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> BlockScan:
     count, pos = first_transaction(data)
     array, base = address(data)
     batches: list[npt.NDArray[np.int64]] = []
+    starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
     options |= loop.SEGWIT * segwit | loop.PROBE * bool(watched)
     index = 0
     while index < count:
         rows = np.empty((ROWS if not batches else 16 * ROWS, 3), np.int64)
-        pos, index, used, outcome = loop.scan(base, pos, array.size, index, count, options, watched.arrays, rows)
+        pos, index, used, outcome = loop.scan(
+            base, pos, array.size, index, options, watched.arrays, rows, starts, witnesses
+        )
         _raise_on_error(outcome, pos)
         batches.append(rows[:used])
     _check_end(pos, array.size, segwit=segwit)
-    return TxCandidates(batches[0].copy() if len(batches) == 1 else np.concatenate(batches))
+    candidates = TxCandidates(batches[0].copy() if len(batches) == 1 else np.concatenate(batches))
+    return BlockScan(candidates, starts, witnesses)
 
 
 def _raise_on_error(outcome: int, pos: int) -> None:
@@ -144,7 +164,7 @@ def inputs(
 
 def tx_offsets(data: Buffer, *, segwit: bool = False) -> npt.NDArray[np.int64]:
     """The byte offsets of the block's n transactions and of the end of the last one: n + 1 numbers."""
-    return _offsets(data, segwit=segwit)[0]
+    return _scan(data, WatchedOutpoints(key=0), segwit).offsets
 
 
 def check(data: Buffer, *, segwit: bool = False) -> None:
@@ -152,27 +172,23 @@ def check(data: Buffer, *, segwit: bool = False) -> None:
     _scan(data, WatchedOutpoints(key=0), segwit)
 
 
-def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    count, pos = first_transaction(data)
-    array, base = address(data)
-    starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
-    options, unwatched = loop.SEGWIT * segwit, WatchedOutpoints(key=0).arrays
-    pos, outcome = loop.offsets(base, pos, array.size, options, unwatched, starts, witnesses)
-    _raise_on_error(outcome, pos)
-    _check_end(pos, array.size, segwit=segwit)
-    return starts, witnesses
-
-
 def txids(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> Iterator[bytes]:
     """The txids of a block's transactions (32 bytes, internal byte order), in order; over the form without witness."""
-    return digests(_hashes(data, offsets, segwit=segwit))
+    return digests(_hashes(data, offsets, None, segwit=segwit))
 
 
-def _hashes(data: Buffer, offsets: npt.NDArray[np.int64] | None, *, segwit: bool) -> Hashes:
+def _hashes(
+    data: Buffer,
+    offsets: npt.NDArray[np.int64] | None,
+    witnesses: npt.NDArray[np.int64] | None,
+    *,
+    segwit: bool,
+) -> Hashes:
     if not segwit:
         offsets = tx_offsets(data) if offsets is None else offsets
         return hash_ranges(data, offsets[:-1], offsets[1:])
-    offsets, witnesses = _offsets(data, segwit=True)
+    if offsets is None or witnesses is None:
+        _, offsets, witnesses = _scan(data, WatchedOutpoints(key=0), segwit=True)
     if witnesses.any():
         stripped, targets = strip_witnesses(data, offsets, witnesses)
         return hash_ranges(stripped, targets[:-1], targets[1:])
@@ -185,12 +201,19 @@ def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, s
     Raises BlockError for two equal sibling hashes, which let a block of other transactions have the same root
     (CVE-2012-2459).
     """
-    return merkle(_hashes(data, offsets, segwit=segwit)).root
+    return merkle(_hashes(data, offsets, None, segwit=segwit)).root
 
 
-def merkle_tree(data: Buffer, offsets: npt.NDArray[np.int64], *, segwit: bool = False) -> MerkleTree:
-    """The merkle tree of the txids, for branches of single transactions. Raises BlockError as `merkle_root` does."""
-    return MerkleTree(_hashes(data, offsets, segwit=segwit))
+def merkle_tree(
+    data: Buffer,
+    offsets: npt.NDArray[np.int64],
+    witnesses: npt.NDArray[np.int64] | None = None,
+    *,
+    segwit: bool = False,
+) -> MerkleTree:
+    """The merkle tree of the txids, for branches of single transactions; `offsets` and `witnesses` are those of a scan.
+    Raises BlockError as `merkle_root` does."""
+    return MerkleTree(_hashes(data, offsets, witnesses, segwit=segwit))
 
 
 def witness_tree(data: Buffer, offsets: npt.NDArray[np.int64]) -> MerkleTree:

@@ -417,46 +417,40 @@ def transaction(base: int, pos: int, end: int, options: int, watched: Watched) -
     return pos + 4, flagged, bare
 
 
-@kernel("rows")
+@kernel("rows", "starts", "bares")
 def scan(
-    base: int, pos: int, end: int, index: int, count: int, options: int, watched: Watched, rows: Rows
+    base: int,
+    pos: int,
+    end: int,
+    index: int,
+    options: int,
+    watched: Watched,
+    rows: Rows,
+    starts: Rows,
+    bares: Rows,
 ) -> tuple[int, int, int, int]:
-    """Walk transactions `index` to `count` from `pos`, writing (offset, size, index) of the flagged ones to `rows`.
+    """Walk the transactions from number `index` on, of which the first begins at `pos`: write (offset, size, number) of
+    the flagged ones to `rows`, the offset of every one to `starts` (n + 1; the last is the end) and that of its witness
+    to `bares` (n, or empty).
 
-    Returns the offset where the walk stopped, the next index, the number of rows, and an error or PLAIN. The walk stops
-    when `rows` is full.
+    Returns the offset where the walk stopped, the next number, the number of rows, and an error or PLAIN. The walk
+    stops when `rows` is full.
     """
     used = 0
-    while index < count and used < len(rows):
-        after, outcome, _ = transaction(base, pos, end, options, watched)
+    while index < len(starts) - 1 and used < len(rows):
+        after, outcome, bare = transaction(base, pos, end, options, watched)
         if outcome < PLAIN:
             return after, index, used, outcome
         if outcome == FLAGGED:
             rows[used, 0], rows[used, 1], rows[used, 2] = pos, after - pos, index
             used += 1
-        pos = after
-        index += 1
-    return pos, index, used, PLAIN
-
-
-@kernel("starts", "bares")
-def offsets(
-    base: int, pos: int, end: int, options: int, unwatched: Watched, starts: Rows, bares: Rows
-) -> tuple[int, int]:
-    """Fill `starts` (n + 1) with the offsets of transactions and `bares` (n, or empty) with those of their witnesses.
-
-    Without PROBE among the options, `unwatched` is not read: it has the type of the other kernels' table, since the
-    walk would be compiled again for an own one. Returns the offset where the walk stopped, and an error or PLAIN.
-    """
-    for index in range(len(starts) - 1):
         starts[index] = pos
-        pos, outcome, bare = transaction(base, pos, end, options, unwatched)
-        if outcome < PLAIN:
-            return pos, outcome
         if index < len(bares):
             bares[index] = bare
-    starts[len(starts) - 1] = pos
-    return pos, PLAIN
+        pos = after
+        index += 1
+    starts[index] = pos
+    return pos, index, used, PLAIN
 
 
 @compiled
@@ -498,37 +492,31 @@ def inputs(base: int, starts: Rows, options: int, key: np.uint64, fingerprints: 
     return used
 
 
-@kernel("starts", "entries", "direct")
+@kernel("entries", "direct")
 def spends(
     base: int,
-    pos: int,
-    end: int,
+    starts: Rows,
     options: int,
     watched: Watched,
     low: np.uint64,
-    starts: Rows,
     entries: Words,
     direct: npt.NDArray[np.bool_],
-) -> tuple[int, int, int]:
-    """Fill `starts` (n + 1) with the offsets of transactions, `direct` (n) with whether they spend a watched outpoint,
-    and `entries` with a word per input: its fingerprint, and in the bits of `low` the transaction's number plus one.
+) -> int:
+    """Fill `direct` (n) with whether transactions spend a watched outpoint, and `entries` with a word per input: its
+    fingerprint, and in the bits of `low` the transaction's number plus one.
 
-    Returns the offset where the walk stopped, the number of entries, and an error or PLAIN.
+    `starts` (n + 1) are the offsets of transactions that have been walked before. Returns the number of entries.
     """
+    key, table, bloom = watched
     used = 0
     for number in range(len(direct)):
-        starts[number] = pos
-        after, outcome, _ = transaction(base, pos, end, options, watched)
-        if outcome < PLAIN:
-            return after, used, outcome
-        direct[number] = outcome == FLAGGED
         first = used
-        used = write_fingerprints(base, pos, after, options, watched[0], entries, used)
+        used = write_fingerprints(base, starts[number], starts[number + 1], options, key, entries, used)
         for entry in range(first, used):
+            if holds(entries[entry], table, bloom):
+                direct[number] = True
             entries[entry] = (entries[entry] & ~low) | np.uint64(number + 1)
-        pos = after
-    starts[len(direct)] = pos
-    return pos, used, PLAIN
+    return used
 
 
 @kernel("fingerprints")

@@ -78,25 +78,19 @@ class SpenderIndex:
 
     __slots__ = ("_entries", "_key", "_low", "_sorted", "direct_spenders", "offsets")
 
-    def __init__(self, count: int, size: int, new_outpoints: WatchedOutpoints) -> None:
-        """Reserve memory for a block of `size` bytes with `count` transactions; `fill` builds the index."""
+    def __init__(
+        self, base: int, size: int, offsets: npt.NDArray[np.int64], options: int, new_outpoints: WatchedOutpoints
+    ) -> None:
+        """Index the inputs of the transactions at these offsets of a block of `size` bytes in memory at `base`."""
+        count = len(offsets) - 1
+        self.offsets = offsets
         self._key = new_outpoints.arrays[0]
         self._low = np.uint64((1 << (count + 1).bit_length()) - 1)
         # as many as fit into the block; the system allocates only the pages that are written
-        self._entries = np.empty(size // 41 + 1, np.uint64)
-        self._sorted = False
-        self.offsets: npt.NDArray[np.int64] = np.zeros(count + 1, np.int64)
-        self.direct_spenders: npt.NDArray[np.int64] = _NONE
-
-    def fill(self, base: int, pos: int, end: int, options: int, new_outpoints: WatchedOutpoints) -> tuple[int, int]:
-        """Walk the block's transactions from byte `pos`. Returns the offset where the walk stopped and its outcome."""
-        direct = np.zeros(len(self.offsets) - 1, np.bool_)
-        pos, used, outcome = loop.spends(
-            base, pos, end, options, new_outpoints.arrays, self._low, self.offsets, self._entries, direct
-        )
-        self._entries = self._entries[:used]
-        self.direct_spenders = np.flatnonzero(direct)
-        return pos, outcome
+        entries, direct = np.empty(size // 41 + 1, np.uint64), np.zeros(count, np.bool_)
+        used = loop.spends(base, offsets, options, new_outpoints.arrays, self._low, entries, direct)
+        self._entries, self._sorted = entries[:used], False
+        self.direct_spenders: npt.NDArray[np.int64] = np.flatnonzero(direct)
 
     def with_descendants(
         self, flagged: TxCandidates, outpoints_of: Callable[[TxCandidate], Iterable[Outpoint]]

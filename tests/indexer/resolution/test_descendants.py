@@ -1,4 +1,4 @@
-"""What descends from flagged transactions within a block is found in two passes, whatever its depth, width or order."""
+"""What descends from flagged transactions within a block is found in one pass, whatever its depth, width or order."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def holds(value: int, rules: CoinRules) -> bool:
 
 
 def flagged_numbers(txs: Sequence[Tx], rules: CoinRules, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What is flagged, in at most two passes over the block."""
+    """What is flagged, in one pass over the block."""
     passes = 0
     start = block.first_transaction
 
@@ -79,8 +79,11 @@ def flagged_numbers(txs: Sequence[Tx], rules: CoinRules, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as patched:
         patched.setattr(block, "first_transaction", counted)
-        candidates = list(reading.flag_candidates(assembled(txs), rules, block.WatchedOutpoints([WATCHED])))
-    assert passes <= 2
+        data = assembled(txs)
+        options = {"segwit": rules.segwit, "witness": rules.envelope == "witness"}
+        scan = block.scan(data, block.WatchedOutpoints([WATCHED]), **options)
+        candidates = list(reading.flag_candidates(data, scan, rules))
+    assert passes == 1
     return [candidate.tx_index for candidate in candidates]
 
 
@@ -144,7 +147,8 @@ def test_a_block_that_repeats_transactions_is_followed_in_linear_time(monkeypatc
 def test_spenders_that_were_named_need_not_be_named_again() -> None:
     root = make([WATCHED], [1])
     child = make([Outpoint(root.txid, 0)], [1])
-    index = block.spenders(assembled([child, root]), block.WatchedOutpoints([WATCHED]))
+    data = assembled([child, root])
+    index = block.spenders(data, block.tx_offsets(data), block.WatchedOutpoints([WATCHED]))
     assert index.direct_spenders.tolist() == [2]
     assert index.spending([Outpoint(root.txid, 0), Outpoint(child.txid, 0)]).tolist() == [1]
     assert index.spending([Outpoint(root.txid, 0)]).tolist() == []

@@ -13,8 +13,7 @@ from sqlalchemy import select
 
 from indexer.chains import Chain, PartialBlock, files, node
 from indexer.model import BlockRef, Proof
-from indexer.resolution.block_reader import read_partial_block
-from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.block_reader import PartialBlockReader
 from indexer.store import Store, Writer, block_writer
 from indexer.store.schema import coinbases, witness_paths
 from parsers.bitcoin import block
@@ -226,10 +225,8 @@ async def test_a_database_of_before_keeps_its_listings_without_that_proof(tmp_pa
         assert after.coinbase is not None
 
 
-def test_a_partial_block_of_a_chain_with_witness_envelopes_is_refused(store: Store) -> None:
+def test_a_partial_block_of_a_chain_with_witness_envelopes_is_refused() -> None:
     """A merkle path proves a txid; only all of a block's bytes prove what stands in a witness."""
     ref = BlockRef("demo", 5, bytes(32), bytes(32), 0, bytes(80))
     with pytest.raises(BlockError, match="only a whole block of btc proves the witnesses in it"):
-        read_partial_block(
-            ref, PartialBlock(()), RULES["btc"], "regtest", RegistrationLookup(store.registrations, "demo"), {}
-        )
+        PartialBlockReader(ref, PartialBlock(()), RULES["btc"], "regtest")

@@ -18,7 +18,7 @@ from indexer import spill
 from indexer.errors import SourceUnavailableError
 from indexer.headers.networks import CoinRules
 from indexer.model import BlockRef
-from indexer.resolution.block_reader import ReadResult, read_block
+from indexer.resolution.block_reader import BlockReader, ReadResult
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.spend_order import OutputValues, spend_order
 from indexer.spill import Spill, SpilledPairs
@@ -50,9 +50,8 @@ def of_pointers(count: int, kind: str = "pointers") -> tuple[BlockRef, bytes]:
 
 
 def read(ref: BlockRef, data: bytes, store: Store) -> ReadResult:
-    return read_block(
-        ref, data, RULES, "regtest", block.WatchedOutpoints(), RegistrationLookup(store.registrations, "demo"), {}
-    )
+    reader = BlockReader(ref, data, RULES, "regtest", block.WatchedOutpoints())
+    return reader.result(reader.session(RegistrationLookup(store.registrations, "demo"), {}))
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.model import BlockRef
 from indexer.resolution.session import MAP_CHARACTERS, MAP_KEYS, MISSING, merge_map
 from indexer.store import block_writer
 from indexer.sync import follower as follow
+from parsers.bitcoin import block
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, p2pkh
@@ -251,3 +253,33 @@ async def test_a_registration_carries_a_bounded_map_along(url: str) -> None:
     assert stored["type"] == "a2b-agent"
     assert len(stored) <= MAP_KEYS
     assert sum(len(key) + len(value) for key, value in stored.items()) <= MAP_CHARACTERS
+
+
+async def test_a_block_is_walked_once_however_often_values_are_looked_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value of the coin before the update is looked up, which reads the update again, and not its block."""
+    kit = ChainKit()
+    first, fund, update = story(kit)
+    chain = MemoryChain(*kit.blocks)
+    walked: list[int] = []
+    count, mined = block.first_transaction, chain.mined
+
+    def counted(data: block.Buffer) -> tuple[int, int]:
+        walked.append(len(data))
+        return count(data)
+
+    def uncounted(before: BlockRef) -> dict[bytes, tuple[int, bytes]]:
+        seen = len(walked)
+        answer = mined(before)
+        del walked[seen:]
+        return answer
+
+    monkeypatch.setattr(block, "first_transaction", counted)
+    monkeypatch.setattr(chain, "mined", uncounted)
+    with Indexing(url, chain) as indexing:
+        await indexing.catch_up()
+        assert fund in chain.requests
+        assert indexing.kinds(first) == ["inscribed", "reinscribed"]
+        assert indexing.registration(first)["outpoint"] == str(update)
+    assert sorted(walked) == sorted(len(one.raw) for one in kit.blocks)

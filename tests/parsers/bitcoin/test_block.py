@@ -120,7 +120,7 @@ def agree(data: bytes, *, segwit: bool, witness: bool = True) -> None:
     # a fingerprint knows half of the txid and the output number
     halves = {outpoint[:16] + outpoint[32:] for outpoint in outpoints}
     spending = [n for n, tx in enumerate(expected) if halves & {spent[:16] + spent[32:] for spent in tx.spends}]
-    index = block.spenders(data, watched, segwit=segwit)
+    index = block.spenders(data, block.tx_offsets(data, segwit=segwit), watched, segwit=segwit)
     assert index.direct_spenders.tolist() == spending
     assert index.spending(WATCHED).tolist() == spending
     assert index.offsets.tolist() == [tx.start for tx in expected] + [expected[-1].stop]
