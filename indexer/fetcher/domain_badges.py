@@ -19,6 +19,7 @@ from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignedCard
+from indexer.store.checks import CheckKind
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import AgentCard, Kind, strict_json
@@ -91,11 +92,10 @@ class DomainVerifier:
 class BadgeChecks:
     """Asks hosts for their claims, and stores what these mean for the registrations that name the host."""
 
-    prefix, priority = "badge:", Priority.BADGE
+    kind, priority = CheckKind.BADGE, Priority.BADGE
 
-    def __init__(self, verifier: DomainVerifier, store: Store, writer: Writer) -> None:
+    def __init__(self, verifier: DomainVerifier, writer: Writer) -> None:
         self._verifier, self._writer = verifier, writer
-        self.due = store.badges.due_hosts
 
     async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Ask a host, and store its claims as far as they could be fetched. Raises FetchError, StoreError."""

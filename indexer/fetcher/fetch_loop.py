@@ -23,6 +23,7 @@ from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule
 from indexer.store import DATABASE_ERRORS, FetchOutcome, Store, Writer
+from indexer.store.checks import START, CheckKind
 from parsers.claims.card_signature import SIGNATURES
 from parsers.pointers.locator import host_of
 
@@ -53,15 +54,10 @@ _START = (-1, "")
 
 
 class DueChecks(Protocol):
-    """Checks of one kind, each named by a URL or a host. Due times are in the database, in milliseconds since 1970."""
+    """Checks of one kind, each named by its target in `indexer.store.checks`, a URL or a host."""
 
-    prefix: str
-    """Of the keys of its jobs, with a colon at the end."""
+    kind: CheckKind
     priority: Priority
-
-    def due(self, now: int, limit: int, after: tuple[int, str], /) -> list[tuple[int, str]]:
-        """At most `limit` names to check, as (due since, name), in order, after such a pair. Raises StoreError."""
-        ...
 
     async def check(self, name: str, now: int, admit: Admit, /) -> tuple[int, FetchError | None]:
         """Check, and store the result. Returns how many listings may be shown otherwise, and what could not be fetched
@@ -93,8 +89,8 @@ class FetchLoop:
         ticking: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._writer, self._cards = store, writer, cards
-        badges: DueChecks = BadgeChecks(domain_verifier, store, writer)
-        self._checks = {one.prefix: one for one in (badges, *checks)}
+        badges: DueChecks = BadgeChecks(domain_verifier, writer)
+        self._checks = {one.kind.value: one for one in (badges, *checks)}
         self._changed, self._ended, self._clock, self._ticking = changed, ended, clock, ticking
         self._badge_queue = BadgeQueue(store, writer)
         self.schedule = Schedule(ticking, rates)
@@ -102,7 +98,7 @@ class FetchLoop:
         self.tasks: set[asyncio.Task[None]] = set()
         self.news = asyncio.Event()
         self._locators = _START
-        self._checked = dict.fromkeys(self._checks, _START)
+        self._checked = START
         self._looked_at = self._look_at = self._all_at = float("-inf")
 
     async def run(self) -> float:
@@ -144,13 +140,12 @@ class FetchLoop:
         now = self._ticking()
         if now >= self._all_at:
             self._locators = _START
-            self._checked = dict.fromkeys(self._checks, _START)
+            self._checked = START
             self._all_at = now + AGAIN_SECONDS
         self._looked_at, self._look_at = now, now + POLL_SECONDS
         await self._queue_badges()
         await self._take_locators()
-        for prefix in self._checks:
-            await self._take_checks(prefix)
+        await self._take_checks()
 
     async def _queue_badges(self) -> None:
         began = self._ticking()
@@ -168,14 +163,14 @@ class FetchLoop:
             if len(waiting) < PAGE:
                 return
 
-    async def _take_checks(self, prefix: str) -> None:
-        checks = self._checks[prefix]
+    async def _take_checks(self) -> None:
         for _ in range(PAGES):
-            due = await asyncio.to_thread(checks.due, self._now(), PAGE, self._checked[prefix])
-            for due_at, name in due:
-                self._add(f"{prefix}{name}", visited_host(name), checks.priority, due_at)
+            due = await asyncio.to_thread(self._store.checks.due, self._now(), PAGE, self._checked)
+            for since, kind, target in due:
+                if (checks := self._checks.get(kind)) is not None:
+                    self._add(f"{kind}:{target}", visited_host(target), checks.priority, since)
             if due:
-                self._checked[prefix] = due[-1]
+                self._checked = due[-1]
             if len(due) < PAGE:
                 return
 
@@ -198,7 +193,7 @@ class FetchLoop:
 
     async def _visit(self, job: Job) -> None:
         """Run one job, whatever the host answers. Raises only StoreError."""
-        work = self._check if job.key.partition(":")[0] + ":" in self._checks else self._fetch
+        work = self._check if job.key.partition(":")[0] in self._checks else self._fetch
         error: FetchError | None = None
         try:
             error = await work(job)
@@ -249,8 +244,8 @@ class FetchLoop:
             self._locators = min(self._locators, (again.next_at - 1, ""))
 
     async def _check(self, job: Job) -> FetchError | None:
-        prefix, _, name = job.key.partition(":")
-        checks, now = self._checks[f"{prefix}:"], self._now()
+        kind, _, name = job.key.partition(":")
+        checks, now = self._checks[kind], self._now()
         try:
             changed, error = await checks.check(name, now, self.schedule.admission(job))
         except DATABASE_ERRORS:

@@ -15,6 +15,7 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
+from indexer.store.checks import CheckKind
 from parsers.claims import card_signature
 from parsers.claims.json_web_key import Key, key_set
 from parsers.errors import ParseError
@@ -58,11 +59,10 @@ def key_set_url(jku: str, host: str) -> str:
 class KeySetVerifier:
     """Fetches key sets, and stores what they mean for the cards that name them."""
 
-    prefix, priority = "keys:", Priority.BADGE
+    kind, priority = CheckKind.KEYS, Priority.BADGE
 
     def __init__(self, fetcher: HttpFetcher, store: Store, writer: Writer) -> None:
         self._fetcher, self._store, self._writer = fetcher, store, writer
-        self.due = store.signatures.due_key_sets
 
     async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Fetch a key set and check the cards that are due (`now` in milliseconds since 1970). Raises FetchError,

@@ -13,6 +13,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.model import LOGO_BYTES
+from indexer.store.checks import CheckKind
 from indexer.store.logos import Logos
 from parsers.cards import data_uri
 
@@ -26,25 +27,23 @@ SECONDS = 30.0
 class LogoFetcher:
     """Fetches requested logos, and stores the result."""
 
-    prefix, priority = "logo:", Priority.LOGO
+    kind, priority = CheckKind.LOGO, Priority.LOGO
 
     def __init__(self, fetcher: HttpFetcher, logos: Logos) -> None:
         self.logos = logos
         self._fetcher = fetcher
         self._decoding = asyncio.Semaphore(AT_ONCE)
 
-    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """The logos to fetch at `now`."""
-        return self.logos.due(now, limit, after)
-
-    async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
+    async def check(self, name: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Fetch a logo and store it; a listing is shown as before. Raises FetchError, StoreError."""
+        url = await asyncio.to_thread(self.logos.url_of, name)
         small = await self.small(await self._body(url, admit))
         await asyncio.to_thread(self.logos.store, url, small, now)
         return 0, None
 
-    async def fail(self, url: str, reason: str, now: int) -> int:
+    async def fail(self, name: str, reason: str, now: int) -> int:
         """Store why a logo brought no thumbnail. Raises StoreError."""
+        url = await asyncio.to_thread(self.logos.url_of, name)
         await asyncio.to_thread(self.logos.fail, url, reason, now)
         return 0
 

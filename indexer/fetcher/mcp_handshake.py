@@ -13,7 +13,8 @@ from indexer.fetcher.limits import PRODUCT
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Writer
-from indexer.store.motebit_endpoints import EndpointKey, EndpointQueries, HandshakeOutcome
+from indexer.store.checks import CheckKind
+from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, read
 from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolManifest, named_key, tool_manifest
 
@@ -30,10 +31,10 @@ SECONDS = 60.0
 class McpHandshakes:
     """Asks endpoints, and stores what they say."""
 
-    prefix, priority = "mcp:", Priority.BADGE
+    kind, priority = CheckKind.ENDPOINT, Priority.BADGE
 
-    def __init__(self, fetcher: HttpFetcher, endpoints: EndpointQueries, writer: Writer) -> None:
-        self._fetcher, self._writer, self.due = fetcher, writer, endpoints.due
+    def __init__(self, fetcher: HttpFetcher, writer: Writer) -> None:
+        self._fetcher, self._writer = fetcher, writer
 
     async def check(self, name: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Ask an endpoint, which has to name the key of its listing. Raises FetchError, StoreError."""

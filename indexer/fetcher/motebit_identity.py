@@ -16,7 +16,8 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Writer
-from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, MotebitQueries, PublishedIdentity
+from indexer.store.checks import CheckKind
+from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, PublishedIdentity
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
@@ -34,12 +35,10 @@ _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns", "fetch-fau
 class MotebitVerifier:
     """Asks hosts for their identity; stores what they publish where there is a `writer`."""
 
-    prefix, priority = "motebit:", Priority.BADGE
+    kind, priority = CheckKind.IDENTITY, Priority.BADGE
 
-    def __init__(
-        self, fetcher: HttpFetcher, txt: TxtRecords, hosts: MotebitQueries | None = None, writer: Writer | None = None
-    ) -> None:
-        self._fetcher, self._txt, self._hosts, self._writer = fetcher, txt, hosts, writer
+    def __init__(self, fetcher: HttpFetcher, txt: TxtRecords, writer: Writer | None = None) -> None:
+        self._fetcher, self._txt, self._writer = fetcher, txt, writer
 
     async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Ask a host (`now` in milliseconds since 1970). Raises FetchError, StoreError."""
@@ -57,10 +56,6 @@ class MotebitVerifier:
             return listed((await self._fetcher.get(url, same_host=True)).body or b"", host, url)
         except FetchError as refused:
             return _failed(refused.refusal.code)
-
-    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """The hosts to ask at `now`, none where nothing is stored."""
-        return self._hosts.due_hosts(now, limit, after) if self._hosts else []
 
     async def fail(self, host: str, reason: str, now: int) -> int:
         """Store that asking failed. Raises StoreError."""

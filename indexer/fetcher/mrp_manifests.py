@@ -13,6 +13,7 @@ from indexer.fetcher.issuer_keys import IssuerKeys
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
+from indexer.store.checks import CheckKind
 from indexer.store.mrp_providers import MrpChallenge, MrpProviders
 from indexer.store.nonces import Nonces
 from parsers.claims.canonical_json import ClaimRefusedError
@@ -66,10 +67,10 @@ async def meet(visits: OnDemandFetcher, challenge: MrpChallenge) -> tuple[str, P
 class MrpManifestChecks:
     """Fetches the manifests of listed providers again."""
 
-    prefix, priority = "mrp:", Priority.WATCH
+    kind, priority = CheckKind.PROVIDER, Priority.WATCH
 
     def __init__(self, fetcher: HttpFetcher, providers: MrpProviders) -> None:
-        self._fetcher, self._providers, self.due = fetcher, providers, providers.due
+        self._fetcher, self._providers = fetcher, providers
 
     async def check(self, url: str, now: int, admit: Admit) -> tuple[int, FetchError | None]:
         """Fetch a manifest, and store it or why it is refused; no listing of a chain is shown otherwise. Raises

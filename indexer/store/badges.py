@@ -16,31 +16,22 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Select,
-    Table,
     and_,
     bindparam,
     case,
     delete,
+    func,
     insert,
     select,
     update,
 )
 
-from indexer.retries import Backoff
+from indexer.store import checks as queue
+from indexer.store.checks import GRACE, CheckKind
 from indexer.store.queries import Queries, Row, batches, rows_in
-from indexer.store.schema import badges, blocks, cursors, events, meta
+from indexer.store.schema import badges, blocks, checks, cursors, events, meta
 
 CURSOR = "fetch candidates"
-
-HOUR = 3_600_000
-CHECK_INTERVAL = 24 * HOUR
-"""Between two checks of a badge."""
-
-BACKOFF = Backoff(3_600, 7 * 86_400)
-"""Between two checks that bring nothing."""
-
-GRACE = 7 * 24 * HOUR
-"""A badge is lost when its host could not be reached for so long."""
 
 MAX_ANNOUNCED = 32
 """Registrations of a host without a badge up to which each is announced when the host was checked. Of more, which
@@ -70,16 +61,13 @@ class HostVerdict(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBadge:
     """The badge of a registration: `by` is name, dns, hash or "" for none; `card` the SHA-256 of the card that was
-    checked, `checked_at` 0 when the host was not checked yet; `reason` a reason code of fetching."""
+    checked, `checked_at` when the badge was confirmed or none was found, 0 when the host was not checked yet."""
 
     registration: str
     host: str
     card: bytes
     by: str
     checked_at: int
-    next_at: int | None
-    tries: int
-    reason: str
 
     def holds(self, host: str, card: bytes) -> bool:
         """Whether a card (SHA-256) whose url is at `host` has the badge: a new revision loses one by hash."""
@@ -87,7 +75,7 @@ class DomainBadge:
 
 
 class BadgeQueries(Queries):
-    """Reads of badges and of the hosts to ask."""
+    """Reads of badges."""
 
     def get(self, registrations: Iterable[str]) -> dict[str, DomainBadge]:
         """The badges of these registrations; those that are no candidates are left out."""
@@ -101,16 +89,15 @@ class BadgeQueries(Queries):
         seq: int | None = self._scalar(select(cursors.c.seq).where(cursors.c.name == name, cursors.c.epoch == epoch))
         return seq
 
-    def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """At most `limit` hosts to ask, as (due since, host), those due longest first, after such a pair."""
-        return self._due_groups(badges.c.next_at, badges.c.host, now_ms, limit, after)
-
 
 @cache
 def _badges_of() -> Select[Any]:
     """The badges of the bound `registrations`. Cached: composing the statement takes as long as the answer."""
     registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
-    return select(badges).where(badges.c.registration.in_(registrations))
+    check = (checks.c.kind == CheckKind.BADGE) & (checks.c.name == badges.c.registration)
+    checked_at = case((badges.c.by != "", badges.c.verified_at), else_=func.coalesce(checks.c.checked_at, 0))
+    columns = (badges.c.registration, badges.c.host, badges.c.card, badges.c.by, checked_at.label("checked_at"))
+    return select(*columns).outerjoin(checks, check).where(badges.c.registration.in_(registrations))
 
 
 def update_candidates(
@@ -122,27 +109,32 @@ def update_candidates(
     removed = before.keys() - {candidate.registration for candidate in candidates}
     for registration in sorted(removed):
         connection.execute(delete(badges).where(badges.c.registration == registration))
+    moved = {one.registration: one.host for one in candidates if _is_other(before.get(one.registration), one)}
+    queue.forget(connection, CheckKind.BADGE, [*removed, *moved])
+    queue.enlist(connection, CheckKind.BADGE, moved, now_ms)
     lost = {registration for registration in removed if before[registration]["by"]}
-    new = [_new(candidate, now_ms) for candidate in candidates if candidate.registration not in before]
+    new = [_new(candidate) for candidate in candidates if candidate.registration not in before]
     if new:
         connection.execute(insert(badges), new)
     for candidate in candidates:
         row = before.get(candidate.registration)
-        if row is not None and (row["host"], row["card"]) != (candidate.host, candidate.card):
+        if row is not None and _is_other(row, candidate):
             stays = row["host"] == candidate.host and row["by"] in ("name", "dns")
-            badge = {"by": row["by"], "checked_at": row["checked_at"]} if stays else {}
+            badge = {"by": row["by"], "verified_at": row["verified_at"]} if stays else {}
             same = badges.c.registration == candidate.registration
-            connection.execute(update(badges).where(same).values(**(_new(candidate, now_ms) | badge)))
+            connection.execute(update(badges).where(same).values(**(_new(candidate) | badge)))
             if row["by"] and not stays:
                 lost.add(candidate.registration)
     return sorted(lost)
 
 
-def _new(candidate: BadgeCandidate, now_ms: int) -> dict[str, Any]:
-    return {
-        "registration": candidate.registration, "host": candidate.host, "card": candidate.card,
-        "by": "", "checked_at": 0, "next_at": now_ms, "tries": 0, "reason": "",
-    }  # fmt: skip
+def _is_other(row: Row | None, candidate: BadgeCandidate) -> bool:
+    """Whether nothing is stored of a candidate, or of another host or card."""
+    return row is None or (row["host"], row["card"]) != (candidate.host, candidate.card)
+
+
+def _new(candidate: BadgeCandidate) -> dict[str, Any]:
+    return {**candidate._asdict(), "by": "", "verified_at": 0}
 
 
 def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[str]:
@@ -159,15 +151,17 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
             badge_of[oldest] = "hash"
     without = select(badges.c.registration).where(of_host, badges.c.by == "").limit(MAX_ANNOUNCED + 1)
     announced = connection.execute(without).scalars().all()
-    # all at once, as any number of strangers may name a host
-    checked = {"checked_at": now_ms, "reason": verdict.reason}
-    connection.execute(update(badges).where(of_host, badges.c.by == "").values(**checked, **retry(badges, now_ms)))
+    queue.fail_all(connection, CheckKind.BADGE, verdict.host, verdict.reason, now_ms)
+    confirmed = [registration for registration, by in badge_of.items() if by]
+    queue.record(connection, CheckKind.BADGE, confirmed, now_ms, verdict.reason)
     has_answered = "name" not in verdict.failed
     changed = set(announced) if has_answered and len(announced) <= MAX_ANNOUNCED else set[str]()
     for registration, by in badge_of.items():
         row = holders.get(registration)
         retained = "" if row is None or by else _retained(verdict, row, now_ms)
-        _write(connection, registration, by or retained, now_ms, verdict.reason, confirmed=bool(by))
+        verified = {"verified_at": now_ms} if by else {}
+        same = badges.c.registration == registration
+        connection.execute(update(badges).where(same).values(by=by or retained, **verified))
         if by or row is not None:
             changed.add(registration)
     return sorted(changed)
@@ -187,25 +181,7 @@ def _named_by(verdict: HostVerdict, registration: str) -> str:
 def _retained(verdict: HostVerdict, row: Row, now_ms: int) -> str:
     """The badge that stays though it was not confirmed: its host did not answer, and did so not long ago."""
     has_answered = row["by"] not in verdict.failed
-    return "" if has_answered or now_ms - row["checked_at"] >= GRACE else row["by"]
-
-
-def _write(connection: Connection, registration: str, by: str, now_ms: int, reason: str, *, confirmed: bool) -> None:
-    values: dict[str, Any] = {"by": by, "reason": reason, "tries": 0, "next_at": now_ms + CHECK_INTERVAL}
-    if confirmed or not by:
-        values["checked_at"] = now_ms
-    else:
-        values["next_at"] = now_ms + HOUR
-    connection.execute(update(badges).where(badges.c.registration == registration).values(**values))
-
-
-def retry(table: Table, now_ms: int) -> dict[str, Any]:
-    """The values of rows whose checks failed once more: each is checked again later than the last time."""
-    steps = {tries: now_ms + BACKOFF.pause_ms(tries + 1) for tries in range(9)}
-    return {
-        "tries": table.c.tries + 1,
-        "next_at": case(steps, value=table.c.tries, else_=now_ms + BACKOFF.pause_ms(10)),
-    }
+    return "" if has_answered or now_ms - row["verified_at"] >= GRACE else row["by"]
 
 
 def _oldest(connection: Connection, host: str, digest: bytes) -> str | None:

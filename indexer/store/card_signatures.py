@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from indexer.store import fetches
-from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, retry
-from indexer.store.queries import Queries, batches, insert_new
+from indexer.store import checks, fetches
+from indexer.store.checks import GRACE, CheckKind, CheckQueries
+from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, card_signatures, cards
 from indexer.store.schema import fetches as facts
 
@@ -54,7 +54,7 @@ class StoredSignature:
 
 
 class SignatureQueries(Queries):
-    """Reads of checked signatures, and of the key sets to fetch."""
+    """Reads of checked signatures."""
 
     def get(self, digests: Iterable[bytes]) -> dict[bytes, StoredSignature]:
         """The results for these cards (SHA-256); those without signatures are left out."""
@@ -62,26 +62,17 @@ class SignatureQueries(Queries):
         matches = self._rows_in(select(card_signatures.c.card, *columns), card_signatures.c.card, digests)
         return {row["card"]: StoredSignature(**{name: row[name] for name in row if name != "card"}) for row in matches}
 
-    def due_key_sets(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """At most `limit` key sets to fetch, as (due since, URL), those due longest first, after such a pair."""
-        return self._due_groups(card_signatures.c.next_at, card_signatures.c.url, now_ms, limit, after)
-
     def due_cards(self, url: str, now_ms: int, limit: int) -> dict[bytes, bytes]:
         """At most `limit` cards (by SHA-256) that are to be checked by a key set now."""
-        columns = (card_signatures.c.card, cards.c.body)
-        joined = select(*columns).join(cards, cards.c.sha256 == card_signatures.c.card)
-        due = joined.where(card_signatures.c.url == url, card_signatures.c.next_at <= now_ms).limit(limit)
-        return {row["card"]: row["body"] for row in self._rows(due)}
+        names = CheckQueries(self._engine).names_due(CheckKind.KEYS, url, now_ms, limit)
+        return {row["sha256"]: row["body"] for row in self._rows_in(select(cards), cards.c.sha256, map(_card, names))}
 
 
 def enlist(connection: Connection, signed: Sequence[SignedCard], now_ms: int) -> None:
     """Have the signatures of these cards checked, unless they are already."""
-    new = {"by": "", "kid": "", "form": "", "covers_pricing": False, "tries": 0, "checked_at": 0, "verified_at": 0}
-    rows = [{**new, **one._asdict(), "next_at": now_ms if one.url else None} for one in signed]
-    insert_new(connection, card_signatures, rows)
-    for batch in batches(one.card for one in signed if one.url):
-        paused = card_signatures.c.card.in_(batch) & card_signatures.c.next_at.is_(None)
-        connection.execute(update(card_signatures).where(paused).values(next_at=now_ms))
+    new = {"by": "", "kid": "", "form": "", "covers_pricing": False, "verified_at": 0}
+    insert_new(connection, card_signatures, [{**new, **one._asdict()} for one in signed])
+    checks.enlist(connection, CheckKind.KEYS, {one.card.hex(): one.url for one in signed if one.url}, now_ms)
 
 
 def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms: int) -> list[str]:
@@ -93,11 +84,14 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
         ids = ids_of(connection, verdict.card)
         row = connection.execute(select(card_signatures).where(same)).mappings().one()
         is_changed = any(row[name] != value for name, value in verdict._asdict().items())
-        tries = 0 if verdict.by else row["tries"] + 1
-        delay = CHECK_INTERVAL if verdict.by else BACKOFF.pause_ms(tries)
-        values = {**verdict._asdict(), "tries": tries, "checked_at": now_ms, "next_at": now_ms + delay if ids else None}
+        values, name = verdict._asdict(), [verdict.card.hex()]
         if verdict.by:
             values["verified_at"] = now_ms
+            checks.record(connection, CheckKind.KEYS, name, now_ms)
+        else:
+            checks.fail(connection, CheckKind.KEYS, name, verdict.reason, now_ms)
+        if not ids:
+            checks.pause(connection, CheckKind.KEYS, name)
         connection.execute(update(card_signatures).where(same).values(**values))
         changed.update(ids if is_changed else ())
     return sorted(changed)
@@ -106,12 +100,17 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
 def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -> list[str]:
     """Store that a key set could not be fetched. A verified signature stays so for a while. Returns the listings of
     those that are lost, sorted."""
-    due = (card_signatures.c.url == url) & (card_signatures.c.next_at <= now_ms)
-    lost = due & (card_signatures.c.by != "") & (card_signatures.c.verified_at <= now_ms - GRACE)
+    of_url = card_signatures.c.url == url
+    lost = of_url & (card_signatures.c.by != "") & (card_signatures.c.verified_at <= now_ms - GRACE)
     digests = connection.execute(select(card_signatures.c.card).where(lost)).scalars().all()
     connection.execute(update(card_signatures).where(lost).values(by="", kid="", form="", covers_pricing=False))
-    connection.execute(update(card_signatures).where(due).values(reason=reason, **retry(card_signatures, now_ms)))
+    connection.execute(update(card_signatures).where(of_url, card_signatures.c.by == "").values(reason=reason))
+    checks.fail_due(connection, CheckKind.KEYS, url, reason, now_ms)
     return sorted({id_ for digest in digests for id_ in ids_of(connection, digest)})
+
+
+def _card(name: str) -> bytes:
+    return bytes.fromhex(name)
 
 
 def ids_of(connection: Connection, card: bytes) -> list[str]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
-from indexer.store.badges import BACKOFF
+from indexer.store import checks
+from indexer.store.checks import CheckKind
 from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, count, insert_new
 from indexer.store.schema import logos
@@ -22,11 +22,12 @@ MAX_LOGOS = 5_000
 
 DAY = 86_400_000
 REFETCH = 7 * DAY
-"""After which a logo is fetched again, if it was requested within the last two weeks."""
+"""After which a logo is fetched again, if it was requested since the last time."""
 
 MAX_URL, MAX_DATA_URL = 2_048, 8_192
 
 _WANTED, _STORED, _FAILED = "wanted", "here", "failed"
+_DATA = "data:"
 
 
 def is_fetchable(url: str) -> bool:
@@ -61,10 +62,10 @@ class Logos(Queries):
 
     def request(self, urls: Iterable[str], now: int) -> None:
         """Record that clients looked for these logos. Raises StoreError when the database refuses."""
+        fetchable = sorted({url for url in urls if is_fetchable(url)})
         rows = [
-            {"url_sha256": _key(url), "url": url, "state": _WANTED, "reason": "", "tries": 0, "wanted_at": now,
-             "noted_at": 0, "next_at": now}
-            for url in sorted({url for url in urls if is_fetchable(url)})
+            {"url_sha256": _key(url), "url": url, "state": _WANTED, "wanted_at": now, "noted_at": 0}
+            for url in fetchable
         ]  # fmt: skip
         if not rows:
             return
@@ -73,34 +74,52 @@ class Logos(Queries):
             for batch in batches(row["url_sha256"] for row in rows):
                 stale = (logos.c.url_sha256.in_(batch), logos.c.wanted_at < now - DAY)
                 connection.execute(update(logos).where(*stale).values(wanted_at=now))
+            checks.enlist(connection, CheckKind.LOGO, {name: name for name in map(check_name, fetchable)}, now)
             self._trim(connection)
 
     def _trim(self, connection: Connection) -> None:
         over = count(connection, logos) - self._limit
         if over > 0:
-            last = select(logos.c.url_sha256).order_by(logos.c.wanted_at, logos.c.url_sha256).limit(over)
-            connection.execute(delete(logos).where(logos.c.url_sha256.in_(list(connection.execute(last).scalars()))))
+            oldest = select(logos.c.url_sha256, logos.c.url).order_by(logos.c.wanted_at, logos.c.url_sha256)
+            last = connection.execute(oldest.limit(over)).all()
+            connection.execute(delete(logos).where(logos.c.url_sha256.in_([row.url_sha256 for row in last])))
+            checks.forget(connection, CheckKind.LOGO, [check_name(row.url) for row in last])
 
-    def due(self, now: int, limit: int, after: tuple[int, str] = (-1, "")) -> list[tuple[int, str]]:
-        """At most `limit` logos to fetch at `now`, in order, as (due since, URL), after such a pair."""
-        return self._due(logos.c.next_at, logos.c.url, now, limit, after, logos.c.wanted_at > now - 2 * REFETCH)
+    def url_of(self, name: str) -> str:
+        """The URL of a logo by the name of its check; "" for one that is stored no more."""
+        if not name.startswith(_DATA):
+            return name
+        key = bytes.fromhex(name.removeprefix(_DATA))
+        return self._scalar(select(logos.c.url).where(logos.c.url_sha256 == key)) or ""
 
     def store(self, url: str, body: bytes, now: int) -> None:
         """Store the thumbnail (WebP) of a logo. Raises StoreError."""
-        thumbnail = {"state": _STORED, "reason": "", "tries": 0, "sha256": sha256(body).digest(), "body": body}
-        self._update(url, {**thumbnail, "noted_at": now, "next_at": now + REFETCH})
+        thumbnail = {"state": _STORED, "sha256": sha256(body).digest(), "body": body, "noted_at": now}
+        with writing(self._engine) as connection:
+            connection.execute(update(logos).where(logos.c.url_sha256 == _key(url)).values(**thumbnail))
+            checks.record(connection, CheckKind.LOGO, [check_name(url)], now, pause=REFETCH)
+            _pause_unwanted(connection, url, now)
 
     def fail(self, url: str, reason: str, now: int) -> None:
         """Record why a logo brought no thumbnail, by a reason code of fetching; an older thumbnail stays. Raises
         StoreError."""
-        for row in self._rows(select(logos.c.tries, logos.c.state).where(logos.c.url_sha256 == _key(url))):
-            pause = BACKOFF.pause_ms(row["tries"] + 1)
-            state = _STORED if row["state"] == _STORED else _FAILED
-            self._update(url, {"state": state, "reason": reason, "tries": row["tries"] + 1, "next_at": now + pause})
-
-    def _update(self, url: str, values: dict[str, Any]) -> None:
+        missing = (logos.c.url_sha256 == _key(url), logos.c.state != _STORED)
         with writing(self._engine) as connection:
-            connection.execute(update(logos).where(logos.c.url_sha256 == _key(url)).values(**values))
+            connection.execute(update(logos).where(*missing).values(state=_FAILED))
+            checks.fail(connection, CheckKind.LOGO, [check_name(url)], reason, now)
+            _pause_unwanted(connection, url, now)
+
+
+def _pause_unwanted(connection: Connection, url: str, now: int) -> None:
+    """Fetch a logo no more until somebody looks at it, if nobody did lately."""
+    unwanted = (logos.c.url_sha256 == _key(url), logos.c.wanted_at <= now - REFETCH)
+    if count(connection, logos, *unwanted):
+        checks.pause(connection, CheckKind.LOGO, [check_name(url)])
+
+
+def check_name(url: str) -> str:
+    """The name of the check of a logo: its URL, or the hash of one that holds the picture itself."""
+    return url if url[:8].lower() == "https://" else f"{_DATA}{_key(url).hex()}"
 
 
 def _key(url: str) -> bytes:

@@ -55,6 +55,48 @@ def _one_layout(connection: Connection) -> None:
         connection.exec_driver_sql("ALTER INDEX IF EXISTS events_by_seat RENAME TO events_by_outpoint")
     else:
         connection.exec_driver_sql("DROP INDEX IF EXISTS events_by_seat")
+    _one_queue(connection)
+
+
+_ENDPOINT = "endpoint || '#' || public_key || '@' || host"
+_LOGO = "CASE WHEN lower(substr(url, 1, 8)) = 'https://' THEN url ELSE 'data:' || {hex} END"
+
+_QUEUES = {
+    # the table: the kind, name and target of its checks, when each ended, why it failed, columns that go
+    "badges": ("badge", "registration", "host", "checked_at", "reason", "tries reason next_at"),
+    "card_signatures": ("keys", "{hex}", "url", "checked_at", "reason", "tries checked_at next_at"),
+    "motebit_hosts": ("motebit", "host", "host", "0", "reason", "tries next_at"),
+    "motebit_endpoints": ("mcp", _ENDPOINT, _ENDPOINT, "checked_at", "reason", "tries next_at"),
+    "logos": ("logo", _LOGO, _LOGO, "noted_at", "reason", "tries reason next_at"),
+    "mrp_providers": ("mrp", "manifest_url", "manifest_url", "verified_at", "reason", "tries reason next_at"),
+}
+
+
+def _one_queue(connection: Connection) -> None:
+    """Carry the times at which six kinds of checks are due over into one table, whose name was that of checks of
+    outpoints."""
+    inspector = inspect(connection)
+    is_server = connection.dialect.name == "postgresql"
+    if inspector.has_table("checks"):
+        connection.exec_driver_sql("ALTER TABLE checks RENAME TO spend_checks")
+        if is_server:
+            connection.exec_driver_sql("ALTER INDEX IF EXISTS checks_pkey RENAME TO spend_checks_pkey")
+    metadata.tables["checks"].create(connection)
+    for table, (kind, name, target, checked_at, reason, columns) in _QUEUES.items():
+        if not inspector.has_table(table):
+            continue
+        blob = "url_sha256" if table == "logos" else "card"
+        as_hex = f"encode({blob}, 'hex')" if is_server else f"lower(hex({blob}))"
+        values = f"{name}, {target}, tries, {checked_at}, {reason}, next_at".format(hex=as_hex)
+        where = " WHERE url <> ''" if table == "card_signatures" else ""
+        into = "INSERT INTO checks (kind, name, target, tries, checked_at, reason, next_at)"
+        connection.exec_driver_sql(f"{into} SELECT '{kind}', {values} FROM {table}{where}")  # noqa: S608 - constants
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {table}_due")
+        for column in columns.split():
+            connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+    if inspector.has_table("badges"):
+        connection.exec_driver_sql("ALTER TABLE badges RENAME COLUMN checked_at TO verified_at")
+        connection.exec_driver_sql("UPDATE badges SET verified_at = 0 WHERE by = ''")
 
 
 def _separate_paid_intervals(connection: Connection) -> None:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from indexer.store.badges import BACKOFF, CHECK_INTERVAL
+from indexer.store import checks
+from indexer.store.checks import CheckKind
 from indexer.store.motebit_hosts import PIN_DURATION, ids_of
 from indexer.store.queries import Queries, count, insert_new
 from indexer.store.schema import motebit_endpoints, motebit_hosts
@@ -68,11 +69,8 @@ class EndpointCheck:
     checked_at: int
 
 
-_DUE_NAME = motebit_endpoints.c.endpoint + "#" + motebit_endpoints.c.public_key + "@" + motebit_endpoints.c.host
-
-
 class EndpointQueries(Queries):
-    """Reads of handshakes, and of the endpoints to ask."""
+    """Reads of handshakes."""
 
     def of_hosts(self, hosts: Iterable[str]) -> dict[str, tuple[EndpointCheck, ...]]:
         """The handshakes with endpoints of agents at these hosts, by host."""
@@ -83,10 +81,6 @@ class EndpointQueries(Queries):
             changes = ManifestChanges(*map(tuple, json.loads(row["changes"])))
             checks[row["host"]] += (EndpointCheck(**{**row, "changes": changes}),)
         return checks
-
-    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """At most `limit` endpoints to ask, as (due since, name), those due longest first, after such a pair."""
-        return self._due(motebit_endpoints.c.next_at, _DUE_NAME, now, limit, after)
 
 
 def enlist_published(connection: Connection, host: str, now: int) -> bool:
@@ -117,15 +111,16 @@ def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> No
     if number >= most or "#" in key.endpoint or not key.endpoint.startswith("https://"):
         return
     empty = {"manifest_sha256": "", "tools": "{}", "state": UNCHECKED, "reason": "", "changes": "[[],[],[]]"}
-    times = {"tries": 0, "verified_at": 0, "checked_at": 0, "next_at": now}
-    insert_new(connection, motebit_endpoints, [{**key._asdict(), **empty, **times}])
+    insert_new(connection, motebit_endpoints, [{**key._asdict(), **empty, "verified_at": 0, "checked_at": 0}])
+    checks.enlist(connection, CheckKind.ENDPOINT, {str(key): str(key)}, now)
 
 
 def hasten(connection: Connection, host: str, earliest: int) -> None:
     """Have the endpoints of a host asked at `earliest`, if they would be later."""
-    table = motebit_endpoints
-    later = (table.c.host == host, table.c.next_at.is_(None) | (table.c.next_at > earliest))
-    connection.execute(update(table).where(*later).values(next_at=earliest))
+    columns = [motebit_endpoints.c[name] for name in EndpointKey._fields]
+    endpoints = connection.execute(select(*columns).where(motebit_endpoints.c.host == host))
+    names = [str(EndpointKey(*row)) for row in endpoints]
+    checks.hasten(connection, CheckKind.ENDPOINT, names, earliest)
 
 
 def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> list[str]:
@@ -137,12 +132,14 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
         return []
     values = _judged(dict(row), outcome, now)
     is_verified = values["state"] == VERIFIED
-    values["tries"] = 0 if is_verified else row["tries"] + 1
     ids = sorted(set(ids_of(connection, key.host)))
-    delay = CHECK_INTERVAL if is_verified else BACKOFF.pause_ms(values["tries"])
-    connection.execute(
-        update(table).where(*same).values(**values, checked_at=now, next_at=now + delay if ids else None)
-    )
+    connection.execute(update(table).where(*same).values(**values, checked_at=now))
+    if is_verified:
+        checks.record(connection, CheckKind.ENDPOINT, [str(key)], now)
+    else:
+        checks.fail(connection, CheckKind.ENDPOINT, [str(key)], values["reason"], now)
+    if not ids:
+        checks.pause(connection, CheckKind.ENDPOINT, [str(key)])
     compared = ("state", "reason", "manifest_sha256", "changes")
     return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from indexer.store import fetches
-from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, HOUR
+from indexer.store import checks, fetches
+from indexer.store.checks import GRACE, HOUR, CheckKind
 from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, locators, motebit_hosts
 from parsers.claims.motebit.identifiers import is_same_identity
@@ -71,7 +71,7 @@ _PINNED = ("motebit_id", "public_key", "binding", "method", "url", "endpoint")
 
 
 class MotebitQueries(Queries):
-    """Reads of the identities of hosts, and of the hosts to ask."""
+    """Reads of the identities of hosts."""
 
     def get(self, hosts: Iterable[str]) -> dict[str, HostIdentity]:
         """The identities of these hosts; those without a pinned one are left out."""
@@ -82,18 +82,13 @@ class MotebitQueries(Queries):
             for row in self._rows_in(pinned, motebit_hosts.c.host, sorted(set(hosts)))
         }
 
-    def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """At most `limit` hosts to ask, as (due since, host), those due longest first, after such a pair."""
-        return self._due(motebit_hosts.c.next_at, motebit_hosts.c.host, now_ms, limit, after)
-
 
 def enlist(connection: Connection, host: str, now_ms: int) -> None:
     """Queue a host of a listed agent, unless it is already."""
     new = dict.fromkeys((*_PINNED, "reason"), "")
-    row = {**new, "host": host, "capabilities": "[]", "valid": False, "tries": 0, "verified_at": 0, "next_at": now_ms}
+    row = {**new, "host": host, "capabilities": "[]", "valid": False, "verified_at": 0}
     insert_new(connection, motebit_hosts, [row])
-    paused = (motebit_hosts.c.host == host) & motebit_hosts.c.next_at.is_(None)
-    connection.execute(update(motebit_hosts).where(paused).values(next_at=now_ms))
+    checks.enlist(connection, CheckKind.IDENTITY, {host: host}, now_ms)
 
 
 def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: int) -> list[str]:
@@ -102,10 +97,14 @@ def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: 
     same = motebit_hosts.c.host == host
     row = connection.execute(select(motebit_hosts).where(same)).mappings().one()
     values = _judged(dict(row), outcome, now_ms)
-    values["tries"] = 0 if values["valid"] else row["tries"] + 1
-    delay = CHECK_INTERVAL if values["valid"] else BACKOFF.pause_ms(values["tries"])
     ids = sorted(set(ids_of(connection, host)))
-    connection.execute(update(motebit_hosts).where(same).values(**values, next_at=now_ms + delay if ids else None))
+    connection.execute(update(motebit_hosts).where(same).values(**values))
+    if values["valid"]:
+        checks.record(connection, CheckKind.IDENTITY, [host], now_ms, outcome.reason)
+    else:
+        checks.fail(connection, CheckKind.IDENTITY, [host], values["reason"], now_ms)
+    if not ids:
+        checks.pause(connection, CheckKind.IDENTITY, [host])
     compared = (*_PINNED, "capabilities", "valid")
     return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
 

@@ -7,9 +7,10 @@ import json
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from indexer.store.badges import BACKOFF, CHECK_INTERVAL, GRACE, HOUR
+from indexer.store import checks
+from indexer.store.checks import GRACE, HOUR, CheckKind
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, count, upsert
@@ -75,11 +76,11 @@ class MrpProviders(Queries):
         """List a provider, below a registrable domain, that met the challenge with this token, which is void then.
         Raises TooManyProvidersError."""
         table = mrp_providers
-        row = _row(provider) | {"tries": 0, "reason": "", "next_at": provider.verified_at + CHECK_INTERVAL}
+        row, url = _row(provider), provider.manifest_url
         with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
             connection.execute(delete(mrp_challenges).where(mrp_challenges.c.token == token))
-            connection.execute(delete(table).where(table.c.verified_at <= provider.verified_at - GRACE))
-            others = table.c.manifest_url != provider.manifest_url
+            _drop(connection, table.c.verified_at <= provider.verified_at - GRACE)
+            others = table.c.manifest_url != url
             same = (table.c.host == domain) | table.c.host.endswith(f".{domain}", autoescape=True)
             if count(connection, table, others & same) >= PER_DOMAIN:
                 raise TooManyProvidersError(f"{PER_DOMAIN} manifests of {domain} are listed")
@@ -87,6 +88,8 @@ class MrpProviders(Queries):
                 raise TooManyProvidersError(f"{IN_ALL:,} providers are listed")
             statement = upsert(connection, table).values(row)
             connection.execute(statement.on_conflict_do_update(index_elements=["manifest_url"], set_=row))
+            checks.enlist(connection, CheckKind.PROVIDER, {url: url}, provider.verified_at)
+            checks.record(connection, CheckKind.PROVIDER, [url], provider.verified_at)
 
     def page(
         self, now: int, limit: int, after: str = "", *, capability: str | None = None, policy: str | None = None
@@ -101,28 +104,27 @@ class MrpProviders(Queries):
         rows = self._rows(select(table).where(*wanted).order_by(table.c.manifest_url).limit(limit))
         return [_provider(row) for row in rows]
 
-    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """At most `limit` manifests to fetch, as (due since, URL), those due longest first, after such a pair."""
-        return self._due(mrp_providers.c.next_at, mrp_providers.c.manifest_url, now, limit, after)
-
     def confirm(self, url: str, manifest: ProviderManifest, now: int) -> None:
         """Store the manifest that is served now."""
         same = mrp_providers.c.manifest_url == url
-        row = _row(MrpProvider(url, "", manifest, now)) | {"tries": 0, "reason": "", "next_at": now + CHECK_INTERVAL}
+        row = _row(MrpProvider(url, "", manifest, now))
         del row["host"]
         with writing(self._engine) as connection:
             connection.execute(update(mrp_providers).where(same).values(row))
+            checks.record(connection, CheckKind.PROVIDER, [url], now)
 
     def fail(self, url: str, reason: str, now: int) -> None:
         """Store why a manifest is not served; one that was not for `GRACE` is listed no more."""
         table = mrp_providers
-        same = table.c.manifest_url == url
         with writing(self._engine) as connection:
-            connection.execute(delete(table).where(same, table.c.verified_at <= now - GRACE))
-            for tries in connection.execute(select(table.c.tries).where(same)).scalars().all():
-                next_at = now + BACKOFF.pause_ms(tries + 1)
-                values = {"tries": tries + 1, "reason": reason, "next_at": next_at}
-                connection.execute(update(table).where(same).values(values))
+            checks.fail(connection, CheckKind.PROVIDER, [url], reason, now)
+            _drop(connection, table.c.manifest_url == url, table.c.verified_at <= now - GRACE)
+
+
+def _drop(connection: Connection, *where: Any) -> None:
+    """List some providers no more."""
+    gone = connection.execute(delete(mrp_providers).where(*where).returning(mrp_providers.c.manifest_url))
+    checks.forget(connection, CheckKind.PROVIDER, gone.scalars().all())
 
 
 def _row(provider: MrpProvider) -> dict[str, Any]:

@@ -15,7 +15,6 @@ BATCH = 450
 Row = Mapping[Any, Any]
 """A row by its column names."""
 
-_Due = tuple[int, str]
 _T = TypeVar("_T")
 
 
@@ -108,21 +107,6 @@ class Queries:
         """All rows in which a column has one of these values, however many those are."""
         with self._engine.connect() as connection:
             return list(rows_in(connection, statement, column, values))
-
-    def _due(self, next_at: Any, name: Any, now: int, limit: int, after: tuple[int, str], *where: Any) -> list[_Due]:
-        """At most `limit` names whose time has come, as (due since, name), those due longest first, after such a
-        pair."""
-        order = (next_at, name)
-        due = select(*order).where(next_at <= now, tuple_(*order) > after, *where).order_by(*order).limit(limit)
-        with self._engine.connect() as connection:
-            return [(since, text) for since, text in connection.execute(due)]
-
-    def _due_groups(self, next_at: Any, name: Any, now: int, limit: int, after: tuple[int, str]) -> list[_Due]:
-        """`_due` where several rows have the same name: each name once, since the earliest of them."""
-        order = (func.min(next_at), name)
-        due = select(*order).where(next_at <= now).group_by(name).having(tuple_(*order) > after)
-        with self._engine.connect() as connection:
-            return [(since, text) for since, text in connection.execute(due.order_by(*order).limit(limit))]
 
     def _counts(self, statement: Select[Any]) -> dict[str, int]:
         """Rows of a name and a number, as a dict."""

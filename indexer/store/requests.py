@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from indexer.store import motebit_endpoints
+from indexer.store import checks, motebit_endpoints
+from indexer.store.checks import CheckKind
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, row_of
-from indexer.store.schema import badges, card_signatures, cards, events, locators, motebit_hosts, requests, sightings
+from indexer.store.schema import badges, cards, events, locators, requests, sightings
 
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 """Transaction requests that may be open at once."""
@@ -188,16 +189,17 @@ def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Reche
 
 
 def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> Recheck:
-    last = row["checked_at"] or None
-    next_at = _recheck_at(row["next_at"], last, now_ms)
-    connection.execute(update(badges).where(badges.c.registration == row["registration"]).values(next_at=next_at))
-    signed = (card_signatures.c.card == row["card"]) & (card_signatures.c.url != "")
-    connection.execute(update(card_signatures).where(signed).values(next_at=next_at))
-    of_host = motebit_hosts.c.host == row["host"]
-    connection.execute(update(motebit_hosts).where(of_host).values(next_at=next_at))
+    check = checks.get(connection, CheckKind.BADGE, row["registration"])
+    last = (check.checked_at if check else 0) or None
+    next_at = _recheck_at(check.next_at if check else None, last, now_ms)
+    named = {
+        CheckKind.BADGE: row["registration"], CheckKind.KEYS: row["card"].hex(), CheckKind.IDENTITY: row["host"],
+    }  # fmt: skip
+    for kind, name in named.items():
+        checks.hasten(connection, kind, [name], next_at)
     _recheck_endpoints(connection, row, next_at)
     state = f"verified by {row['by']}" if row["by"] else "not verified"
-    return Recheck("domain", row["host"], state, row["reason"], "", last, next_at)
+    return Recheck("domain", row["host"], state, check.reason if check else "", "", last, next_at)
 
 
 def _recheck_endpoints(connection: Connection, row: Row, next_at: int) -> None:

@@ -265,14 +265,25 @@ hang from no block, so that a block that is read again has them."""
 unproved_transactions = rebuilt_table("unproved_transactions", *keys(chain=_TEXT, txid=LargeBinary))
 """Txids that a source of selected transactions delivered and could not prove yet. They hang from no block."""
 
-checks = rebuilt_table(
-    "checks",
+spend_checks = rebuilt_table(
+    "spend_checks",
     *keys(chain=_TEXT, txid=LargeBinary, vout=BigInteger),
     *required(tried_at=BigInteger),
     *optional(checked_at=BigInteger, announced_at=BigInteger),
 )
 """When an outpoint was last checked at a source of selected transactions, when it was last unspent there, and which of
 these times the outbox has announced; all in seconds since 1970."""
+
+checks = original_table(
+    "checks",
+    *keys(kind=String, name=_TEXT),
+    *required(target=_TEXT, tries=Integer, checked_at=BigInteger, reason=String),
+    *optional(next_at=BigInteger),
+    Index("checks_due", "next_at", "kind", "target"),
+    Index("checks_by_target", "kind", "target"),
+)
+"""What is checked again and again at `target`, a host or a URL: see `indexer.store.checks`. Times are milliseconds
+since 1970; `next_at` is null where nothing is due."""
 
 sightings = original_table(
     "sightings",
@@ -315,66 +326,53 @@ servings = original_table("servings", *keys(locator=_TEXT, since=BigInteger), *r
 badges = rebuilt_table(
     "badges",
     *keys(registration=_TEXT),
-    *required(host=_TEXT, card=LargeBinary, by=String, checked_at=BigInteger),
-    *optional(next_at=BigInteger),
-    *required(tries=Integer, reason=String),
-    Index("badges_due", "next_at"),
+    *required(host=_TEXT, card=LargeBinary, by=String, verified_at=BigInteger),
     Index("badges_by_host", "host", "card"),
 )
-"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 answered when it was checked
-last (milliseconds since 1970; 0 for never). `by` is name, dns, hash or "" for no badge, `reason` a reason code
-of fetching where it gave no answer; `tries` counts the checks that gave no badge."""
+"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 answered. `by` is name, dns,
+hash or "" for no badge, `verified_at` when it was confirmed last (milliseconds since 1970; 0 for never)."""
 
 card_signatures = rebuilt_table(
     "card_signatures",
     *keys(card=LargeBinary),
-    *required(url=_TEXT, by=_TEXT, kid=Text, form=String, covers_pricing=Boolean, reason=String, tries=Integer),
-    *required(checked_at=BigInteger, verified_at=BigInteger),
-    *optional(next_at=BigInteger),
-    Index("card_signatures_due", "next_at"),
+    *required(url=_TEXT, by=_TEXT, kid=Text, form=String, covers_pricing=Boolean, reason=String),
+    *required(verified_at=BigInteger),
     Index("card_signatures_by_url", "url"),
 )
-"""Cards with signatures, by their SHA-256: the key set at `url` that is fetched to check them (times in milliseconds
-since 1970, 0 for never), and the host `by` whose key `kid` verified one, "" for none, over the canonical `form`.
-`reason` is why not: a code of checking or of fetching. `next_at` is null where nothing is to be fetched."""
+"""Cards with signatures, by their SHA-256: the key set at `url` that is fetched to check them, and the host `by` whose
+key `kid` verified one, "" for none, over the canonical `form`, at `verified_at` (milliseconds since 1970, 0 for never).
+`reason` is why not: a code of checking or of fetching."""
 
 motebit_hosts = original_table(
     "motebit_hosts",
     *keys(host=_TEXT),
     *required(motebit_id=Text, public_key=String, binding=String, method=String, url=Text, endpoint=Text),
-    *required(capabilities=Text, valid=Boolean, reason=String, tries=Integer, verified_at=BigInteger),
-    *optional(next_at=BigInteger),
-    Index("motebit_hosts_due", "next_at", "host"),
+    *required(capabilities=Text, valid=Boolean, reason=String, verified_at=BigInteger),
 )
 """Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
 served and verified at the last fetch, else `reason` is a code of why not. Times are milliseconds since 1970;
-`capabilities` is JSON; `next_at` is null where no listing names the host."""
+`capabilities` is JSON."""
 
 motebit_endpoints = original_table(
     "motebit_endpoints",
     *keys(host=_TEXT, endpoint=_TEXT, public_key=String),
-    *required(manifest_sha256=String, tools=Text, state=String, reason=String, changes=Text, tries=Integer),
+    *required(manifest_sha256=String, tools=Text, state=String, reason=String, changes=Text),
     *required(verified_at=BigInteger, checked_at=BigInteger),
-    *optional(next_at=BigInteger),
-    Index("motebit_endpoints_due", "next_at", "endpoint"),
 )
 """MCP endpoints of agents at a host, the key that each has to name, and the manifest of tools that is pinned ("" for
 none; `tools` is JSON, digests by name): `state` is unchecked, verified or refused, `reason` a code of why, `changes` is
-the difference to the pinned manifest as JSON. Times are milliseconds since 1970; `next_at` is null where no handshake
-is due."""
+the difference to the pinned manifest as JSON. Times are milliseconds since 1970."""
 
 logos = rebuilt_table(
     "logos",
     *keys(url_sha256=LargeBinary),
-    *required(url=Text, state=String, reason=String, tries=Integer, wanted_at=BigInteger, noted_at=BigInteger),
-    *required(next_at=BigInteger),
+    *required(url=Text, state=String, wanted_at=BigInteger, noted_at=BigInteger),
     *optional(sha256=LargeBinary, body=LargeBinary),
     Index("logos_by_sha256", "sha256"),
     Index("logos_by_state", "state", "noted_at"),
-    Index("logos_due", "next_at"),
     Index("logos_by_want", "wanted_at"),
 )
-"""Logos that clients looked for: the thumbnail of each (WebP, with its SHA-256), or the code of why there is none.
+"""Logos that clients looked for: the thumbnail of each (WebP, with its SHA-256), if there is one.
 `state` is wanted, here or failed; times in milliseconds since 1970, `noted_at` when the thumbnail was stored."""
 
 quotes = original_table(
@@ -434,11 +432,9 @@ mrp_challenges = original_table(
 mrp_providers = original_table(
     "mrp_providers",
     *keys(manifest_url=_TEXT),
-    *required(host=_TEXT, capability=_TEXT, policies=Text, manifest=Text, verified_at=BigInteger, next_at=BigInteger),
-    *required(tries=Integer, reason=String),
+    *required(host=_TEXT, capability=_TEXT, policies=Text, manifest=Text, verified_at=BigInteger),
     Index("mrp_providers_by_host", "host"),
     Index("mrp_providers_by_capability", "capability", "manifest_url"),
-    Index("mrp_providers_due", "next_at", "manifest_url"),
 )
 """MRP providers that proved control of the host of their manifest: `manifest` and `policies` are JSON, `verified_at` is
-when the manifest was served last, `reason` a code of why it was not since. Times are milliseconds since 1970."""
+when the manifest was served last. Times are milliseconds since 1970."""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, tuple_
 from indexer.store import outbox
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.registrations import is_newest
-from indexer.store.schema import checks, events, extra_transactions, unproved_transactions
+from indexer.store.schema import events, extra_transactions, spend_checks, unproved_transactions
 from indexer.store.writer import Writer
 from parsers.bitcoin.tx import Outpoint
 
@@ -39,13 +39,13 @@ class SpendCheckQueries(Queries):
     def due(self, chain: str, before: int, limit: int) -> list[Outpoint]:
         """At most `limit` outpoints of live registrations that were last checked before the time `before`: those never
         checked first, the newest of them first, then those of longest ago."""
-        outpoint = (checks.c.txid == events.c.at_txid) & (checks.c.vout == events.c.at_vout)
+        outpoint = (spend_checks.c.txid == events.c.at_txid) & (spend_checks.c.vout == events.c.at_vout)
         statement = (
             select(events.c.at_txid, events.c.at_vout)
-            .outerjoin(checks, outpoint & (checks.c.chain == chain))
+            .outerjoin(spend_checks, outpoint & (spend_checks.c.chain == chain))
             .where(events.c.chain == chain, events.c.at_txid.is_not(None), is_newest(chain))
-            .where(checks.c.tried_at.is_(None) | (checks.c.tried_at < before))
-            .order_by(checks.c.tried_at.is_not(None), checks.c.tried_at, events.c.place.desc())
+            .where(spend_checks.c.tried_at.is_(None) | (spend_checks.c.tried_at < before))
+            .order_by(spend_checks.c.tried_at.is_not(None), spend_checks.c.tried_at, events.c.place.desc())
             .limit(limit)
         )
         return [Outpoint(row["at_txid"], row["at_vout"]) for row in self._rows(statement)]
@@ -54,9 +54,9 @@ class SpendCheckQueries(Queries):
         """When these outpoints were last seen unspent; those never checked are left out."""
         times: dict[Outpoint, int] = {}
         for batch in batches(set(outpoints)):
-            among = tuple_(checks.c.txid, checks.c.vout).in_([tuple(outpoint) for outpoint in batch])
-            statement = select(checks.c.txid, checks.c.vout, checks.c.checked_at).where(
-                checks.c.chain == chain, checks.c.checked_at.is_not(None), among
+            among = tuple_(spend_checks.c.txid, spend_checks.c.vout).in_([tuple(outpoint) for outpoint in batch])
+            statement = select(spend_checks.c.txid, spend_checks.c.vout, spend_checks.c.checked_at).where(
+                spend_checks.c.chain == chain, spend_checks.c.checked_at.is_not(None), among
             )
             times |= {Outpoint(row["txid"], row["vout"]): row["checked_at"] for row in self._rows(statement)}
         return times
@@ -99,10 +99,14 @@ def _record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoin
     """
     new, to_announce = [], []
     for outpoint, answer in spent.items():
-        same = (checks.c.chain == chain, checks.c.txid == outpoint.txid, checks.c.vout == outpoint.vout)
-        before = connection.execute(select(checks.c.checked_at, checks.c.announced_at).where(*same)).first()
+        same = (
+            spend_checks.c.chain == chain,
+            spend_checks.c.txid == outpoint.txid,
+            spend_checks.c.vout == outpoint.vout,
+        )
+        before = connection.execute(select(spend_checks.c.checked_at, spend_checks.c.announced_at).where(*same)).first()
         checked_at, announced_at = before or (None, None)
-        connection.execute(delete(checks).where(*same))
+        connection.execute(delete(spend_checks).where(*same))
         if answer is False:
             checked_at = now
             if announced_at is None or now - announced_at >= ANNOUNCE_EVERY:
@@ -112,7 +116,7 @@ def _record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoin
             key = {"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout}
             new.append(key | {"tried_at": now, "checked_at": checked_at, "announced_at": announced_at})
     if new:
-        connection.execute(insert(checks), new)
+        connection.execute(insert(spend_checks), new)
     return to_announce
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, select
 from indexer.store.badges import BadgeQueries
 from indexer.store.blocks import BlockQueries, HeaderQueries
 from indexer.store.card_signatures import SignatureQueries
+from indexer.store.checks import CheckQueries
 from indexer.store.contents import ContentQueries
 from indexer.store.evidence import EvidenceQueries
 from indexer.store.fetches import FetchQueries
@@ -54,7 +55,7 @@ class Store(Queries):
         self.proofs, self.content = ProofQueries(engine), ContentQueries(engine)
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.motebit_hosts = SignatureQueries(engine), MotebitQueries(engine)
-        self.motebit_endpoints = EndpointQueries(engine)
+        self.motebit_endpoints, self.checks = EndpointQueries(engine), CheckQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.evidence = EvidenceQueries(engine)
         self.trust = TrustGraph(engine)

@@ -41,8 +41,8 @@ def build_fetch_loop(
     checks = (
         LogoFetcher(fetcher, Logos(store.engine)),
         KeySetVerifier(fetcher, store, writer),
-        MotebitVerifier(fetcher, txt, store.motebit_hosts, writer),
-        McpHandshakes(fetcher, store.motebit_endpoints, writer),
+        MotebitVerifier(fetcher, txt, writer),
+        McpHandshakes(fetcher, writer),
         MrpManifestChecks(fetcher, MrpProviders(store.engine)),
     )
     return FetchLoop(

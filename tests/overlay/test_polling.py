@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from indexer.store import Store, connect
+from indexer.store.checks import CheckKind
 from indexer.store.logos import Logos as StoredLogos
 from overlay.app import store_watcher
 from overlay.app.status_service import StatusService
@@ -20,6 +21,7 @@ from overlay.app.store_watcher import StoreWatcher
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
 from tests.chainkit import ChainKit, agent
+from tests.due_checks import due
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.serving import settings
@@ -141,9 +143,9 @@ async def test_logos_that_were_looked_for_are_noted_though_nobody_else_writes(
     async with looking(counted_store, tmp_path) as (_, logos, _):
         logos.shown(["https://a.example/logo.png"])
         assert logos.has_requests
-        stored = StoredLogos(counted_store.store.engine)
-        due = await until(lambda: stored.due(int(time.time() * 1000) + 1_000, 10))
-        assert [url for _, url in due] == ["https://a.example/logo.png"]
+        engine = counted_store.store.engine
+        ready = await until(lambda: due(engine, CheckKind.LOGO, int(time.time() * 1000) + 1_000))
+        assert [url for _, url in ready] == ["https://a.example/logo.png"]
         assert not logos.has_requests
 
 

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostClaims, named_in
 from indexer.fetcher.reasons import FetchError, Refusal
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, MAX_ANNOUNCED, DomainBadge
+from indexer.store.badges import MAX_ANNOUNCED, DomainBadge
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckKind, CheckState
 from tests.chainkit import ChainKit, agent
+from tests.due_checks import due
 from tests.fakes import MemoryChain
 from tests.hostile import Hostile, Net, authority, net, ok, redirect, server, silent
 from tests.indexing import Indexing
@@ -161,11 +163,16 @@ class Town:
     def badge(self, id_: object) -> DomainBadge:
         return self.indexing.store.badges.get([str(id_)])[str(id_)]
 
+    def check(self, id_: object) -> CheckState:
+        state = self.indexing.store.checks.get(CheckKind.BADGE, str(id_))
+        assert state is not None
+        return state
+
     def by(self, *ids: object) -> list[str]:
         return [self.badge(item).by for item in ids]
 
     def due(self) -> list[str]:
-        return [host for _, host in self.indexing.store.badges.due_hosts(self.now, 100, (-1, ""))]
+        return [host for _, host in due(self.indexing.store.engine, CheckKind.BADGE, self.now)]
 
 
 @pytest.fixture
@@ -194,7 +201,7 @@ async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(town: Town)
     assert town.due() == [HOST]
     assert town.indexing.store.badges.get(map(str, (local, tool))) == {}
     result = town.badge(echo)
-    assert (result.host, result.card, result.by, result.checked_at, result.next_at) == (
+    assert (result.host, result.card, result.by, result.checked_at, town.check(echo).next_at) == (
         HOST,
         digest(card()),
         "",
@@ -334,8 +341,8 @@ async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(to
     assert town.due() == [HOST]
     town.hear(deaf)
     assert town.by(echo, dns) == ["name", "dns"]
-    assert (town.badge(echo).checked_at, town.badge(echo).next_at) == (NOW, town.now + HOUR)
-    assert town.badge(echo).reason == "fetch-connect"
+    assert (town.badge(echo).checked_at, town.check(echo).next_at) == (NOW, town.now + HOUR)
+    assert town.check(echo).reason == "fetch-connect"
     town.now = NOW + GRACE
     town.hear(deaf)
     assert town.by(echo, dns) == ["", ""]
@@ -347,12 +354,12 @@ async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(tow
     waits = []
     for _ in range(12):
         town.hear(HostClaims(refusal=Refusal("fetch-missing", "404")))
-        due = town.badge(echo).next_at
-        assert due is not None
-        waits.append((due - town.now) // HOUR)
-        town.now = due
+        later = town.check(echo).next_at
+        assert later is not None
+        waits.append((later - town.now) // HOUR)
+        town.now = later
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 168, 168, 168, 168]
-    assert town.badge(echo).reason == "fetch-missing"
+    assert town.check(echo).reason == "fetch-missing"
 
 
 async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(town: Town) -> None:

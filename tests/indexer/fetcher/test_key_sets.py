@@ -15,7 +15,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.key_sets import KeySetVerifier, key_set_url
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.requests import Rechecks
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of

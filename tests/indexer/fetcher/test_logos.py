@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from sqlalchemy import Engine
 
 from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.dns import TxtRecords
@@ -23,7 +24,8 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.thumbnail import MOST_SIDE, SIDE
 from indexer.model import LOGO_BYTES
 from indexer.store import Store, Writer
-from indexer.store.logos import DAY, REFETCH, Logos, is_fetchable
+from indexer.store.checks import CheckKind, CheckQueries
+from indexer.store.logos import DAY, REFETCH, Logos, check_name, is_fetchable
 from parsers.cards.data_uri import image_type
 from tests.databases import store
 from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, server
@@ -55,13 +57,24 @@ def bomb(side: int = 60_000) -> bytes:
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 
 
-@pytest.fixture
-def logos(store: Store) -> Logos:
-    return Logos(store.engine, limit=20)
+class QueuedLogos(Logos):
+    """Logos that say what of them is due."""
+
+    def __init__(self, engine: Engine, limit: int) -> None:
+        super().__init__(engine, limit)
+        self.queue = CheckQueries(engine)
+
+    def due(self, now: int) -> list[tuple[int, str]]:
+        return [(since, target) for since, _, target in self.queue.due(now, 100, kind=CheckKind.LOGO)]
 
 
 @pytest.fixture
-def desk(net: Net, clock: Clock, logos: Logos) -> LogoFetcher:
+def logos(store: Store) -> QueuedLogos:
+    return QueuedLogos(store.engine, limit=20)
+
+
+@pytest.fixture
+def desk(net: Net, clock: Clock, logos: QueuedLogos) -> LogoFetcher:
     return LogoFetcher(net.fetcher(clock=clock), logos)
 
 
@@ -182,7 +195,9 @@ async def refused(desk: LogoFetcher, url: str) -> str:
     return error.value.refusal.code
 
 
-async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk: LogoFetcher, logos: Logos) -> None:
+async def test_a_logo_is_fetched_shown_and_looked_at_again(
+    server: Hostile, desk: LogoFetcher, logos: QueuedLogos
+) -> None:
     server.say("/logo.png", ok(picture()))
     logos.request([LOGO], NOW)
     assert (logos.thumbnails([LOGO]), logos.newest()) == ({}, 0)
@@ -192,8 +207,8 @@ async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk
     assert small is not None
     assert sha256(small).hexdigest() == digest
     assert logos.newest() == NOW
-    assert logos.due(NOW + REFETCH - 1, 10) == []
-    assert logos.due(NOW + REFETCH, 10) == [(NOW + REFETCH, LOGO)]
+    assert logos.due(NOW + REFETCH - 1) == []
+    assert logos.due(NOW + REFETCH) == [(NOW + REFETCH, LOGO)]
     server.say("/logo.png", ok(SVG))
     with pytest.raises(FetchError):
         await desk.check(LOGO, NOW + REFETCH)
@@ -212,7 +227,7 @@ async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
     logos.request([LOGO], NOW)
     for pause in (DAY // 24, DAY // 12, DAY // 6):
         assert await refused(desk, LOGO) == "fetch-missing"
-        assert logos.due(10**16, 10) == [] or logos.due(NOW + REFETCH, 10) == [(NOW + pause, LOGO)]
+        assert logos.due(NOW + REFETCH) == [(NOW + pause, LOGO)]
     assert logos.thumbnails([LOGO]) == {}
 
 
@@ -233,14 +248,17 @@ async def test_a_logo_leads_nowhere_that_a_card_may_not(
     assert server.requests == []
 
 
-async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(server: Hostile, desk: LogoFetcher) -> None:
+async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(
+    server: Hostile, desk: LogoFetcher, logos: QueuedLogos
+) -> None:
     url = "data:image/png;base64," + base64.b64encode(picture(size=(40, 40))).decode()
     desk.logos.request([url], NOW)
-    assert await desk.check(url, NOW) == (0, None)
+    [(_, name)] = logos.due(NOW)
+    assert await desk.check(name, NOW) == (0, None)
     assert desk.logos.thumbnails([url])
     svg = "data:image/svg+xml;base64," + base64.b64encode(SVG).decode()
     desk.logos.request([svg], NOW)
-    assert await refused(desk, svg) == "fetch-picture"
+    assert await refused(desk, check_name(svg)) == "fetch-picture"
     assert server.requests == []
 
 
@@ -267,33 +285,36 @@ async def test_the_loop_fetches_what_somebody_looked_for(
 # -- what is kept
 
 
-def test_only_so_many_are_kept_and_what_nobody_looks_for_goes_first(logos: Logos) -> None:
+def test_only_so_many_are_kept_and_what_nobody_looks_for_goes_first(logos: QueuedLogos) -> None:
     urls = [f"https://agent.example/{number}" for number in range(30)]
     for number, url in enumerate(urls):
         logos.request([url], NOW + number)
-    stored = [url for _, url in logos.due(NOW + DAY, 100)]
+    stored = [url for _, url in logos.due(NOW + DAY)]
     assert sorted(stored) == sorted(urls[10:])
     logos.request([urls[10]], NOW + 2 * DAY)
     logos.request(["https://agent.example/new"], NOW + 2 * DAY)
-    stored = [url for _, url in logos.due(NOW + 2 * DAY, 100)]
+    stored = [url for _, url in logos.due(NOW + 2 * DAY)]
     assert urls[10] in stored
     assert urls[11] not in stored
 
 
-def test_what_nobody_looked_for_lately_is_not_fetched_again(logos: Logos) -> None:
+def test_what_nobody_looked_for_lately_is_not_fetched_again(logos: QueuedLogos) -> None:
     logos.request([LOGO], NOW)
     logos.store(LOGO, b"x", NOW)
-    assert logos.due(NOW + REFETCH, 10) != []
-    assert logos.due(NOW + 2 * REFETCH, 10) == []
+    assert logos.due(NOW + REFETCH) != []
+    logos.store(LOGO, b"x", NOW + REFETCH)
+    assert logos.due(NOW + 9 * REFETCH) == []
     logos.request([LOGO], NOW + 2 * REFETCH)
-    assert logos.due(NOW + 2 * REFETCH, 10) != []
+    assert logos.due(NOW + 2 * REFETCH) != []
+    logos.fail(LOGO, "fetch-missing", NOW + 3 * REFETCH)
+    assert logos.due(NOW + 9 * REFETCH) == []
 
 
-def test_due_logos_are_told_in_pages(logos: Logos) -> None:
+def test_due_logos_are_told_in_pages(logos: QueuedLogos) -> None:
     urls = [f"https://agent.example/{number}" for number in range(7)]
     logos.request(urls, NOW)
-    first = logos.due(NOW, 4)
-    assert [url for _, url in first + logos.due(NOW, 4, first[-1])] == urls
+    first = logos.queue.due(NOW, 4)
+    assert [one.target for one in first + logos.queue.due(NOW, 4, first[-1])] == urls
 
 
 @pytest.mark.parametrize(
@@ -301,8 +322,8 @@ def test_due_logos_are_told_in_pages(logos: Logos) -> None:
     ["", "http://a.example/x", "javascript:alert(1)", "data:text/html,x", "ftp://a", "https://a/\n", "https://a/é",
      "https://a/" + "x" * 2_048, "data:image/png;base64," + "A" * 9_000, "//a.example"],
 )  # fmt: skip
-def test_what_cannot_be_fetched_is_not_even_noted(logos: Logos, url: str) -> None:
+def test_what_cannot_be_fetched_is_not_even_noted(logos: QueuedLogos, url: str) -> None:
     assert not is_fetchable(url)
     logos.request([url], NOW)
-    assert logos.due(NOW, 10) == []
+    assert logos.due(NOW) == []
     assert logos.thumbnails([url]) == {}

@@ -25,7 +25,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
 from indexer.fetcher.motebit_identity import MotebitVerifier
 from indexer.fetcher.reasons import FetchError
-from indexer.store.badges import CHECK_INTERVAL
+from indexer.store.checks import CHECK_INTERVAL
 from indexer.store.motebit_endpoints import EndpointKey
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
@@ -154,8 +154,8 @@ class Agency(Village):
         self.loop = FetchLoop(
             self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
             checks=[
-                MotebitVerifier(fetcher, txt, self.store.motebit_hosts, indexing.writer),
-                McpHandshakes(fetcher, self.store.motebit_endpoints, indexing.writer),
+                MotebitVerifier(fetcher, txt, indexing.writer),
+                McpHandshakes(fetcher, indexing.writer),
             ],
             clock=clock, ticking=clock,
         )  # fmt: skip

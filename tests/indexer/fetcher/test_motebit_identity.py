@@ -17,7 +17,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.motebit_identity import MotebitVerifier, listed, published
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
 from overlay.listings.item_json import listing_json
@@ -75,7 +75,7 @@ class Village:
         txt = TxtRecords([dns.place])
         self.loop = FetchLoop(
             self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
-            checks=[MotebitVerifier(fetcher, txt, self.store.motebit_hosts, indexing.writer)],
+            checks=[MotebitVerifier(fetcher, txt, indexing.writer)],
             clock=clock, ticking=clock,
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, column, create_engine, inspect, selec
 
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, block_writer, connect, migrations
+from indexer.store.checks import CheckKind, CheckState
 from indexer.store.delegations import DelegationLedger
 from indexer.store.mrp_providers import MrpProviders
 from indexer.store.nonces import Nonces
@@ -30,8 +31,15 @@ from tests.indexer.store.test_one_database import INTERVAL, NOW, WEBHOOK
 
 SCHEMAS = Path(__file__).parent / "schemas"
 Rows = dict[str, list[dict[str, Any]]]
-RENAMED = {"found": "extra_transactions"}
+RENAMED = {"found": "extra_transactions", "checks": "spend_checks"}
 """Tables of schema 5 that have another name now."""
+
+
+QUEUED = {"tries", "next_at", "reason"}
+"""Columns of which some tables of schema 5 gave those that they have no more to the queue of checks."""
+
+DAY = 86_400_000
+CHECKED = 1_790_000_000_000
 
 
 def written(value: Any) -> Any:
@@ -83,15 +91,46 @@ def test_every_table_says_whether_it_can_be_rebuilt() -> None:
 
 def test_what_cannot_be_rebuilt_is_all_there_after_a_migration(old: str) -> None:
     rows, names = old_rows(), {new: old for old, new in RENAMED.items()}
-    before = {name: rows.pop(names.get(name, name)) for name in originals() if names.get(name, name) in rows}
+    new = {"checks"}
+    before = {name: rows.pop(names.get(name, name)) for name in {*originals()} - new if names.get(name, name) in rows}
     assert [name for name, values in before.items() if not values] == []
     assert len(before) > 40
     engine = connect(old)
     for name, values in before.items():
         values = [row for row in values if name != "meta" or row["key"] != "schema"]
+        gone = QUEUED - {*metadata.tables[name].columns.keys()}
+        values = [{key: value for key, value in row.items() if key not in gone} for row in values]
         there = stored_rows(engine, name, {key for row in values for key in row})
         there = [row for row in there if name != "meta" or row["key"] != "schema"]
         assert there == sorted((dict(sorted(row.items())) for row in values), key=repr), name
+    engine.dispose()
+
+
+def test_all_that_is_checked_again_is_due_when_it_was(old: str) -> None:
+    rows = old_rows()
+    named, other = (row["registration"] for row in rows["badges"])
+    card, key = (rows["card_signatures"][0]["card"].hex(), rows["motebit_endpoints"][0]["public_key"])
+    endpoint, logo, manifest = "https://a.example/mcp", "https://a.example/logo.png", "https://a.example/m"
+    engine = connect(old)
+    queue = Store(engine).checks
+    hour = DAY // 24
+    assert queue.due(10**16, 100) == [
+        (CHECKED, "logo", logo),
+        (CHECKED, "motebit", "a.example"),
+        (CHECKED, "motebit", "hex.example"),
+        (CHECKED + hour, "badge", "b.example"),
+        (CHECKED + DAY, "badge", "a.example"),
+        (CHECKED + DAY, "keys", "https://a.example/keys"),
+        (CHECKED + DAY, "mcp", f"{endpoint}#{key}@a.example"),
+        (1_800_000_000_000 + DAY, "mrp", manifest),
+    ]
+    expected = CheckState(tries=1, checked_at=CHECKED, next_at=CHECKED + hour, reason="unreachable")
+    assert queue.get(CheckKind.BADGE, other) == expected
+    assert queue.names_due(CheckKind.KEYS, "https://a.example/keys", 10**16, 9) == [card]
+    badges = Store(engine).badges.get([named, other])
+    assert {id_: (badge.by, badge.checked_at) for id_, badge in badges.items()} == {
+        named: ("name", CHECKED), other: ("", CHECKED),
+    }  # fmt: skip
     engine.dispose()
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import Engine
 
 from indexer.store import connect, mrp_providers
-from indexer.store.badges import CHECK_INTERVAL, GRACE
+from indexer.store.checks import CHECK_INTERVAL, GRACE, CheckKind
 from indexer.store.mrp_providers import MrpChallenge, MrpProvider, MrpProviders, TooManyProvidersError
 from parsers.claims.mrp.provider_manifest import read_manifest
+from tests.due_checks import due
 
 NOW = 1_800_000_000_000
 MANIFEST = read_manifest(
@@ -23,10 +25,15 @@ MANIFEST = read_manifest(
 
 
 @pytest.fixture
-def stored(database_url: str) -> Iterator[MrpProviders]:
+def engine(database_url: str) -> Iterator[Engine]:
     engine = connect(database_url)
-    yield MrpProviders(engine)
+    yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def stored(engine: Engine) -> MrpProviders:
+    return MrpProviders(engine)
 
 
 def challenge(token: str, client: str = "c", url: str = "https://a.example/m") -> MrpChallenge:
@@ -96,10 +103,10 @@ def test_pages_are_by_url_and_filtered(stored: MrpProviders) -> None:
     assert first == provider("a.example")
 
 
-def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders) -> None:
+def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders, engine: Engine) -> None:
     add(stored, provider())
     url = "https://a.example/m"
-    assert stored.due(NOW + CHECK_INTERVAL, 10, (-1, "")) == [(NOW + CHECK_INTERVAL, url)]
+    assert due(engine, CheckKind.PROVIDER, NOW + CHECK_INTERVAL) == [(NOW + CHECK_INTERVAL, url)]
     stored.fail(url, "fetch-missing", NOW + CHECK_INTERVAL)
     assert urls(stored, NOW + CHECK_INTERVAL) == [url]
     stored.confirm(url, replace(MANIFEST, capability="new"), NOW + 2 * CHECK_INTERVAL)
@@ -107,4 +114,4 @@ def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders) -> None
     gone = NOW + 2 * CHECK_INTERVAL + GRACE
     assert urls(stored, gone) == []
     stored.fail(url, "fetch-missing", gone)
-    assert stored.due(gone + GRACE, 10, (-1, "")) == []
+    assert due(engine, CheckKind.PROVIDER, gone + GRACE) == []

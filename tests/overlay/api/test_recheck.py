@@ -14,10 +14,12 @@ from aiohttp import ClientSession
 from indexer.fetcher.domain_badges import BadgeQueue, HostClaims
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer
+from indexer.store.checks import CheckKind
 from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices
 from tests.chainkit import agent
 from tests.databases import store
+from tests.due_checks import due
 from tests.facts import born, outpoint_of, says
 from tests.overlay.calls import engine_of, problem, raw
 from tests.overlay.conftest import Serve
@@ -62,7 +64,7 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
     writer.record_host(HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)
     [checked] = ask(id_, NOW + RECHECK_PAUSE)
     assert checked == Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE)
-    assert store.badges.due_hosts(NOW + RECHECK_PAUSE, 10, (-1, "")) == [(NOW + RECHECK_PAUSE, "echo.example")]
+    assert due(store.engine, CheckKind.BADGE, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]
 
 
 async def test_nothing_is_fetched_for_what_nobody_points_at(ask: Callable[[str, int], list[Recheck]]) -> None:

@@ -11,16 +11,19 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from indexer.model import LOGO_BYTES
 from indexer.store import connect
-from indexer.store.logos import Logos as Stored
+from indexer.store.checks import CheckKind
+from indexer.store.logos import Logos
 from overlay.api.services import AppServices
 from overlay.listings.logos import MOST_NOTED, LogoImages
 from overlay.web.assets import assets
 from overlay.web.cards import HUES, mark, render_card, result
 from overlay.web.rendering import WITH_LOGOS
 from overlay.web.search_page import SIGN_BYTES
+from tests.due_checks import due
 from tests.overlay.calls import TOWER, engine_of
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine, with_listing
@@ -33,6 +36,17 @@ DIGEST = sha256(BODY).hexdigest()
 def soon() -> int:
     """A time, in milliseconds, at which all that was noted by now is due."""
     return int(time.time() * 1000) + 60_000
+
+
+class Stored(Logos):
+    """Logos that say what of them is due."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.engine = engine
+
+    def due(self, limit: int = 100) -> list[tuple[int, str]]:
+        return due(self.engine, CheckKind.LOGO, soon(), limit)
 
 
 @pytest.fixture
@@ -60,9 +74,9 @@ async def test_a_logo_is_looked_for_and_shown_once_it_is_there(
             page, etag = await answer.text(), answer.headers["ETag"]
         assert "<img" not in page
         assert 'class="logo hue' in page
-    assert stored.due(soon(), 10) == [], "nothing is written while somebody waits"
+    assert stored.due() == [], "nothing is written while somebody waits"
     logos.flush()
-    [(_, url)] = stored.due(soon(), 10)
+    [(_, url)] = stored.due()
     assert url == URL
     stored.store(URL, BODY, 10**12)
     logos.flush()
@@ -147,7 +161,7 @@ def test_what_is_looked_for_between_two_notes_is_bounded(stored: Stored) -> None
     for number in range(MOST_NOTED + 500):
         logos.shown([f"https://logos.example/{number}"])
     logos.flush()
-    assert len(stored.due(soon(), 10_000)) == MOST_NOTED
+    assert len(stored.due(10_000)) == MOST_NOTED
 
 
 def test_a_sign_is_hardly_longer_than_the_address_of_a_picture(services: AppServices) -> None:

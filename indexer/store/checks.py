@@ -1,0 +1,164 @@
+"""One queue of what is checked at hosts again and again: when next, and how the last check ended. What a check found is
+in the tables of its topic. Times are milliseconds since 1970. The functions that write work inside a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, case, delete, func, select, tuple_, update
+
+from indexer.retries import Backoff
+from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.schema import checks
+
+HOUR = 3_600_000
+CHECK_INTERVAL = 24 * HOUR
+"""Between two checks that verify what they look for."""
+
+BACKOFF = Backoff(3_600, 7 * 86_400)
+"""Between two checks that do not."""
+
+GRACE = 7 * 24 * HOUR
+"""What was verified is lost when its host could not be reached for so long."""
+
+
+class CheckKind(StrEnum):
+    """What is checked."""
+
+    BADGE = "badge"
+    """A registration, at the host of its card's url."""
+    KEYS = "keys"
+    """The signatures of a card (its SHA-256 in hex), by the key set at a URL."""
+    IDENTITY = "motebit"
+    """The Motebit identity of a host."""
+    ENDPOINT = "mcp"
+    """An MCP endpoint and the key that it has to name."""
+    LOGO = "logo"
+    """A logo, by its URL, or `data:` and the SHA-256 of one that holds the picture itself."""
+    PROVIDER = "mrp"
+    """The manifest of an MRP provider, by its URL."""
+
+
+class DueCheck(NamedTuple):
+    """What one visit to `target`, a host or a URL, is due for since a time."""
+
+    since: int
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckState:
+    """`tries` counts the checks since the last one that verified; `checked_at` is 0 before the first, and `next_at`
+    None where none is due; `reason` is a code of why the last one failed, "" for none."""
+
+    tries: int
+    checked_at: int
+    next_at: int | None
+    reason: str
+
+
+START = DueCheck(-1, "", "")
+
+
+class CheckQueries(Queries):
+    """Reads of the queue."""
+
+    def due(self, now: int, limit: int, after: DueCheck = START, kind: CheckKind | None = None) -> list[DueCheck]:
+        """At most `limit` visits that are due, of one kind or all, those due longest first, after one."""
+        order = (func.min(checks.c.next_at), checks.c.kind, checks.c.target)
+        due = select(*order).where(checks.c.next_at <= now, *([] if kind is None else [checks.c.kind == kind]))
+        due = due.group_by(checks.c.kind, checks.c.target).having(tuple_(*order) > tuple(after))
+        with self._engine.connect() as connection:
+            return [DueCheck(*row) for row in connection.execute(due.order_by(*order).limit(limit))]
+
+    def names_due(self, kind: CheckKind, target: str, now: int, limit: int) -> list[str]:
+        """At most `limit` names that are due at a target."""
+        return self._scalars(select(checks.c.name).where(*_at(kind, target), checks.c.next_at <= now).limit(limit))
+
+    def get(self, kind: CheckKind, name: str) -> CheckState | None:
+        """The state of a check, None where there is none."""
+        with self._engine.connect() as connection:
+            return get(connection, kind, name)
+
+
+def get(connection: Connection, kind: CheckKind, name: str) -> CheckState | None:
+    """The state of a check, None where there is none."""
+    columns = [checks.c[name] for name in CheckState.__dataclass_fields__]
+    row = connection.execute(select(*columns).where(*_named(kind, [name]))).mappings().first()
+    return None if row is None else CheckState(**row)
+
+
+def _at(kind: CheckKind, target: str) -> tuple[Any, ...]:
+    return checks.c.kind == kind, checks.c.target == target
+
+
+def _named(kind: CheckKind, names: Iterable[str]) -> tuple[Any, ...]:
+    return checks.c.kind == kind, checks.c.name.in_(list(names))
+
+
+def enlist(connection: Connection, kind: CheckKind, targets: Mapping[str, str], now: int) -> None:
+    """Queue checks, by name, of what is at these targets: new and paused ones are due at once."""
+    new = {"kind": kind.value, "tries": 0, "checked_at": 0, "reason": "", "next_at": now}
+    insert_new(connection, checks, [{**new, "name": name, "target": target} for name, target in targets.items()])
+    for batch in batches(targets):
+        paused = (*_named(kind, batch), checks.c.next_at.is_(None))
+        connection.execute(update(checks).where(*paused).values(next_at=now))
+
+
+def record(
+    connection: Connection, kind: CheckKind, names: Iterable[str], now: int, reason: str = "",
+    *, pause: int = CHECK_INTERVAL,
+) -> None:  # fmt: skip
+    """Store that these were verified; `reason` is why another way to do so failed."""
+    values = {"tries": 0, "checked_at": now, "reason": reason, "next_at": now + pause}
+    for batch in batches(names):
+        connection.execute(update(checks).where(*_named(kind, batch)).values(**values))
+
+
+def fail(connection: Connection, kind: CheckKind, names: Iterable[str], reason: str, now: int) -> None:
+    """Store why these were not verified: the pause to the next check grows."""
+    for batch in batches(names):
+        _fail(connection, _named(kind, batch), reason, now)
+
+
+def fail_all(connection: Connection, kind: CheckKind, target: str, reason: str, now: int) -> None:
+    """The same for all that is checked at a target, however many strangers that is."""
+    _fail(connection, _at(kind, target), reason, now)
+
+
+def fail_due(connection: Connection, kind: CheckKind, target: str, reason: str, now: int) -> None:
+    """The same for what is due there."""
+    _fail(connection, (*_at(kind, target), checks.c.next_at <= now), reason, now)
+
+
+_STEPS = 9  # then the pause is the longest
+
+
+def _fail(connection: Connection, where: tuple[Any, ...], reason: str, now: int) -> None:
+    steps = {tries: now + BACKOFF.pause_ms(tries + 1) for tries in range(_STEPS)}
+    next_at = case(steps, value=checks.c.tries, else_=now + BACKOFF.pause_ms(_STEPS + 1))
+    values = {"tries": checks.c.tries + 1, "checked_at": now, "reason": reason, "next_at": next_at}
+    connection.execute(update(checks).where(*where).values(**values))
+
+
+def pause(connection: Connection, kind: CheckKind, names: Iterable[str]) -> None:
+    """Check these no more until they are enlisted again."""
+    for batch in batches(names):
+        connection.execute(update(checks).where(*_named(kind, batch)).values(next_at=None))
+
+
+def hasten(connection: Connection, kind: CheckKind, names: Iterable[str], earliest: int) -> None:
+    """Have these checked at `earliest`, if they would be later or not at all."""
+    for batch in batches(names):
+        later = checks.c.next_at.is_(None) | (checks.c.next_at > earliest)
+        connection.execute(update(checks).where(*_named(kind, batch), later).values(next_at=earliest))
+
+
+def forget(connection: Connection, kind: CheckKind, names: Iterable[str]) -> None:
+    """Delete these checks."""
+    for batch in batches(names):
+        connection.execute(delete(checks).where(*_named(kind, batch)))
