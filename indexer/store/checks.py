@@ -77,7 +77,7 @@ class CheckQueries(Queries):
 
     def names_due(self, kind: CheckKind, target: str, now: int, limit: int) -> list[str]:
         """At most `limit` names that are due at a target."""
-        return self._scalars(select(checks.c.name).where(*_at(kind, target), checks.c.next_at <= now).limit(limit))
+        return self._scalars(select(checks.c.name).where(*_there(kind, target), checks.c.next_at <= now).limit(limit))
 
     def get(self, kind: CheckKind, name: str) -> CheckState | None:
         """The state of a check, None where there is none."""
@@ -92,7 +92,7 @@ def get(connection: Connection, kind: CheckKind, name: str) -> CheckState | None
     return None if row is None else CheckState(**row)
 
 
-def _at(kind: CheckKind, target: str) -> tuple[Any, ...]:
+def _there(kind: CheckKind, target: str) -> tuple[Any, ...]:
     return checks.c.kind == kind, checks.c.target == target
 
 
@@ -127,12 +127,12 @@ def fail(connection: Connection, kind: CheckKind, names: Iterable[str], reason: 
 
 def fail_all(connection: Connection, kind: CheckKind, target: str, reason: str, now: int) -> None:
     """The same for all that is checked at a target, however many strangers that is."""
-    _fail(connection, _at(kind, target), reason, now)
+    _fail(connection, _there(kind, target), reason, now)
 
 
 def fail_due(connection: Connection, kind: CheckKind, target: str, reason: str, now: int) -> None:
     """The same for what is due there."""
-    _fail(connection, (*_at(kind, target), checks.c.next_at <= now), reason, now)
+    _fail(connection, (*_there(kind, target), checks.c.next_at <= now), reason, now)
 
 
 _STEPS = 9  # then the pause is the longest
