@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
-from overlay.app.http_app import ROUTES, create_app
+from overlay.app.http_app import ROUTES, create_app, load_systems
 from overlay.search.query import Suggestion
 from tests.overlay.calls import engine_of, problem, raw, talk
 
@@ -79,7 +80,8 @@ async def test_many_routes_and_no_two_alike(services: AppServices) -> None:
         for route in create_app(services).router.routes()
         if route.resource and route.method != "*"
     }
-    assert len(registered) == sum(2 if route.method == "GET" else 1 for route in ROUTES)
+    routes = [*ROUTES, *chain.from_iterable(one.routes for one in load_systems(services.systems))]
+    assert len(registered) == sum(2 if route.method == "GET" else 1 for route in routes)
 
 
 async def test_the_real_sample_is_what_is_served(services: AppServices, sample: Path) -> None:

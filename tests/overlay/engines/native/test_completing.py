@@ -133,7 +133,7 @@ def filled(folder: Path, history: Sequence[Sequence[Document]]) -> NativeEngine:
     engine = NativeEngine(folder, make=True)
     with patch(f"{writing}.SMALL", 0), patch(f"{writing}.FACTOR", 0):
         for number, commit in enumerate(history):
-            engine.write([one.registration for one in commit], commit, Cursor("", number))
+            engine.write([one.registration for one in commit], commit, Cursor("", number + 1))
     return engine
 
 
