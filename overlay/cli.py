@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from overlay.api.systems import installed
 from overlay.commands import (
     block_worker,
     check,
@@ -28,6 +27,7 @@ from overlay.commands import (
     status,
     verify,
 )
+from overlay.installation import installed
 from overlay.text.terminal import complain, say, survive_any_encoding
 
 EXIT_CODES = {

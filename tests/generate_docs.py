@@ -12,8 +12,8 @@ from typing import Any
 from indexer.fetcher import reasons as fetch_reasons
 from overlay import cli
 from overlay.api.openapi import document
-from overlay.api.systems import ALWAYS
 from overlay.app.http_app import ROUTES, load_systems
+from overlay.installation import ALWAYS
 from parsers import reasons as record_reasons
 from tests.conftest import ROOT
 

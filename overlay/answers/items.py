@@ -203,7 +203,7 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     type: Annotated[str, words(*KINDS[:2])]
     status: Annotated[str, words(*STATUSES)]
     domain: ItemDomain | None
-    rating: ItemRating | None
+    rating: ItemRating | UnsetType | None = UNSET
     chain: Annotated[str, text("The configured name.")]
     caip2: Annotated[str, text("The chain's CAIP-2 id.")]
     outpoint: Annotated[OutpointText | None, Meta(description="Where the satoshi is; null once burned to the fee.")]

@@ -66,7 +66,7 @@ async def find(
     503. `facts`: filters that have no parameter; of each group a listing has one."""
     services = request.app[SERVICES]
     index, heights = await cursor(services), services.heights()
-    search_request = from_pairs(pairs, services.chains(), services.exchange, heights)
+    search_request = from_pairs(pairs, services.chains(), services.exchange, heights, services.systems)
     if with_duplicates or facts:
         query = search_request.query._replace(with_duplicates=with_duplicates, more_facts=facts)
         search_request = search_request._replace(query=query)

@@ -51,7 +51,9 @@ async def search(request: web.Request) -> web.Response:
     question = Question(request.rel_url.raw_query_string, accepts_gzip(request))
     page = kept_pages.get(question, stamp)
     if page is None:
-        search_request = from_pairs(pairs(question.query_string), stamp.chains, services.exchange, stamp.heights)
+        search_request = from_pairs(
+            pairs(question.query_string), stamp.chains, services.exchange, stamp.heights, services.systems
+        )
         etag = _etag(search_request, question, stamp)
         if unchanged(request, etag):
             return not_modified({hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE})

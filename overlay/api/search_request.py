@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from overlay.api.parameters import MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import Cursor
+from overlay.installation import NAMES, SORTS, system
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, question_mark
@@ -103,15 +104,19 @@ def from_pairs(
     chains: Mapping[str, str],
     exchange: ExchangeRates = NO_EXCHANGE,
     heights: Mapping[str, int] = NO_HEIGHTS,
+    systems: Collection[str] = NAMES,
 ) -> SearchRequest:
     """Parse a search from its URL parameters. `chains` maps configured names to CAIP-2 ids, in configured order;
-    `exchange` converts prices; `heights` are the indexed heights by chain name.
+    `exchange` converts prices; `heights` are the indexed heights by chain name; `systems` are those that are served.
 
     Raises BadRequestError naming every fault.
     """
     values_by_name, faults = read(url_pairs, SEARCH)
     names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
     sort = values_by_name.get("sort", "relevance")
+    needed = SORTS.get(sort.removeprefix("-"))
+    if needed is not None and (needed not in systems or system(needed) is None):
+        faults.append(Fault("unknown-value", f"sort: {needed} is not installed", "sort"))
     place = _place(values_by_name, sort, faults) if "cursor" in values_by_name else None
     price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)

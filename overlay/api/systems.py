@@ -1,16 +1,14 @@
-"""Systems on the same index: foreign protocols, payments, the relay, ratings. Each is a folder of `overlay/systems/`
-that can be taken out, and is loaded by its name, and only then."""
+"""What systems add to the program, and which of them the settings choose."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from indexer.setting_values import SettingsError
+from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, System, installed, system
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -29,23 +27,6 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
 
 log = logging.getLogger(__name__)
-
-ALWAYS = ("payments", "rating", "delegateos")
-"""The systems that are served unless the setting `systems` leaves them out."""
-
-PROTOCOLS = (
-    "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp", "relay", "webhooks", "x402",
-)  # fmt: skip
-"""The others, which the setting `doors` names."""
-
-NAMES = (*ALWAYS, *PROTOCOLS)
-"""Every system, in the order in which they are opened."""
-
-SETTINGS = {
-    "prices": "payments", "delegation_roots": "delegateos", "gasp_peers": "bsv_overlay",
-    "arc_callback_token": "bsv_overlay", "relay": "relay", "relay_address": "relay",
-}  # fmt: skip
-"""The settings that only one system reads."""
 
 Services = MutableMapping["web.AppKey[Any]", Any]
 """The services that systems bring, each under its own key."""
@@ -98,54 +79,16 @@ BeyondLimit = Callable[
 """Answers a request beyond its limit, by this handler, or with None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A system, with the names of its modules, which are imported when they are needed: `api` has a constant `API`,
-    each of `commands` a function `add`, and both `jobs`, run by a server, and `indexing`, run by the process that
-    writes facts, a function `jobs` that gives periodic jobs. `signs`: it signs with this server's identity key."""
-
-    name: str
-    api: str
-    jobs: str = ""
-    indexing: str = ""
-    commands: tuple[str, ...] = ()
-    signs: bool = False
-
-    def load_api(self) -> SystemApi:
-        """What it adds to a server."""
-        api: SystemApi = self._module(self.api).API
-        return api
-
-    def periodic_jobs(self, parts: Parts) -> list[PeriodicJob]:
-        """What it does again and again in a process."""
-        names = [self.jobs] * (parts.index is not None) + [self.indexing] * (parts.writer is not None)
-        return [job for name in names if name for job in self._module(name).jobs(parts)]
-
-    def add_commands(self, commands: Any) -> None:
-        """Add its commands to the command line."""
-        for name in self.commands:
-            self._module(name).add(commands)
-
-    def _module(self, name: str) -> Any:
-        return import_module(f"overlay.systems.{self.name}.{name}")
+def load_api(one: System) -> SystemApi:
+    """What a system adds to a server."""
+    api: SystemApi = one.module(one.api).API
+    return api
 
 
-@cache
-def system(name: str) -> System | None:
-    """The system of a name; None where it is not installed."""
-    module = f"overlay.systems.{name}"
-    try:
-        result: System = import_module(module).SYSTEM
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        return None
-    return result
-
-
-def installed() -> list[System]:
-    """Every system that is installed."""
-    return [one for one in map(system, NAMES) if one is not None]
+def periodic_jobs(one: System, parts: Parts) -> list[PeriodicJob]:
+    """What a system does again and again in a process."""
+    names = [one.jobs] * (parts.index is not None) + [one.indexing] * (parts.writer is not None)
+    return [job for name in names if name for job in one.module(name).jobs(parts)]
 
 
 def chosen(settings: Settings) -> tuple[System, ...]:

@@ -20,7 +20,7 @@ from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
 from overlay.api.services import AppServices, ProcessInfo
-from overlay.api.systems import Parts, active, chosen
+from overlay.api.systems import Parts, active, chosen, load_api, periodic_jobs
 from overlay.app import version
 from overlay.app.background import IndexerJobs, IndexLoop
 from overlay.app.chain_loops import ChainLoops, Loop, transaction_source
@@ -78,11 +78,12 @@ class AppContext:
         self.status.jobs = self.scheduler.statuses
         self.identity = open_identity(self.settings) if self.engine is not None else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None
+        self.systems = active(self.settings)
+        self.system_names = tuple(one.name for one in self.systems)
         self.search_start: SearchStart | None = None
         if self.engine is not None:
-            projector = IndexProjector(self.store, self.engine, self.duplicates)
+            projector = IndexProjector(self.store, self.engine, self.duplicates, self.system_names)
             self.search_start = SearchStart(self.settings, projector, self.engine)
-        self.systems = active(self.settings)
         self.parts = Parts(
             settings=self.settings, store=self.store, notifier=self.notifier, exchange=self.status.exchange,
             chains=self.status.chains, writer=self.writer, followers=self.followers, index=self.engine,
@@ -90,7 +91,7 @@ class AppContext:
             when_searchable=self.search_start.before if self.search_start is not None else None,
         )  # fmt: skip
         for one in self.systems if self.engine is not None else ():
-            if (bring := one.load_api().bring) is not None:
+            if (bring := load_api(one).bring) is not None:
                 self.parts.services.update(bring(self.parts))
         self.scheduler.add(self._jobs())
 
@@ -135,7 +136,7 @@ class AppContext:
                 jobs.append(
                     PeriodicJob(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER)
                 )
-        return jobs + [job for one in self.systems for job in one.periodic_jobs(self.parts)]
+        return jobs + [job for one in self.systems for job in periodic_jobs(one, self.parts)]
 
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
@@ -158,7 +159,7 @@ class AppContext:
         has_owners = any(follower.outpoint_monitor for follower in self.followers)
         return AppServices(
             **{name: getattr(info, name) for name in ProcessInfo.__dataclass_fields__},
-            engine=self.engine, store=ListingRepository(self.store),
+            engine=self.engine, store=ListingRepository(self.store, self.system_names),
             diagnose=partial(diagnose, settings, self.store, ask=ask), chains=self.status.chains,
             heights=self.status.heights, recheck=Rechecks(self.store.primary).request,
             on_request=partial(self.scheduler.wake, "requests"), notifier=self.notifier, exchange=self.status.exchange,

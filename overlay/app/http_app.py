@@ -31,9 +31,10 @@ from overlay.api.routes import ROUTES as API_ROUTES
 from overlay.api.routes import STREAM, Handler
 from overlay.api.server import refuse_others
 from overlay.api.services import AppServices
-from overlay.api.systems import SystemApi, system
+from overlay.api.systems import SystemApi, load_api
 from overlay.app.metrics import ROUTES as METRICS_ROUTES
 from overlay.app.supervision import Supervisor
+from overlay.installation import system
 from overlay.web.page_routes import ROUTES as WEB_ROUTES
 from overlay.web.rendering import for_people
 
@@ -88,7 +89,7 @@ def create_app(services: AppServices) -> web.Application:
 
 def load_systems(names: Iterable[str]) -> list[SystemApi]:
     """What the systems of these names add."""
-    return [one.load_api() for one in map(system, names) if one is not None]
+    return [load_api(one) for one in map(system, names) if one is not None]
 
 
 def _without_parameters(handler: Handler) -> Handler:

@@ -7,16 +7,16 @@ to `RegistrationFacts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from indexer import store
 from indexer.resolution.pointer_service import PointerListing, is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
 from indexer.store.card_signatures import StoredSignature
-from indexer.store.evidence import StoredRating
 from indexer.store.motebit_endpoints import EndpointCheck
 from indexer.store.motebit_hosts import HostIdentity
+from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.registrations import (
@@ -26,6 +26,7 @@ from overlay.listings.registrations import (
     newest_registration,
     shown_revisions,
 )
+from overlay.listings.system_facts import Facts, facts_of
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims.card_signature import SIGNATURES
 
@@ -35,12 +36,12 @@ Revisions = Mapping[str, store.RegistrationHistory]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFacts:
-    """What is stored of registrations besides their events: badges and ratings by id, identities and handshakes by
-    host, results of checking signatures by the SHA-256 of the card, and when outpoints were seen unspent (seconds
-    since 1970)."""
+    """What is stored of registrations besides their events: badges, and the facts of systems, by id, identities and
+    handshakes by host, results of checking signatures by the SHA-256 of the card, and when outpoints were seen unspent
+    (seconds since 1970)."""
 
     badges: Mapping[str, DomainBadge]
-    ratings: Mapping[str, StoredRating]
+    systems: Callable[[str], Facts]
     identities: Mapping[str, HostIdentity]
     endpoint_checks: Mapping[str, tuple[EndpointCheck, ...]]
     signatures: Mapping[bytes, StoredSignature]
@@ -57,16 +58,16 @@ class RegistrationFacts:
             badge=badge,
             published_identity=self.identities.get(host),
             endpoint_checks=self.endpoint_checks.get(host, ()),
-            rating=self.ratings.get(id_),
+            facts=self.systems(id_),
             signature=self.signatures.get(registration.state.card),
         )
 
 
 class Assembler:
-    """Reads registrations from the store. Thread-safe."""
+    """Reads registrations from the store, with what these systems say of them. Thread-safe."""
 
-    def __init__(self, source: store.Store) -> None:
-        self._store = source
+    def __init__(self, source: store.Store, systems: tuple[str, ...] = NAMES) -> None:
+        self._store, self._systems = source, systems
 
     def pointed(self, ids: Iterable[str], records: Revisions) -> Iterator[Registration]:
         """The registrations of those of these ids that are listed from pointers, unless a registry entry, whose
@@ -109,7 +110,7 @@ class Assembler:
         signed = [digest for digest, body in bodies.items() if SIGNATURES in body]
         return RegistrationFacts(
             badges=badges,
-            ratings=self._store.evidence.ratings(wanted),
+            systems=facts_of(self._store, wanted, self._systems),
             identities=self._store.motebit_hosts.get(named) if named else {},
             endpoint_checks=self._store.motebit_endpoints.of_hosts(named) if named else {},
             signatures=self._store.signatures.get(signed) if signed else {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import fields
 
@@ -16,7 +16,6 @@ from overlay.answers.items import (
     ItemAnchor,
     ItemDomain,
     ItemOffer,
-    ItemRating,
     ItemSkill,
     ServerList,
     StoredItem,
@@ -24,7 +23,6 @@ from overlay.answers.items import (
 from overlay.answers.record import Amount, as_json, encode
 from overlay.listings import from_pointer, recent_changes
 from overlay.listings.listing import Listing, Shown
-from overlay.listings.motebit import motebit_identity
 from overlay.text.compact_json import decode
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
 from parsers.cards import AgentCard, McpServer, Skill, offer_filter, summary
@@ -33,9 +31,6 @@ from parsers.cards.offer_filter import OfferFilter, PriceEntry
 from parsers.cards.offers import Offer
 from parsers.reasons import Reason
 
-if TYPE_CHECKING:
-    from indexer.store.evidence import StoredRating
-
 _NAMES = {field.name: field.encode_name for field in fields(Item)}
 
 
@@ -43,9 +38,8 @@ def stored_item(listing: Listing) -> bytes:
     """The item as the index stores it, compact UTF-8 JSON: without the members that depend on a query, and after the
     differences to earlier cards."""
     item = StoredItem(
-        **_head(listing), **_of_card(listing.card, listing.all_warnings), id=listing.id,
-        motebit=motebit_identity(listing),
-    )  # fmt: skip
+        **_head(listing), **_of_card(listing.card, listing.all_warnings), **listing.members_of_systems, id=listing.id
+    )
     return recent_changes.prefixed(encode(item), _changes(listing))
 
 
@@ -61,8 +55,9 @@ def registration_json(listings: Sequence[Listing]) -> dict[str, Any]:
     first = listings[0]
     if len(listings) == 1:
         return listing_json(first) | {"cheapest": cheapest_json(first.card.offers)}
+    more = {name: value for name, value in first.members_of_systems.items() if name in ServerList.__struct_fields__}
     servers = ServerList(
-        **_head(first), id=first.state.id, servers=tuple(listing.id for listing in listings),
+        **_head(first), **more, id=first.state.id, servers=tuple(listing.id for listing in listings),
         warnings=tuple(map(card_warning, first.all_warnings)),
     )  # fmt: skip
     answer: dict[str, Any] = decode(recent_changes.prefixed(encode(servers), _changes(first)))
@@ -85,7 +80,6 @@ def _head(listing: Listing) -> dict[str, Any]:
         "type": state.kind.value,
         "status": listing.status,
         "domain": item_domain(listing),
-        "rating": item_rating(listing.rating),
         "chain": listing.chain,
         "caip2": listing.caip2,
         "outpoint": str(state.outpoint) if state.outpoint else None,
@@ -112,16 +106,6 @@ def _head(listing: Listing) -> dict[str, Any]:
     if (drift := pointers.resolution.drift) is not None:
         members["drift"] = {"cardSha256": drift.sha256.hex(), "since": timestamp_of_milliseconds(drift.since)}
     return members
-
-
-def item_rating(rating: StoredRating | None) -> ItemRating | None:
-    """The rating in an item, None where nothing counts."""
-    if rating is None or rating.score is None:
-        return None
-    return {
-        "score": rating.score / 1_000, "evidence": rating.completed + rating.failed, "rung": f"E{rating.rung}",
-        "asOf": timestamp_of_milliseconds(rating.as_of) or "",
-    }  # fmt: skip
 
 
 def item_domain(listing: Listing) -> ItemDomain | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
 from overlay.listings.card_texts import card_offers, more
-from overlay.listings.motebit import contradicts_host
 from overlay.listings.records import PendingRevision, Registration
 from overlay.search.forward import Analysed
 from overlay.text.timestamps import timestamp_of_milliseconds
@@ -113,7 +112,7 @@ class Listing(Registration):
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
         """Warnings of the config, the reason why it is undecided, and warnings about the chain's headers, a drifted
-        card and its signature."""
+        card and its signature, and those of systems."""
         resolution = self.pointers.resolution if self.pointers else None
         reasons = [*self.warnings]
         if self.undecided and self.status == "undecided":
@@ -124,9 +123,17 @@ class Listing(Registration):
             reasons.append(Reason("drifted", timestamp_of_milliseconds(resolution.drift.since) or ""))
         if self.signature is not None and self.signature.reason and not self.signature.by:
             reasons.append(Reason("card-signature", _UNVERIFIED.get(self.signature.reason, self.signature.reason)))
-        if contradicts_host(self):
-            reasons.append(Reason("motebit-claim", "its host has published another one", "/x-motebit"))
+        for source, value in self.facts.values():
+            reasons += source.warnings(self, value)
         return tuple(reasons)
+
+    @property
+    def members_of_systems(self) -> dict[str, Any]:
+        """The members of its item that systems bring."""
+        members: dict[str, Any] = {}
+        for source, value in self.facts.values():
+            members |= source.members(self, value)
+        return members
 
     @property
     def _has_badge(self) -> bool:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.model import Event, RegistrationState
+from overlay.listings.system_facts import Facts, no_facts
 from parsers.reasons import Reason
 
 if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
-    from indexer.store.evidence import StoredRating
     from indexer.store.motebit_endpoints import EndpointCheck
     from indexer.store.motebit_hosts import HostIdentity
 
@@ -51,8 +51,7 @@ class Registration:
     `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is what checking the card's own signatures came to,
     None for a card without; `published_identity` the Motebit identity of its host, None where it has published none,
-    `endpoint_checks` the handshakes with MCP endpoints of agents there; `rating` what its evidence comes to, None where
-    it was never rated.
+    `endpoint_checks` the handshakes with MCP endpoints of agents there; `facts` what systems say of it.
     `headers_unproved`: headers of its chain were taken without their proof of work.
     """
 
@@ -73,7 +72,7 @@ class Registration:
     signature: StoredSignature | None = None
     published_identity: HostIdentity | None = None
     endpoint_checks: tuple[EndpointCheck, ...] = ()
-    rating: StoredRating | None = None
+    facts: Facts = field(default_factory=no_facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoi
 from indexer.state_hash import is_whole
 from indexer.store.rows import place
 from indexer.store.topic_anchors import TopicAnchorQueries
+from overlay.installation import NAMES
 from overlay.listings.assembler import Assembler, Revisions
 from overlay.listings.proofs import Evidence, evidence
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
@@ -35,8 +36,8 @@ BACKWARDS = 4 * 3_600
 class ListingRepository:
     """Queries for registrations, histories, cards and proofs. Synchronous and thread-safe."""
 
-    def __init__(self, source: store.Store) -> None:
-        self._store, self._assembler = source, Assembler(source)
+    def __init__(self, source: store.Store, systems: tuple[str, ...] = NAMES) -> None:
+        self._store, self._assembler = source, Assembler(source, systems)
 
     @property
     def is_here(self) -> bool:

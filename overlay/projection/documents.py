@@ -11,12 +11,12 @@ from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
+from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.assembler import Assembler, RegistrationFacts
 from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import stored_item
 from overlay.listings.listing import Listing, listings_of
-from overlay.listings.motebit import motebit_facts
 from overlay.listings.records import Registration
 from overlay.listings.registrations import (
     ChainHistory,
@@ -45,8 +45,8 @@ _Times = dict[str, dict[int, int]]
 class DocumentReader:
     """Reads the documents of registrations from the store."""
 
-    def __init__(self, source: store.Store) -> None:
-        self._store, self._assembler = source, Assembler(source)
+    def __init__(self, source: store.Store, systems: tuple[str, ...] = NAMES) -> None:
+        self._store, self._assembler = source, Assembler(source, systems)
 
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
@@ -180,7 +180,7 @@ def document(
     fingerprint: Fingerprint | None = None,
 ) -> Document:
     """The document of a listing, valid from a height (None: its updated height) until before `until_height`."""
-    state, card = listing.state, listing.card
+    state, card, facts = listing.state, listing.card, listing.facts.values()
     confirmed = listing.confirmed
     # a query for a past height does not cover fetched cards (law 18)
     if from_height is None and confirmed and listing.pointers is None:
@@ -211,8 +211,11 @@ def document(
         offers=card.offers,
         fingerprint=fingerprint,
         signed=listing.signer is not None,
-        rating=listing.rating.score if listing.rating else None,
-        more_facts=(*identifier_facts(listing), *motebit_facts(listing)),
+        rating=next((number for fact in facts if (number := fact.source.number(fact.value)) is not None), None),
+        more_facts=(
+            *identifier_facts(listing),
+            *(term for fact in facts for term in fact.source.terms(listing, fact.value)),
+        ),
         item=stored_item(listing),
         analysed=listing.analysed,
     )

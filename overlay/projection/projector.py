@@ -14,6 +14,7 @@ from indexer.store.outbox import OutboxPosition
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.engines import BusyError, Cursor, UnavailableError, is_further
+from overlay.installation import NAMES
 from overlay.projection.documents import DocumentReader
 
 if TYPE_CHECKING:
@@ -42,10 +43,16 @@ def _continues(cursor: Cursor, outbox: OutboxPosition) -> bool:
 class IndexProjector:
     """Keeps one index in step with the store. Calls block: call them from a worker thread."""
 
-    def __init__(self, store: Store, engine: SearchIndex, duplicates: DuplicateIndex | None = None) -> None:
-        """With `duplicates`, near-identical listings are one result."""
+    def __init__(
+        self,
+        store: Store,
+        engine: SearchIndex,
+        duplicates: DuplicateIndex | None = None,
+        systems: tuple[str, ...] = NAMES,
+    ) -> None:
+        """With `duplicates`, near-identical listings are one result. Items have what these systems say of them."""
         self._store, self._engine, self._duplicates = store, engine, duplicates
-        self._reader = DocumentReader(store)
+        self._reader, self._systems = DocumentReader(store, systems), systems
         self._is_fed_elsewhere = False
 
     def initialize(self) -> None:
@@ -188,7 +195,7 @@ class IndexProjector:
         rebuilds.
         """
         with self._engine.rebuilding() as fresh, closing(DuplicateIndex()) as claims:
-            projector = IndexProjector(self._store, fresh, None if self._duplicates is None else claims)
+            projector = IndexProjector(self._store, fresh, None if self._duplicates is None else claims, self._systems)
             total = self._fill_and_promote(projector, progress)
             if self._duplicates is not None:
                 self._duplicates.copy_from(claims)

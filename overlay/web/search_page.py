@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
@@ -24,6 +24,7 @@ from overlay.api.search_answer import AGAIN, UNMADE, next_cursor
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.api.services import AppServices
 from overlay.engines import CompilingError
+from overlay.installation import SORTS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.projection.search_index import SearchIndex
 from overlay.search.planner import ALL
@@ -144,7 +145,7 @@ async def _outcome(request: web.Request, query_string: str, heights: Mapping[str
         if len(query_string) > LONGEST:
             raise bad_request("too-long", f"the page reads searches of up to {LONGEST:,} characters")
         parameters = pairs(query_string)
-        search_request = from_pairs(parameters, services.chains(), services.exchange, heights)
+        search_request = from_pairs(parameters, services.chains(), services.exchange, heights, services.systems)
         if services.engine.is_compiling:
             return parameters, SearchOutcome(search_request, None, (_COMPILING,))
         hits = await _find_with_facets(request, search_request)
@@ -218,7 +219,7 @@ def _render_page(
         else [],
         "currencies": _currencies(services.exchange),
         "examples": EXAMPLES,
-        "sorts": _sorts(form["q"], form["sort"]),
+        "sorts": _sorts(form["q"], form["sort"], services.systems),
         "best": _BEST,
         "latest": _LATEST,
         "count_text": _count_text(search_request, hits),
@@ -293,10 +294,12 @@ def _currencies(exchange: ExchangeRates) -> list[str]:
     return sorted({name for table in exchange.usable() for name in table.rates})[:300]
 
 
-def _sorts(text: str, chosen: str) -> list[tuple[str, str]]:
-    """The orders to choose from, with labels; without words, relevance is the latest first."""
+def _sorts(text: str, chosen: str, systems: Collection[str]) -> list[tuple[str, str]]:
+    """The orders to choose from, with labels, but for those of systems that are not served; without words, relevance is
+    the latest first."""
     labels = _LABELS if text.strip() else _LABELS | {"relevance": _LATEST}
-    return [(word, label) for word, label in labels.items() if word != "-relevance" or chosen == word]
+    offered = {word: label for word, label in labels.items() if word != "-relevance" or chosen == word}
+    return [(word, offered[word]) for word in offered if SORTS.get(word.removeprefix("-")) in (None, *systems)]
 
 
 def _count_text(search_request: SearchRequest | None, hits: Hits | None) -> str:

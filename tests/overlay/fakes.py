@@ -19,8 +19,8 @@ from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices
 from overlay.api.shared_services import PAYMENTS, VERIFIER, Payments
-from overlay.api.systems import ALWAYS
 from overlay.engines import Cursor
+from overlay.installation import ALWAYS
 from overlay.listings.listing import listings_of
 from overlay.listings.proofs import Evidence, Located, NoProofError
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration

@@ -19,8 +19,8 @@ from overlay.api.openapi import COMPONENTS, document
 from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.request_bodies import BODIES
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS, NAMES
 from overlay.app.http_app import ROUTES, create_app, load_systems
+from overlay.installation import ALWAYS, NAMES
 from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
 from overlay.systems.delegateos.revocation_api import REVOCATIONS
 from tests.overlay.answer_models import fits

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
 SYSTEM = System(name="a2a", api="a2a_api", signs=True)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
 SYSTEM = System(name="bsv_overlay", api="overlay_api", indexing="pulling", signs=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
-SYSTEM = System(name="motebit", api="motebit_api", commands=("motebit_lookup", "motebit_token"), signs=True)
+SYSTEM = System(
+    name="motebit", api="motebit_api", facts="identity_facts", commands=("motebit_lookup", "motebit_token"), signs=True
+)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
 SYSTEM = System(name="mrp", api="mrp_api", signs=True)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
 SYSTEM = System(name="payments", api="payment_api", jobs="own_payments", commands=("pay_check", "owed_refunds"))

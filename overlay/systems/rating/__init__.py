@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
-SYSTEM = System(name="rating", api="evidence_api", indexing="rating_loop")
+SYSTEM = System(name="rating", api="evidence_api", indexing="rating_loop", facts="rating_facts")

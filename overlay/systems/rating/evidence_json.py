@@ -8,10 +8,10 @@ from typing import Any
 from indexer.store import Store
 from indexer.store.evidence import StoredEvidence
 from overlay.listings.ids import parse_id
-from overlay.listings.item_json import item_rating
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
+from overlay.systems.rating.rating_facts import item_rating
 from parsers.claims.rating import BasisEntry, rate
 
 PAGE = 1_000

@@ -5,6 +5,6 @@ No key here can spend: deposits are seen on a chain, and withdrawals are signed 
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
 SYSTEM = System(name="relay", api="relay_api", jobs="own_relay", commands=("relay_cash",))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.api.systems import System
+from overlay.installation import System
 
 SYSTEM = System(name="webhooks", api="webhook_api", jobs="delivery_jobs", signs=True)

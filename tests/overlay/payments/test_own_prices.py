@@ -18,7 +18,7 @@ from indexer.settings import Settings, SettingsError
 from indexer.store import Store, StoreUnavailableError, connect
 from indexer.store.payments import PaymentLedger
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS
+from overlay.installation import ALWAYS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.payments.gate import PaymentGate

@@ -16,9 +16,10 @@ from overlay.api.base_url import base_url
 from overlay.api.identity_key import read_or_create
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS, NAMES, PROTOCOLS, SETTINGS, active, chosen, installed, signing, warn_of_doors
+from overlay.api.systems import active, chosen, signing, warn_of_doors
 from overlay.app.http_app import create_app, load_systems
 from overlay.app.storage import open_identity
+from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, installed
 from tests.overlay.conftest import Serve
 
 

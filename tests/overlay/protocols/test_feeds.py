@@ -14,7 +14,7 @@ import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS
+from overlay.installation import ALWAYS
 from overlay.systems.feeds.feed_api import ModifiedClock
 from tests.clocks import Clock
 from tests.local_http import local_http

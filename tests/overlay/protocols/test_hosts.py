@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from overlay.api.routes import STREAM, Route
-from overlay.api.systems import NAMES
 from overlay.app.http_app import ROUTES, load_systems
+from overlay.installation import NAMES
 from tests.local_http import local_http
 from tests.overlay.protocols.vectors import house
 

@@ -55,7 +55,7 @@ async def test_work_that_was_delegated_and_paid_for_is_rated(registry: Registry)
     (document,) = DocumentReader(registry.store).documents([alice])
     assert document.rating == rating.score
     assert b'"rung":"E2"' in document.item
-    assert ListingRepository(registry.store).listing(alice).rating == rating
+    assert ListingRepository(registry.store).listing(alice).facts["rating"].value == rating
     assert [change.reason for change in registry.store.outbox.after(0, 100)].count("rated") == 2
 
 

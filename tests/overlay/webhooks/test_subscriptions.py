@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from indexer.store.subscriptions import PER_CLIENT
 from overlay.answers.schemas import SCHEMAS
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS
+from overlay.installation import ALWAYS
 from overlay.systems.webhooks.webhook_api import API
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain

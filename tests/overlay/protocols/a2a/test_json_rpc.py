@@ -17,7 +17,7 @@ from jsonschema import Draft7Validator
 from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS
+from overlay.installation import ALWAYS
 from overlay.systems.a2a.a2a_api import METHODS
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.a2a.search_messages import read_message, read_task

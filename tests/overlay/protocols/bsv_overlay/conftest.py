@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS
+from overlay.installation import ALWAYS
 from tests.overlay.fakes import sample_services
 
 

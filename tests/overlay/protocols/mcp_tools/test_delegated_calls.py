@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from indexer.store import connect
 from indexer.store.delegations import DelegationLedger
 from overlay.api.services import AppServices
-from overlay.api.systems import ALWAYS
+from overlay.installation import ALWAYS
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
 from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of

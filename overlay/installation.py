@@ -1,0 +1,72 @@
+"""The systems of this installation: each is a folder of `overlay/systems/` that can be taken out, and is loaded by its
+name, and only then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+ALWAYS = ("payments", "rating", "delegateos")
+"""The systems that are served unless the setting `systems` leaves them out."""
+
+PROTOCOLS = (
+    "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp", "relay", "webhooks", "x402",
+)  # fmt: skip
+"""The others, which the setting `doors` names."""
+
+NAMES = (*ALWAYS, *PROTOCOLS)
+"""Every system, in the order in which they are opened."""
+
+SETTINGS = {
+    "prices": "payments", "delegation_roots": "delegateos", "gasp_peers": "bsv_overlay",
+    "arc_callback_token": "bsv_overlay", "relay": "relay", "relay_address": "relay",
+}  # fmt: skip
+"""The settings that only one system reads."""
+
+SORTS = {"rating": "rating"}
+"""The values of the parameter `sort` that need a system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A system, with the names of its modules, which are imported when they are needed: `api` has a constant `API`,
+    each of `commands` a function `add`, and both `jobs`, run by a server, and `indexing`, run by the process that
+    writes facts, a function `jobs` that gives periodic jobs. `facts` has a constant `FACTS`
+    (`overlay.listings.system_facts`). `signs`: it signs with this server's identity key."""
+
+    name: str
+    api: str
+    jobs: str = ""
+    indexing: str = ""
+    facts: str = ""
+    commands: tuple[str, ...] = ()
+    signs: bool = False
+
+    def add_commands(self, commands: Any) -> None:
+        """Add its commands to the command line."""
+        for name in self.commands:
+            self.module(name).add(commands)
+
+    def module(self, name: str) -> Any:
+        """One of its modules."""
+        return import_module(f"overlay.systems.{self.name}.{name}")
+
+
+@cache
+def system(name: str) -> System | None:
+    """The system of a name; None where it is not installed."""
+    module = f"overlay.systems.{name}"
+    try:
+        result: System = import_module(module).SYSTEM
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return None
+    return result
+
+
+def installed() -> list[System]:
+    """Every system that is installed."""
+    return [one for one in map(system, NAMES) if one is not None]

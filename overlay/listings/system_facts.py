@@ -1,0 +1,61 @@
+"""What systems say of listings: members of items, filter terms, warnings, and a number that sorts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from overlay.installation import NAMES, installed
+
+if TYPE_CHECKING:
+    from indexer.store import Store
+    from overlay.listings.listing import Listing
+    from parsers.reasons import Reason
+
+
+def _nothing(_listing: Listing, _value: Any) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactSource:
+    """`read` gives what is stored of registrations by id, in a few statements. The others make of a listing, and of
+    what is stored of it (None for nothing), the members of its item, filter terms, warnings, and the number that sorts
+    it, the larger the better."""
+
+    read: Callable[[Store, Collection[str]], Mapping[str, Any]] = lambda _store, _ids: {}
+    members: Callable[[Listing, Any], Mapping[str, Any]] = lambda _listing, _value: {}
+    terms: Callable[[Listing, Any], Iterable[str]] = _nothing
+    warnings: Callable[[Listing, Any], Iterable[Reason]] = _nothing
+    number: Callable[[Any], int | None] = lambda _value: None
+
+
+class SystemFact(NamedTuple):
+    """What is stored of a registration by a system, and what makes something of it."""
+
+    source: FactSource
+    value: Any = None
+
+
+Facts = Mapping[str, SystemFact]
+"""The facts of a registration by the name of the system."""
+
+
+@cache
+def sources(names: tuple[str, ...] = NAMES) -> Mapping[str, FactSource]:
+    """The sources of those of these systems that are installed and say something of listings."""
+    return {one.name: one.module(one.facts).FACTS for one in installed() if one.facts and one.name in names}
+
+
+@cache
+def no_facts(names: tuple[str, ...] = NAMES) -> Facts:
+    """The facts of a registration of which nothing is stored."""
+    return {name: SystemFact(source) for name, source in sources(names).items()}
+
+
+def facts_of(store: Store, ids: Collection[str], names: tuple[str, ...] = NAMES) -> Callable[[str], Facts]:
+    """The facts of registrations with these ids, by id."""
+    stored = {name: source.read(store, ids) for name, source in sources(names).items()}
+    return lambda id_: {name: fact._replace(value=stored[name].get(id_)) for name, fact in no_facts(names).items()}

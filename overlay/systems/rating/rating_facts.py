@@ -1,0 +1,35 @@
+"""What evidence says of listings: the rating of an item, and its score, by which results are sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from overlay.answers.items import ItemRating
+from overlay.listings.system_facts import FactSource
+from overlay.text.timestamps import timestamp_of_milliseconds
+
+if TYPE_CHECKING:
+    from indexer.store.evidence import StoredRating
+    from overlay.listings.listing import Listing
+
+
+def item_rating(rating: StoredRating | None) -> ItemRating | None:
+    """The rating in an item, None where nothing counts."""
+    if rating is None or rating.score is None:
+        return None
+    return {
+        "score": rating.score / 1_000, "evidence": rating.completed + rating.failed, "rung": f"E{rating.rung}",
+        "asOf": timestamp_of_milliseconds(rating.as_of) or "",
+    }  # fmt: skip
+
+
+def _members(_listing: Listing, rating: StoredRating | None) -> Mapping[str, ItemRating | None]:
+    return {"rating": item_rating(rating)}
+
+
+FACTS = FactSource(
+    read=lambda store, ids: store.evidence.ratings(ids),
+    members=_members,
+    number=lambda rating: None if rating is None else rating.score,
+)
