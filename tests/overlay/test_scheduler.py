@@ -64,11 +64,11 @@ class Work:
 
 
 class Process:
-    """A scheduler of its own on the database of `folder`."""
+    """A scheduler of its own on a database."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, url: str) -> None:
         self.counters, self.notifier = Counters(), ChangeNotifier()
-        self.engine = connect(f"sqlite:///{folder}/jobs.db")
+        self.engine = connect(url)
         self.scheduler = Scheduler(
             ProcessLock(self.engine, "servers.lock", AdvisoryLock.SERVERS), self.counters, self.notifier
         )
@@ -90,7 +90,7 @@ class Process:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Process:
-    return Process(tmp_path)
+    return Process(f"sqlite:///{tmp_path}/jobs.db")
 
 
 async def test_a_job_runs_again_after_its_interval_and_says_how_its_runs_went(process: Process) -> None:
@@ -177,10 +177,10 @@ async def test_a_wake_does_not_shorten_the_pause_after_a_failure(
 
 
 async def test_a_job_of_a_single_server_runs_in_one_process_and_in_the_next_when_that_ends(
-    process: Process, tmp_path: Path
+    database_url: str,
 ) -> None:
     first, second, everywhere = Work(), Work(), Work()
-    other = Process(tmp_path)
+    process, other, third = (Process(database_url) for _ in range(3))
     role = Role.SINGLE_SERVER
     async with other.running(second.job(every=0.01, role=role), everywhere.job("everywhere", every=0.01)):
         await until(lambda: second.runs >= 1)
@@ -189,7 +189,6 @@ async def test_a_job_of_a_single_server_runs_in_one_process_and_in_the_next_when
             await until(lambda: second.runs >= runs + 3)
             assert first.runs == 0
             assert process.status().ran_at is None
-    third = Process(tmp_path)
     async with third.running(first.job(every=0.01, role=role)):
         await until(lambda: first.runs >= 1)
 
