@@ -66,7 +66,7 @@ async def find(
     503. `facts`: filters that have no parameter; of each group a listing has one."""
     services = request.app[SERVICES]
     index, heights = await cursor(services), services.heights()
-    search_request = from_pairs(pairs, services.chains(), services.exchange, heights, services.systems)
+    search_request = from_pairs(pairs, services.chains(), services.exchange, heights, services.site.systems)
     if with_duplicates or facts:
         query = search_request.query._replace(with_duplicates=with_duplicates, more_facts=facts)
         search_request = search_request._replace(query=query)
@@ -91,7 +91,7 @@ async def get(request: web.Request, id_: str) -> dict[str, Any]:
 def read_item(services: AppServices, id_: str) -> dict[str, Any]:
     """The same, read in this thread."""
     item = listing_with_duplicates(services.store, services.engine.get, id_)
-    return aged(item, services.heights(), services.change_blocks)
+    return aged(item, services.heights(), services.site.change_blocks)
 
 
 async def history(request: web.Request, id_: str) -> dict[str, Any]:

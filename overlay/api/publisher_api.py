@@ -46,7 +46,7 @@ async def diagnose(request: web.Request) -> web.Response:
 
 
 async def _diagnosis_by_id(request: web.Request, text: str) -> dict[str, Any]:
-    return await run_in(request, LOOKUPS, request.app[SERVICES].diagnose, _what(text))
+    return await run_in(request, LOOKUPS, request.app[SERVICES].publishing.diagnose, _what(text))
 
 
 async def diagnose_raw(request: web.Request) -> web.Response:
@@ -82,7 +82,7 @@ def _diagnosed(services: AppServices, document: bytes) -> dict[str, Any]:
 
 def _diagnosis_of(services: AppServices, raw: str) -> dict[str, Any]:
     try:
-        return services.diagnose(bytes.fromhex(raw))
+        return services.publishing.diagnose(bytes.fromhex(raw))
     except ParseError as error:
         raise bad_request("not-a-transaction", f"rawTx is no transaction: {error}", pointer="/rawTx") from None
 
@@ -120,11 +120,11 @@ async def request_transaction(
     services, txid = request.app[SERVICES], bytes.fromhex(transaction.txid)[::-1]
     client = request.app[CONTEXT].clients.of(request)
     try:
-        transaction_request = await to_thread(services.requests.add, txid, client, int(time.time()))
+        transaction_request = await to_thread(services.process.requests.add, txid, client, int(time.time()))
     except TooManyRequestsError as error:
         headers = {"Retry-After": str(RETRY_AFTER)}
         raise ProblemError(429, f"{error}; ask again when some of them are found", headers=headers) from None
-    services.on_request()
+    services.publishing.on_request()
     return transaction_request
 
 
@@ -144,7 +144,9 @@ async def recheck(request: web.Request) -> web.Response:
     was fetched last. Repeating it changes nothing."""
     services, text = request.app[SERVICES], request.match_info["id"]
     plain, _ = parse_id(text)
-    rechecks = await to_thread(services.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
+    rechecks = (
+        await to_thread(services.publishing.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
+    )
     if not rechecks:
         await to_thread(registration, services.store, plain, text)
         detail = (

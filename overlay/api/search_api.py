@@ -52,7 +52,7 @@ async def search(request: web.Request) -> web.Response:
     page = kept_pages.get(question, stamp)
     if page is None:
         search_request = from_pairs(
-            pairs(question.query_string), stamp.chains, services.exchange, stamp.heights, services.systems
+            pairs(question.query_string), stamp.chains, services.exchange, stamp.heights, services.site.systems
         )
         etag = _etag(search_request, question, stamp)
         if unchanged(request, etag):
@@ -123,7 +123,7 @@ async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits
         raise bad_request("cursor-expired", _STALE, "cursor") from None
     except CompilingError as error:
         raise ProblemError(503, str(error), headers=search_answer.AGAIN) from None
-    return aged_hits(hits, services.heights(), services.change_blocks)
+    return aged_hits(hits, services.heights(), services.site.change_blocks)
 
 
 async def suggest(request: web.Request) -> web.Response:

@@ -50,41 +50,56 @@ class ProcessInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppServices(ProcessInfo):
-    """Everything that the application uses, built once by the command that starts it.
+class PublisherServices:
+    """What publishers ask for.
 
     `diagnose` answers CONTRACT's Diagnosis for a txid or outpoint as text or for raw transaction bytes (raising
-    ParseError for bytes that are none); it may take its time and is called in a thread. `chains` maps configured names
-    to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both are called for every search and
-    must answer from memory.
-
-    `on_request` is called after a publisher has requested a transaction. `recheck` schedules a new fetch of everything
-    that a listing's plain id refers to; its second argument is the time in milliseconds since 1970. `notifier` wakes
-    the tasks that wait for changes; without notifications the store is polled. `limits` are the rate limits by kind of
-    route and `trusted_proxies` the networks whose X-Forwarded-For is trusted.
-    `check_owner` queries the source of a chain for an outpoint: True if unspent, False if spent, None without an
-    answer; it is None where no chain finds moves by queries. `exchange` holds the exchange rates, `logos` the
-    thumbnails. A change of price is a warning for `change_blocks` blocks. `public_url` is the configured base of
-    absolute URLs ("" for that of the request; see `overlay.api.base_url`), `identity` this server's own keys (None
-    where several machines share a database and no key is configured), `systems` the names of the systems served, and
-    `brought` their services, each under its own key.
+    ParseError for bytes that are none); it may take its time and is called in a thread. `on_request` is called after a
+    publisher has requested a transaction. `recheck` schedules a new fetch of everything that a listing's plain id
+    refers to; its second argument is the time in milliseconds since 1970. `check_owner` queries the source of a chain
+    for an outpoint: True if unspent, False if spent, None without an answer; it is None where no chain finds moves by
+    queries.
     """
 
-    engine: SearchIndex
-    store: ListingRepository
     diagnose: Callable[[str | bytes], dict[str, Any]]
-    chains: Callable[[], Mapping[str, str]]
-    heights: Callable[[], Mapping[str, int]]
     on_request: Callable[[], None] = lambda: None
     recheck: Callable[[str, int], Sequence[Recheck]] = lambda *_: ()
-    change_blocks: int = CHANGE_BLOCKS
-    notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
-    exchange: ExchangeRates = field(default_factory=ExchangeRates)
-    logos: LogoImages = field(default_factory=LogoImages)
+    check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSettings:
+    """What is configured of a server: the rate limits by kind of route, the networks whose X-Forwarded-For is trusted,
+    the base of absolute URLs ("" for that of the request; see `overlay.api.base_url`), for how many blocks a change of
+    price is a warning, and the names of the systems served."""
+
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
     public_url: str = ""
-    identity: IdentityKey | None = None
+    change_blocks: int = CHANGE_BLOCKS
     systems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppServices:
+    """Everything that the application uses, built once by the command that starts it.
+
+    `chains` maps configured names to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both
+    are called for every search and must answer from memory. `notifier` wakes the tasks that wait for changes; without
+    notifications the store is polled. `exchange` holds the exchange rates, `logos` the thumbnails, `identity` this
+    server's own keys (None where several machines share a database and no key is configured), and `brought` the
+    services of systems, each under its own key.
+    """
+
+    process: ProcessInfo
+    engine: SearchIndex
+    store: ListingRepository
+    chains: Callable[[], Mapping[str, str]]
+    heights: Callable[[], Mapping[str, int]]
+    publishing: PublisherServices
+    site: SiteSettings = field(default_factory=SiteSettings)
+    notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
+    exchange: ExchangeRates = field(default_factory=ExchangeRates)
+    logos: LogoImages = field(default_factory=LogoImages)
+    identity: IdentityKey | None = None
     brought: Mapping[web.AppKey[Any], Any] = field(default_factory=dict)
-    check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

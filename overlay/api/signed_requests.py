@@ -17,5 +17,5 @@ async def signed_request(request: web.Request, most: int) -> SignedRequest:
         request.headers.get(hdrs.AUTHORIZATION, ""),
         await body(request, most),
         urlsplit(base_url(request)).netloc,
-        bool(request.app[SERVICES].public_url),
+        bool(request.app[SERVICES].site.public_url),
     )

@@ -19,7 +19,7 @@ from indexer.store.process_lock import ProcessLock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
-from overlay.api.services import AppServices, ProcessInfo
+from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.api.systems import Parts, active, chosen, load_api, periodic_jobs
 from overlay.app import version
 from overlay.app.background import IndexerJobs, IndexLoop
@@ -153,20 +153,24 @@ class AppContext:
 
         if self.engine is None:
             raise ValueError("a context without an index cannot serve")
-        settings, info = self.settings, self.process_info()
+        settings = self.settings
         sources = [transaction_source(follower) for follower in self.followers]
         ask = SourceLookup(sources, asyncio.get_running_loop())
         has_owners = any(follower.outpoint_monitor for follower in self.followers)
+        publishing = PublisherServices(
+            diagnose=partial(diagnose, settings, self.store, ask=ask), recheck=Rechecks(self.store.primary).request,
+            on_request=partial(self.scheduler.wake, "requests"),
+            check_owner=self.chain_loops.is_unspent if has_owners else None,
+        )  # fmt: skip
+        site = SiteSettings(
+            limits=settings.limits, trusted_proxies=settings.trusted_proxies, public_url=settings.public_url,
+            change_blocks=settings.change_blocks, systems=tuple(one.name for one in chosen(settings)),
+        )  # fmt: skip
         return AppServices(
-            **{name: getattr(info, name) for name in ProcessInfo.__dataclass_fields__},
-            engine=self.engine, store=ListingRepository(self.store, self.system_names),
-            diagnose=partial(diagnose, settings, self.store, ask=ask), chains=self.status.chains,
-            heights=self.status.heights, recheck=Rechecks(self.store.primary).request,
-            on_request=partial(self.scheduler.wake, "requests"), notifier=self.notifier, exchange=self.status.exchange,
-            logos=self.logos, limits=settings.limits, change_blocks=settings.change_blocks,
-            check_owner=self.chain_loops.is_unspent if has_owners else None, public_url=settings.public_url,
-            trusted_proxies=settings.trusted_proxies, identity=self.identity,
-            systems=tuple(one.name for one in chosen(settings)), brought=self.parts.services,
+            process=self.process_info(), engine=self.engine, store=ListingRepository(self.store, self.system_names),
+            chains=self.status.chains, heights=self.status.heights, publishing=publishing, site=site,
+            notifier=self.notifier, exchange=self.status.exchange, logos=self.logos, identity=self.identity,
+            brought=self.parts.services,
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

@@ -45,30 +45,30 @@ ROUTES = (*API_ROUTES, *METRICS_ROUTES, *WEB_ROUTES)
 def create_app(services: AppServices) -> web.Application:
     """The application over `services`, which live as long as it does."""
     app = web.Application(middlewares=[handle_request])
-    app[SERVICES] = app[PROCESS] = services
+    app[SERVICES], app[PROCESS] = services, services.process
     for key, service in services.brought.items():
         app[key] = service
-    systems = load_systems(services.systems)
+    systems = load_systems(services.site.systems)
     # paths of systems first, as the id of a listing may contain slashes
     routes = [*chain.from_iterable(one.routes for one in systems), *ROUTES]
-    app[OPENAPI] = document(ROUTES, services.version, systems)
+    app[OPENAPI] = document(ROUTES, services.process.version, systems)
     app[CONTEXT] = RequestContext(
-        services.limits,
-        services.trusted_proxies,
-        services.counters,
+        services.site.limits,
+        services.site.trusted_proxies,
+        services.process.counters,
         page=for_people,
-        log_requests=services.log_requests,
+        log_requests=services.process.log_requests,
         guards=[one.guard for one in systems if one.guard is not None],
         beyond_limit=[one.beyond_limit for one in systems if one.beyond_limit is not None],
-        damage=services.damage,
+        damage=services.process.damage,
     )
-    load = services.counters.load
+    load = services.process.counters.load
     app[KEPT_PAGES] = KeptPages()
     app[SEARCH_EXECUTOR] = SearchExecutor(services.engine, load)
     app[PUBLISHING], app[LOOKUPS] = publishing(load), lookups(load)
     app[RECORDS] = records(load, here=services.store.is_here)
     app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
-    app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.counters)
+    app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.process.counters)
     app[ROUTE_PATHS] = list(dict.fromkeys(route.path for route in routes))
     for route in routes:
         handler = _without_parameters(route.handler) if route.refuses_parameters else route.handler
@@ -111,7 +111,7 @@ async def _end_reading(app: web.Application) -> None:
 
 
 async def _read_for_streams(app: web.Application) -> AsyncIterator[None]:
-    supervisor = Supervisor(app[SERVICES].counters)
+    supervisor = Supervisor(app[SERVICES].process.counters)
     reading = asyncio.create_task(supervisor.keep_running(app[BROADCASTER].run))
     yield
     reading.cancel()

@@ -178,8 +178,8 @@ def _of(services: AppServices, text: str) -> TraceOutcome:
 def _traced(services: AppServices, text: str) -> TraceOutcome:
     try:
         if _is_raw(text):
-            return TraceOutcome(text, trace=services.diagnose(bytes.fromhex(text)))
-        return TraceOutcome(text, trace=services.diagnose(transaction_name(text)))
+            return TraceOutcome(text, trace=services.publishing.diagnose(bytes.fromhex(text)))
+        return TraceOutcome(text, trace=services.publishing.diagnose(transaction_name(text)))
     except ParseError as error:
         return TraceOutcome(text, fault=f"these bytes are no transaction: {error}")
     except ValueError:

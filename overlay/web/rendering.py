@@ -158,7 +158,7 @@ def _quality(parameters: list[str]) -> float:
 def page_etag(request: web.Request, *parts: object) -> str:
     """A weak entity tag of a page: of the program's version, of the static files, and of `parts`."""
     looks = tuple(asset.version for asset in assets().values())
-    return weak_etag("html", request.app[SERVICES].version, looks, *parts)
+    return weak_etag("html", request.app[SERVICES].process.version, looks, *parts)
 
 
 def revalidated_page(request: web.Request, template: str, **values: object) -> web.Response:

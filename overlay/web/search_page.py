@@ -145,7 +145,7 @@ async def _outcome(request: web.Request, query_string: str, heights: Mapping[str
         if len(query_string) > LONGEST:
             raise bad_request("too-long", f"the page reads searches of up to {LONGEST:,} characters")
         parameters = pairs(query_string)
-        search_request = from_pairs(parameters, services.chains(), services.exchange, heights, services.systems)
+        search_request = from_pairs(parameters, services.chains(), services.exchange, heights, services.site.systems)
         if services.engine.is_compiling:
             return parameters, SearchOutcome(search_request, None, (_COMPILING,))
         hits = await _find_with_facets(request, search_request)
@@ -219,7 +219,7 @@ def _render_page(
         else [],
         "currencies": _currencies(services.exchange),
         "examples": EXAMPLES,
-        "sorts": _sorts(form["q"], form["sort"], services.systems),
+        "sorts": _sorts(form["q"], form["sort"], services.site.systems),
         "best": _BEST,
         "latest": _LATEST,
         "count_text": _count_text(search_request, hits),
@@ -243,7 +243,7 @@ def _render_page(
         "heights": heights,
         "rates": services.exchange.table_json(table) if table else None,
         "json_url": "/v1/search?" + urlencode(parameters) if parameters else "/v1/search",
-        "feeds": _feeds(parameters) if "feeds" in services.systems and search_request else [],
+        "feeds": _feeds(parameters) if "feeds" in services.site.systems and search_request else [],
     }
     size = sum(len(card.encode("utf-8", "replace")) for card in cards)
     return RenderedPage(render("search.html", **values), size, sum(bool(result_.logo) for result_ in results))

@@ -21,7 +21,7 @@ async def status(request: web.Request) -> web.Response:
     """The state of every chain, counts and versions, or the same as JSON when Accept prefers that."""
     if wants_json(request):
         return await status_api.status(request)
-    members = await to_thread(request.app[SERVICES].status)
+    members = await to_thread(request.app[SERVICES].process.status)
     return html_answer(render("status.html", here="/status", status=members, tone=tone, words=POINTERS))
 
 

@@ -35,7 +35,7 @@ from indexer.model import RegistrationState, Status
 from indexer.setting_values import Quota
 from indexer.store.requests import TransactionRequest
 from overlay.api.server import create_runner
-from overlay.api.services import AppServices
+from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.app.http_app import create_app
 from overlay.app.memory import tune_garbage_collection
 from overlay.engines import Cursor
@@ -190,9 +190,10 @@ def _application(name: str, offers: int, folder: Path) -> web.Application:
         chains, heights = {"bsv": "bsv:mainnet"}, {"bsv": 900_000}
         return create_app(
             AppServices(
-                engine=_engine(name, results, folder), store=Nothing(), status=dict, diagnose=lambda _: {},
-                chains=lambda: chains, heights=lambda: heights, ready=lambda: None, version="bench",
-                requests=Unasked(), limits={"read": Quota(999_999, 1)} if name == "limited" else {},
+                process=ProcessInfo(status=dict, ready=lambda: None, version="bench", requests=Unasked()),
+                engine=_engine(name, results, folder), store=Nothing(), chains=lambda: chains, heights=lambda: heights,
+                publishing=PublisherServices(diagnose=lambda _: {}),
+                site=SiteSettings(limits={"read": Quota(999_999, 1)} if name == "limited" else {}),
             )
         )  # fmt: skip
     body = b'{"items":[' + b",".join(document.item for document in results[:20]) + b"]}"

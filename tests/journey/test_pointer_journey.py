@@ -20,7 +20,7 @@ from indexer.state_hash import digest as state_digest
 from indexer.state_hash import state_hash
 from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
 from indexer.store.requests import Requests
-from overlay.api.services import AppServices
+from overlay.api.services import AppServices, ProcessInfo, PublisherServices
 from overlay.app.diagnosis import diagnose
 from overlay.app.status_service import StatusService
 from overlay.duplicates.duplicate_index import DuplicateIndex
@@ -135,13 +135,10 @@ async def registry(
         services = AppServices(
             engine=index,
             store=ListingRepository(store),
-            status=dict,
-            diagnose=lambda what: diagnose(Settings(), store, what),
+            process=ProcessInfo(status=dict, ready=lambda: None, version="test", requests=Requests(store.engine)),
+            publishing=PublisherServices(diagnose=lambda what: diagnose(Settings(), store, what)),
             chains=store.chains,
             heights=lambda: dict.fromkeys(store.chains(), 100),
-            ready=lambda: None,
-            version="test",
-            requests=Requests(store.engine),
         )
         with closing(DuplicateIndex(str(tmp_path / "claims"))) as duplicates:
             yield Registry(store, writer, clock, services, await serve(services), duplicates)

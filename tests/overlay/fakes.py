@@ -17,7 +17,7 @@ from indexer.model import BlockRef, Drift, Event, EventKind, Proof, Registration
 from indexer.resolution.pointer_service import PointerListing
 from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
-from overlay.api.services import AppServices
+from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.api.shared_services import PAYMENTS, VERIFIER, Payments
 from overlay.engines import Cursor
 from overlay.installation import ALWAYS
@@ -291,20 +291,26 @@ def _sample_documents(sample: Path) -> list[Document]:
 
 
 def sample_services(sample: Path) -> AppServices:
-    """Services over the sample chain; `replace` of dataclasses changes what a test wants otherwise."""
+    """Services over the sample chain; `changed` changes what a test wants otherwise."""
     histories = {id_: list(entries) for id_, entries in sample_histories(sample).items()}
     return AppServices(
+        process=ProcessInfo(status=status, ready=lambda: None, version="0.1.0", requests=FakeRequests()),
         engine=FakeEngine(_sample_documents(sample)),
         store=FakeStore(sample_listings(sample), histories),
-        status=status,
-        diagnose=diagnose,
         chains=lambda: {CHAIN: CAIP2},
         heights=lambda: {CHAIN: 125},
-        ready=lambda: None,
-        version="0.1.0",
-        requests=FakeRequests(),
-        systems=ALWAYS,
+        publishing=PublisherServices(diagnose=diagnose),
+        site=SiteSettings(systems=ALWAYS),
     )
+
+
+def changed(services: AppServices, **members: Any) -> AppServices:
+    """The services with other members, of the process, of publishing and of the site, too."""
+    for name in ("process", "publishing", "site"):
+        part = getattr(services, name)
+        own = {member: members.pop(member) for member in list(members) if hasattr(part, member)}
+        services = replace(services, **{name: replace(part, **own)})
+    return replace(services, **members)
 
 
 def selling(gate: PaymentGate, *prices: Any) -> dict[web.AppKey[Any], Any]:
@@ -324,4 +330,4 @@ def with_listing(services: AppServices, listing: Registration) -> AppServices:
     assert listing.card_body is not None
     subjects = listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     more = FakeStore([*store.listings.values(), listing], store.histories)
-    return replace(services, store=more, engine=FakeEngine(map(document, subjects)))
+    return changed(services, store=more, engine=FakeEngine(map(document, subjects)))

@@ -26,6 +26,7 @@ from overlay.search.query import Cheapest, Hit, Hits
 from parsers.cards.rate_table import RateTable
 from tests.overlay.calls import get
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 NOW = 1_800_000_000
 
@@ -140,7 +141,7 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
     parsed = ask("priceCurrency=usd&maxPrice=5&explain=1", exchange_rates)
     assert parsed.rates
     hits = (
-        Hit("a", b'{"id":"a"}', 1.0, Cheapest("o", "0.1", "BSV", "P1W", ("5.0", "USD")), (1,)),
+        Hit("a", b'{"id":"a"}', 1.0, Cheapest("o", "0.1", "BSV", "P1W", ("5", "USD")), (1,)),
         Hit("b", b'{"id":"b"}', 1.0, Cheapest("o", "4", "USD", "none"), (1,)),
         Hit("c", b'{"id":"c"}', 1.0, None, (1,)),
     )
@@ -148,7 +149,7 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
     assert [item["cheapest"] for item in body["items"]] == [
         {
             "offerId": "o", "amount": "0.1", "currency": "BSV", "interval": "P1W", "perDay": "0.0142857142857",
-            "converted": {"amount": "5.0", "currency": "USD", "rate": "50", "perDay": "0.714285714285"},
+            "converted": {"amount": "5", "currency": "USD", "rate": "50", "perDay": "0.714285714285"},
         },
         {"offerId": "o", "amount": "4", "currency": "USD", "interval": "none", "perDay": None},
         None,
@@ -182,7 +183,7 @@ async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_d
 ) -> None:
     tags = []
     for answer in (exchange(FIRST), exchange(table("https://a.example", "BSV", 5, USD="51"))):
-        client = await serve(replace(services, exchange=answer))
+        client = await serve(changed(services, exchange=answer))
         for path in (
             "/v1/search?maxPrice=1&priceCurrency=usd",
             "/v1/search?q=tower",
@@ -198,7 +199,7 @@ async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_d
 async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
     serve: Serve, services: AppServices
 ) -> None:
-    client = await serve(replace(services, exchange=exchange(FIRST)))
+    client = await serve(changed(services, exchange=exchange(FIRST)))
     answer = await get(client, "/v1/search?maxPrice=1&priceCurrency=usd")
     assert answer["rates"]["source"] == "https://a.example"
     assert [note["code"] for note in answer["notes"]] == ["quoted-only"]
@@ -243,8 +244,8 @@ def test_status_tells_the_table_in_use_and_every_feed() -> None:
 
 def test_metrics_tell_the_age_of_rates(services: AppServices) -> None:
     def scraped(exchange_rates: ExchangeRates) -> str:
-        status = {**services.status(), "rates": exchange_rates.status()}
-        return exposition(replace(services, status=lambda: status), [], "")[0].decode()
+        status = {**services.process.status(), "rates": exchange_rates.status()}
+        return exposition(replace(services.process, status=lambda: status), [], "")[0].decode()
 
     assert "a2b_rates" not in scraped(exchange())
     text = scraped(exchange(FIRST, table("https://b.example", "USD", 4000, BSV="0.02")))

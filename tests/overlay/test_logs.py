@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from overlay.app import logs
 from overlay.app.logs import ERRORS, LONGEST, WARNINGS, JsonLines, TextLines
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine
+from tests.overlay.fakes import FakeEngine, changed
 
 log = logging.getLogger("overlay.test")
 
@@ -133,7 +132,7 @@ async def test_every_line_of_a_request_carries_the_id_of_its_answer(
 
 
 async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services: AppServices, lines: list[str]) -> None:
-    client = await serve(replace(services, log_requests=True))
+    client = await serve(changed(services, log_requests=True))
     async with client.get("/v1/search?q=tower&token=hunter2") as response:
         request_id = response.headers["X-Request-Id"]
     (answer,) = [json.loads(line) for line in lines if '"target"' in line]

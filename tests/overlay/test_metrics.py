@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
 from overlay.app.logs import ERRORS, WARNINGS
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import status
+from tests.overlay.fakes import changed, status
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -60,7 +59,7 @@ async def test_scrapes_at_the_same_time_are_answered_one_after_the_other(serve: 
         under_way -= 1
         return status()
 
-    client = await serve(replace(services, status=answer))
+    client = await serve(changed(services, status=answer))
     results = await asyncio.gather(*(scrape(client) for _ in range(5)))
     assert len(results) == 5
     assert most == 1
@@ -73,7 +72,7 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Ap
         stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "reorgs": None}
         return status_now | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
 
-    client = await serve(replace(services, status=answer, refused=lambda: {"bsv-regtest": 1}))
+    client = await serve(changed(services, status=answer, refused=lambda: {"bsv-regtest": 1}))
     result = await scrape(client)
     for name, wanted in (
         ("a2b_chain_height", 125), ("a2b_chain_tip_height", 130), ("a2b_chain_lag_blocks", 5),
@@ -94,7 +93,7 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Ap
 async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: Serve, services: AppServices) -> None:
     index = {"engine": "fake", "seq": 7, "behind": 3}
     answers = {"index": index}
-    client = await serve(replace(services, status=lambda: status() | answers))
+    client = await serve(changed(services, status=lambda: status() | answers))
     done, of = "a2b_index_renewal_registrations", "a2b_index_renewal_registrations_wanted"
     result = await scrape(client)
     assert (value(result, done), value(result, of)) == (None, None)
@@ -113,7 +112,7 @@ async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
 
     counting = await serve(services)
     assert value(await scrape(counting), "a2b_database_up") == 1
-    client = await serve(replace(services, status=away))
+    client = await serve(changed(services, status=away))
     await client.get("/v1/search?q=tower")
     result = await scrape(client)
     assert value(result, "a2b_database_up") == 0
@@ -124,11 +123,11 @@ async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
 
 async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: AppServices) -> None:
     progress = SyncProgress("bsv", blocks=7, bytes=900, event_counts=Counter(inscribed=3, rejected=2))
-    changed = replace(
+    reporting = changed(
         services, ingested=lambda: {"bsv": progress}, fetched=lambda: {"met": 5, "fetch-dns": 2},
         status=lambda: status() | {"pointers": {"met": 4, "waiting": 1}},
     )  # fmt: skip
-    result = await scrape(await serve(changed))
+    result = await scrape(await serve(reporting))
     assert value(result, "a2b_ingested_blocks_total", chain="bsv") == 7
     assert value(result, "a2b_ingested_bytes_total", chain="bsv") == 900
     outcomes = {
@@ -142,8 +141,8 @@ async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve
 
 
 async def test_errors_that_are_logged_are_counted(client: ClientSession, services: AppServices) -> None:
-    services.counters.add(WARNINGS, 2)
-    services.counters.add(ERRORS, 1)
+    services.process.counters.add(WARNINGS, 2)
+    services.process.counters.add(ERRORS, 1)
     result = await scrape(client)
     assert value(result, "a2b_log_lines_total", level="warning") == 2
     assert value(result, "a2b_log_lines_total", level="error") == 1
@@ -185,7 +184,7 @@ async def test_no_label_holds_what_a_stranger_wrote(client: ClientSession) -> No
 
 
 async def test_what_limits_refused_is_counted(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, limits={**dict.fromkeys(LIMITS), "costly": Quota(1, 1_000)}))
+    client = await serve(changed(services, limits={**dict.fromkeys(LIMITS), "costly": Quota(1, 1_000)}))
     for _ in range(3):
         async with client.post("/v1/check", data=b"{}"):
             pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,7 +25,7 @@ from overlay.systems.delegateos.revocation_api import REVOCATIONS
 from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, FakeStore
+from tests.overlay.fakes import FakeEngine, FakeStore, changed
 
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
@@ -141,7 +140,7 @@ async def test_real_answers_fit_their_schemas(
     serve: Serve, services: AppServices, api: dict[str, Any], tmp_path: Path
 ) -> None:
     engine = connect(f"sqlite:///{tmp_path}/tokens.db")
-    client = await serve(replace(services, brought={ACCESS: DelegatedAccess([], DelegationLedger(engine))}))
+    client = await serve(changed(services, brought={ACCESS: DelegatedAccess([], DelegationLedger(engine))}))
     created = calls(services)
     for route in ROUTES:
         if route.method != "GET" or route.answer is None:
@@ -154,7 +153,7 @@ async def test_real_answers_fit_their_schemas(
 
 
 def test_a_chain_that_another_process_follows_fits_its_schema(services: AppServices, api: dict[str, Any]) -> None:
-    status_now = services.status()
+    status_now = services.process.status()
     unknown = dict.fromkeys(("tip", "lag", "mempool", "reorgs"))
     validate(api, status_now | {"chains": [chain | unknown for chain in status_now["chains"]]}, "Status")
 

@@ -25,7 +25,7 @@ from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import DECIMALS, PaymentRefusedError
 from tests.overlay.calls import TOWER, get, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine
+from tests.overlay.fakes import FakeEngine, changed
 from tests.overlay.test_exchange import FIRST, SECOND, exchange
 
 
@@ -175,7 +175,7 @@ def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -
 
 
 async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, exchange=exchange(FIRST)))
+    client = await serve(changed(services, exchange=exchange(FIRST)))
     answer = await get(client, f"/v1/quote?id={TOWER}&configId=wt-basic")
     assert answer == {
         "ok": False, "error": "address-checksum",

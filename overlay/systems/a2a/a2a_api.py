@@ -71,7 +71,7 @@ async def agent_card(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     base = base_url(request)
     prices = request.app.get(PAYMENTS, Payments()).prices
-    card = own_card(base, services.version, is_configured=bool(services.public_url), prices=prices)
+    card = own_card(base, services.process.version, is_configured=bool(services.site.public_url), prices=prices)
     return conditional(encode(card if services.identity is None else signed(card, base, services.identity)), CARD_CACHE)
 
 

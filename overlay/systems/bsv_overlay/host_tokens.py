@@ -39,7 +39,7 @@ _KINDS = {
 
 def unnamed_reason(services: AppServices) -> str | None:
     """Why this server cannot name itself in a token, None where it can."""
-    if not services.public_url:
+    if not services.site.public_url:
         return "A2B_PUBLIC_URL is not configured"
     return None if services.identity else "no identity key is configured"
 
@@ -47,7 +47,7 @@ def unnamed_reason(services: AppServices) -> str | None:
 def host_outputs(services: AppServices, service: OverlayService, query: Any) -> tuple[OverlayOutput, ...]:
     """The tokens that a query of `ls_ship` or `ls_slap` selects; none where the server cannot name itself. Raises
     BadRequestError."""
-    kind, identity, url = _KINDS[service.name], services.identity, services.public_url
+    kind, identity, url = _KINDS[service.name], services.identity, services.site.public_url
     names = _selected(kind, query, {"domain": url, "identityKey": identity.secp256k1_public.hex() if identity else ""})
     if identity is None or not url or not names:
         return ()

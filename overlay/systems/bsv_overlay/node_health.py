@@ -41,13 +41,13 @@ async def live(request: web.Request) -> web.Response:
 async def _report(request: web.Request) -> dict[str, Any]:
     began = monotonic()
     missing = "the server is shutting down" if request.app[CONTEXT].draining else None
-    missing = missing or await to_thread(request.app[SERVICES].ready)
+    missing = missing or await to_thread(request.app[SERVICES].process.ready)
     registry = _check("registry", "ready", "ok" if missing is None else "error", began)
     return {
         "status": "ok" if missing is None else "degraded",
         "live": True,
         "ready": missing is None,
-        "version": request.app[SERVICES].version,
+        "version": request.app[SERVICES].process.version,
         "service": _service(request),
         "checks": [_check("process", "live", "ok", began), registry | ({"message": missing} if missing else {})],
     }

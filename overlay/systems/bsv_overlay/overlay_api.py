@@ -15,7 +15,7 @@ from overlay.systems.bsv_overlay import anchor_api, gasp_api, lookup_api, node_h
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
     node_health.note_start(app)
-    load = app[SERVICES].counters.load
+    load = app[SERVICES].process.counters.load
     app[gasp_api.NODES] = nodes = gasp_api.node_executor(load)
     app[submit_api.SUBMISSIONS] = submissions = submit_api.submission_executor(load)
     yield

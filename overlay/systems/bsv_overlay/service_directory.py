@@ -43,7 +43,7 @@ async def lookup_documentation(request: web.Request) -> web.Response:
 
 
 def _listed(request: web.Request, services: tuple[OverlayService, ...]) -> web.Response:
-    version = request.app[SERVICES].version
+    version = request.app[SERVICES].process.version
     listed = {service.name: service.as_json(version) | _note(request, service) for service in services}
     return conditional(encode(listed))
 

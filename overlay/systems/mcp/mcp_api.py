@@ -148,7 +148,7 @@ async def _run(app: web.Application) -> AsyncIterator[None]:
     """Serve in a task of its own, as what the package enters it must leave in the same task."""
     app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
-    serving = asyncio.create_task(_serve(app[SERVICES].version, ready, ended))
+    serving = asyncio.create_task(_serve(app[SERVICES].process.version, ready, ended))
     serving.add_done_callback(lambda task: _fail(task, ready))
     yield
     ended.set()

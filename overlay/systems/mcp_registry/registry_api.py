@@ -90,7 +90,7 @@ async def ping(_: web.Request) -> web.Response:
 
 async def program_version(request: web.Request) -> web.Response:
     """The version of the program."""
-    return json_answer({"version": request.app[SERVICES].version})
+    return json_answer({"version": request.app[SERVICES].process.version})
 
 
 async def openapi_yaml(request: web.Request) -> web.Response:

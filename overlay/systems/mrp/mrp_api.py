@@ -73,7 +73,7 @@ async def own_keys(request: web.Request) -> web.Response:
 
 async def own_manifest(request: web.Request) -> web.Response:
     """The manifest of the registry's own capability, search."""
-    return _manifest(route_offers.own_manifest(base_url(request), request.app[SERVICES].version))
+    return _manifest(route_offers.own_manifest(base_url(request), request.app[SERVICES].process.version))
 
 
 async def manifest(request: web.Request) -> web.Response:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import gzip
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
 from tests.overlay.calls import TOWER, engine_of, problem, raw
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 WITHOUT_DATA = (
     "/logos/{digest}", "/v1/evidence/{sha256}", "/v1/listings/{id}/evidence", "/listings/{id}/evidence",
@@ -169,7 +169,7 @@ async def test_a_mistake_of_ours_is_a_500_without_its_traceback(
     def broken() -> dict[str, Any]:
         raise RuntimeError("a secret in a message")
 
-    client = await serve(replace(services, status=broken))
+    client = await serve(changed(services, status=broken))
     for accept in ("application/json", "text/html"):
         async with client.get("/v1/status", headers={"Accept": accept}) as response:
             problem_body = await problem(response, 500)
@@ -236,7 +236,7 @@ async def test_the_tag_of_a_page_changes_with_the_index_the_height_and_the_quest
 ) -> None:
     engine = engine_of(services)
     height = 125
-    client = await serve(replace(services, heights=lambda: {"bsv-regtest": height}))
+    client = await serve(changed(services, heights=lambda: {"bsv-regtest": height}))
     tags = []
 
     async def note(query: str) -> None:

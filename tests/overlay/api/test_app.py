@@ -21,7 +21,7 @@ from overlay.search.query import Hits, Query, StaleCursorError
 from parsers.cards import Kind
 from tests.overlay.calls import TOWER, engine_of, get, problem, raw, talk
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
+from tests.overlay.fakes import FakeEngine, FakeStore, changed, with_listing
 
 # Searching
 
@@ -138,7 +138,7 @@ async def test_a_slow_engine_is_asked_in_a_thread(serve: Serve, services: AppSer
             threads.append(threading.current_thread().name)
             return super().search(query)
 
-    client = await serve(replace(services, engine=Slow(engine_of(services).documents)))
+    client = await serve(changed(services, engine=Slow(engine_of(services).documents)))
     await get(client, "/v1/search?q=tower")
     await get(client, "/v1/suggest?q=tower")
     assert threads
@@ -405,7 +405,7 @@ async def test_bad_parameters_of_the_feed_are_refused(client: ClientSession) -> 
 
 
 async def test_health_and_readiness(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, ready=lambda: "the index is being built"))
+    client = await serve(changed(services, ready=lambda: "the index is being built"))
     assert (await get(client, "/healthz"))["status"] == "ok"
     async with client.get("/readyz") as response:
         assert (await problem(response, 503))["detail"] == "the index is being built"
@@ -414,7 +414,7 @@ async def test_health_and_readiness(serve: Serve, services: AppServices) -> None
 
 
 async def test_the_status_is_what_the_indexer_says(client: ClientSession, services: AppServices) -> None:
-    assert await get(client, "/v1/status") == services.status()
+    assert await get(client, "/v1/status") == services.process.status()
 
 
 @pytest.mark.parametrize(

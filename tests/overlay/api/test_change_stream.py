@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
@@ -25,7 +24,7 @@ from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.records import FeedChange, FeedPage
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeStore
+from tests.overlay.fakes import FakeStore, changed
 from tests.waiting import until
 
 
@@ -125,7 +124,7 @@ def outbox() -> Outbox:
 
 @pytest.fixture
 def streaming(services: AppServices, outbox: Outbox) -> AppServices:
-    return replace(services, store=outbox, notifier=ChangeNotifier())
+    return changed(services, store=outbox, notifier=ChangeNotifier())
 
 
 async def test_a_stream_tells_what_was_and_then_what_happens(
@@ -245,12 +244,12 @@ async def test_a_client_may_have_so_many_streams_and_no_more(
     async with reading(client) as one, reading(client) as other:
         await one.read(3)
         await other.read(3)
-        assert streaming.counters.gauge(change_broadcaster.STREAMS) == 2
+        assert streaming.process.counters.gauge(change_broadcaster.STREAMS) == 2
         async with client.get("/v1/stream") as response:
             assert int(response.headers["Retry-After"]) > 0
             assert "2 streams are open" in (await problem(response, 429))["detail"]
     async with asyncio.timeout(30):
-        while streaming.counters.gauge(change_broadcaster.STREAMS):  # noqa: ASYNC110 - the server notices that a client left
+        while streaming.process.counters.gauge(change_broadcaster.STREAMS):  # noqa: ASYNC110 - the server notices that a client left
             await asyncio.sleep(0.01)
     async with reading(client) as again:
         await again.read(3)
@@ -277,7 +276,7 @@ async def test_a_reader_that_takes_nothing_is_dropped(
     host, port = client._base_url.host, client._base_url.port
     _, writer = await asyncio.open_connection(host, port, limit=1)
     writer.write(b"GET /v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
-    gauge = streaming.counters.gauge
+    gauge = streaming.process.counters.gauge
     async with asyncio.timeout(30):
         while not gauge(change_broadcaster.STREAMS):  # noqa: ASYNC110
             await asyncio.sleep(0.01)

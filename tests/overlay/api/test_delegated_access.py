@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from parsers.claims.delegateos.capability_token import read_dct, serialize_dct
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import granting
+from tests.overlay.fakes import changed, granting
 from tests.token_kit import (
     AGENT,
     HELPER,
@@ -61,7 +60,7 @@ def access(database_url: str) -> Iterator[New]:
 
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, access: New) -> ClientSession:
-    return await serve(replace(services, brought=granting(access())))
+    return await serve(changed(services, brought=granting(access())))
 
 
 async def refused(client: ClientSession, token: str, path: str = "/v1/search", **options: Any) -> tuple[int, str]:
@@ -174,7 +173,7 @@ async def test_requests_are_charged_to_every_block(client: ClientSession) -> Non
 
 async def test_clients_at_once_spend_no_unit_more(serve: Serve, services: AppServices, access: New) -> None:
     """Two processes on one database."""
-    clients = [await serve(replace(services, brought=granting(access()))) for _ in range(2)]
+    clients = [await serve(changed(services, brought=granting(access()))) for _ in range(2)]
     token = issued(budget=9)
     results = await asyncio.gather(*(refused(clients[number % 2], token) for number in range(24)))
     assert results.count((0, "")) == 9
@@ -235,7 +234,7 @@ async def test_the_body_is_the_signed_one_also_where_there_is_none(client: Clien
 
 async def test_a_proof_is_used_once_in_every_process(serve: Serve, services: AppServices, access: New) -> None:
     header = proof(AGENT, "POST", INGEST, TXID)
-    clients = [await serve(replace(services, brought=granting(access()))) for _ in range(2)]
+    clients = [await serve(changed(services, brought=granting(access()))) for _ in range(2)]
     results = await asyncio.gather(*(submitted(clients[number % 2], SUBMIT, header) for number in range(6)))
     assert sorted(results) == [(0, ""), *[(401, "replayed")] * 5]
 
@@ -249,13 +248,13 @@ REVOCATIONS = "/v1/delegations/revocations"
 
 async def test_a_revocation_counts_after_a_restart(serve: Serve, services: AppServices, access: New) -> None:
     token = narrowed(issued())
-    before = await serve(replace(services, brought=granting(access())))
+    before = await serve(changed(services, brought=granting(access())))
     assert await refused(before, token) == (0, "")
     entry = revocation(AGENT, token, 1)
     async with before.post(REVOCATIONS, json={"revocation": entry}) as response:
         assert response.status == 200
         assert (await response.json())["revocationId"] == entry["revocationId"]
-    after = await serve(replace(services, brought=granting(access())))
+    after = await serve(changed(services, brought=granting(access())))
     for client in (before, after):
         assert await refused(client, token) == (401, "revoked")
         assert await refused(client, stripped(token)) == (0, "")
@@ -314,7 +313,7 @@ async def test_a_server_without_issuers_refuses_tokens(serve: Serve, services: A
 async def routed(serve: Serve, services: AppServices, access: New) -> tuple[ClientSession, list[Route]]:
     """An overlay with every protocol, and its routes that take tokens."""
     names = tuple(name for name in NAMES if name != "relay")
-    client = await serve(replace(services, systems=names, brought=granting(access())))
+    client = await serve(changed(services, systems=names, brought=granting(access())))
     every = [*ROUTES, *(route for one in load_systems(names) for route in one.routes)]
     return client, [route for route in every if route.action is not None]
 

@@ -80,7 +80,7 @@ async def test_many_routes_and_no_two_alike(services: AppServices) -> None:
         for route in create_app(services).router.routes()
         if route.resource and route.method != "*"
     }
-    routes = [*ROUTES, *chain.from_iterable(one.routes for one in load_systems(services.systems))]
+    routes = [*ROUTES, *chain.from_iterable(one.routes for one in load_systems(services.site.systems))]
     assert len(registered) == sum(2 if route.method == "GET" else 1 for route in routes)
 
 

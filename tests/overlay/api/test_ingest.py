@@ -21,7 +21,7 @@ from tests.fakes import MemoryChain
 from tests.indexer.store.test_requests import last_of
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeRequests
+from tests.overlay.fakes import FakeRequests, changed
 from tests.serving import house, running, settings
 from tests.waiting import until
 
@@ -79,7 +79,7 @@ async def test_one_too_many_is_refused_with_429_and_when_to_come_back(serve: Ser
         def add(self, *_: Any) -> Any:
             raise TooManyRequestsError("20 transactions that you requested are still being looked for")
 
-    client = await serve(replace(services, requests=Full()))
+    client = await serve(changed(services, requests=Full()))
     async with client.post("/v1/ingest", json={"txid": TXID}) as response:
         assert int(response.headers["Retry-After"]) > 0
         problem_body = await problem(response, 429)
@@ -89,8 +89,8 @@ async def test_one_too_many_is_refused_with_429_and_when_to_come_back(serve: Ser
 async def test_the_client_is_the_address_that_asks(serve: Serve, services: AppServices) -> None:
     client = await serve(services)
     await client.post("/v1/ingest", json={"txid": TXID})
-    assert isinstance(services.requests, FakeRequests)
-    assert [item.client for item in services.requests.requests.values()] == ["127.0.0.1"]
+    assert isinstance(services.process.requests, FakeRequests)
+    assert [item.client for item in services.process.requests.requests.values()] == ["127.0.0.1"]
 
 
 async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tmp_path: Path) -> None:

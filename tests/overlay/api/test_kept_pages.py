@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 from collections import OrderedDict
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -23,6 +22,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from parsers.cards.rate_table import RateTable
 from tests.overlay.calls import engine_of, get, problem, raw
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 GZIP = {"Accept-Encoding": "gzip"}
 ALL = "/v1/search?limit=100"
@@ -75,7 +75,7 @@ async def test_a_kept_page_has_its_entity_tag_and_an_answer_to_head(client: Clie
 
 
 async def test_kept_pages_are_counted_and_limited_like_others(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, limits={"read": Quota(3, 60)}))
+    client = await serve(changed(services, limits={"read": Quota(3, 60)}))
     left = []
     for _ in range(3):
         async with client.get(ALL, headers={"X-Request-Id": f"r{len(left)}"}) as response:
@@ -85,7 +85,7 @@ async def test_kept_pages_are_counted_and_limited_like_others(serve: Serve, serv
     async with client.get(ALL) as response:
         await problem(response, 429)
     assert len(engine_of(services).requests) == 1
-    [latency] = [one for one in services.counters.latencies() if one.status == 200]
+    [latency] = [one for one in services.process.counters.latencies() if one.status == 200]
     assert sum(latency.counts) == 3
 
 
@@ -96,7 +96,7 @@ async def test_a_change_of_the_index_of_heights_chains_or_rates_makes_new_pages(
     quotes: list[Quote] = []
     exchange = ExchangeRates(lambda: quotes, lambda: 1.0)
     client = await serve(
-        replace(services, heights=lambda: dict(heights), chains=lambda: dict(chains), exchange=exchange)
+        changed(services, heights=lambda: dict(heights), chains=lambda: dict(chains), exchange=exchange)
     )
     engine, expected = engine_of(services), 0
 

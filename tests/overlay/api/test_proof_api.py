@@ -26,7 +26,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.calls import get, problem, raw
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import CAIP2
+from tests.overlay.fakes import CAIP2, changed
 
 
 def indexed(kit: ChainKit, folder: Path, coin: str = "bsv") -> Indexing:
@@ -61,7 +61,7 @@ def store(kit: ChainKit, first: Outpoint, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, store: Store) -> ClientSession:
-    return await serve(replace(services, store=ListingRepository(store)))
+    return await serve(changed(services, store=ListingRepository(store)))
 
 
 async def test_a_proof_holds_what_a_client_needs_to_check_it(
@@ -173,7 +173,7 @@ async def test_what_is_unconfirmed_has_no_proof_yet(
         def listing(self, id: str, /):  # type: ignore[no-untyped-def]  # noqa: A002
             return replace(super().listing(id), created_time=None)
 
-    client = await serve(replace(services, store=Waiting(store)))
+    client = await serve(changed(services, store=Waiting(store)))
     waiting = await problem(await client.get(f"/v1/listings/{first}/proof"), 404)
     assert "is unconfirmed: there is a proof once it is in a block" in waiting["detail"]
 

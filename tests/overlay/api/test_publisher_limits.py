@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from overlay.api import executors
 from overlay.api.services import AppServices
 from tests.overlay.calls import get, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import diagnose
+from tests.overlay.fakes import changed, diagnose
 
 TXID = "ab" * 32
 PATIENCE = 60.0
@@ -46,7 +45,7 @@ def held() -> Iterator[Held]:
 @pytest.fixture
 def attacked(services: AppServices, held: Held) -> AppServices:
     """Services whose diagnoses are held; a trusted proxy on this machine names the clients."""
-    return replace(services, diagnose=held.diagnose, trusted_proxies=("127.0.0.0/8",))
+    return changed(services, diagnose=held.diagnose, trusted_proxies=("127.0.0.0/8",))
 
 
 async def status(client: ClientSession, address: str) -> tuple[int, bool]:
@@ -117,7 +116,7 @@ async def test_a_full_queue_is_refused_with_the_time_to_come_back(
 async def test_a_diagnosis_that_takes_too_long_is_given_up(
     serve: Serve, attacked: AppServices, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publishing = executors.publishing(attacked.counters.load)
+    publishing = executors.publishing(attacked.process.counters.load)
     publishing.seconds = 0.2
     monkeypatch.setattr("overlay.app.http_app.publishing", lambda _load: publishing)
     client = await serve(attacked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 
 class Bucket:
@@ -169,7 +169,7 @@ def test_any_text_is_some_client(text: str) -> None:
 
 
 async def test_answers_say_what_is_left_and_refusals_when_to_come_back(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, limits={"read": Quota(2, 50)}))
+    client = await serve(changed(services, limits={"read": Quota(2, 50)}))
     for path, left in (("/v1/search?q=tower", 1), ("/v1/search?nonsense=1", 0)):
         async with client.get(path) as response:
             assert response.headers["RateLimit-Policy"] == '"read";q=2;w=50'
@@ -180,15 +180,15 @@ async def test_answers_say_what_is_left_and_refusals_when_to_come_back(serve: Se
         assert remaining(response.headers) == (0, 50)
         problem_body = await problem(response, 429)
     assert re.fullmatch(r"too many requests from your address; try again in \d+ s", problem_body["detail"])
-    assert services.counters.gauge(1) == 1
+    assert services.process.counters.gauge(1) == 1
 
 
 async def test_behind_a_proxy_each_client_has_a_bucket_and_nobody_can_choose_another(
     serve: Serve, services: AppServices
 ) -> None:
     limits = {"read": Quota(1, 1_000)}
-    lagging = await serve(replace(services, limits=limits, trusted_proxies=("127.0.0.0/8",)))
-    open_ = await serve(replace(services, limits=limits))
+    lagging = await serve(changed(services, limits=limits, trusted_proxies=("127.0.0.0/8",)))
+    open_ = await serve(changed(services, limits=limits))
 
     async def status(client: ClientSession, forwarded: str) -> int:
         async with client.get("/v1/search", headers={"X-Forwarded-For": forwarded}) as response:
@@ -204,7 +204,7 @@ async def test_behind_a_proxy_each_client_has_a_bucket_and_nobody_can_choose_ano
 
 
 async def test_what_is_not_limited_goes_on(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, limits=dict.fromkeys(LIMITS, Quota(1, 1_000))))
+    client = await serve(changed(services, limits=dict.fromkeys(LIMITS, Quota(1, 1_000))))
     for _ in range(2):
         for path in ("/healthz", "/readyz", "/openapi.json", "/docs", "/static/style.css"):
             async with client.get(path) as response:
@@ -217,7 +217,7 @@ async def test_what_is_not_limited_goes_on(serve: Serve, services: AppServices) 
 
 
 async def test_kinds_of_routes_have_buckets_of_their_own(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, limits=dict.fromkeys(LIMITS, Quota(1, 1_000))))
+    client = await serve(changed(services, limits=dict.fromkeys(LIMITS, Quota(1, 1_000))))
 
     async def status(method: str, path: str, body: bytes | None = None) -> int:
         async with client.request(method, path, data=body) as response:

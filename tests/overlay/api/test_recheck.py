@@ -23,6 +23,7 @@ from tests.due_checks import due
 from tests.facts import born, outpoint_of, says
 from tests.overlay.calls import engine_of, problem, raw
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.pointer_facts import NOW, card, clock, fails, points, writer
 
 ALPHA = card("Alpha")
@@ -82,7 +83,7 @@ async def test_it_is_taken_with_202_and_says_when(services: AppServices, serve: 
         requests.append(id_)
         return [Recheck("pointer", id_, "mismatch", "fetch-mismatch", "ab" * 32, NOW, NOW + RECHECK_PAUSE)]
 
-    client = await serve(replace(services, recheck=recheck, limits={"ingest": Quota(60, 60)}))
+    client = await serve(changed(services, recheck=recheck, limits={"ingest": Quota(60, 60)}))
     async with client.post("/v1/listings/https%3A%2F%2Fa.example%2Fcard.json/recheck") as response:
         assert response.status == 202
         assert response.headers["Location"] == "/v1/listings/https%3A%2F%2Fa.example%2Fcard.json"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +18,7 @@ from overlay.search.query import FACETS, Hits, Query
 from overlay.search.term_dictionary import TermDictionary
 from tests.overlay.calls import get, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine
+from tests.overlay.fakes import FakeEngine, changed
 
 LONG = "/v1/search?sort=name"
 PATIENCE = 60.0
@@ -150,7 +149,7 @@ async def test_an_engine_that_says_it_is_slow_is_always_asked_in_threads(
             return super().search(query)
 
     services.engine.__class__ = Slow
-    slow = await serve(replace(services))
+    slow = await serve(changed(services))
     assert (await get(slow, "/v1/search?q=tower"))["total"] == 2
     assert names
     assert names[0].startswith("search")
@@ -179,7 +178,7 @@ async def test_help_with_a_few_filters_needs_no_thread(
             return super().terms()
 
     services.engine.__class__ = Empty
-    client = await serve(replace(services))
+    client = await serve(changed(services))
     assert (await get(client, f"/v1/search?{query}"))["total"] == 0
     assert names
     assert all((name != "MainThread") is aside for name in names)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from time import time
@@ -27,6 +26,7 @@ from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import PaymentTerms, UtxoChain, read_payment
 from tests.overlay.calls import TOWER, problem
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.overlay.payments.fake_node import CHAIN, PAYER, SERVER, FakeNode, claim_of, payment, price, script_of
 
 NOT_RESERVED = "not-reserved"
@@ -122,7 +122,7 @@ async def post(client: ClientSession, body: Any, status: int = 200) -> Any:
 
 async def test_the_route_answers_200_for_what_it_refuses(serve: Serve, services: AppServices, node: FakeNode) -> None:
     client = await serve(
-        replace(services, chains=lambda: {"demo": "bsv:regtest"}, brought={PAYMENTS: Payments(nodes={"BSV": node})})
+        changed(services, chains=lambda: {"demo": "bsv:regtest"}, brought={PAYMENTS: Payments(nodes={"BSV": node})})
     )
     taken = await post(client, {"claim": paid(node), "config": price()})
     assert (taken["ok"], taken["configId"], taken["stage"]) == (True, "p", "full")

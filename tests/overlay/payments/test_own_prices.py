@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,7 +25,7 @@ from overlay.systems.payments.own_payments import OwnPayments
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import selling
+from tests.overlay.fakes import changed, selling
 from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
 
 QUOTAS = {"read": Quota(2, 3_600), "costly": None, "ingest": Quota(2, 3_600), "stream": None}
@@ -48,7 +47,7 @@ def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
 async def client(serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode) -> ClientSession:
     gate = PaymentGate([price()], ledger, node)
     return await serve(
-        replace(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a", "mcp"))
+        changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a", "mcp"))
     )
 
 
@@ -140,7 +139,7 @@ async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
 ) -> None:
     gate = PaymentGate([price(interval="day")], ledger, node)
     client = await serve(
-        replace(services, limits=QUOTAS, brought=selling(gate, price(interval="day")), systems=(*ALWAYS, "a2a"))
+        changed(services, limits=QUOTAS, brought=selling(gate, price(interval="day")), systems=(*ALWAYS, "a2a"))
     )
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
@@ -161,7 +160,7 @@ async def test_a_ledger_that_does_not_answer_is_503_in_the_house_s_own_form(
             raise StoreUnavailableError("the database is gone")
 
     gate = PaymentGate([price()], Broken.open(f"sqlite:///{tmp_path / 'ledger.db'}"), node)
-    client = await serve(replace(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a")))
+    client = await serve(changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a")))
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
     async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(claim_of(tx))}) as response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from overlay.app.http_app import create_app, load_systems
 from overlay.app.storage import open_identity
 from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, installed
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 
 def names(**settings: str) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ async def test_a_host_of_this_machine_is_not_named_to_clients_behind_a_proxy(
 
 
 async def test_the_configured_url_counts_first(services: AppServices) -> None:
-    configured = replace(services, public_url="https://registry.example/a2b")
+    configured = changed(services, public_url="https://registry.example/a2b")
     assert await base_url_of(configured, Host="evil.example") == "https://registry.example/a2b"
 
 
@@ -111,7 +111,7 @@ async def test_the_configured_url_counts_first(services: AppServices) -> None:
 async def test_other_methods_are_refused_in_the_shape_of_the_system(
     name: str, serve: Serve, services: AppServices
 ) -> None:
-    client = await serve(replace(services, systems=(name,)))
+    client = await serve(changed(services, systems=(name,)))
     [api] = load_systems([name])
     for route in api.routes:
         if route.error_response is None:
@@ -146,7 +146,7 @@ def test_systems_that_sign_need_a_key_where_machines_share_a_database(tmp_path: 
 
 async def test_catalog_entries_note_that_no_public_url_is_configured(serve: Serve, services: AppServices) -> None:
     for public_url, is_noted in (("", True), ("https://registry.example", False)):
-        client = await serve(replace(services, systems=(*ALWAYS, "ard"), public_url=public_url))
+        client = await serve(changed(services, systems=(*ALWAYS, "ard"), public_url=public_url))
         async with client.get("/.well-known/ai-catalog.json") as answer:
             [registry] = (await answer.json())["entries"]
         async with client.get("/agents") as answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from overlay.app.http_app import ROUTES
 from overlay.systems.rating.evidence_api import INTAKE
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.overlay.rating.registry import Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL
 
@@ -32,7 +32,7 @@ async def registry(tmp_path: Path) -> AsyncIterator[Registry]:
 
 @pytest.fixture
 async def client(registry: Registry, serve: Serve, services: AppServices) -> ClientSession:
-    return await serve(replace(services, brought={INTAKE: registry.intake}))
+    return await serve(changed(services, brought={INTAKE: registry.intake}))
 
 
 def validate(value: Any, name: str) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine
+from tests.overlay.fakes import FakeEngine, changed
 from tests.overlay.web.test_search_page import page
 
 
@@ -43,7 +41,7 @@ async def test_filters_to_leave_out_are_told_in_the_words_of_the_page(client: Cl
 
 
 async def test_a_registry_without_listings_says_that_there_are_none_yet(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, engine=FakeEngine([])))
+    client = await serve(changed(services, engine=FakeEngine([])))
     html = await page(client, "/")
     assert "Nothing is listed here yet" in html.text
     assert any("data-again" in attributes for _, attributes in html.tags)

@@ -14,7 +14,7 @@ from overlay.api.services import AppServices
 from overlay.web.badges import WarningText, warning_text
 from overlay.web.timeline import MOST_VALUES, READ_BYTES
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
+from tests.overlay.fakes import FakeEngine, FakeStore, changed, with_listing
 from tests.overlay.web.test_search_page import TOWER, page
 
 
@@ -100,7 +100,7 @@ async def test_a_warning_about_another_listing_links_to_it(serve: Serve, service
         replace(document, item=json.dumps({**json.loads(document.item), "warnings": marks}).encode())
         for document in services.engine.documents
     ]
-    client = await serve(replace(services, engine=FakeEngine(documents)))
+    client = await serve(changed(services, engine=FakeEngine(documents)))
     html = await page(client, f"/listings/{TOWER}")
     assert f"/listings/{other}" in html.links()
 
@@ -133,7 +133,7 @@ async def test_of_cards_too_large_to_be_compared_it_is_said_that_they_differ(
     serve: Serve, services: AppServices, bodies: tuple[bytes | None, ...], message: bool
 ) -> None:
     assert isinstance(services.store, FakeStore)
-    client = await serve(replace(services, store=Revised(services.store, *bodies)))
+    client = await serve(changed(services, store=Revised(services.store, *bodies)))
     text = (await page(client, f"/listings/{TOWER}")).text
     assert ("The card is another one than before; the two are too large to be compared here." in text) is message
     assert ("1 change of the card" in text) is (bodies[-1] == b'{"a": 2}')

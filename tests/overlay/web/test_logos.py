@@ -26,7 +26,7 @@ from overlay.web.search_page import SIGN_BYTES
 from tests.due_checks import due
 from tests.overlay.calls import TOWER, engine_of
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, with_listing
+from tests.overlay.fakes import FakeEngine, changed, with_listing
 
 URL = "https://logos.example/tower.png"
 BODY = b"RIFF....WEBP made of a tower"
@@ -60,8 +60,8 @@ def with_logo(services: AppServices, logos: LogoImages) -> AppServices:
     listing = services.store.listing(TOWER)
     assert listing is not None
     card = {**json.loads(listing.card_body or b""), "iconUrl": URL}
-    changed = replace(listing, card_body=json.dumps(card).encode())
-    return replace(with_listing(services, changed), logos=logos)
+    updated = replace(listing, card_body=json.dumps(card).encode())
+    return changed(with_listing(services, updated), logos=logos)
 
 
 async def test_a_logo_is_looked_for_and_shown_once_it_is_there(
@@ -93,7 +93,7 @@ async def test_a_small_picture_is_served_for_ever_and_as_nothing_else(
 ) -> None:
     stored.request([URL], 1)
     stored.store(URL, BODY, 2)
-    client = await serve(replace(services, logos=LogoImages(stored)))
+    client = await serve(changed(services, logos=LogoImages(stored)))
     async with client.get(f"/logos/{DIGEST}") as answer:
         assert await answer.read() == BODY
         assert answer.headers["Content-Type"] == "image/webp"
@@ -122,7 +122,7 @@ def with_logos(services: AppServices, summary: str) -> AppServices:
         id_ = f"{number:064x}_0"
         item = {**json.loads(first.item), "id": id_, "logo": f"https://{number}.example/", "summary": summary}
         many.append(replace(first, id=id_, status="live", item=json.dumps(item).encode()))
-    return replace(services, engine=FakeEngine(many), logos=EveryLogo())
+    return changed(services, engine=FakeEngine(many), logos=EveryLogo())
 
 
 LOADED = sum(len(assets()[name].body) for name in ("style.css", "page.js", "search.js", "icon.svg"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -16,6 +15,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.overlay.web.test_search_page import BROWSER, Page, page
 
 TXID = "ab" * 32
@@ -52,7 +52,7 @@ async def test_a_body_that_is_refused_is_a_page_in_a_browser(client: ClientSessi
 async def test_what_cannot_be_answered_for_now_is_a_page_in_a_browser(
     serve: Serve, services: AppServices, error: Exception
 ) -> None:
-    client = await serve(replace(services, diagnose=failing(error), status=failing(error)))
+    client = await serve(changed(services, diagnose=failing(error), status=failing(error)))
     for path in (f"/publish?tx={TXID}", "/status"):
         async with client.get(path, headers=BROWSER) as answer:
             assert answer.status == 503
@@ -74,7 +74,7 @@ async def test_an_unknown_listing_is_a_page_for_all_who_want_no_json(client: Cli
 async def test_paths_that_lead_nowhere_and_limits_are_pages_in_a_browser_but_not_in_the_api(
     serve: Serve, services: AppServices
 ) -> None:
-    client = await serve(replace(services, limits={"read": Quota(3, 60)}))
+    client = await serve(changed(services, limits={"read": Quota(3, 60)}))
     for path, status, words in (
         ("/nowhere", 404, "There is nothing at '/nowhere'"),
         ("/status", 200, "Chains"),
@@ -95,7 +95,7 @@ async def test_paths_that_lead_nowhere_and_limits_are_pages_in_a_browser_but_not
 async def test_what_the_server_did_wrong_is_a_page_with_the_id_it_is_found_under(
     serve: Serve, services: AppServices
 ) -> None:
-    client = await serve(replace(services, status=failing(RuntimeError("secret"))))
+    client = await serve(changed(services, status=failing(RuntimeError("secret"))))
     async with client.get("/status", headers=BROWSER | {"X-Request-Id": "here-it-is"}) as answer:
         assert (answer.status, answer.headers["X-Request-Id"]) == (500, "here-it-is")
         text = Page(await answer.text()).text

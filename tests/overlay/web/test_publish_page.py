@@ -15,7 +15,7 @@ from overlay.api.services import AppServices
 from tests.chainkit import ChainKit, agent
 from tests.overlay.calls import TOWER, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, with_listing
+from tests.overlay.fakes import FakeEngine, changed, with_listing
 from tests.overlay.web.test_search_page import BROWSER, Page, page
 
 FORM = "application/x-www-form-urlencoded"
@@ -44,9 +44,9 @@ async def test_a_txid_is_traced_under_a_url_of_its_own(client: ClientSession) ->
 
 async def test_a_transaction_that_is_asked_for_is_remembered(client: ClientSession, services: AppServices) -> None:
     await paste(client, TXID, fetch="1")
-    assert list(services.requests.requests) == [bytes.fromhex(TXID)[::-1]]  # type: ignore[attr-defined]
+    assert list(services.process.requests.requests) == [bytes.fromhex(TXID)[::-1]]  # type: ignore[attr-defined]
     await paste(client, json.dumps(CARD), fetch="1")
-    assert len(services.requests.requests) == 1  # type: ignore[attr-defined]
+    assert len(services.process.requests.requests) == 1  # type: ignore[attr-defined]
 
 
 async def test_a_card_is_previewed_as_it_would_be_listed(client: ClientSession) -> None:
@@ -73,7 +73,7 @@ async def test_a_raw_transaction_is_traced(client: ClientSession) -> None:
 def tracing(services: AppServices, **more: Any) -> AppServices:
     """The same services, by which a transaction is traced like this."""
     results = {"txid": TXID, "found": True, "where": "block", "source": "a", "steps": [], "records": [], "listed": []}
-    return replace(services, diagnose=lambda _: {**results, **more})
+    return changed(services, diagnose=lambda _: {**results, **more})
 
 
 async def test_a_transaction_that_is_listed_shows_its_listings_by_name_and_as_results(

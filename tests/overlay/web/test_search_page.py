@@ -24,7 +24,7 @@ from overlay.web.rendering import render, web_link
 from overlay.web.search_page import LONGEST
 from tests.overlay.calls import engine_of, raw
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
+from tests.overlay.fakes import FakeEngine, FakeStore, changed, with_listing
 
 TOWER = "854803e9a3dfe70ec53f93824a07ed2696ffb1ad9c04054a7f0c2766abdf2897_0"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}
@@ -379,12 +379,12 @@ async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(
     serve: Serve, services: AppServices
 ) -> None:
     note = "only the process that indexes it knows"
-    followed = services.status()
+    followed = services.process.status()
     [chain] = followed["chains"]
     unknown = {"state": "stored", "tip": None, "lag": None, "mempool": None, "reorgs": None}
     for row, message, cells in (({"reorgs": 2}, False, "–––2"), (unknown, True, "––––")):
         answer = followed | {"chains": [chain | row]}
-        client = await serve(replace(services, status=lambda reported=answer: reported))
+        client = await serve(changed(services, status=lambda reported=answer: reported))
         text = (await page(client, "/status")).text
         assert f"{chain['height']}{cells}" in text
         assert (note in text) is message

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.overlay.webhooks.office import KEY, Target, target, verify
 from tests.serving import house, serving
 from tests.waiting import until
@@ -254,7 +254,7 @@ async def test_bodies_that_are_none_are_refused(town: Town) -> None:
 async def test_without_a_key_or_a_chain_of_its_own_a_server_says_that_it_delivers_nothing(
     services: AppServices, serve: Serve
 ) -> None:
-    client = await serve(replace(services, systems=(*ALWAYS, "webhooks")))
+    client = await serve(changed(services, systems=(*ALWAYS, "webhooks")))
     for method, path in (("POST", PATH), ("GET", PATH), ("GET", f"{PATH}/x"), ("DELETE", f"{PATH}/x")):
         async with client.request(method, path, data=json.dumps({"url": "", "key": KEY, "search": {}})) as response:
             assert "identity key" in (await problem(response, 404))["detail"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,12 @@ from overlay.systems.a2a.search_messages import read_message, read_task
 from parsers.claims.card_signature import signatures, verify
 from parsers.claims.json_web_key import key_set
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 
 @pytest.fixture
 def services(services: AppServices) -> AppServices:
-    return replace(services, systems=(*ALWAYS, "a2a"))
+    return changed(services, systems=(*ALWAYS, "a2a"))
 
 
 async def post(client: ClientSession, body: Any, **headers: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ async def test_the_card_is_at_both_paths_and_says_that_there_is_no_public_url(cl
 
 
 async def test_the_urls_of_the_card_are_the_configured_ones(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, public_url="https://registry.example"))
+    client = await serve(changed(services, public_url="https://registry.example"))
     async with client.get("/.well-known/agent-card.json") as response:
         card = await response.json()
     assert card["url"] == "https://registry.example/a2a"
@@ -80,7 +80,7 @@ async def test_the_urls_of_the_card_are_the_configured_ones(serve: Serve, servic
 
 
 async def test_the_card_is_signed_by_the_key_of_the_server(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, identity=IdentityKey(b"\1" * 32, b"\2" * 32)))
+    client = await serve(changed(services, identity=IdentityKey(b"\1" * 32, b"\2" * 32)))
     async with client.get("/.well-known/agent-card.json") as response:
         card = await response.json()
     async with client.get("/.well-known/jwks.json") as response:

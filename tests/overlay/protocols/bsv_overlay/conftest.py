@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from overlay.api.services import AppServices
 from overlay.installation import ALWAYS
-from tests.overlay.fakes import sample_services
+from tests.overlay.fakes import changed, sample_services
 
 
 @pytest.fixture
 def services(sample: Path) -> AppServices:
-    return replace(sample_services(sample), systems=(*ALWAYS, "bsv_overlay"))
+    return changed(sample_services(sample), systems=(*ALWAYS, "bsv_overlay"))

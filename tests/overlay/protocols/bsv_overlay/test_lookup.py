@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -33,7 +32,7 @@ from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 from parsers.byte_reader import ByteReader
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import CHAIN, FakeStore
+from tests.overlay.fakes import CHAIN, FakeStore, changed
 from tests.parsers.writers import from_branch
 
 REGISTRY = "ls_agent_registry"
@@ -135,7 +134,7 @@ async def test_only_chains_of_bsv_are_searched(serve: Serve, services: AppServic
         ({"btc": "bip122:00", CHAIN: "bsv:regtest", "test": "bsv:testnet"}, (CHAIN, "test")),
         ({"btc": "bip122:00"}, None),
     ):
-        client = await serve(replace(services, chains=lambda chains=chains: chains))  # type: ignore[misc]
+        client = await serve(changed(services, chains=lambda chains=chains: chains))  # type: ignore[misc]
         services.engine.requests.clear()  # type: ignore[attr-defined]
         async with client.post("/lookup", json=question) as answer:
             assert answer.status == 200
@@ -208,7 +207,7 @@ def test_an_unconfirmed_output_comes_with_its_ancestors() -> None:
 
 def test_tokens_select_by_topic_domain_and_identity_key(services: AppServices, tmp_path: Path) -> None:
     key = read_or_create(tmp_path / "identity.json")
-    named = replace(services, public_url="https://registry.example", identity=key)
+    named = changed(services, public_url="https://registry.example", identity=key)
     ship, slap = (by_name(LOOKUPS, name) for name in ("ls_ship", "ls_slap"))
     assert ship is not None
     assert slap is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from aiohttp import ClientSession
 from overlay.api.identity_key import read_or_create
 from overlay.api.services import AppServices
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 from tests.overlay.protocols.bsv_overlay.overlay_clients import resolved, resolved_by_python
 
 REGISTRY = "ls_agent_registry"
@@ -87,7 +87,7 @@ async def test_hosts_are_named_by_tokens_that_the_topic_managers_of_ship_and_sla
 ) -> None:
     key = read_or_create(tmp_path / "identity.json")
     url = "https://registry.example/a2b"
-    client = await serve(replace(services, public_url=url, identity=key))
+    client = await serve(changed(services, public_url=url, identity=key))
     ship, alias, slap, hosts = await resolved(
         str(client._base_url).rstrip("/"),
         {"service": "ls_ship", "query": "findAll"},

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from aiohttp import ClientSession
 
 from overlay.api.services import AppServices
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed
 
 
 async def test_topics_and_lookup_services_are_listed_by_canonical_name(client: ClientSession) -> None:
@@ -49,7 +48,7 @@ async def test_lists_and_documentation_have_entity_tags(path: str, client: Clien
 
 
 async def test_the_services_of_hosts_say_what_they_lack(serve: Serve, services: AppServices) -> None:
-    configured = replace(services, public_url="https://registry.example")
+    configured = changed(services, public_url="https://registry.example")
     for served, missing in ((services, "A2B_PUBLIC_URL is not configured"), (configured, "no identity key")):
         client = await serve(served)
         async with client.get("/getDocumentationForLookupServiceProvider?lookupService=ls_ship") as answer:
@@ -82,7 +81,7 @@ async def test_health_counts_services_and_names_the_network(client: ClientSessio
 
 
 async def test_health_names_what_is_missing(serve: Serve, services: AppServices) -> None:
-    client = await serve(replace(services, ready=lambda: "bsv is 12 blocks behind"))
+    client = await serve(changed(services, ready=lambda: "bsv is 12 blocks behind"))
     for path in ("/health", "/health/ready"):
         async with client.get(path) as answer:
             assert answer.status == 503

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.rfc3339 import instant
 from tests.overlay.conftest import Serve, serve, services
-from tests.overlay.fakes import granting
+from tests.overlay.fakes import changed, granting
 from tests.overlay.protocols.vectors import recorded
 from tests.token_kit import (
     AGENT,
@@ -54,7 +53,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, engine: Engine) -> ClientSession:
     access = DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engine), lambda: NOW)
-    return await serve(replace(services, systems=(*ALWAYS, "mcp"), brought=granting(access)))
+    return await serve(changed(services, systems=(*ALWAYS, "mcp"), brought=granting(access)))
 
 
 async def post(client: ClientSession, message: Any, path: str = "/mcp", **headers: str) -> Any:
@@ -268,7 +267,7 @@ async def test_recorded_requests_of_its_client_are_answered(
     issuer = read_dct(token)["authority"]["issuer"]
     clock = {"now": instant("2026-11-23T08:40:00Z") or 0}
     access = DelegatedAccess([issuer], DelegationLedger(engine), lambda: clock["now"])
-    client = await serve(replace(services, systems=(*ALWAYS, "mcp", "bsv_overlay"), brought=granting(access)))
+    client = await serve(changed(services, systems=(*ALWAYS, "mcp", "bsv_overlay"), brought=granting(access)))
     answers: list[tuple[int, Any]] = []
     for request in (*requests, requests[3]):
         if len(answers) == len(requests):
