@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import repeat
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -448,18 +447,15 @@ def _hits(matches: Matches, query: Query, planned: QueryPlan) -> tuple[Hit, ...]
     )
 
 
-def _lacks(matches: Matches, planned: QueryPlan) -> Iterator[tuple[str, ...]]:
+def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:
     """The content words that each result lacks; orders other than relevance have no factors to read them from."""
     rows = matches.rows
     if (matches.matched == matches.total and not planned.finds_by_meaning) or not rows:  # each result holds all
-        yield from repeat((), len(rows))
-        return
+        return [()] * len(rows)
     unscored = [_forward(row) for row in rows if row.scored is None]
     computed = factors(planned, unscored) if unscored else None
     numbers = iter(range(len(unscored)))
-    for row in rows:
-        scored = row.scored or Scored(cast("Factors", computed), next(numbers))
-        best = scored.factors.terms[scored.row].tolist()
-        yield tuple(
-            [group.word for group, term in zip(planned.groups, best, strict=True) if term < 0 and not group.is_stop]
-        )
+    scored = [row.scored or Scored(cast("Factors", computed), next(numbers)) for row in rows]
+    content = [(column, group.word) for column, group in enumerate(planned.groups) if not group.is_stop]
+    best = [one.factors.terms[one.row].tolist() for one in scored]
+    return [tuple([word for column, word in content if row[column] < 0]) for row in best]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from overlay.search.analysis import fold
+from overlay.search.nearest import fuse
 from overlay.search.planner import SHORT, QueryPlan
 from overlay.search.query import Query
 from overlay.search.ranker import Floats
@@ -48,13 +49,6 @@ def fused(scores: Floats, cosines: Floats, share: float) -> Floats:
     `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
     finds is no result, with a score of 0, where its cosine is the least.
     """
-    greatest = float(scores.max(initial=0.0)) or 1.0
-    results = (1 - share) * scores
-    if not (is_compared := ~np.isnan(cosines)).any():
-        return results
-    compared = cosines[is_compared]
-    least = compared.min()
-    if (span := compared.max() - least) > 0:  # the quotient first: it is at most 1 however near the cosines are
-        added = results[is_compared] + share * greatest * ((compared - least) / span)
-        results[is_compared] = np.where(compared > least, np.minimum(greatest, added), results[is_compared])
+    results = np.empty(len(scores), np.float64)
+    fuse(scores, cosines, share, results)
     return results

@@ -98,8 +98,29 @@ def _fill(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDAr
             cosines[place] = product(vectors, document, query) * inverse[document]
 
 
+@kernel("results")
+def fuse(
+    scores: npt.NDArray[np.float64], cosines: npt.NDArray[np.float64], share: float, results: npt.NDArray[np.float64]
+) -> None:
+    """Fill the scores of listings of which meaning has this `share` (`search.meaning`); cosines are NaN for listings
+    that are not compared."""
+    greatest, least, most = 0.0, np.inf, -np.inf
+    for place in range(len(scores)):
+        greatest = max(greatest, scores[place])
+        if not np.isnan(cosines[place]):
+            least, most = min(least, cosines[place]), max(most, cosines[place])
+    if greatest == 0:
+        greatest = 1.0
+    for place in range(len(scores)):
+        results[place] = (1 - share) * scores[place]
+        if cosines[place] > least:  # the quotient first: it is at most 1 however near the cosines are to each other
+            added = share * greatest * ((cosines[place] - least) / (most - least))
+            results[place] = min(greatest, results[place] + added)
+
+
 def prepare() -> None:
     """Compile the kernels."""
     vectors, inverse, numbers = np.ones((1, 128), np.int8), np.ones(1, np.float32), np.zeros(1, np.int64)
     nearest(vectors, inverse, np.ones(1, np.uint8), vectors[0], 1)
     cosines_of(vectors, inverse, numbers, vectors[0])
+    fuse(np.ones(1), np.ones(1), 0.5, np.ones(1))

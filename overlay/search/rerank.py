@@ -45,7 +45,7 @@ class Factors(NamedTuple):
     scores: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scored:
     """A listing by its row in the factors of some, to explain its score; ignored when results are compared."""
 

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native.segment import Ints, Segment
-from overlay.engines.native.tables import StringTable, find, merge
+from overlay.engines.native.tables import StringTable, commonest, merge
 from overlay.search.term_dictionary import LONGEST, SHORTEST, Near, nearest, signatures
 
 _SHORT_PREFIX = 2
-_END = "\U0010ffff"
 
 
 class _Vocabulary(NamedTuple):
@@ -97,14 +96,8 @@ class NativeTerms:
 
     def _commonest(self, prefix: str, most: int) -> list[str]:
         """The most frequent surfaces with a prefix."""
-        ends = [text.encode("utf-8", "surrogatepass") for text in (prefix, prefix + _END)]
-        bounds = find(self._vocabulary.table, ends)
-        low, high = np.where(bounds < 0, -1 - bounds, bounds).tolist()
-        counts = self._vocabulary.counts[low:high].astype(np.int64)
-        least = np.partition(counts, len(counts) - most)[len(counts) - most] if len(counts) > most else 0
-        chosen = np.flatnonzero(counts >= max(least, 1))
-        order = np.lexsort((chosen, -counts[chosen]))[:most]
-        return self._strings(low + chosen[order])
+        text = np.frombuffer(prefix.encode("utf-8", "surrogatepass"), np.uint8)
+        return self._strings(commonest(*self._vocabulary.table, self._vocabulary.counts, text, most))
 
     def _strings(self, numbers: Ints) -> list[str]:
         """The surfaces with these numbers."""

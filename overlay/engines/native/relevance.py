@@ -22,7 +22,7 @@ from overlay.search.meaning import fused
 from overlay.search.nearest import Nearest, cosines_of
 from overlay.search.planner import CANDIDATES, QueryPlan
 from overlay.search.query import EngineHit, Query
-from overlay.search.ranker import PlanWords
+from overlay.search.ranker import Floats, PlanWords
 from overlay.search.rerank import Bounded, Factors, Scored, factors_of_all, factors_of_best
 from overlay.search.text_vectors import of_question
 
@@ -56,8 +56,11 @@ def by_relevance(
         order = ranked.order()
     head = ranked.head(order, is_flooded=bool(floods))
     if plan.meaning:
-        ranked.compare(ranked.indexes_of(near) if plan.finds_by_meaning else head, query)
-        order = ranked.order_by_meaning(order, plan.meaning)
+        compared = head
+        if plan.finds_by_meaning:
+            compared = ranked.indexes_of(near)
+            order = np.union1d(order, compared)
+        order = ranked.order_by_meaning(order, ranked.cosines(compared, query), plan.meaning)
         head = ranked.head(order, is_flooded=bool(floods))
     rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)
     if stop > len(head):
@@ -167,23 +170,20 @@ class _Ranked:
             ]
         )
 
-    def compare(self, indexes: Ints, query: Query) -> None:
-        """Compare documents with the question by their text vectors."""
-        self._cosines = np.full(len(self._scores), np.nan)  # NaN: not compared
-        vector = of_question(query.text)
+    def cosines(self, indexes: Ints, query: Query) -> Floats:
+        """The cosines of documents and the question, by their text vectors; NaN for the other documents."""
+        cosines, vector = np.full(len(self._scores), np.nan), of_question(query.text)
         for segment, documents, part in self._parts():
             own = indexes[(indexes >= part.start) & (indexes < part.stop)]
             inverse = segment.arrays["vector_inverse"]
-            self._cosines[own] = cosines_of(segment.vectors, inverse, documents[own - part.start], vector)
+            cosines[own] = cosines_of(segment.vectors, inverse, documents[own - part.start], vector)
+        return cosines
 
-    def order_by_meaning(self, order: Ints, share: float) -> Ints:
-        """The order in which meaning has this share of the scores. A document without a word of the question that
-        meaning adds nothing to is in it no more."""
-        is_included = ~np.isnan(self._cosines)
-        is_included[order] = True
-        indexes = np.flatnonzero(is_included)
+    def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:
+        """The order of documents in which meaning has this share of the scores. A document without a word of the
+        question that meaning adds nothing to is in it no more."""
         self._scores = self._scores.copy()
-        self._scores[indexes] = fused(self._scores[indexes], self._cosines[indexes], share)
+        self._scores[indexes] = fused(self._scores[indexes], cosines[indexes], share)
         return self._sorted(indexes[self._scores[indexes] > 0])
 
     def sources(self, indexes: Ints) -> list[list[int]]:

@@ -99,15 +99,17 @@ class Segment:
 
     def row(self, name: str, index: int, data: str = "") -> bytes:
         """A row of bytes of a document."""
-        return bytes(self.view(name, index, data))
+        content, offsets = self._views.get(name) or self._viewed(name, data)
+        return bytes(content[offsets[index] : offsets[index + 1]])
 
-    def view(self, name: str, index: int, data: str = "") -> memoryview:
+    def view(self, name: str, index: int) -> memoryview:
         """The same as a part of the mapped file."""
-        if (views := self._views.get(name)) is None:
-            views = self.arrays[name + data].data, self.arrays[f"{name}_offsets"].data
-            self._views[name] = views
-        content, offsets = views  # three times as fast as slices of arrays
+        content, offsets = self._views.get(name) or self._viewed(name, "")
         return content[offsets[index] : offsets[index + 1]]
+
+    def _viewed(self, name: str, data: str) -> tuple[memoryview, memoryview]:
+        """The rows of an array and their offsets, of which slices take a third of the time of slices of arrays."""
+        return self._views.setdefault(name, (self.arrays[name + data].data, self.arrays[f"{name}_offsets"].data))
 
     def rows(self, name: str, indexes: Ints, data: str = "") -> list[bytes]:
         """The rows of bytes of some documents."""

@@ -80,6 +80,33 @@ def _find(data: Bytes, offsets: Offsets, keys: Bytes, key_offsets: Offsets) -> O
     return numbers
 
 
+@kernel()
+def commonest(data: Bytes, offsets: Offsets, counts: Numbers, prefix: Bytes, most: int) -> Offsets:
+    """The numbers of the strings with a prefix which are counted, at most so many of the highest counts: in falling
+    order, equal ones by number."""
+    low, high = 0, len(offsets) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if compare(data, offsets[middle], offsets[middle + 1], prefix, 0, len(prefix)) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    chosen, size = np.empty(most, np.int64), 0
+    for number in range(low, len(offsets) - 1):
+        start, end = offsets[number], min(offsets[number + 1], offsets[number] + len(prefix))
+        if compare(data, start, end, prefix, 0, len(prefix)) != 0:
+            break
+        if counts[number] == 0 or (size == most and counts[number] <= counts[chosen[size - 1]]):
+            continue
+        place = min(size, most - 1)
+        size = place + 1
+        while place > 0 and counts[chosen[place - 1]] < counts[number]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = number
+    return chosen[:size]
+
+
 @compiled
 def _next_used(used: Bytes, number: int, end: int) -> int:
     while number < end and not used[number]:

@@ -43,6 +43,17 @@ def test_an_empty_table_holds_nothing(string: bytes) -> None:
 
 
 @settings(deadline=None)
+@given(data=st.data(), packed=sorted_strings, prefix=strings, most=st.integers(1, 4))
+def test_the_commonest_with_a_prefix_are_the_most_counted(
+    data: st.DataObject, packed: list[bytes], prefix: bytes, most: int
+) -> None:
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=len(packed), max_size=len(packed)))
+    with_prefix = [number for number, one in enumerate(packed) if one.startswith(prefix) and counts[number]]
+    expected = sorted(with_prefix, key=lambda number: (-counts[number], number))[:most]
+    table, text = tables.pack(packed), np.frombuffer(prefix, np.uint8)
+    assert tables.commonest(*table, np.array(counts, np.uint32), text, most).tolist() == expected
+
+
 @given(data=st.data(), packed=st.lists(sorted_strings, max_size=5))
 def test_merged_tables_are_the_sorted_set_of_used_strings(data: st.DataObject, packed: list[list[bytes]]) -> None:
     used: list[Any] = [
