@@ -106,11 +106,9 @@ def module_of(path: Path) -> str:
 
 
 def needs(tree: ast.AST, names: set[str]) -> set[str]:
-    """The modules that a file imports, inside functions too, but for those of its annotations."""
+    """The modules that a file imports, inside functions and for annotations, too."""
     results = set()
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from aiohttp import web
 from aiohttp.web_urldispatcher import AbstractRoute
@@ -14,11 +14,14 @@ from overlay.api.counters import ROUTES, Counters
 from overlay.api.problems import ProblemError
 from overlay.api.rate_limits import LimitResult, RateLimit, limits
 
-if TYPE_CHECKING:
-    from overlay.api.systems import BeyondLimit
-
 REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
 """The number of the gauge that counts what each limit refused; 0 is that of open streams."""
+
+
+BeyondLimit = Callable[
+    ["RequestContext", web.Request, Callable[[], Awaitable[web.StreamResponse]]], Awaitable[web.Response | None]
+]
+"""Answers a request beyond its limit, by this handler, or with None."""
 
 
 class RouteInfo(NamedTuple):

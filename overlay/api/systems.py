@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from indexer.store import Store, Writer
     from indexer.sync.follower import Follower
     from overlay.api.identity_key import IdentityKey
-    from overlay.api.request_context import RequestContext
+    from overlay.api.request_context import BeyondLimit
     from overlay.api.routes import Route
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.jobs import PeriodicJob
@@ -70,13 +70,6 @@ class SystemApi:
     guard: Callable[[web.Request], Awaitable[None]] | None = None
     beyond_limit: BeyondLimit | None = None
     describe: Callable[[Route, dict[str, Any]], None] | None = None
-
-
-BeyondLimit = Callable[
-    ["RequestContext", "web.Request", Callable[[], Awaitable["web.StreamResponse"]]],
-    Awaitable["web.Response | None"],
-]
-"""Answers a request beyond its limit, by this handler, or with None."""
 
 
 def load_api(one: System) -> SystemApi:

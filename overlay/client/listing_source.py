@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from overlay.client import calls
 from overlay.client.calls import Call
@@ -15,8 +15,13 @@ from overlay.verify.trusted_source import TrustedSource
 from parsers.cards import AgentCard, Kind, read_of, server_id
 from parsers.cards.offers import Offer
 
-if TYPE_CHECKING:
-    from overlay.client.async_client import AsyncOverlayClient
+
+class Asking(Protocol):
+    """A client, as far as it is needed here."""
+
+    async def ask(self, call: Call[Any], *, is_checked: bool = True) -> Any:
+        """The answer to a call."""
+        ...
 
 
 class ClientSource:
@@ -62,7 +67,7 @@ class ClientSource:
 
 
 async def verified(
-    client: AsyncOverlayClient, id_: str, trusted: TrustedSource | None, hosts: Hosts | None, expected: str | None
+    client: Asking, id_: str, trusted: TrustedSource | None, hosts: Hosts | None, expected: str | None
 ) -> tuple[VerificationReport, ClientSource]:
     """The report on a listing, and what it was made of. The work is done in a thread, which asks this loop."""
     loop = asyncio.get_running_loop()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from indexer.masking import masked
 
 if TYPE_CHECKING:
-    from overlay.engines.index_versions import Progress
     from overlay.search.document import Document
     from overlay.search.planner import QueryPlan
     from overlay.search.query import Matches, Query
@@ -51,6 +50,13 @@ class Cursor(NamedTuple):
 
     epoch: str
     seq: int
+
+
+class Progress(NamedTuple):
+    """The progress of a rebuild: registrations written, of how many."""
+
+    done: int
+    of: int
 
 
 def is_further(one: Cursor | None, other: Cursor | None) -> bool:

@@ -25,7 +25,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import uuid4
 
-from overlay.engines import BusyError
+from overlay.engines import BusyError, Progress
 from overlay.engines.change_counter import ChangeCounter
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,6 @@ _LOOK_SECONDS = 1.0
 """How often the pointer itself is looked at, in case that what changed it did not increase the stamp."""
 
 _FOLDER = re.compile(r"[a-z0-9-]+(?:\.[0-9a-f]{8})?")
-
-
-class Progress(NamedTuple):
-    """The progress of a rebuild: registrations written, of how many."""
-
-    done: int
-    of: int
 
 
 class _Seen(NamedTuple):

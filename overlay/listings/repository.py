@@ -15,9 +15,9 @@ from indexer.store.rows import place
 from indexer.store.topic_anchors import TopicAnchorQueries
 from overlay.installation import NAMES
 from overlay.listings.assembler import Assembler, Revisions
-from overlay.listings.proofs import Evidence, evidence
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
 from overlay.listings.registrations import ChainHistory, by_chain
+from overlay.listings.stored_proofs import Evidence, evidence
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm_answers import AnchorTip
 from parsers.bitcoin.tx import Outpoint

@@ -11,11 +11,14 @@ from overlay.installation import NAMES, installed
 
 if TYPE_CHECKING:
     from indexer.store import Store
-    from overlay.listings.listing import Listing
     from parsers.reasons import Reason
 
 
-def _nothing(_listing: Listing, _value: Any) -> tuple[()]:
+Subject = Any
+"""A listing (`overlay.listings.listing.Listing`, whose records hold what is defined here)."""
+
+
+def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
     return ()
 
 
@@ -26,9 +29,9 @@ class FactSource:
     it, the larger the better."""
 
     read: Callable[[Store, Collection[str]], Mapping[str, Any]] = lambda _store, _ids: {}
-    members: Callable[[Listing, Any], Mapping[str, Any]] = lambda _listing, _value: {}
-    terms: Callable[[Listing, Any], Iterable[str]] = _nothing
-    warnings: Callable[[Listing, Any], Iterable[Reason]] = _nothing
+    members: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
+    terms: Callable[[Subject, Any], Iterable[str]] = _nothing
+    warnings: Callable[[Subject, Any], Iterable[Reason]] = _nothing
     number: Callable[[Any], int | None] = lambda _value: None
 
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, cast
 
-from overlay.engines import BusyError, CompilingError, Cursor, Engine, EngineError, engine_module, is_further
-from overlay.engines.index_versions import Progress
+from overlay.engines import BusyError, CompilingError, Cursor, Engine, EngineError, Progress, engine_module, is_further
 from overlay.search import facet_counts, suggesting
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT, source_fact

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain, filterfalse
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 from zlib import crc32
 
 import numpy as np
@@ -20,12 +20,40 @@ from indexer.fetcher.budgets import registrable
 from overlay.search.analysis import Tokens, compounds, has_digit, joined, stem, tokens_of
 from overlay.search.memo import Memo
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG, Forwards
+from parsers.cards import Skill
 
-if TYPE_CHECKING:
-    from overlay.search.document import Document
-    from parsers.cards import AgentCard, McpServer
 
-    Texts: TypeAlias = AgentCard | McpServer | Document
+class Described(Protocol):
+    """What has the texts of a listing: an agent, a server, a document."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+    @property
+    def skills(self) -> tuple[Skill, ...]: ...
+
+
+class Indexed(Described, Protocol):
+    """A document (`overlay.search.document.Document`), as far as it is needed here."""
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def analysed(self) -> Analysed | None: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def domain(self) -> str: ...
+    @property
+    def verified(self) -> bool: ...
+    @property
+    def signed(self) -> bool: ...
+    @property
+    def text_since(self) -> int | None: ...
+
 
 FIELDS = ("name", "keywords", "description")
 MAX_TERMS = 4_096
@@ -81,12 +109,12 @@ class Analysed:
         return tuple(map(self.field, range(len(FIELDS))))
 
     @classmethod
-    def of(cls, document: Document) -> Analysed:
+    def of(cls, document: Indexed) -> Analysed:
         """The analysed texts of a document."""
         return document.analysed or cls.read(document, document.words)
 
     @classmethod
-    def read(cls, card: Texts, more: Iterable[str]) -> Analysed:
+    def read(cls, card: Described, more: Iterable[str]) -> Analysed:
         """Analyse the texts of a listing; `more` are texts besides name, description, tags and skills."""
         keywords = list(card.tags)
         texts = [card.description]
@@ -119,7 +147,7 @@ def _without_digits(surfaces: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(filterfalse(has_digit, surfaces)) if any(map(has_digit, surfaces)) else surfaces
 
 
-def encode(analysed: Analysed, document: Document) -> bytes:
+def encode(analysed: Analysed, document: Indexed) -> bytes:
     """The forward index of a document: its terms, and the inputs of static rank and diversity."""
     positioned, extra = [], []
     for texts in analysed.fields:
@@ -137,7 +165,7 @@ def encode(analysed: Analysed, document: Document) -> bytes:
     return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
 
 
-def source_numbers(document: Document) -> tuple[int, int]:
+def source_numbers(document: Indexed) -> tuple[int, int]:
     """The owner and the registrable domain of a listing as numbers, 0 for none. A verified domain differs from the same
     domain unverified."""
     owner = number(document.owner) if document.owner else 0

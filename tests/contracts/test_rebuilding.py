@@ -22,8 +22,7 @@ import pytest
 from indexer.model import BlockFacts, Event
 from indexer.store import Store, Writer, block_writer, connect
 from overlay.duplicates.duplicate_index import DuplicateIndex
-from overlay.engines import BusyError, Cursor, EngineError
-from overlay.engines.index_versions import Progress
+from overlay.engines import BusyError, Cursor, EngineError, Progress
 from overlay.projection import projector
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex

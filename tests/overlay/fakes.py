@@ -22,8 +22,8 @@ from overlay.api.shared_services import PAYMENTS, VERIFIER, Payments
 from overlay.engines import Cursor
 from overlay.installation import ALWAYS
 from overlay.listings.listing import listings_of
-from overlay.listings.proofs import Evidence, Located, NoProofError
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
+from overlay.listings.stored_proofs import Evidence, Located, NoProofError
 from overlay.projection.documents import document
 from overlay.search.document import Document
 from overlay.search.forward import Analysed

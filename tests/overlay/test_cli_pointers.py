@@ -10,8 +10,8 @@ import pytest
 
 from indexer.settings import Settings
 from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
-from overlay.listings.proofs import NoProofError
 from overlay.listings.repository import ListingRepository
+from overlay.listings.stored_proofs import NoProofError
 from tests.chain_records import due_locators
 from tests.chainkit import ChainKit
 from tests.facts import says

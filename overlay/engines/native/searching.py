@@ -82,4 +82,5 @@ def _values(results: SegmentResults) -> SegmentCounts:
         return SegmentCounts(segment, results.documents)
     if segment.value_counts is None:
         segment.value_counts = SegmentCounts(segment, results.documents)
-    return segment.value_counts
+    counts: SegmentCounts = segment.value_counts
+    return counts

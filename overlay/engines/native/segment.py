@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,6 @@ from overlay.engines.native.posting_kernels import listed_counts
 from overlay.engines.native.schema import LISTED, VECTOR
 from overlay.engines.native.tables import StringTable, find
 from overlay.search.ranker import Forwards
-
-if TYPE_CHECKING:
-    from overlay.engines.native.facet_values import SegmentCounts
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -47,7 +44,8 @@ class Segment:
         self.count = int(np.count_nonzero(live))
         self.of_surface, self.of_term = self._listed(listed)
         self.price_ranks: dict[Any, Ints] = {}
-        self.value_counts: SegmentCounts | None = None
+        self.value_counts: Any = None
+        """The counts of the values of all listed documents (`facet_values.SegmentCounts`), once they are made."""
         self._unused: list[Scratch] = []
         self._views: dict[str, tuple[memoryview, memoryview]] = {}
         self.is_suspect = False

@@ -13,8 +13,7 @@ from uuid import uuid4
 
 from opensearchpy.exceptions import NotFoundError
 
-from overlay.engines import BusyError, EngineError
-from overlay.engines.index_versions import Progress
+from overlay.engines import BusyError, EngineError, Progress
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch.cluster import Cluster, Json, StoredValue
 from overlay.engines.opensearch.mapping import LAYOUT, MAPPINGS

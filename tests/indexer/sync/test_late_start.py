@@ -17,8 +17,8 @@ from indexer.store import block_writer
 from indexer.sync import follower as follow
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of
-from overlay.listings.proofs import evidence
 from overlay.listings.repository import ListingRepository
+from overlay.listings.stored_proofs import evidence
 from overlay.projection.documents import DocumentReader
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint, Transaction

@@ -15,8 +15,8 @@ from indexer.store import Store
 from indexer.store.schema import proofs as table
 from overlay.api.services import AppServices
 from overlay.listings import proofs
-from overlay.listings.proofs import NoProofError, evidence
 from overlay.listings.repository import ListingRepository
+from overlay.listings.stored_proofs import NoProofError, evidence
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.tx import Outpoint, sha256d
 from parsers.bitcoin.tx import read as read_tx
