@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic, time
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CLOCK_SECONDS = 10.0
+"""Between two looks whether the system's clock was set back, and the least that counts."""
+
 MAX_ERROR = 200
 """Characters of an error that a status shows."""
 
@@ -41,9 +45,11 @@ class Scheduler:
         self._statuses: dict[str, JobStatus] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._woken: set[str] = set()
+        self._attempts: set[asyncio.Future[bool]] = set()
         self._failures: Counter[str] = Counter()
         self._timer = AsyncIOScheduler(timezone=UTC)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._offset = time() - monotonic()
 
     def add(self, jobs: Iterable[PeriodicJob]) -> None:
         """Run these, too: to be called before `run`."""
@@ -77,13 +83,27 @@ class Scheduler:
                 self._plan(job, 0.0)
             with self._notifier.listen() as changed:
                 while True:
-                    await changed.wait()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(CLOCK_SECONDS):
+                            await changed.wait()
+                            self._wake_on_change()
                     changed.clear()
-                    for job in self._jobs.values():
-                        if job.on_change:
-                            self._wake(job)
+                    self._follow_clock()
         finally:
             await self._end()
+
+    def _wake_on_change(self) -> None:
+        for job in self._jobs.values():
+            if job.on_change:
+                self._wake(job)
+
+    def _follow_clock(self) -> None:
+        """Run all jobs after the system's clock was set back, by which the timer goes: they would wait for so long."""
+        before, self._offset = self._offset, time() - monotonic()
+        if self._offset < before - CLOCK_SECONDS:
+            for job in self._jobs.values():
+                if job.name not in self._running:
+                    self._plan(job, 0.0)
 
     async def _end(self) -> None:
         self._loop = None
@@ -91,7 +111,12 @@ class Scheduler:
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        await asyncio.gather(*(job.close() for job in self._jobs.values()), return_exceptions=True)
+        for job in self._jobs.values():
+            try:
+                await job.close()
+            except Exception:
+                log.exception("job %s cannot be closed", job.name)
+        await asyncio.gather(*self._attempts, return_exceptions=True)
         await asyncio.to_thread(self._lock.release)
 
     def _plan(self, job: PeriodicJob, pause: float) -> None:
@@ -109,7 +134,7 @@ class Scheduler:
     async def _run(self, job: PeriodicJob) -> None:
         self._woken.discard(job.name)
         try:
-            if job.role is not Role.SINGLE_SERVER or await asyncio.to_thread(self._lock.acquire):
+            if job.role is not Role.SINGLE_SERVER or await self._is_single():
                 pause = await self._outcome(job)
             else:
                 pause = job.every
@@ -118,13 +143,22 @@ class Scheduler:
         del self._running[job.name]
         self._plan(job, 0.0 if job.name in self._woken and not self._failures[job.name] else pause)
 
+    async def _is_single(self) -> bool:
+        """Whether this process holds the lock. An attempt goes on in its thread when the run is cancelled."""
+        attempt = asyncio.ensure_future(asyncio.to_thread(self._lock.acquire))
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
+        return await asyncio.shield(attempt)
+
     async def _outcome(self, job: PeriodicJob) -> float:
         """The seconds until the next run, after this one."""
         self._statuses[job.name] = replace(self._statuses[job.name], ran_at=time(), next_at=None)
         began = monotonic()
         try:
             pause = await job.run()
-        except Exception as error:  # whatever it is, the other jobs and the process go on
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is, the other jobs and the process go on
+            if self._loop is None:
+                raise
             pause = self._failed(job, error)
         else:
             del self._failures[job.name]
@@ -132,7 +166,7 @@ class Scheduler:
         self._statuses[job.name] = replace(self._statuses[job.name], seconds=monotonic() - began)
         return job.every if pause is None else pause
 
-    def _failed(self, job: PeriodicJob, error: Exception) -> float:
+    def _failed(self, job: PeriodicJob, error: BaseException) -> float:
         """Report a failed run; the seconds until the next."""
         self._failures[job.name] += 1
         status, failures = self._statuses[job.name], self._failures[job.name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -191,6 +192,43 @@ async def test_a_job_of_a_single_server_runs_in_one_process_and_in_the_next_when
             assert process.status().ran_at is None
     async with third.running(first.job(every=0.01, role=role)):
         await until(lambda: first.runs >= 1)
+
+
+async def test_a_run_that_something_else_cancelled_is_a_failed_one(process: Process) -> None:
+    runs = 0
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            raise asyncio.CancelledError
+
+    async with process.running(PeriodicJob(name="work", run=run, every=0.001, role=Role.SERVER)):
+        await until(lambda: runs > 1)
+        assert process.status().failures == 1
+
+
+async def test_a_clock_that_is_set_back_keeps_no_job_waiting(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOCK_SECONDS", 0.01)
+    work = Work()
+    async with process.running(work.job(every=HOUR)):
+        await until(lambda: process.status().seconds is not None)
+        monkeypatch.setattr(module, "time", lambda: time.time() - HOUR)
+        await until(lambda: work.runs == 2)
+
+
+async def test_a_job_that_cannot_be_closed_is_named_and_the_others_are(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse() -> None:
+        raise OSError("no")
+
+    work = Work()
+    bad = PeriodicJob(name="bad", run=work.run, every=HOUR, role=Role.SERVER, close=refuse)
+    async with process.running(bad, work.job()):
+        await until(lambda: work.runs == 2)
+    assert "job bad cannot be closed" in caplog.text
+    assert work.closed == 1
 
 
 async def test_a_cancelled_run_ends_before_its_job_is_closed(process: Process) -> None:

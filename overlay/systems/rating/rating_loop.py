@@ -34,8 +34,8 @@ NO_RATING = Rating(None, 0, 0, 0, ())
 
 
 class RatingLoop:
-    """Keeps the ratings in step with the evidence. `changed` is called after ratings have changed; `clock` gives
-    seconds since 1970."""
+    """Keeps the ratings in step with the evidence. `changed` is called, in the event loop, after ratings have changed;
+    `clock` gives seconds since 1970."""
 
     def __init__(
         self, store: Store, writer: Writer, changed: Callable[[], None], clock: Callable[[], float] = time.time
@@ -44,10 +44,15 @@ class RatingLoop:
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
         self._tips: dict[str, bytes] = {}
         self._seq: int | None = None
+        self._is_changed = False
 
     async def run(self) -> float | None:
         """Rate a batch; 0 where there may be more. Raises StoreError."""
-        return 0.0 if await asyncio.to_thread(self.step) else None
+        count = await asyncio.to_thread(self.step)
+        if self._is_changed:
+            self._is_changed = False
+            self._changed()
+        return 0.0 if count else None
 
     def step(self) -> int:
         """Look at the blocks of payments where a tip has changed, and rate a batch of listings; their number."""
@@ -58,7 +63,7 @@ class RatingLoop:
         is_changed = [self._rate(listing, submitted) for listing, submitted in due]
         if any(is_changed):
             log.info("ratings: %d listings rated, %d ratings changed", len(due), sum(is_changed))
-            self._changed()
+            self._is_changed = True
         return len(due)
 
     def _follow_changes(self) -> None:
