@@ -30,7 +30,7 @@ from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.nonces import use_nonce
 from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
-from indexer.store.schema import keys, original_table, required
+from indexer.store.schema import columns_of, keys, original_table, required
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
 """Revocations stored of signers that are not proven to have signed what they revoke, and of the others; those of
@@ -53,15 +53,6 @@ dct_revocations = original_table(
     *keys(revocation_id=String, signer=String, scope=String),
     Column("seq", BigInteger, nullable=False, unique=True),
     *required(is_proven=Boolean, entry=Text),
-)
-
-dct_delegations = original_table(
-    "dct_delegations",
-    *keys(block=String),
-    *required(id=String, parent_id=String, delegator=String, delegatee=String, depth=BigInteger, dct=Text),
-    *required(contract=Text, expires_at=BigInteger, status=String, attestation=Text),
-    Index("dct_delegations_by_id", "id", "delegatee"),
-    Index("dct_delegations_by_expiry", "expires_at"),
 )
 
 
@@ -113,6 +104,14 @@ class StoredDelegation:
     expires_at: int
     status: str = "active"
     attestation: str = ""
+
+
+dct_delegations = original_table(
+    "dct_delegations",
+    *columns_of(StoredDelegation, {"block"}),
+    Index("dct_delegations_by_id", "id", "delegatee"),
+    Index("dct_delegations_by_expiry", "expires_at"),
+)
 
 
 class DelegationLedger(Queries):

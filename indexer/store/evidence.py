@@ -15,14 +15,12 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     BindParameter,
-    Boolean,
     Connection,
     FromClause,
     Index,
     Integer,
     LargeBinary,
     Select,
-    String,
     and_,
     bindparam,
     func,
@@ -36,7 +34,7 @@ from indexer.store import outbox
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
-from indexer.store.schema import BYTEWISE, keys, optional, original_table, rebuilt_table, required
+from indexer.store.schema import BYTEWISE, columns_of, keys, optional, original_table, rebuilt_table, required
 from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
 from indexer.store.writer import Writer
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
@@ -46,44 +44,6 @@ MAX_FORMS = 8
 
 CURSOR = "ratings"
 """The cursor of the outbox up to which changed listings were marked to be rated again."""
-
-claim_documents = original_table(
-    "claim_documents",
-    *keys(sha256=LargeBinary),
-    *required(kind=String, body=LargeBinary, received_at=BigInteger),
-)
-
-evidence = original_table(
-    "evidence",
-    *keys(digest=LargeBinary, counter_signer=String),
-    *required(document=LargeBinary, listing=BYTEWISE, worker=String, task=String, outcome=String),
-    *required(completed_at=BigInteger, received_at=BigInteger, payer=String, payment=String),
-    *optional(proof=LargeBinary),
-    *required(funding=String, paid=BigInteger, price=BigInteger, chain=String),
-    *optional(pay_height=Integer, pay_root=LargeBinary),
-    *required(is_proved=Boolean),
-    Index("evidence_by_listing", "listing", "digest", "counter_signer"),
-    Index("evidence_by_time", "listing", "received_at", "digest"),
-    Index("evidence_by_worker", "worker"),
-    Index("evidence_by_counter_signer", "counter_signer"),
-    Index("evidence_by_payment", "chain", "pay_height"),
-)
-"""One row for each receipt and each other key that signed it, "" for none."""
-
-Index(
-    "evidence_by_paid",
-    *(evidence.c.listing, evidence.c.is_proved, evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest),
-)
-
-key_binds = original_table(
-    "key_binds",
-    *keys(key=String),
-    *required(listing=BYTEWISE),
-    *optional(document=LargeBinary),
-    *required(received_at=BigInteger),
-    Index("key_binds_by_listing", "listing"),
-)
-"""The key's consent to work for a listing: a signed token, or without a document the identity that its host serves."""
 
 ratings = rebuilt_table(
     "ratings",
@@ -162,6 +122,31 @@ class BlockPayment(NamedTuple):
     root: bytes
     is_proved: bool
 
+
+claim_documents = original_table("claim_documents", *columns_of(ClaimDocument, {"sha256"}))
+
+evidence = original_table(
+    "evidence",
+    *columns_of(StoredEvidence, {"digest", "counter_signer"}, listing=BYTEWISE),
+    Index("evidence_by_listing", "listing", "digest", "counter_signer"),
+    Index("evidence_by_time", "listing", "received_at", "digest"),
+    Index("evidence_by_worker", "worker"),
+    Index("evidence_by_counter_signer", "counter_signer"),
+    Index("evidence_by_payment", "chain", "pay_height"),
+)
+"""One row for each receipt and each other key that signed it, "" for none."""
+
+Index(
+    "evidence_by_paid",
+    *(evidence.c.listing, evidence.c.is_proved, evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest),
+)
+
+key_binds = original_table(
+    "key_binds",
+    *columns_of(KeyBind, {"key"}, listing=BYTEWISE),
+    Index("key_binds_by_listing", "listing"),
+)
+"""The key's consent to work for a listing: a signed token, or without a document the identity that its host serves."""
 
 _PAYMENT = (
     *("payer", "payment", "proof", "funding", "paid", "price", "chain", "pay_height", "pay_root", "is_proved"),

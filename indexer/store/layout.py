@@ -20,6 +20,8 @@ from indexer.store import (  # noqa: F401 - they declare tables
     relay_agents,
     relay_coins,
     relay_tasks,
+    requests,
+    subscriptions,
     trust_edges,
 )
 from indexer.store.database import (

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Index, LargeBinary, String, Text
+from sqlalchemy import BigInteger, Index, LargeBinary, String
 
-from indexer.store.queries import texts_of
-from indexer.store.schema import keys, optional, original_table, required
+from indexer.store.schema import columns_of, keys, original_table, required
 
 
 class PaymentState(StrEnum):
@@ -55,42 +54,6 @@ TRANSITIONS = {
 }
 """The moves of a task that are allowed (A2B §5.4). A final payment that the node refuses leads from running back to
 needsFinal."""
-
-
-payments = original_table(
-    "payments",
-    *keys(chain=String, txid=LargeBinary),
-    *required(task=String, config=Text, stage=String, needed=BigInteger, paid=BigInteger, state=texts_of(PaymentState)),
-    *required(detail=Text, raw=LargeBinary, created_at=BigInteger, updated_at=BigInteger),
-    Index("payments_by_state", "state", "updated_at"),
-    Index("payments_by_task", "task"),
-)
-
-payment_inputs = original_table(
-    "payment_inputs",
-    *keys(chain=String, spent_txid=LargeBinary, spent_vout=BigInteger),
-    *required(txid=LargeBinary),
-    Index("payment_inputs_by_tx", "chain", "txid"),
-)
-
-paid_tasks = original_table(
-    "paid_tasks",
-    *keys(id=String),
-    *required(state=texts_of(TaskState), config=Text),
-    *optional(deadline=BigInteger),
-    *required(subscription=Text, refund_address=Text),
-    *optional(refund=LargeBinary),
-    *required(head=Text),
-    *optional(body=LargeBinary),
-    *required(detail=Text, updated_at=BigInteger),
-    Index("paid_tasks_by_state", "state", "deadline"),
-)
-
-paid_intervals = original_table(
-    "paid_intervals",
-    *keys(id=String),
-    *required(config=Text, started_at=BigInteger, periods=BigInteger, paid_until=BigInteger),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +109,27 @@ class PaidInterval:
     started_at: int
     periods: int
     paid_until: int
+
+
+payments = original_table(
+    "payments",
+    *columns_of(LedgerPayment, {"chain", "txid"}),
+    Index("payments_by_state", "state", "updated_at"),
+    Index("payments_by_task", "task"),
+)
+
+payment_inputs = original_table(
+    "payment_inputs",
+    *keys(chain=String, spent_txid=LargeBinary, spent_vout=BigInteger),
+    *required(txid=LargeBinary),
+    Index("payment_inputs_by_tx", "chain", "txid"),
+)
+
+paid_tasks = original_table(
+    "paid_tasks", *columns_of(PaidTask, {"id"}), Index("paid_tasks_by_state", "state", "deadline")
+)
+
+paid_intervals = original_table("paid_intervals", *columns_of(PaidInterval, {"id"}))
 
 
 Renew = Callable[[PaidInterval | None], PaidInterval | None]

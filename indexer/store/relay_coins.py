@@ -16,7 +16,6 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     String,
-    Text,
     UniqueConstraint,
     delete,
     func,
@@ -25,8 +24,8 @@ from sqlalchemy import (
 )
 
 from indexer.store.ledger import agent_account, post
-from indexer.store.queries import insert_new, texts_of
-from indexer.store.schema import keys, optional, original_table, required
+from indexer.store.queries import insert_new
+from indexer.store.schema import columns_of, keys, optional, original_table, required
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly
 
 MAX_WAITING = 20
@@ -59,33 +58,6 @@ class WithdrawalState(StrEnum):
 
 OPEN = (WithdrawalState.PENDING, WithdrawalState.PROCESSING)
 WATCHED = (WithdrawalState.PROCESSING, WithdrawalState.COMPLETED)
-
-
-relay_deposits = original_table(
-    "relay_deposits",
-    *keys(txid=LargeBinary),
-    *required(motebit_id=String, amount=BigInteger, raw=LargeBinary, state=texts_of(DepositState), credits=BigInteger),
-    *required(created_at=BigInteger, seen_at=BigInteger),
-    Index("relay_deposits_by_state", "state", "seen_at"),
-)
-
-relay_coins = original_table(
-    "relay_coins",
-    *keys(txid=LargeBinary, vout=BigInteger),
-    *required(amount=BigInteger),
-    *optional(withdrawal=String),
-)
-
-relay_withdrawals = original_table(
-    "relay_withdrawals",
-    *keys(id=String),
-    *required(motebit_id=String, idempotency_key=String, destination=Text, amount=BigInteger, unsigned=LargeBinary),
-    *optional(signed=LargeBinary),
-    *required(state=texts_of(WithdrawalState), requested_at=BigInteger),
-    *optional(completed_at=BigInteger),
-    UniqueConstraint("motebit_id", "idempotency_key"),
-    Index("relay_withdrawals_by_state", "state"),
-)
 
 
 class OperatorCoin(NamedTuple):
@@ -123,6 +95,25 @@ class Withdrawal:
     state: WithdrawalState = WithdrawalState.PENDING
     requested_at: int
     completed_at: int | None = None
+
+
+relay_deposits = original_table(
+    "relay_deposits", *columns_of(Deposit, {"txid"}), Index("relay_deposits_by_state", "state", "seen_at")
+)
+
+relay_coins = original_table(
+    "relay_coins",
+    *keys(txid=LargeBinary, vout=BigInteger),
+    *required(amount=BigInteger),
+    *optional(withdrawal=String),
+)
+
+relay_withdrawals = original_table(
+    "relay_withdrawals",
+    *columns_of(Withdrawal, {"id"}),
+    UniqueConstraint("motebit_id", "idempotency_key"),
+    Index("relay_withdrawals_by_state", "state"),
+)
 
 
 def transaction_of(raw: bytes) -> Transaction:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Index, delete, func, insert, select, update
 
 from indexer.store import checks, motebit_endpoints
 from indexer.store.checks import CheckKind
@@ -15,7 +15,7 @@ from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row, count, row_of
-from indexer.store.schema import badges, cards, events, locators, requests, sightings
+from indexer.store.schema import BYTEWISE, badges, cards, columns_of, events, locators, original_table, sightings
 
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 """Transaction requests that may be open at once."""
@@ -59,6 +59,13 @@ class TransactionRequest:
         return self.next_at == 0
 
 
+requests = original_table(
+    "requests",
+    *columns_of(TransactionRequest, {"txid"}, client=BYTEWISE),
+    Index("requests_open", "state", "next_at"),
+)
+
+
 class TooManyRequestsError(Exception):
     """More may not be open at once, of this client or in all: the message says which."""
 
@@ -76,16 +83,16 @@ class Requests(Queries):
         with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             row = connection.execute(select(requests).where(requests.c.txid == txid)).mappings().first()
             if row is not None and row["state"] != RequestState.GIVEN_UP:
-                return _request(row)
+                return TransactionRequest(**row)
             _check_room(connection, client)
             connection.execute(delete(requests).where(requests.c.txid == txid))
-            connection.execute(insert(requests), [_row(new)])
+            connection.execute(insert(requests), [row_of(new)])
         return new
 
     def get(self, txid: bytes) -> TransactionRequest | None:
         """The request for a transaction (internal byte order), None when there is none, or it ended long ago."""
         row = self._first(select(requests).where(requests.c.txid == txid))
-        return _request(row) if row else None
+        return TransactionRequest(**row) if row else None
 
     def mined(self, txid: bytes) -> tuple[str, int] | None:
         """The chain and height of an indexed block in which a transaction has events, None when there is none."""
@@ -102,11 +109,11 @@ class Requests(Queries):
             .order_by(requests.c.tries, requests.c.next_at)
             .limit(limit)
         )
-        return [_request(row) for row in self._rows(statement)]
+        return [TransactionRequest(**row) for row in self._rows(statement)]
 
     def update(self, request: TransactionRequest) -> None:
         """Store how far a request has come; its client only as long as it waits."""
-        row = _row(request) if request.state is RequestState.WAITING else {**_row(request), "client": ""}
+        row = row_of(request) | ({} if request.state is RequestState.WAITING else {"client": ""})
         with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
@@ -138,14 +145,6 @@ def _check_room(connection: Connection, client: str) -> None:
         raise TooManyRequestsError(f"{OPEN_PER_CLIENT} transactions that you requested are still being looked for")
     if count(connection, requests, waiting) >= OPEN_IN_ALL:
         raise TooManyRequestsError(f"{OPEN_IN_ALL:,} transactions are still being looked for")
-
-
-def _row(request: TransactionRequest) -> dict[str, Any]:
-    return row_of(request) | {"state": request.state.value}
-
-
-def _request(row: Row) -> TransactionRequest:
-    return TransactionRequest(**{**row, "state": RequestState(row["state"])})
 
 
 class Recheck(NamedTuple):

@@ -6,7 +6,10 @@ integer, so that the newest event of a registration is the one of the greatest p
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from enum import StrEnum
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
+
+from indexer.store.queries import texts_of
 
 SCHEMA = "6"
 
@@ -61,6 +66,21 @@ def required(**types: _Type) -> list[Column[Any]]:
 def optional(**types: _Type) -> list[Column[Any]]:
     """Columns that may be null."""
     return [Column(name, kind) for name, kind in types.items()]
+
+
+_COLUMN_TYPES: dict[type, _Type] = {str: Text, int: BigInteger, bool: Boolean, bytes: LargeBinary}
+
+
+def columns_of(record: type, key: Collection[str], **types: _Type) -> list[Column[Any]]:
+    """A column for each member of a record (a dataclass or NamedTuple), so that its members by name are a row: nullable
+    where the member may be None, and of its annotation's type where `types` names no other."""
+    columns = []
+    for name, hint in get_type_hints(record).items():
+        (member,) = {*(get_args(hint) or (hint,))} - {NoneType}
+        kind = types.get(name) or (texts_of(member) if issubclass(member, StrEnum) else _COLUMN_TYPES[member])
+        is_key, is_optional = name in key, NoneType in get_args(hint)
+        columns.append(Column(name, kind, primary_key=is_key, autoincrement=False, nullable=is_optional))
+    return columns
 
 
 def rebuilt_table(name: str, *parts: SchemaItem, **options: Any) -> Table:
@@ -213,14 +233,6 @@ witness_paths = rebuilt_table(
 
 headers = rebuilt_table("headers", *keys(chain=_TEXT, first=Integer), *required(raw=LargeBinary))
 """Headers of 80 bytes of the best chain of each source, joined, from height `first` on."""
-
-requests = original_table(
-    "requests",
-    *keys(txid=LargeBinary),
-    *required(client=_TEXT, requested_at=BigInteger, tries=Integer, next_at=BigInteger, state=String, detail=Text),
-    Index("requests_open", "state", "next_at"),
-)
-"""Transactions that publishers requested to be fetched; times in seconds since 1970."""
 
 submissions = original_table(
     "submissions",
@@ -384,42 +396,6 @@ quotes = original_table(
 `until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings.
 `rank` is the feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its
 URL."""
-
-subscriptions = original_table(
-    "subscriptions",
-    *keys(id=String),
-    *required(client=_TEXT, url=Text, search=Text, base=Text, secret_sha256=LargeBinary, created_at=BigInteger),
-    *required(since_seq=BigInteger, sequence=BigInteger),
-    *optional(failing_since=BigInteger, next_at=BigInteger, ended_at=BigInteger),
-    *required(reason=String),
-    Index("subscriptions_by_client", "client"),
-    Index("subscriptions_due", "next_at"),
-)
-"""Saved searches whose changes are delivered to a URL: `search` is the query string, `base` begins the URLs in
-deliveries, `sequence` is the number of the last delivery, `since_seq` the last change of the outbox before it was
-created. Times are in seconds since 1970; `next_at` is null while nothing waits, `ended_at` while it is active; `reason`
-says why it ended."""
-
-deliveries = original_table(
-    "deliveries",
-    *keys(subscription=String, sequence=BigInteger),
-    *required(state=String),
-    *optional(body=LargeBinary),
-    *required(changes=Integer, tries=Integer, outcome=Text, created_at=BigInteger),
-    *optional(tried_at=BigInteger),
-    ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
-)
-"""Deliveries of subscriptions, and their log: `state` is waiting, delivered or dropped, `body` what is sent while it
-waits, `outcome` what the last try came to."""
-
-reported = original_table(
-    "reported",
-    *keys(subscription=String, listing=_TEXT),
-    *required(registration=_TEXT, digest=LargeBinary, sequence=BigInteger),
-    ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
-    Index("reported_by_registration", "registration"),
-)
-"""What was last reported of a listing to a subscription, as a digest, and in which delivery."""
 
 mrp_challenges = original_table(
     "mrp_challenges",

@@ -7,12 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, count, row_of, upsert
-from indexer.store.schema import cursors, deliveries, reported, subscriptions
+from indexer.store.schema import BYTEWISE, columns_of, cursors, keys, original_table, required
 
 PER_CLIENT, IN_ALL = 5, 10_000
 """Subscriptions that may be active at once."""
@@ -35,7 +48,10 @@ class TooManySubscriptionsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSubscription:
-    """A row of `subscriptions`."""
+    """A saved search whose changes are delivered to a URL: `search` is the query string, `base` begins the URLs in
+    deliveries, `sequence` is the number of the last delivery, `since_seq` the last change of the outbox before it was
+    created. Times are in seconds since 1970; `next_at` is None while nothing waits, `ended_at` while it is active;
+    `reason` says why it ended."""
 
     id: str
     client: str
@@ -53,7 +69,8 @@ class WebhookSubscription:
 
 
 class Delivery(NamedTuple):
-    """A row of `deliveries`."""
+    """A delivery, and its entry in the log: `state` is waiting, delivered or dropped, `body` what is sent while it
+    waits, `outcome` what the last try came to."""
 
     subscription: str
     sequence: int
@@ -81,6 +98,29 @@ class NewDelivery(NamedTuple):
     sequence: int
     body: bytes
     reports: Sequence[ListingReport]
+
+
+subscriptions = original_table(
+    "subscriptions",
+    *columns_of(WebhookSubscription, {"id"}, client=BYTEWISE),
+    Index("subscriptions_by_client", "client"),
+    Index("subscriptions_due", "next_at"),
+)
+
+deliveries = original_table(
+    "deliveries",
+    *columns_of(Delivery, {"subscription", "sequence"}),
+    ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
+)
+
+reported = original_table(
+    "reported",
+    *keys(subscription=Text, listing=BYTEWISE),
+    *required(registration=BYTEWISE, digest=LargeBinary, sequence=BigInteger),
+    ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
+    Index("reported_by_registration", "registration"),
+)
+"""What was last reported of a listing to a subscription, as a digest, and in which delivery."""
 
 
 class Subscriptions(Queries):

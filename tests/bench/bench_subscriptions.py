@@ -17,8 +17,8 @@ from time import perf_counter, process_time
 from sqlalchemy import insert
 
 from indexer.store import Store, connect
-from indexer.store.schema import subscriptions as table
 from indexer.store.subscriptions import ListingReport, NewDelivery, Subscriptions
+from indexer.store.subscriptions import subscriptions as table
 from overlay.projection.search_index import SearchIndex
 from overlay.search.forward import Analysed
 from overlay.search.query import Query

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from indexer.store import Store
+from indexer.store import Store, Writer
 from indexer.store.evidence import BlockPayment, EvidenceQueries, StoredEvidence, prove_payments
 from indexer.store.trust_edges import ANYBODY, EdgePair
 from indexer.store.trust_graph import TrustGraph
@@ -66,12 +66,11 @@ def test_evidence_of_oneself_or_without_a_counter_signer_makes_no_edge(store: St
     assert graph.edges([ALICE, BOB, "", CAROL], [BOB]) == {}
 
 
-def test_this_registry_counts_what_proven_payments_paid_for(store: Store, graph: TrustGraph) -> None:
+def test_this_registry_counts_what_proven_payments_paid_for(store: Store, writer: Writer, graph: TrustGraph) -> None:
     paid = {"payment": "ff" * 32, "chain": "bsv", "pay_height": 7, "pay_root": b"root", "is_proved": True}
     submit(store, [record(number, **paid) for number in range(5)] + [record(9)])
     assert trust_edge(graph, ANYBODY) == TrustEdge("verified", 5, 0)
-    with store.engine.begin() as connection:
-        prove_payments(connection, "bsv", BlockPayment(7, b"root", False))
+    prove_payments(writer, "bsv", [BlockPayment(7, b"root", False)])
     assert trust_edge(graph, ANYBODY) == TrustEdge("unknown", 0, 0)
     assert trust_edge(graph) == TrustEdge("verified", 6, 0)
 
