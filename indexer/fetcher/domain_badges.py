@@ -16,7 +16,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import TROUBLE, FetchError, Refusal
 from indexer.fetcher.schedule import Priority
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignedCard
 from indexer.store.checks import CheckKind
@@ -107,7 +107,7 @@ class BadgeChecks:
         return await self._record(host, HostClaims(refusal=Refusal(reason), dns_refusal=Refusal(reason)), now)
 
     async def _record(self, host: str, claims: HostClaims, now: int) -> int:
-        return await asyncio.to_thread(self._writer.record_host, claims.verdict(host), now)
+        return await asyncio.to_thread(visits.record_host, self._writer, claims.verdict(host), now)
 
 
 def named_in(body: bytes) -> frozenset[str]:
@@ -150,7 +150,7 @@ class BadgeQueue:
         if changes:
             ids = list(dict.fromkeys(change.id for change in changes))
             candidates, signed = self._look(ids)
-            self._writer.update_candidates(candidates, ids, changes[-1].seq, now, signed)
+            visits.update_candidates(self._writer, candidates, ids, changes[-1].seq, now, signed)
         return len(changes)
 
     def _scan(self, now: int) -> int:
@@ -159,7 +159,7 @@ class BadgeQueue:
         batch = self._store.registrations.ids(after, BATCH)
         ids = list(dict.fromkeys(id_ for _, id_ in batch))
         candidates, signed = self._look(ids)
-        self._writer.update_candidates(candidates, ids, None if batch else newest, now, signed)
+        visits.update_candidates(self._writer, candidates, ids, None if batch else newest, now, signed)
         self._walk = (newest, batch[-1]) if batch else None
         return max(len(batch), 1)
 

@@ -22,7 +22,7 @@ from indexer.fetcher.domain_badges import BadgeChecks, BadgeQueue, DomainVerifie
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule
-from indexer.store import DATABASE_ERRORS, FetchOutcome, Store, Writer
+from indexer.store import DATABASE_ERRORS, FetchOutcome, Store, Writer, visits
 from indexer.store.checks import START, CheckKind
 from parsers.claims.card_signature import SIGNATURES
 from parsers.pointers.locator import host_of
@@ -229,11 +229,11 @@ class FetchLoop:
         return await asyncio.to_thread(self._store.fetches.is_wanted, locator, digest)
 
     async def _note(self, locator: str, outcome: FetchOutcome) -> None:
-        changed = await asyncio.to_thread(self._writer.record_fetch, locator, outcome)
+        changed = await asyncio.to_thread(visits.record_fetch, self._writer, locator, outcome)
         bodies = [(one.sha256, one.body) for one in outcome.served if one.body and SIGNATURES in one.body]
         signed = [one for digest, body in bodies if (one := signed_card(digest, body, host_of_card(body))) is not None]
         if signed:
-            await asyncio.to_thread(self._writer.enlist_signatures, signed, self._now())
+            await asyncio.to_thread(visits.enlist_signatures, self._writer, signed, self._now())
         self.came_to[outcome.reason or outcome.state.value] += 1
         log.debug("%s is %s %s", shown(locator), outcome.state.value, outcome.reason)
         if changed:

@@ -13,7 +13,7 @@ from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
-from indexer.store import Store, Writer
+from indexer.store import Store, Writer, visits
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.checks import CheckKind
 from parsers.claims import card_signature
@@ -78,12 +78,12 @@ class KeySetVerifier:
 
     async def fail(self, url: str, reason: str, now: int) -> int:
         """Store why a key set was not fetched; how many listings may be shown otherwise. Raises StoreError."""
-        return await asyncio.to_thread(self._writer.fail_key_set, url, reason, now)
+        return await asyncio.to_thread(visits.fail_key_set, self._writer, url, reason, now)
 
     def _check(self, url: str, keys: tuple[Key, ...], now: int) -> tuple[int, int]:
         due = self._store.signatures.due_cards(url, now, BATCH)
         verdicts = [_verdict(digest, body, url, keys) for digest, body in due.items()]
-        return len(due), self._writer.record_signatures(verdicts, now) if verdicts else 0
+        return len(due), visits.record_signatures(self._writer, verdicts, now) if verdicts else 0
 
 
 def _keys(body: bytes) -> tuple[Key, ...]:

@@ -12,7 +12,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, Visit, open_admit
 from indexer.fetcher.limits import PRODUCT
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
-from indexer.store import Writer
+from indexer.store import Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, read
@@ -46,7 +46,7 @@ class McpHandshakes:
         return await self._store(EndpointKey.parse(name), HandshakeOutcome(None, reason), now)
 
     async def _store(self, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> int:
-        return await asyncio.to_thread(self._writer.record_handshake, key, outcome, now)
+        return await asyncio.to_thread(visits.record_handshake, self._writer, key, outcome, now)
 
 
 async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_admit) -> HandshakeOutcome:

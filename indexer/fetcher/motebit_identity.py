@@ -15,7 +15,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
-from indexer.store import Writer
+from indexer.store import Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, PublishedIdentity
 from parsers.claims.canonical_json import ClaimRefusedError, read
@@ -64,7 +64,7 @@ class MotebitVerifier:
     async def _store(self, host: str, outcome: IdentityOutcome, now: int) -> int:
         if self._writer is None:
             return 0
-        return await asyncio.to_thread(self._writer.record_identity, host, outcome, now)
+        return await asyncio.to_thread(visits.record_identity, self._writer, host, outcome, now)
 
     async def discover(self, host: str, admit: Admit = open_admit) -> IdentityOutcome:
         """What a host publishes. Raises FetchError where that cannot be fetched."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import ClientSession
 
+from indexer.store import visits
 from indexer.store.logos import Logos
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
@@ -153,7 +154,7 @@ async def served(folder: Path) -> AsyncIterator[World]:
             assert not task.done(), task.exception()
             world.url = runner.url
             begun = int(time.time() * 1000)
-            await asyncio.to_thread(setup.writer.record_fetch, POINTED, serves(begun, POINTED_CARD))
+            await asyncio.to_thread(visits.record_fetch, setup.writer, POINTED, serves(begun, POINTED_CARD))
             async with ClientSession(world.url) as session:
                 for name in ("Witness", "Pointed at"):
                     await until_told(session, f"/v1/search?q={name}", lambda page: page["items"])

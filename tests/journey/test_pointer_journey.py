@@ -18,7 +18,7 @@ from indexer.model import Event, EventKind
 from indexer.settings import Settings
 from indexer.state_hash import digest as state_digest
 from indexer.state_hash import state_hash
-from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect, visits
 from indexer.store.requests import Requests
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices
 from overlay.app.diagnosis import diagnose
@@ -71,10 +71,10 @@ class Registry:
         self._prev[chain] = above
 
     def fetched(self, locator: str, *bodies: bytes, **more: Any) -> None:
-        self.writer.record_fetch(locator, serves(self.clock.tick(), *bodies, **more))
+        visits.record_fetch(self.writer, locator, serves(self.clock.tick(), *bodies, **more))
 
     def failed(self, locator: str, reason: str, **more: Any) -> None:
-        self.writer.record_fetch(locator, fails(self.clock.tick(), reason, **more))
+        visits.record_fetch(self.writer, locator, fails(self.clock.tick(), reason, **more))
 
     async def get(self, path: str, status: int = 200) -> Any:
         self._feed.run()
@@ -315,7 +315,7 @@ async def test_an_ipfs_card_is_verified_by_its_cid_though_it_has_no_domain(regis
     locator = "ipfs://bafkreih0000"
     registry.block("1", points(locator, where="ipfs", domain=""))
     outcome = serves(registry.clock.tick(), ALPHA)
-    registry.writer.record_fetch(locator, replace(outcome, served=(outcome.served[0]._replace(by_cid=True),)))
+    visits.record_fetch(registry.writer, locator, replace(outcome, served=(outcome.served[0]._replace(by_cid=True),)))
     item = await registry.listing(locator)
     assert (item["integrity"], item["domain"]) == (
         "hash-verified", {"host": "api.example", "verified": False, "checkedAt": None} | {

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from indexer.store import visits
 from overlay.listings.repository import ListingRepository
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
@@ -77,7 +78,7 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
                 return [hit.id for hit in engine.search(Query(text="")).hits]
 
             def fetched(domain: str) -> None:
-                indexing.writer.record_fetch(domain, serves(clock.tick(), body))
+                visits.record_fetch(indexing.writer, domain, serves(clock.tick(), body))
 
             server.put("a", pointer("shop.example", body))
             assert await listed() == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect, visits
 from overlay.listings.lookup import listing
 from overlay.listings.recent_changes import aged, aged_hits, ages
 from overlay.listings.repository import ListingRepository
@@ -182,7 +182,7 @@ def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: P
     new = card("Alpha", **{"x-payment-config": [{**offer, "amount": 5, "address": EVE}]})
     for label, body in (("1", old), ("2", new)):
         block_writer.append(writer, "demo", [says(label, points("a.example", body, label))])
-        writer.record_fetch("a.example", serves(clock.tick(), body))
+        visits.record_fetch(writer, "a.example", serves(clock.tick(), body))
         clock.tick()
     catalogue = ListingRepository(store)
     assert codes(listing(catalogue, "a.example")) == {PRICE, ADDRESS}
@@ -209,20 +209,20 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
         return listed
 
     block_writer.append(writer, "demo", [says("1", points("a.example"))])
-    writer.record_fetch("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
     assert "recentChanges" not in item()
     assert codes(item()) == set()
     block_writer.append(writer, "demo", [says(str(height)) for height in range(2, 60)])
     clock.now = 1_700_000_050_500  # block 50 was 0.5 s ago
-    writer.record_fetch("a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}
     assert (aged(item(), {}, 1)["changedHeight"], item()["updatedHeight"]) == (51, 1)
     assert "changedHeight" in aged(item(), {"demo": 60}, 10)
     assert "changedHeight" not in aged(item(), {"demo": 61}, 10)
-    writer.record_fetch("a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
     assert aged(item(), {}, 1)["changedHeight"] == 51  # served again, and still the same
     clock.tick()
-    writer.record_fetch("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}  # and back again
     assert aged(item(), {}, 1)["changedHeight"] == 59
     writer.close()

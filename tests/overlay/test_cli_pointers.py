@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from indexer.settings import Settings
-from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect, visits
 from overlay.listings.repository import ListingRepository
 from overlay.listings.stored_proofs import NoProofError
 from tests.chain_records import due_locators
@@ -38,8 +38,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
     block_writer.append(
         writer, "demo", [says("1", points("a.example", ALPHA), *strangers), says("2", points("b.example"))]
     )
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
-    writer.record_fetch("a.example", serves(clock.tick(), b"{}", state=FetchState.MISMATCH, reason="fetch-mismatch"))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(
+        writer, "a.example", serves(clock.tick(), b"{}", state=FetchState.MISMATCH, reason="fetch-mismatch")
+    )
     yield Store(engine)
     writer.close()
     engine.dispose()
@@ -90,7 +92,7 @@ async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
         with pytest.raises(NoProofError, match="no block holds it yet"):
             catalogue.evidence("a.example")
         (job,) = due_locators(indexing.store, 10**15, 1)
-        indexing.writer.record_fetch("a.example", serves(job.next_at + 1, ALPHA))
+        visits.record_fetch(indexing.writer, "a.example", serves(job.next_at + 1, ALPHA))
         result = catalogue.evidence("a.example")
         assert result.winner.outpoint == created
         assert result.winner.proved.proof.raw == kit.raw(created)

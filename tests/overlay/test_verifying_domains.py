@@ -14,7 +14,7 @@ import pytest
 from indexer.fetcher.domain_badges import HostClaims
 from indexer.fetcher.reasons import Refusal
 from indexer.settings import Settings
-from indexer.store import FetchState
+from indexer.store import FetchState, visits
 from overlay.listings.repository import ListingRepository
 from overlay.verify import NOT_CHECKED, PROVED, domains
 from overlay.verify.local_source import LocalSource
@@ -168,8 +168,8 @@ def pointed(tmp_path: Path) -> Server:
         asyncio.run(indexing.catch_up())
         for job in due_locators(indexing.store, 10**15, 10):
             clock.now = max(clock.now, job.next_at)
-        indexing.writer.record_fetch(POINTED, serves(clock.tick(), ALPHA))
-        indexing.writer.record_fetch("bare.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
+        visits.record_fetch(indexing.writer, POINTED, serves(clock.tick(), ALPHA))
+        visits.record_fetch(indexing.writer, "bare.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
         return Server(LocalSource(ListingRepository(indexing.store)), POINTED, "bare.example")
 
 
@@ -195,7 +195,7 @@ def test_a_pointer_is_proved_on_every_chain_and_in_every_form(tmp_path: Path, co
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin=coin)) as indexing:
         asyncio.run(indexing.catch_up())
         (job,) = due_locators(indexing.store, 10**15, 10)
-        indexing.writer.record_fetch(id_, serves(job.next_at + 1, ALPHA))
+        visits.record_fetch(indexing.writer, id_, serves(job.next_at + 1, ALPHA))
         local = LocalSource(ListingRepository(indexing.store))
         report = check(
             local, id_, hosts=AskedHosts(bodies={id_: ALPHA}), trusted=Own(holds=True), expected=f"{coin}:regtest"

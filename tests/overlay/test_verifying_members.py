@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from indexer.fetcher.domain_badges import HostClaims
+from indexer.store import visits
 from overlay.answers.schemas import SCHEMAS
 from overlay.listings.recent_changes import aged
 from overlay.listings.repository import ListingRepository
@@ -64,7 +65,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     with Indexing(f"sqlite:///{tmp_path_factory.mktemp('members')}/a2b.db", chain) as indexing:
         asyncio.run(indexing.catch_up())
         (job,) = due_locators(indexing.store, 10**15, 1)
-        indexing.writer.record_fetch(POINTED, serves(job.next_at + 1, POINTED_CARD))
+        visits.record_fetch(indexing.writer, POINTED, serves(job.next_at + 1, POINTED_CARD))
         local = LocalSource(ListingRepository(indexing.store))
         ids = {
             "still": str(still), "moved": str(moved), "burned": str(burned), "several": str(tx),

@@ -9,7 +9,7 @@ import pytest
 
 from indexer.diagnosis.diagnoser import Diagnoser
 from indexer.fetcher.reasons import SENTENCES
-from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, connect, visits
 from tests.facts import name, says
 from tests.pointer_facts import Clock, card, digest, fails, points, serves
 
@@ -45,16 +45,16 @@ def pointer_steps(store: Store, where: str) -> tuple[list[tuple[str, bool, str |
 def test_a_pointer_waits_is_fetched_and_is_listed(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
     assert pointer_steps(store, "a.example") == ([("fetched", False, None), ("listed", False, None)], [])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     assert pointer_steps(store, "a.example") == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])  # fmt: skip  # noqa: E501
-    writer.record_fetch("b.example", serves(clock.now, BETA, state=FetchState.UNHASHED))
+    visits.record_fetch(writer, "b.example", serves(clock.now, BETA, state=FetchState.UNHASHED))
     assert pointer_steps(store, "b.example")[1] == ["b.example"]
 
 
 @pytest.mark.parametrize("code", sorted(SENTENCES))
 def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", fails(clock.tick(), code))
+    visits.record_fetch(writer, "a.example", fails(clock.tick(), code))
     steps, listed = pointer_steps(store, "a.example")
     assert steps == [("fetched", False, code), ("listed", False, None)]
     assert listed == []
@@ -62,7 +62,7 @@ def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writ
 
 def test_one_that_was_given_up_says_how_to_have_it_fetched_again(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", fails(clock.tick(), next_at=None))
+    visits.record_fetch(writer, "a.example", fails(clock.tick(), next_at=None))
     diagnosis = Diagnoser(store, dict).by_name(name("a.example")[::-1].hex())
     assert "/recheck" in next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
 
@@ -73,7 +73,7 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
     )
     served = f"{'00' * 32}, and the newest pointer names {digest(ALPHA).hex()}"
     other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": served}
-    writer.record_fetch("a.example", serves(clock.tick(), b"{}", **other))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), b"{}", **other))
     for pointer, own in (("new", ""), ("old", f"; this one names {digest(BETA).hex()}")):
         diagnosis = Diagnoser(store, dict).by_name(name(pointer)[::-1].hex())
         message = next(step["detail"] for step in diagnosis["steps"] if step["step"] == "fetched")
@@ -83,10 +83,10 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
 def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     clock.tick()
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     later = [points("a.example", BETA, "stranger"), points("a.example", ALPHA, "again", 1)]
     block_writer.append(writer, "demo", [says("2", *later)])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     wrong, right = pointer_steps(store, "stranger"), pointer_steps(store, "again")
     assert wrong == ([("fetched", True, None), ("hash", False, "fetch-mismatch"), ("listed", False, None)], [])
     diagnosis = Diagnoser(store, dict).by_name(name("stranger")[::-1].hex())

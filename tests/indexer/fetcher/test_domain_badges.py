@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostClaims, named_in
 from indexer.fetcher.reasons import FetchError, Refusal
+from indexer.store import visits
 from indexer.store.badges import MAX_ANNOUNCED, DomainBadge
 from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckKind, CheckState
 from tests.chainkit import ChainKit, agent
@@ -155,7 +156,7 @@ class Town:
     def hear(self, host_claims: HostClaims, host: str = HOST) -> list[str]:
         """The host is asked and says so; the ids of which readers must look again."""
         before = self.indexing.store.outbox.newest_seq()
-        self.indexing.writer.record_host(host_claims.verdict(host), self.now)
+        visits.record_host(self.indexing.writer, host_claims.verdict(host), self.now)
         news = self.indexing.store.outbox.after(before, 100)
         assert {change.reason for change in news} <= {"domain-checked"}
         return [change.id for change in news]

@@ -318,7 +318,7 @@ async def test_a_database_that_refuses_ends_the_loop(
 
     server.say(FIRST, ok(ALPHA))
     fetching.mine(points(HOST, ALPHA))
-    monkeypatch.setattr(fetching.writer, "record_fetch", refuse)
+    monkeypatch.setattr("indexer.store.visits.record_fetch", refuse)
     await fetching.loop.run()
     with pytest.raises(StoreError, match="cannot write"):
         await fetching.loop.settle()

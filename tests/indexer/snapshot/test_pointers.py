@@ -7,7 +7,7 @@ from pathlib import Path
 
 from indexer.snapshot import exporter
 from indexer.snapshot.importer import import_snapshot
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, connect, visits
 from parsers.cards import Kind
 from tests.chain_records import due_locators
 from tests.chainkit import ChainKit
@@ -25,7 +25,7 @@ async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
     kit.mine(tool)
     with Indexing(f"sqlite:///{tmp_path}/told.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
-        indexing.writer.record_fetch("a.example", serves(10**15, ALPHA))
+        visits.record_fetch(indexing.writer, "a.example", serves(10**15, ALPHA))
         file = io.BytesIO()
         exporter.export(indexing.store, file)
         ids = ["a.example", "https://b.example/tool.json"]

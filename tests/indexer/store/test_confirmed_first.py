@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexer.store import Store, Writer, card_signatures, motebit_hosts
+from indexer.store import Store, Writer, card_signatures, motebit_hosts, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 
 HOST, CARD = "echo.example", b"c" * 32
@@ -15,8 +15,8 @@ def test_the_listing_that_a_host_confirms_comes_before_those_of_strangers(
     store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch, module: object
 ) -> None:
     ids = ["a", "b", "confirmed", "d", "e"]
-    writer.update_candidates([BadgeCandidate(id_, HOST, CARD) for id_ in ids], ids, None, 1)
-    writer.record_host(HostVerdict(HOST, frozenset({"confirmed"}), frozenset(), frozenset()), 2)
+    visits.update_candidates(writer, [BadgeCandidate(id_, HOST, CARD) for id_ in ids], ids, None, 1)
+    visits.record_host(writer, HostVerdict(HOST, frozenset({"confirmed"}), frozenset(), frozenset()), 2)
     monkeypatch.setattr(module, "MAX_IDS", 1)
     with store.engine.connect() as connection:
         if module is motebit_hosts:

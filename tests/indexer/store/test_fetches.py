@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 
 from indexer.model import EventKind
 from indexer.resolution.pointer_service import drifts
-from indexer.store import FetchState, ServedBody, Store, Writer, block_writer, connect
+from indexer.store import FetchState, ServedBody, Store, Writer, block_writer, connect, visits
 from indexer.store.fetches import MAX_FACTS, MAX_SERVINGS
 from indexer.store.requests import RECHECK_PAUSE, Rechecks
 from indexer.store.schema import cards, fetches, locators, servings, sightings
@@ -69,7 +69,7 @@ def test_an_entry_of_a_registry_is_fetched_from_its_uri(store: Store, writer: Wr
     messages = points(entry, uri="https://a.example/agents/7.json", form="erc8004", domain="a.example")
     block_writer.append(writer, "demo", [says("0", messages)])
     assert due(store) == ["https://a.example/agents/7.json"]
-    assert writer.record_fetch("https://a.example/agents/7.json", serves(clock.tick(), ALPHA)) == 1
+    assert visits.record_fetch(writer, "https://a.example/agents/7.json", serves(clock.tick(), ALPHA)) == 1
     assert news(store)[1:] == [("upsert", entry, "fetched")]
     block_writer.forget(writer, "demo", -1)
     assert due(store) == []
@@ -119,7 +119,7 @@ def test_a_pointer_keeps_the_kind_of_card_it_is_about(store: Store, writer: Writ
 def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     begun = clock.tick()
-    assert writer.record_fetch("a.example", serves(begun, ALPHA, validators={"https://a.example": ["x"]})) == 1
+    assert visits.record_fetch(writer, "a.example", serves(begun, ALPHA, validators={"https://a.example": ["x"]})) == 1
     assert facts(store) == {digest(ALPHA): (begun, begun)}
     assert store.content.cards([digest(ALPHA)]) == {digest(ALPHA): ALPHA}
     statuses_now = store.fetches.statuses(["a.example", "b.example"])
@@ -136,21 +136,21 @@ def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: 
 def test_the_same_again_is_no_news_until_it_meets_another_anchor(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     first = clock.tick()
-    writer.record_fetch("a.example", serves(first, ALPHA))
-    assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 0
+    visits.record_fetch(writer, "a.example", serves(first, ALPHA))
+    assert visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA)) == 0
     assert facts(store) == {digest(ALPHA): (first, clock.now)}
     clock.tick()
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA, "again"))])
     assert due_locators(store, clock.now, 1)[0].fresh
-    assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 1
+    assert visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA)) == 1
 
 
 def test_something_else_is_news_and_is_served_since_then(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     changed = clock.tick()
     other = replace(serves(changed), state=FetchState.MISMATCH, served=(ServedBody("https://a.example", digest(BETA)),))
-    assert writer.record_fetch("a.example", other) == 1
+    assert visits.record_fetch(writer, "a.example", other) == 1
     existing = store.fetches.statuses(["a.example"])["a.example"]
     assert (existing.state, existing.tries, existing.serving, existing.serving_since) == (
         "mismatch",
@@ -158,7 +158,7 @@ def test_something_else_is_news_and_is_served_since_then(store: Store, writer: W
         digest(BETA),
         changed,
     )
-    assert writer.record_fetch("a.example", fails(clock.tick())) == 1
+    assert visits.record_fetch(writer, "a.example", fails(clock.tick())) == 1
     existing = store.fetches.statuses(["a.example"])["a.example"]
     assert (existing.state, existing.reason, existing.tries) == ("failed", "fetch-connect", 2)
     assert (existing.serving, existing.serving_since) == (digest(BETA), changed)
@@ -172,14 +172,14 @@ def test_an_anchor_seen_while_a_fetch_is_under_way_is_fetched_for_at_once(
     begun = clock.tick()
     clock.tick()
     block_writer.append(writer, "demo", [says("1", points("a.example", BETA, "later"))])
-    writer.record_fetch("a.example", serves(begun, ALPHA))
+    visits.record_fetch(writer, "a.example", serves(begun, ALPHA))
     (job,) = due_locators(store, clock.now, 10)
     assert (job.next_at, job.fresh, job.wanted) == (clock.now, True, (digest(BETA), digest(ALPHA)))
 
 
 def test_a_recheck_makes_a_locator_that_was_given_up_due(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", fails(clock.tick(), state=FetchState.GIVEN_UP, next_at=None))
+    visits.record_fetch(writer, "a.example", fails(clock.tick(), state=FetchState.GIVEN_UP, next_at=None))
     assert due(store) == []
     rechecks = Rechecks(store.engine)
     (recheck,) = rechecks.request("a.example", clock.tick(RECHECK_PAUSE))
@@ -194,26 +194,28 @@ def test_a_recheck_makes_a_locator_that_was_given_up_due(store: Store, writer: W
 def test_bytes_that_do_not_have_their_hash_are_refused_whole(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     with pytest.raises(ValueError, match="do not have the SHA-256"):
-        writer.record_fetch("a.example", replace(serves(2_000), served=(ServedBody("https://x", digest(ALPHA), BETA),)))
+        visits.record_fetch(
+            writer, "a.example", replace(serves(2_000), served=(ServedBody("https://x", digest(ALPHA), BETA),))
+        )
     assert facts(store) == {}
     assert store.fetches.statuses(["a.example"])["a.example"].state is FetchState.NEW
 
 
 def test_what_no_pointer_ever_named_is_not_written_down(store: Store, writer: Writer) -> None:
-    assert writer.record_fetch("a.example", serves(2_000, ALPHA)) == 0
+    assert visits.record_fetch(writer, "a.example", serves(2_000, ALPHA)) == 0
     assert (facts(store), store.content.cards([digest(ALPHA)])) == ({}, {})
 
 
 def test_details_of_strangers_are_bounded(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", fails(2_000, detail="a\0" * 10_000))
+    visits.record_fetch(writer, "a.example", fails(2_000, detail="a\0" * 10_000))
     assert store.fetches.statuses(["a.example"])["a.example"].detail == "a" * 500
 
 
 def test_due_locators_come_in_pages_those_due_longest_first(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", *(points(f"{n}.example", ALPHA, position=n) for n in range(5)))])
     for number in (3, 1):
-        writer.record_fetch(f"{number}.example", fails(clock.now, next_at=clock.now + number))
+        visits.record_fetch(writer, f"{number}.example", fails(clock.now, next_at=clock.now + number))
     first = store.fetches.queued(clock.now + 60_000, 2, (-1, ""))
     second = store.fetches.queued(clock.now + 60_000, 2, first[-1][:2])
     third = store.fetches.queued(clock.now + 60_000, 2, second[-1][:2])
@@ -228,9 +230,9 @@ def test_a_host_that_serves_something_else_each_time_fills_nothing(store: Store,
     block_writer.append(
         writer, "demo", [says("0", points("a.example", ALPHA), points("a.example", where="loose", position=1))]
     )
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     for number in range(40):
-        writer.record_fetch("a.example", serves(clock.tick(), card(f"{number}"), state=FetchState.UNHASHED))
+        visits.record_fetch(writer, "a.example", serves(clock.tick(), card(f"{number}"), state=FetchState.UNHASHED))
     stored = facts(store)
     assert len(stored) == MAX_FACTS
     assert digest(ALPHA) in stored
@@ -245,21 +247,23 @@ def test_what_is_served_one_after_the_other_is_written_down(store: Store, writer
     bodies = [ALPHA, BETA, BETA, ALPHA, *(b"%d" % number for number in range(MAX_SERVINGS - 3))]
     times = [clock.tick() for _ in bodies]
     for position, body in zip(times, bodies, strict=True):
-        writer.record_fetch("a.example", serves(position, body, **({} if body == ALPHA else other)))
-    writer.record_fetch("a.example", fails(clock.tick()))
+        visits.record_fetch(writer, "a.example", serves(position, body, **({} if body == ALPHA else other)))
+    visits.record_fetch(writer, "a.example", fails(clock.tick()))
     changes = [
         (digest(body), index) for number, (index, body) in enumerate(zip(times, bodies, strict=True)) if number != 2
     ]
     assert store.pointers.servings(["a.example", "b.example"]) == changes
     assert drifts(store, "a.example") == [(sha256, index) for sha256, index in changes[::-1] if sha256 != digest(ALPHA)]
-    writer.record_fetch("a.example", serves(clock.tick(), BETA, **other))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), BETA, **other))
     assert store.pointers.servings(["a.example"]) == [*changes[1:], (digest(BETA), clock.now)]
 
 
 def test_a_drift_that_an_earlier_version_saw_is_told(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
-    writer.record_fetch("a.example", serves(clock.tick(), BETA, state=FetchState.MISMATCH, reason="fetch-mismatch"))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(
+        writer, "a.example", serves(clock.tick(), BETA, state=FetchState.MISMATCH, reason="fetch-mismatch")
+    )
     with store.engine.begin() as connection:
         servings.drop(connection)
     again = connect(store.engine.url.render_as_string(hide_password=False))
@@ -271,10 +275,10 @@ def test_bodies_that_others_need_are_not_dropped(store: Store, writer: Writer, c
     inscribed = replace(born("x"), position=2, card=digest(BETA))
     block_writer.append(writer, "demo", [says("0", points("a.example"), points("b.example", position=1), inscribed)])
     for body in (ALPHA, BETA):
-        writer.record_fetch("a.example", serves(clock.tick(), body, state=FetchState.UNHASHED))
-    writer.record_fetch("b.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
+        visits.record_fetch(writer, "a.example", serves(clock.tick(), body, state=FetchState.UNHASHED))
+    visits.record_fetch(writer, "b.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
     for number in range(MAX_FACTS + 1):
-        writer.record_fetch("a.example", serves(clock.tick(), card(f"{number}"), state=FetchState.UNHASHED))
+        visits.record_fetch(writer, "a.example", serves(clock.tick(), card(f"{number}"), state=FetchState.UNHASHED))
     assert store.content.cards([digest(ALPHA), digest(BETA), digest(card("1"))]) == {
         digest(ALPHA): ALPHA,
         digest(BETA): BETA,
@@ -291,7 +295,7 @@ def test_a_flood_of_pointers_to_one_victim_is_one_job_that_knows_every_hash(
     assert store.fetches.is_wanted("a.example", digest(ALPHA))
     assert store.fetches.is_wanted("a.example", digest(b"9999"))
     assert not store.fetches.is_wanted("a.example", digest(BETA))
-    assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 1
+    assert visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA)) == 1
     assert len(store.outbox.after(0, 10_000)) == 3
     block_writer.forget(writer, "demo", 0)
     with store.engine.connect() as connection:
@@ -307,7 +311,7 @@ def test_an_event_about_an_entry_that_ends_removes_it(store: Store, writer: Writ
 
 def test_counts_are_by_state(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA), points("b.example", position=1))])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     counts = store.fetches.counts()
     assert (counts["met"], counts["new"], counts["failed"]) == (1, 1, 0)
     with store.engine.begin() as connection:

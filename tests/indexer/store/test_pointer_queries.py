@@ -9,7 +9,7 @@ import pytest
 
 from indexer.model import Anchor, EventKind, FetchFact
 from indexer.resolution.pointer_resolution import Integrity, PointerResolution, resolve
-from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, pointer_queries
+from indexer.store import FetchState, Store, Writer, block_writer, chain_marks, pointer_queries, visits
 from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.facts import born, name, outpoint_of, says
@@ -95,8 +95,8 @@ def test_a_burn_into_a_pointer_of_the_same_transaction_takes_nothing_back(store:
 def test_facts_come_by_locator(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA), points("b.example", position=1))])
     first = clock.tick()
-    writer.record_fetch("a.example", serves(first, ALPHA))
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(first, ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     url = "https://a.example/.well-known/agent.json"
     expected = {"a.example": [FetchFact(digest(ALPHA), first, clock.now, url)]}
     assert store.pointers.facts(["a.example", "b.example", "c.example"]) == expected
@@ -106,7 +106,7 @@ def test_a_listing_stands_as_the_store_tells_it(store: Store, writer: Writer, cl
     assert resolution(store) is None
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     assert resolution(store) is None
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     result = resolution(store)
     assert result is not None
     assert (result.card, result.integrity) == (digest(ALPHA), Integrity.HASH_VERIFIED)
@@ -121,14 +121,14 @@ def test_a_flood_cannot_hide_what_is_listed(store: Store, writer: Writer, clock:
     block_writer.append(writer, "demo", [says("1", *(others if flood is not ALPHA else ()))])
     clock.tick()
     block_writer.append(writer, "demo", [says("2", points("a.example", ALPHA, "publisher"))])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     clock.tick()
     block_writer.append(
         writer, "demo", [says("3", *(points("a.example", flood, f"after {n}", n) for n in range(1_000)))]
     )
     later = [points("a.example", flood, f"other {n}", n) for n in range(1_000)]
     block_writer.append(writer, "bch", [says("9", *later, chain="bch")])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     result = resolution(store)
     assert result is not None
     assert (result.card, result.anchor.txid) == (digest(ALPHA), name("publisher"))
@@ -163,6 +163,6 @@ def test_a_hash_that_is_met_by_none_is_not_listed_though_its_bytes_are_kept(
 ) -> None:
     inscribed = replace(born("x"), position=1, card=digest(BETA))
     block_writer.append(writer, "demo", [says("1", points("a.example", BETA), inscribed, cards={digest(BETA): BETA})])
-    writer.record_fetch("a.example", serves(clock.tick(), ALPHA, state=FetchState.MISMATCH))
+    visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA, state=FetchState.MISMATCH))
     assert store.content.cards([digest(BETA)]) == {digest(BETA): BETA}
     assert resolution(store) is None

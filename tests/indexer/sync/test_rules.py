@@ -15,7 +15,7 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import RULES
 from indexer.resolution.pointer_service import pointer_listing
 from indexer.state_hash import outdated, stored_state_hash, update_state_hash
-from indexer.store import Store, Writer, block_writer, connect
+from indexer.store import Store, Writer, block_writer, connect, visits
 from indexer.store.schema import READ_BY, events, meta
 from indexer.sync.follower import Follower
 from tests.chain_records import everything
@@ -86,7 +86,7 @@ async def test_a_card_that_a_pointer_named_is_listed_without_another_fetch_when_
     kit.mine(kit.point("agents.example", pointer_digest(body)))
     chain = MemoryChain(*kit.blocks)
     await follow(chain, store, writer)
-    assert writer.record_fetch("agents.example", serves(int(time.time() * 1000) + 1, body)) == 1
+    assert visits.record_fetch(writer, "agents.example", serves(int(time.time() * 1000) + 1, body)) == 1
     listed = pointer_listing(store, "agents.example")
     await follow(chain, store, writer, again=True)
     after = pointer_listing(store, "agents.example")

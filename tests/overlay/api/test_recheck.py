@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 
 from indexer.fetcher.domain_badges import BadgeQueue, HostClaims
 from indexer.setting_values import Quota
-from indexer.store import Store, Writer, block_writer
+from indexer.store import Store, Writer, block_writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.requests import RECHECK_PAUSE, Recheck, Rechecks
 from overlay.api.services import AppServices
@@ -40,7 +40,7 @@ async def test_a_pointer_that_was_given_up_is_fetched_again_a_minute_after_the_l
     store: Store, writer: Writer, ask: Callable[[str, int], list[Recheck]]
 ) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
-    writer.record_fetch("a.example", replace(fails(NOW, "fetch-missing"), next_at=None, detail="404"))
+    visits.record_fetch(writer, "a.example", replace(fails(NOW, "fetch-missing"), next_at=None, detail="404"))
     assert store.fetches.statuses(["a.example"])["a.example"].next_at is None
     expected = Recheck("pointer", "a.example", "failed", "fetch-missing", "404", NOW, NOW + RECHECK_PAUSE)
     assert ask("a.example", NOW + 1_000) == [expected]
@@ -62,7 +62,7 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
     block_writer.append(writer, "demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
     BadgeQueue(store, writer).step(NOW)
     id_ = str(outpoint_of("a"))
-    writer.record_host(HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)
+    visits.record_host(writer, HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)
     [checked] = ask(id_, NOW + RECHECK_PAUSE)
     assert checked == Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE)
     assert due(store.engine, CheckKind.BADGE, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]

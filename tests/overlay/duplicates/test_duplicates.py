@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from indexer.model import Event, EventKind
-from indexer.store import Store, Writer, block_writer, chain_marks, connect
+from indexer.store import Store, Writer, block_writer, chain_marks, connect, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from overlay.duplicates.claims import TEXT, ClaimHistory, same_url
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
@@ -124,12 +124,16 @@ class Registry:
         """The host of its URL speaks for a registration."""
         registration = str(place(id_))
         now = self.clock.tick()
-        self.writer.update_candidates(
-            [BadgeCandidate(registration, host, digest(body))], [registration], self.store.outbox.newest_seq(), now
+        visits.update_candidates(
+            self.writer,
+            [BadgeCandidate(registration, host, digest(body))],
+            [registration],
+            self.store.outbox.newest_seq(),
+            now,
         )
         named = frozenset({registration}) if by == "name" else frozenset[str]()
         served = frozenset({digest(body)}) if by == "hash" else frozenset[bytes]()
-        self.writer.record_host(HostVerdict(host, named, frozenset(), served), now)
+        visits.record_host(self.writer, HostVerdict(host, named, frozenset(), served), now)
 
 
 def named(id_: str) -> str:
@@ -204,12 +208,12 @@ def test_the_one_whose_domain_speaks_for_it_is_found_before_older_ones(registry:
 
 def test_a_strangers_domain_that_serves_a_verified_card_does_not_take_its_place(registry: Registry) -> None:
     registry.block("1", points("m.example", BETA), inscribed("a", BETA), bodies=(BETA,))
-    registry.writer.record_fetch("m.example", serves(registry.clock.tick(), BETA))
+    visits.record_fetch(registry.writer, "m.example", serves(registry.clock.tick(), BETA))
     assert set(registry.matching()) == {"m.example"}  # verified goes before what is not
     registry.badge("a", "beta.example", BETA, by="hash")
     assert set(registry.matching()) == {"a"} == set(registry.matching(verified=True))
     registry.block("2", points("beta.example", BETA))
-    registry.writer.record_fetch("beta.example", serves(registry.clock.tick(), BETA))
+    visits.record_fetch(registry.writer, "beta.example", serves(registry.clock.tick(), BETA))
     assert set(registry.matching()) == {"a"}  # of two that their domain speaks for, the older
     assert registry.matching()["a"]["duplicates"] == 2
 
@@ -315,11 +319,11 @@ def test_a_pointer_that_is_renewed_stays_the_first_to_have_its_name(registry: Re
     newer = card("Alpha", url="https://newer.example/")
     copy = card("Alpha", url="https://copy.example/")
     registry.block("1", points("a.example", ALPHA, "p1"))
-    registry.writer.record_fetch("a.example", serves(registry.clock.tick(), ALPHA))
+    visits.record_fetch(registry.writer, "a.example", serves(registry.clock.tick(), ALPHA))
     registry.block("2", inscribed("b", copy, height=2), bodies=(copy,))
     assert set(registry.warned("b")) == {"same-name"}
     registry.block("3", points("a.example", newer, "p2"))
-    registry.writer.record_fetch("a.example", serves(registry.clock.tick(), newer))
+    visits.record_fetch(registry.writer, "a.example", serves(registry.clock.tick(), newer))
     assert registry.item("a.example")["url"] == "https://newer.example/"
     assert registry.warned("a.example") == {}
     assert set(registry.warned("b")) == {"same-name"}
@@ -340,7 +344,7 @@ def test_a_domains_own_pointer_is_not_warned_of_its_own_url(registry: Registry) 
     registry.block("1", inscribed("s", card("Other", url="https://beta.example/")),
                    bodies=(card("Other", url="https://beta.example/"),), chain="ltc")  # fmt: skip
     registry.block("2", points("beta.example", BETA))
-    registry.writer.record_fetch("beta.example", serves(registry.clock.tick(), BETA))
+    visits.record_fetch(registry.writer, "beta.example", serves(registry.clock.tick(), BETA))
     assert registry.warned("beta.example") == {}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from indexer.store import evidence as tables
+from indexer.store import visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from overlay.listings.repository import ListingRepository
@@ -353,15 +354,17 @@ async def test_a_key_that_the_host_of_the_domain_serves_is_bound_without_a_token
         ALICE.id, ALICE.key.hex(), "sovereign", "well-known", "https://echo.example/motebit.md", "https://echo.example/"
     )
     card = registry.store.registrations.newest_events("demo", [alice])[alice].card
-    registry.indexing.writer.update_candidates([BadgeCandidate(alice, "echo.example", card)], [alice], None, 1)
-    registry.indexing.writer.record_host(HostVerdict("echo.example", frozenset((alice,)), frozenset(), frozenset()), 2)
+    visits.update_candidates(registry.indexing.writer, [BadgeCandidate(alice, "echo.example", card)], [alice], None, 1)
+    visits.record_host(
+        registry.indexing.writer, HostVerdict("echo.example", frozenset((alice,)), frozenset(), frozenset()), 2
+    )
     for copied in (identity._replace(endpoint="https://alice.example/"), identity._replace(method="dns")):
-        registry.indexing.writer.record_identity("echo.example", IdentityOutcome(copied), 3)
+        visits.record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(copied), 3)
         assert code(registry, "", None, listing=alice) == "not-bound", "who serves a copy has not signed it"
-    registry.indexing.writer.record_identity("echo.example", IdentityOutcome(identity), 3)
+    visits.record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(identity), 3)
     registry.intake.submit("receipt", registry.work(ALICE, BOB), listing=alice)
     assert registry.rating(alice).rung == 1
-    registry.indexing.writer.record_identity("echo.example", IdentityOutcome(None, "no-identity"), 4)
+    visits.record_identity(registry.indexing.writer, "echo.example", IdentityOutcome(None, "no-identity"), 4)
     assert registry.rating(alice).score is None
 
 
