@@ -14,7 +14,7 @@ from sqlalchemy import delete
 from indexer.store import Store
 from indexer.store.schema import proofs as table
 from overlay.api.services import AppServices
-from overlay.listings import proofs
+from overlay.listings import proofs, stored_proofs
 from overlay.listings.repository import ListingRepository
 from overlay.listings.stored_proofs import NoProofError, evidence
 from parsers.bitcoin import beef, bump
@@ -156,7 +156,7 @@ async def test_where_there_is_no_proof_the_problem_says_why(
     assert "no listing has the id" in unknown["detail"]
     domain = await problem(await client.get("/v1/listings/agent.example/proof"), 404)
     assert "no listing has the id" in domain["detail"]
-    monkeypatch.setattr(proofs, "MAX_RAW", 10)
+    monkeypatch.setattr(stored_proofs, "MAX_RAW", 10)
     large = await problem(await client.get(f"/v1/listings/{first}/proof"), 404)
     assert "and a proof holds at most 10" in large["detail"]
     monkeypatch.undo()
@@ -182,7 +182,7 @@ async def test_a_history_too_long_or_too_large_goes_without_its_other_transactio
     client: ClientSession, first: Outpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for limit, value in (("MAX_LINEAGE", 2), ("MAX_RAW", 900)):
-        monkeypatch.setattr(proofs, limit, value)
+        monkeypatch.setattr(stored_proofs, limit, value)
         answer = await get(client, f"/v1/listings/{first}/proof")
         assert {"before", "after", "parents"}.isdisjoint(answer)
         assert answer["beef"]
@@ -225,9 +225,9 @@ def test_the_coinbase_that_proves_a_witness_counts_among_the_bytes_of_a_proof(
         proved = evidence(indexing.store, str(listed)).winner.proved
         assert proved.coinbase is not None
         whole = len(proved.proof.raw) + len(proved.coinbase.raw)
-        monkeypatch.setattr(proofs, "MAX_RAW", whole)
+        monkeypatch.setattr(stored_proofs, "MAX_RAW", whole)
         assert evidence(indexing.store, str(listed)).winner.proved == proved
-        monkeypatch.setattr(proofs, "MAX_RAW", whole - 1)
+        monkeypatch.setattr(stored_proofs, "MAX_RAW", whole - 1)
         with pytest.raises(NoProofError, match=f"has {whole:,} bytes"):
             evidence(indexing.store, str(listed))
 
