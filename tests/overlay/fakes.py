@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -30,10 +30,6 @@ from overlay.search.forward import Analysed
 from overlay.search.planner import plan
 from overlay.search.query import Cheapest, Hit, Hits, Query, Suggestion
 from overlay.search.term_dictionary import TermCounts, TermDictionary
-from overlay.systems.delegateos import delegated_calls
-from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
-from overlay.systems.payments.gate import PaymentGate
-from overlay.systems.payments.own_payments import GATE
 from parsers import cards
 from parsers.bitcoin.beef import write
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
@@ -41,6 +37,10 @@ from parsers.cards import Kind
 from parsers.errors import ParseError
 from parsers.reasons import Reason
 from tests.parsers.writers import from_branch
+
+if TYPE_CHECKING:
+    from overlay.systems.delegateos.delegated_access import DelegatedAccess
+    from overlay.systems.payments.gate import PaymentGate
 
 CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
 
@@ -315,11 +315,16 @@ def changed(services: AppServices, **members: Any) -> AppServices:
 
 def selling(gate: PaymentGate, *prices: Any) -> dict[web.AppKey[Any], Any]:
     """The services of an overlay with prices of its own."""
+    from overlay.systems.payments.own_payments import GATE
+
     return {GATE: gate, PAYMENTS: Payments(prices=prices, gate=gate)}
 
 
 def granting(access: DelegatedAccess) -> dict[web.AppKey[Any], Any]:
     """The services of an overlay that checks capability tokens."""
+    from overlay.systems.delegateos import delegated_calls
+    from overlay.systems.delegateos.delegated_access import ACCESS
+
     return {ACCESS: access, VERIFIER: delegated_calls}
 
 

@@ -18,28 +18,13 @@ from overlay.installation import NAMES, installed
 from tests.conftest import ROOT
 from tests.running import LONG, Running, a2b
 
-HOOK = """
-import sys
-
-REFUSED = {refused!r}
-
-class Refusing:
-    def find_spec(self, name, path=None, target=None):
-        if f"{{name}}.".startswith(REFUSED):
-            raise ModuleNotFoundError(f"{{name}} is taken out", name=name)
-
-sys.meta_path.insert(0, Refusing())
-"""
-
-
 MEMBERS = {"rating": "rating", "motebit": "motebit"}
 """The members of items that a system brings."""
 
 
 def without(names: tuple[str, ...], folder: Path) -> dict[str, str]:
     """The environment of a process that can import no module of these systems."""
-    refused = tuple(f"overlay.systems.{name}." for name in names)
-    (folder / "sitecustomize.py").write_text(HOOK.format(refused=refused))
+    (folder / "sitecustomize.py").write_text(f"from tests.without_systems import refuse\nrefuse({names!r})\n")
     return {"PYTHONPATH": f"{folder}:{ROOT}"}
 
 
