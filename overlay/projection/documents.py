@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from indexer import store
 from indexer.model import Status
@@ -34,6 +36,9 @@ from parsers.cards import Card, Kind, is_entry
 MOST_STRETCHES = 256
 """Superseded states of a registration in an index, at most; older ones are only in its history."""
 
+AT_ONCE = 32
+"""Registrations that are read together."""
+
 STILL = 2**63 - 1
 """`until_height` of a confirmed state without a later block, when another document holds the current state: one with
 a pending revision or a fetched card."""
@@ -58,21 +63,30 @@ class DocumentReader:
         for registration in self._assembler.pointed(wanted, records):
             if registration.state.id in records:
                 elsewhere.add(registration.state.id)
-            yield from self._pointed(registration)
+            yield from _documents([self._pointed(registration)])
         histories = [history for record in records.values() for history in by_chain(record)]
         events = (event for on in histories for event in (*(past.event for past in on.confirmed), *on.waiting))
         bodies = self._store.content.cards({event.state.card for event in events if event.state})
         facts = self._assembler.facts(records, histories, bodies)
         times = self._settled_times(histories)
-        for history in histories:
-            if history.confirmed:
-                outdated = _id(history.confirmed) in elsewhere
-                yield from _confirmed(history, chains, bodies, facts, times[history.chain], outdated=outdated)
-            else:
-                registration = newest_registration(
-                    history.confirmed, history.waiting, history.chain, chains, bodies, facts.checked
-                )
-                yield from _current(facts.with_facts(registration), ClaimHistory(), unconfirmed(history.chain))
+        for start in range(0, len(histories), AT_ONCE):
+            some = histories[start : start + AT_ONCE]
+            yield from _documents([self._stretches(one, chains, bodies, facts, times, elsewhere) for one in some])
+
+    def _stretches(
+        self,
+        history: ChainHistory,
+        chains: dict[str, str],
+        bodies: dict[bytes, bytes],
+        facts: RegistrationFacts,
+        times: _Times,
+        elsewhere: Set[str],
+    ) -> list[_Stretch]:
+        if history.confirmed:
+            outdated = _id(history.confirmed) in elsewhere
+            return list(_confirmed(history, chains, bodies, facts, times[history.chain], outdated=outdated))
+        registration = newest_registration([], history.waiting, history.chain, chains, bodies, facts.checked)
+        return _current(facts.with_facts(registration), unconfirmed(history.chain))
 
     def _settled_times(self, histories: Iterable[ChainHistory]) -> _Times:
         """For each chain the times by which seniority is compared, by the heights of these revisions."""
@@ -81,21 +95,48 @@ class DocumentReader:
             heights.setdefault(history.chain, set()).update(past.height for past in history.confirmed)
         return {chain: self._store.blocks.monotonic_times(chain, wanted) for chain, wanted in heights.items()}
 
-    def _pointed(self, registration: Registration) -> Iterator[Document]:
-        """The documents of a listing from pointers, with the claims of its earlier cards."""
+    def _pointed(self, registration: Registration) -> list[_Stretch]:
+        """A listing from pointers, with the claims of its earlier cards."""
         periods = from_pointer.card_periods(registration.pointers) if registration.pointers else []
         bodies = self._store.content.cards({digest for digest, _ in periods[:-1] if digest})
-        claims = ClaimHistory()
+        stretches: list[_Stretch] = []
         for digest, since in periods[:-1]:
             if not digest:
-                claims.add((), since)
+                stretches.append(_Stretch((), since))
             elif digest in bodies:
                 before = replace(registration, state=replace(registration.state, card=digest), previous=())
-                claims.add(
-                    listings_of(before, _read(registration.state.id, bodies[digest], registration.state.kind)),
-                    since,
-                )
-        yield from _current(registration, claims, periods[-1][1] if periods else unconfirmed(registration.chain))
+                card = _read(registration.state.id, bodies[digest], registration.state.kind)
+                stretches.append(_Stretch(listings_of(before, card), since))
+        return stretches + _current(registration, periods[-1][1] if periods else unconfirmed(registration.chain))
+
+
+class _Stretch(NamedTuple):
+    """A time in which a registration did not change, with the listings that make claims since then, and those that are
+    in the index: from a height on (None: as `document` says), until before another (None: still)."""
+
+    claiming: Sequence[Listing]
+    since: Since
+    shown: Sequence[Listing] = ()
+    from_height: int | None = None
+    until: int | None = None
+    is_unconfirmed: bool = False
+
+
+def _documents(registrations: Iterable[Sequence[_Stretch]]) -> Iterator[Document]:
+    """The documents of some registrations. Each step is for all of them: one registration after the other took a third
+    more, as each step found the processor's caches filled by the others."""
+    for stretch, listing, fingerprint in list(chain.from_iterable(map(_with_fingerprints, registrations))):
+        shown = document(listing, stretch.until, from_height=stretch.from_height, fingerprint=fingerprint)
+        yield replace(shown, from_height=None) if stretch.is_unconfirmed else shown
+
+
+def _with_fingerprints(stretches: Iterable[_Stretch]) -> Iterator[tuple[_Stretch, Listing, Fingerprint | None]]:
+    """The listings that are in the index; present ones with their fingerprints."""
+    claims = ClaimHistory()
+    for stretch in stretches:
+        claims.add(stretch.claiming, stretch.since)
+        for listing in stretch.shown:
+            yield stretch, listing, claims.fingerprint(listing) if stretch.until is None else None
 
 
 def _id(history: Sequence[store.Revision]) -> str:
@@ -111,15 +152,14 @@ def _confirmed(
     times: Mapping[int, int],
     *,
     outdated: bool,
-) -> Iterator[Document]:
-    """The documents of a registration on one chain: its state after each block with an event of it, until the next such
-    block, and its current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
+) -> Iterator[_Stretch]:
+    """A registration on one chain: its state after each block with an event of it, until the next such block, and its
+    current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
     history, pending = on_chain.confirmed, pending_revision(on_chain.waiting, bodies)
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
     untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
-    claims = ClaimHistory()
     for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
@@ -130,25 +170,18 @@ def _confirmed(
         )
         listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)
-        claims.add(() if state.status is Status.BURNED else listings, since)
-        for listing in listings:
-            fingerprint = claims.fingerprint(listing) if until is None else None
-            yield document(listing, until, from_height=height, fingerprint=fingerprint)
+        yield _Stretch(() if state.status is Status.BURNED else listings, since, listings, height, until)
         if pending and not outdated and end == len(history):
-            shown = _current(replace(registration, pending=pending), claims, since)
-            yield from (replace(document, from_height=None) for document in shown)
+            current = _current(replace(registration, pending=pending), since)
+            yield from (stretch._replace(is_unconfirmed=True) for stretch in current)
 
 
-def _current(registration: Registration, claims: ClaimHistory, since: Since) -> Iterator[Document]:
-    """The documents of the current state for queries without a height. Adds that state, valid `since` then, to
-    `claims`."""
-    if registration.card_body is not None:
-        listings = listings_of(
-            registration, _read(registration.state.id, registration.card_body, registration.state.kind)
-        )
-        claims.add(listings, since)
-        for listing in listings:
-            yield document(listing, fingerprint=claims.fingerprint(listing))
+def _current(registration: Registration, since: Since) -> list[_Stretch]:
+    """The current state, valid `since` then, for queries without a height."""
+    if registration.card_body is None:
+        return []
+    listings = listings_of(registration, _read(registration.state.id, registration.card_body, registration.state.kind))
+    return [_Stretch(listings, since, listings)]
 
 
 def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since:

@@ -57,6 +57,8 @@ def pack(document: Document) -> bytes:
     case-folded; and by offer the indexes into these ids (null: all of the card)."""
     names = dict.fromkeys(skill.id.casefold() for skill in document.skills)
     own = len(names)
+    if not document.offers:
+        return encode([None, [], own, list(names), []])
     for offer in document.offers:
         names.update(dict.fromkeys(map(str.casefold, offer.skill_ids or ())))
     index_of = {name: index for index, name in enumerate(names)}

@@ -26,7 +26,8 @@ def labels_of_document(document: Document) -> dict[str, None]:
 def packed(label: Suggestion) -> str:
     """A label as a string."""
     id_ = label.id or ""
-    by_text, by_id = joined_words(label.text), joined_words(id_)
+    by_text = joined_words(label.text)
+    by_id = joined_words(id_) if id_ else ""
     return f"{by_text}\n{'' if by_id == by_text else by_id}\n{label.kind}\n{len(label.text)}\n{label.text}{id_}"
 
 

@@ -4,7 +4,7 @@ compounds until their rows of terms and words are made of these in one compiled 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,13 @@ Number = Callable[[str], int]
 class _TokenNumbers:
     """Numbers of one kind for each compound."""
 
-    def __init__(self) -> None:
-        self._values, self._counts = array("I"), array("I")
+    def __init__(self, number: Number) -> None:
+        self._number, self._values, self._counts = number, array("I"), array("I")
 
-    def add(self, numbers: Iterable[int]) -> None:
-        before = len(self._values)
-        self._values.extend(numbers)
-        self._counts.append(len(self._values) - before)
+    def add(self, texts: Sequence[str]) -> None:
+        self._counts.append(len(texts))
+        if texts:
+            self._values.extend(map(self._number, texts))
 
     def rows(self) -> TokenRows:
         return TokenRows.of(_numbers(self._values), _offsets(self._counts))
@@ -41,20 +41,12 @@ class _Compounds(dict[str, int]):
     """Compounds numbered by their first use, and their tokens: terms, pairs, wholes, words (`analysis.Tokens`)."""
 
     def __init__(self, term: Number, word: Number) -> None:
-        self._term, self._word = term, word
-        self.terms, self.pairs, self.wholes, self.words = (
-            _TokenNumbers(),
-            _TokenNumbers(),
-            _TokenNumbers(),
-            _TokenNumbers(),
-        )
+        self.kinds = tuple(map(_TokenNumbers, (term, term, term, word)))
 
     def __missing__(self, compound: str) -> int:
         self[compound] = number = len(self)
-        terms, pairs, wholes, surfaces = tokens_of(compound)
-        for tokens, texts in ((self.terms, terms), (self.pairs, pairs), (self.wholes, wholes)):
-            tokens.add(map(self._term, texts))
-        self.words.add(map(self._word, surfaces))
+        for kind, texts in zip(self.kinds, tokens_of(compound), strict=True):
+            kind.add(texts)
         return number
 
 
@@ -77,10 +69,7 @@ class TextRows:
     def arrays(self, words: int) -> dict[str, npt.NDArray[Any]]:
         """The members of documents that are made of texts; there are so many distinct words."""
         compounds, texts, fields = _numbers(self._compounds), _offsets(self._texts), _offsets(self._fields)
-        by_text, count = self._by_text, len(self._described)
-        terms, pairs, wholes, surfaces = (
-            one.rows() for one in (by_text.terms, by_text.pairs, by_text.wholes, by_text.words)
-        )
+        count, (terms, pairs, wholes, surfaces) = len(self._described), (kind.rows() for kind in self._by_text.kinds)
         most = sum(_length(tokens, compounds) for tokens in (terms, pairs, wholes)) + GAP * len(texts)
         forward, forward_offsets = np.empty(most, np.uint32), np.zeros(count + 1, np.int64)
         ends = np.empty(SECTIONS * count, np.uint32)
