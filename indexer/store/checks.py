@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, delete, func, select, tuple_, update
+from sqlalchemy import Connection, case, delete, select, tuple_, update
 
 from indexer.retries import Backoff
 from indexer.store.queries import Queries, batches, insert_new
@@ -69,9 +69,14 @@ class CheckQueries(Queries):
 
     def due(self, now: int, limit: int, after: DueCheck = START, kind: CheckKind | None = None) -> list[DueCheck]:
         """At most `limit` visits that are due, of one kind or all, those due longest first, after one."""
-        order = (func.min(checks.c.next_at), checks.c.kind, checks.c.target)
-        due = select(*order).where(checks.c.next_at <= now, *([] if kind is None else [checks.c.kind == kind]))
-        due = due.group_by(checks.c.kind, checks.c.target).having(tuple_(*order) > tuple(after))
+        order = (checks.c.next_at, checks.c.kind, checks.c.target)
+        other = checks.alias()
+        is_earlier = (other.c.kind == checks.c.kind) & (other.c.target == checks.c.target)
+        is_earlier &= other.c.next_at < checks.c.next_at
+        due = select(*order).distinct().where(checks.c.next_at <= now, checks.c.next_at >= after.since)
+        due = due.where(tuple_(*order) > tuple(after), ~select(1).where(is_earlier).exists())
+        if kind is not None:
+            due = due.where(checks.c.kind == kind)
         with self._engine.connect() as connection:
             return [DueCheck(*row) for row in connection.execute(due.order_by(*order).limit(limit))]
 

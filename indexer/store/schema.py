@@ -292,7 +292,7 @@ checks = original_table(
     *required(target=_TEXT, tries=Integer, checked_at=BigInteger, reason=String),
     *optional(next_at=BigInteger),
     Index("checks_due", "next_at", "kind", "target"),
-    Index("checks_by_target", "kind", "target"),
+    Index("checks_by_target", "kind", "target", "next_at"),
 )
 """What is checked again and again at `target`, a host or a URL: see `indexer.store.checks`. Times are milliseconds
 since 1970; `next_at` is null where nothing is due."""
