@@ -17,7 +17,8 @@ value are left out.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -209,42 +210,13 @@ def proof_line(txid: bytes, proof: Proof) -> bytes:
 
 def event_line(event: Event) -> bytes:
     """An event as a line."""
-    record = _EventLine(
-        kind=event.kind, position=event.position, tx_index=event.tx_index, txid=event.txid[::-1].hex(),
-        vout=event.outpoint.vout if event.outpoint else None, spent=_text(event.spent), card=_hex(event.card),
-        valid=event.valid, reasons=event.reasons, owner=event.owner, signer=event.signer,
-        state=_state_record(event.state) if event.state else None,
-        pointer=_pointer_record(event.pointer) if event.pointer else None,
-    )  # fmt: skip
-    return _encode(event=record)
+    vout = event.outpoint.vout if event.outpoint else None
+    return _encode(event=_EventLine(vout=vout, **_written(_EventLine, event)))
 
 
 def end_line(counts: Counts) -> bytes:
     """The last line."""
     return _encode(end=counts)
-
-
-def _hex(digest: bytes | None) -> str | None:
-    return None if digest is None else digest.hex()
-
-
-def _text(outpoint: Outpoint | None) -> str | None:
-    return None if outpoint is None else str(outpoint)
-
-
-def _state_record(state: RegistrationState) -> _StateLine:
-    return _StateLine(
-        id=state.id, kind=state.kind, status=state.status, outpoint=_text(state.outpoint), offset=state.offset,
-        satoshis=state.satoshis, owner=state.owner, map=tuple(state.map.items()), card=state.card.hex(),
-        winner=str(state.winner), updated_height=state.updated_height, created_height=state.created_height,
-    )  # fmt: skip
-
-
-def _pointer_record(pointer: PointerAnchor) -> _PointerLine:
-    return _PointerLine(
-        id=pointer.id, domain=pointer.domain, digest=_hex(pointer.digest), uri=pointer.uri, form=pointer.form,
-        kind=pointer.kind,
-    )  # fmt: skip
 
 
 def parse(line: bytes) -> tuple[str, Any]:
@@ -276,13 +248,9 @@ def _reversed(text: str) -> bytes:
     return bytes.fromhex(text)[::-1]
 
 
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else bytes.fromhex(text)
-
-
-def _outpoint(text: str | None) -> Outpoint | None:
+def _outpoint(text: str) -> Outpoint:
     try:
-        return None if text is None else Outpoint.parse(text)
+        return Outpoint.parse(text)
     except ValueError as error:
         raise SnapshotError(str(error)) from None
 
@@ -300,15 +268,10 @@ def _coinbase(coinbase: _Coinbase) -> CoinbaseProof:
     return CoinbaseProof(coinbase.raw, coinbase.reserved, coinbase.bump)
 
 
-def _event(event: _EventLine) -> Event:
-    txid = _reversed(event.txid)
-    return Event(
-        kind=event.kind, position=event.position, tx_index=event.tx_index, txid=txid,
-        outpoint=Outpoint(txid, event.vout) if event.vout is not None else None, spent=_outpoint(event.spent),
-        card=_bytes(event.card), valid=event.valid, reasons=tuple(map(_reason, event.reasons)),
-        owner=event.owner, signer=event.signer, state=_state(event.state) if event.state else None,
-        pointer=_pointer(event.pointer) if event.pointer else None,
-    )  # fmt: skip
+def _event(line: _EventLine) -> Event:
+    members = _read(line)
+    outpoint = Outpoint(members["txid"], line.vout) if line.vout is not None else None
+    return Event(**members, outpoint=outpoint)
 
 
 def _reason(parts: tuple[str, str, str]) -> Reason:
@@ -317,21 +280,50 @@ def _reason(parts: tuple[str, str, str]) -> Reason:
     return Reason(*parts)
 
 
-def _state(state: _StateLine) -> RegistrationState:
-    winner = _outpoint(state.winner)
-    assert winner is not None  # noqa: S101 - only None gives None
-    return RegistrationState(
-        id=state.id, kind=state.kind, status=state.status, outpoint=_outpoint(state.outpoint), offset=state.offset,
-        satoshis=state.satoshis, owner=state.owner, map=dict(state.map), card=bytes.fromhex(state.card), winner=winner,
-        updated_height=state.updated_height, created_height=state.created_height,
-    )  # fmt: skip
+class _Form(NamedTuple):
+    """How a member of an event is written in a line, and read from it."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
 
 
-def _pointer(pointer: _PointerLine) -> PointerAnchor:
-    return PointerAnchor(
-        id=pointer.id, domain=pointer.domain, digest=_bytes(pointer.digest), uri=pointer.uri, form=pointer.form,
-        kind=pointer.kind,
-    )  # fmt: skip
+_DIGEST, _PLACE = _Form(bytes.hex, bytes.fromhex), _Form(str, _outpoint)
+_FORMS = {
+    "txid": _Form(lambda txid: txid[::-1].hex(), _reversed),
+    "card": _DIGEST,
+    "digest": _DIGEST,
+    "spent": _PLACE,
+    "outpoint": _PLACE,
+    "winner": _PLACE,
+    "map": _Form(lambda fields: tuple(fields.items()), dict),
+    "reasons": _Form(tuple, lambda reasons: tuple(map(_reason, reasons))),
+    "state": _Form(
+        lambda state: _StateLine(**_written(_StateLine, state)), lambda line: RegistrationState(**_read(line))
+    ),
+    "pointer": _Form(
+        lambda pointer: _PointerLine(**_written(_PointerLine, pointer)), lambda line: PointerAnchor(**_read(line))
+    ),
+}
+"""Of the members of an event, its state and its pointer that are written otherwise than they are."""
+
+
+def _written(kind: type[_LineObject], record: Event | RegistrationState | PointerAnchor) -> dict[str, Any]:
+    """The members of a record as those of a line, which have the same names; but an event's `vout`."""
+    members = {}
+    for name in kind.__struct_fields__:
+        if name != "vout" and (value := getattr(record, name)) is not None:
+            members[name] = _FORMS[name].write(value) if name in _FORMS else value
+    return members
+
+
+def _read(line: _LineObject) -> dict[str, Any]:
+    """The inverse of `_written`."""
+    members = {}
+    for name in line.__struct_fields__:
+        if name != "vout":
+            value = getattr(line, name)
+            members[name] = _FORMS[name].read(value) if value is not None and name in _FORMS else value
+    return members
 
 
 _CONVERTERS: dict[str, Any] = {"block": _block, "coinbase": _coinbase, "proof": _proof, "event": _event}

@@ -12,7 +12,7 @@ from indexer.chains.evm import EvmChain
 from indexer.chains.evm.erc8004 import create as entries
 from indexer.chains.failover import FailoverChain, Pace
 from indexer.retries import Backoff
-from indexer.store import Writer
+from indexer.store.source_store import SourceStore
 from tests import registry_kit
 from tests.chainkit import agent
 from tests.evm_server import CONTRACT, EvmServer, says
@@ -29,7 +29,7 @@ class Plug:
     """
 
     caip2: str
-    fresh: Callable[[Writer], Chain]
+    fresh: Callable[[SourceStore], Chain]
     say: Callable[[], None]
     pass_by: Callable[[], None]
     fork: Callable[[], None] | None
@@ -37,7 +37,9 @@ class Plug:
     mend: Callable[[], None]
 
 
-def _plug(servers: list[EvmServer], fresh: Callable[[Writer], Chain], log: Callable[[int], dict[str, Any]]) -> Plug:
+def _plug(
+    servers: list[EvmServer], fresh: Callable[[SourceStore], Chain], log: Callable[[int], dict[str, Any]]
+) -> Plug:
     """A plug over endpoints that all know the same chain; `log` makes the log of that number."""
     count = 0
 
@@ -101,7 +103,7 @@ async def erc8004() -> AsyncIterator[Plug]:
     """An endpoint of an EVM chain with an identity registry."""
     async with EvmServer() as server:
 
-        def fresh(_: Writer) -> EvmChain:
+        def fresh(_: SourceStore) -> EvmChain:
             created = entries("demo", f"{server.base}?contract={CONTRACT}")
             created.poll_seconds = 0.0
             created.endpoint.rpc.pauses = (0.0, 0.01, 0.02)
