@@ -108,12 +108,12 @@ async def catch_up(follower: Follower) -> None:
 def _compare(args: Namespace, store: Store) -> int:
     """Compare the anchors here with the overlay's, and print the result."""
     from overlay.client import OverlayClient, calls
-    from overlay.listings.repository import ListingRepository
+    from overlay.listings.topic_records import TopicRecords
     from overlay.verify.anchor_comparison import compare
     from overlay.verify.anchor_sources import RemoteAnchors, StoreAnchors
     from parsers.bitcoin.basm_answers import TOPIC
 
-    own = StoreAnchors(ListingRepository(store), args.name, store.chains()[args.name])
+    own = StoreAnchors(TopicRecords(store), args.name, store.chains()[args.name])
     with OverlayClient(args.url) as client:
         theirs = RemoteAnchors(args.url, lambda path, question: client.ask(calls.anchors(path, question, TOPIC)))
         comparison = compare(own, theirs)

@@ -130,10 +130,10 @@ def _remote_anchors(url: str, stack: ExitStack) -> AnchorSource:
 def _local_anchors(repository: ListingRepository) -> AnchorSource:
     from overlay.verify.anchor_sources import StoreAnchors
 
-    chain = repository.anchored_chain()
+    chain = repository.topic.anchored_chain()
     if chain is None:
         raise UsageError("the local data holds no BSV chain to compare with: name another overlay with --against URL")
-    return StoreAnchors(repository, *chain)
+    return StoreAnchors(repository.topic, *chain)
 
 
 def _check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from overlay.listings.repository import ListingRepository
+from overlay.listings.topic_records import TopicRecords
 from parsers.bitcoin import basm_answers, bump
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 from parsers.bitcoin.basm_answers import TXIDS_AT_ONCE, AnchorTip
@@ -103,34 +103,34 @@ class StoreAnchors:
 
     name = "the local index"
 
-    def __init__(self, repository: ListingRepository, chain: str, caip2: str) -> None:
-        self._repository, self._chain, self._caip2 = repository, chain, caip2
+    def __init__(self, topic: TopicRecords, chain: str, caip2: str) -> None:
+        self._topic, self._chain, self._caip2 = topic, chain, caip2
 
     def tip(self) -> AnchorTip:
         """The newest anchor."""
-        return self._repository.anchor_tip(self._chain, self._caip2)
+        return self._topic.anchor_tip(self._chain, self._caip2)
 
     def between(self, first: int, last: int) -> Sequence[TopicAnchor]:
         """A page of anchors."""
-        return self._repository.topic_anchors.between(self._chain, first, last)
+        return self._topic.anchors.between(self._chain, first, last)
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
         """What an anchor is over."""
-        of_block = self._repository.topic_anchors.admitted(self._chain, anchor.height)
+        of_block = self._topic.anchors.admitted(self._chain, anchor.height)
         if of_block is None or of_block.block_hash != anchor.block_hash:
             raise ContradictionError(self, f"at height {anchor.height:,} there is another block now")
         return of_block.transactions
 
     def path(self, height: int, txid: bytes) -> bytes:
         """The merkle path of a transaction."""
-        path = self._repository.merkle_paths(self._chain, height, [txid]).get(txid)
+        path = self._topic.merkle_paths(self._chain, height, [txid]).get(txid)
         if path is None:
             raise ContradictionError(self, f"there is no merkle path of {txid[::-1].hex()}")
         return path
 
     def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Transactions, as many as have room."""
-        mined = self._repository.mined(self._chain, txids, MAX_RAW_BYTES)
+        mined = self._topic.mined(self._chain, txids, MAX_RAW_BYTES)
         return {txid: proof.raw for txid, proof in mined.items()}
 
 

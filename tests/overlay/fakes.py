@@ -170,7 +170,12 @@ class FakeStore:
         return {}
 
     @property
-    def topic_graph(self) -> FakeStore:
+    def topic(self) -> FakeStore:
+        """What the topic holds: the same, and nothing that was submitted."""
+        return self
+
+    @property
+    def graph(self) -> FakeStore:
         """Where nothing was submitted."""
         return self
 

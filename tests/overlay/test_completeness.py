@@ -107,7 +107,7 @@ class World:
 
     @property
     def honest(self) -> StoreAnchors:
-        return StoreAnchors(self.repository, "demo", REGTEST)
+        return StoreAnchors(self.repository.topic, "demo", REGTEST)
 
     def overlay(self, *without: Outpoint, name: str = "theirs", up_to: int | None = None) -> Overlay:
         """An overlay whose anchors leave these transactions out, and are right otherwise."""

@@ -117,7 +117,7 @@ def _chain(request: web.Request) -> tuple[str, str]:
 
 
 def _tip(store: ListingRepository, topic: str, chain: tuple[str, str]) -> dict[str, Any]:
-    newest, tip = store.topic_anchors.newest(chain[0]), store.anchor_tip(*chain)
+    newest, tip = store.topic.anchors.newest(chain[0]), store.topic.anchor_tip(*chain)
     shown = _anchor(topic, newest) if newest else {"topic": topic, "blockHeight": tip.height, "tac": _hex(tip.tac)}
     covered = {"genesisHeight": tip.genesis, "undecidedFrom": tip.undecided_from}
     stated = {name: height for name, height in covered.items() if height is not None}
@@ -125,7 +125,7 @@ def _tip(store: ListingRepository, topic: str, chain: tuple[str, str]) -> dict[s
 
 
 def _range(store: ListingRepository, topic: str, chain: tuple[str, str], heights: AnchorRange) -> dict[str, Any]:
-    anchors = store.topic_anchors.between(chain[0], heights.fromHeight, heights.toHeight)
+    anchors = store.topic.anchors.between(chain[0], heights.fromHeight, heights.toHeight)
     return {"topic": topic, "anchors": [_anchor(topic, anchor) for anchor in anchors]}
 
 
@@ -138,7 +138,7 @@ def _anchor(topic: str, anchor: TopicAnchor) -> dict[str, Any]:
 
 def _admitted(store: ListingRepository, topic: str, chain: tuple[str, str], asks: AdmittedQuestion) -> dict[str, Any]:
     height, end = asks.blockHeight, asks.offset + MAX_ADMITTED
-    of_block = store.topic_anchors.admitted(chain[0], height, asks.offset, MAX_ADMITTED)
+    of_block = store.topic.anchors.admitted(chain[0], height, asks.offset, MAX_ADMITTED)
     if of_block is None:
         raise bad_request(
             "unknown-block", f"there is no block at height {height} yet, or it was not read", pointer="/blockHeight"
@@ -155,7 +155,7 @@ def _admitted(store: ListingRepository, topic: str, chain: tuple[str, str], asks
 
 def _path(store: ListingRepository, topic: str, chain: tuple[str, str], asks: PathQuestion) -> dict[str, Any]:
     wanted = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
-    stored = store.merkle_paths(chain[0], asks.blockHeight, wanted)
+    stored = store.topic.merkle_paths(chain[0], asks.blockHeight, wanted)
     missing = next((txid for txid in wanted if txid not in stored), None)
     if missing is not None:
         detail = f"there is no merkle path of {_hex(missing)} at height {asks.blockHeight} here"
@@ -172,10 +172,10 @@ def _path(store: ListingRepository, topic: str, chain: tuple[str, str], asks: Pa
 
 def _delivered(store: ListingRepository, chain: tuple[str, str], asks: RawQuestion) -> dict[str, Any]:
     wanted = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
-    raws = {txid: proof.raw for txid, proof in store.mined(chain[0], wanted, MAX_RAW_BYTES).items()}
+    raws = {txid: proof.raw for txid, proof in store.topic.mined(chain[0], wanted, MAX_RAW_BYTES).items()}
     room = MAX_RAW_BYTES - sum(map(len, raws.values()))
     for txid in [txid for txid in wanted if txid not in raws][:MAX_PARENTS]:
-        raw = store.parent(txid)
+        raw = store.topic.parent(txid)
         if raw is not None and len(raw) <= room:
             raws[txid] = raw
             room -= len(raw)

@@ -43,7 +43,7 @@ async def sync_response(request: web.Request) -> web.Response:
         raise bad_request("ERR_GASP_VERSION_MISMATCH", detail, pointer="/version")
     limit = min(question.limit or MAX_OUTPUTS, MAX_OUTPUTS)
     since = math.floor(min(question.since, MAX_SCORE))
-    outputs = await run_in(request, RECORDS, request.app[SERVICES].store.topic_graph.outputs, since, limit)
+    outputs = await run_in(request, RECORDS, request.app[SERVICES].store.topic.graph.outputs, since, limit)
     utxos = [
         {"txid": outpoint.txid[::-1].hex(), "outputIndex": outpoint.vout, "score": score} for outpoint, score in outputs
     ]
@@ -60,7 +60,7 @@ async def graph_node(request: web.Request) -> web.Response:
     except ValueError as error:
         raise bad_request("not-an-outpoint", str(error), pointer="/graphID") from None
     txid = bytes.fromhex(question.txid)[::-1]
-    node = await run_in(request, NODES, request.app[SERVICES].store.topic_graph.node, root.txid, txid)
+    node = await run_in(request, NODES, request.app[SERVICES].store.topic.graph.node, root.txid, txid)
     if node is None:
         detail = f"transaction {question.txid} is not in the graph of {root}"
         raise bad_request("unknown-transaction", detail, pointer="/txid")

@@ -101,7 +101,7 @@ async def _direct(request: web.Request, query: Mapping[str, Any]) -> list[dict[s
             outpoint = Outpoint.parse(text)
         except ValueError as error:
             raise bad_request("not-an-outpoint", str(error), pointer="/query/outpoint") from None
-        ids = (await run_in(request, RECORDS, request.app[SERVICES].store.ids_at, outpoint))[:MAX_SAME_OUTPOINT]
+        ids = (await run_in(request, RECORDS, request.app[SERVICES].store.topic.ids_at, outpoint))[:MAX_SAME_OUTPOINT]
     items = []
     for id_ in ids:
         with suppress(ListingNotFoundError):
@@ -148,7 +148,7 @@ def proved_outputs(store: ListingRepository, wanted: Sequence[CurrentOutput], ro
     by_chain: dict[str, list[bytes]] = {}
     for _, chain, outpoint in wanted:
         by_chain.setdefault(chain, []).append(outpoint.txid)
-    mined = {chain: store.mined(chain, txids, room) for chain, txids in by_chain.items()}
+    mined = {chain: store.topic.mined(chain, txids, room) for chain, txids in by_chain.items()}
     outputs, pending_tries = list[OverlayOutput](), MAX_PENDING
     for id_, chain, outpoint in wanted:
         proof = mined[chain].get(outpoint.txid)
@@ -168,7 +168,7 @@ def proved_outputs(store: ListingRepository, wanted: Sequence[CurrentOutput], ro
 
 def _pending_output(store: ListingRepository, id_: str, chain: str, outpoint: Outpoint, room: int) -> OverlayOutput:
     """An output of a submitted transaction, with its ancestors; without transactions where it was not submitted."""
-    nodes = store.topic_graph.package(chain, outpoint.txid, room)
+    nodes = store.topic.graph.package(chain, outpoint.txid, room)
     context = encode({"id": id_, "pending": True})
     return OverlayOutput(outpoint, context, tuple(PackedTransaction(raw, path) for raw, path in nodes))
 

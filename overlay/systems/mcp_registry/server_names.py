@@ -15,6 +15,7 @@ from overlay.listings import lookup
 from overlay.listings.listing import Listing
 from overlay.listings.repository import ListingRepository
 from overlay.systems.mcp_registry.official_rules import name_part
+from overlay.systems.mcp_registry.tool_queries import tools_with_prefixes
 from parsers.cards import McpServer
 
 NAMESPACE = "network.a2b."
@@ -67,7 +68,7 @@ def slug(listing: Listing) -> str:
 def oldest(repository: ListingRepository, labels: Iterable[str]) -> dict[str, str]:
     """The oldest tools in a block whose outpoints labels such as `0123456789ab.1` abbreviate, by label."""
     parsed = {label: parts for label in labels if (parts := _LABEL.fullmatch(label))}
-    tools = repository.tools_with_prefixes(parts[1] for parts in parsed.values())
+    tools = tools_with_prefixes(repository.store, (parts[1] for parts in parsed.values()))
     first = {}
     for label, parts in parsed.items():
         ending = f"_{parts[2] or 0}"

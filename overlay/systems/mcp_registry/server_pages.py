@@ -17,6 +17,7 @@ from overlay.listings.ids import parse_id
 from overlay.listings.repository import ListingRepository
 from overlay.systems.mcp_registry.server_names import NAMESPACE, listings_named
 from overlay.systems.mcp_registry.server_versions import ServerVersion, versions
+from overlay.systems.mcp_registry.tool_queries import burned_tools
 from overlay.text.timestamps import timestamp
 
 _CURSOR = re.compile(
@@ -121,7 +122,7 @@ def _of_tools(repository: ListingRepository, query: ServerQuery, start: PageCurs
 def _burned(repository: ListingRepository, query: ServerQuery, start: PageCursor, limit: int) -> ServerPage:
     """A page of tools that were burned since a time, in the order of chains and blocks."""
     after = start.burned or ("", 0)
-    tools = repository.burned_tools(query.since or 0, after, limit + 1)
+    tools = burned_tools(repository.store, query.since or 0, after, limit + 1)
     positions = [after, *(position for _, position in tools)]
     rows, cut = _fill(limit, start.skip, wanted_versions(repository, [id_ for id_, _ in tools[:limit]], query))
     if cut is not None:

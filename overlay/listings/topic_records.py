@@ -1,0 +1,75 @@
+"""Reads of the store about the registry's topic: its graph, its anchors (BRC-136), and proved transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from indexer.admission.topic_graph import TopicGraph
+from indexer.headers.networks import topic_genesis
+from indexer.model import Proof
+from indexer.state_hash import is_whole
+from indexer.store import Store
+from indexer.store.topic_anchors import TopicAnchorQueries
+from parsers.bitcoin import basm
+from parsers.bitcoin.basm_answers import AnchorTip
+from parsers.bitcoin.tx import Outpoint
+
+
+class TopicRecords:
+    """Queries for what other overlays synchronise and compare. Synchronous and thread-safe."""
+
+    def __init__(self, source: Store) -> None:
+        self._store = source
+
+    @property
+    def graph(self) -> TopicGraph:
+        """What other overlays synchronise."""
+        return TopicGraph(self._store)
+
+    def mined(self, chain: str, txids: Iterable[bytes], room: int, /) -> dict[bytes, Proof]:
+        """The stored transactions of these (txids in internal byte order), each with its merkle path: in this order as
+        many as have `room` bytes in all, without those that are too large."""
+        wanted = list(dict.fromkeys(txids))
+        sizes = self._store.proofs.sizes(chain, wanted)
+        chosen: list[bytes] = []
+        for txid in wanted:
+            if txid in sizes and sizes[txid] <= room:
+                room -= sizes[txid]
+                chosen.append(txid)
+        return {txid: proved.proof for txid, proved in self._store.proofs.get_many(chain, chosen).items()}
+
+    @property
+    def anchors(self) -> TopicAnchorQueries:
+        """Anchors of the registry's topic (BRC-136)."""
+        return self._store.topic_anchors
+
+    def anchored_chain(self) -> tuple[str, str] | None:
+        """The name and CAIP-2 id of the first chain with anchors, None without any."""
+        return next((pair for pair in self._store.chains().items() if topic_genesis(pair[1]) is not None), None)
+
+    def anchor_tip(self, chain: str, caip2: str, /) -> AnchorTip:
+        """The newest anchor of a chain, and what its anchors cover."""
+        anchors = self._store.topic_anchors
+        newest = anchors.newest(chain)
+        complete = is_whole(self._store, chain)
+        if newest is None:
+            return AnchorTip(-1, basm.NO_HASH, None, caip2, complete, None)
+        undecided = anchors.undecided_from(chain)
+        return AnchorTip(newest.height, newest.tac, anchors.genesis(chain), caip2, complete, undecided)
+
+    def parent(self, txid: bytes, /) -> bytes | None:
+        """A raw transaction whose output values were needed to follow a satoshi, None where it is not stored."""
+        return self._store.content.parents([txid]).get(txid)
+
+    def merkle_paths(self, chain: str, height: int, txids: Iterable[bytes], /) -> dict[bytes, bytes]:
+        """The stored merkle paths (BRC-74) of those of these transactions that are in the block at a height."""
+        return self._store.proofs.paths(chain, height, txids)
+
+    def ids_at(self, outpoint: Outpoint, /) -> list[str]:
+        """The ids of registrations whose satoshi is or was at an outpoint, and of pointers in it, sorted; also by
+        unconfirmed events."""
+        events = [past.event for past in self._store.history.of_transaction(outpoint.txid)]
+        events += [revision.event for revision in self._store.pending.of_transaction(outpoint.txid)]
+        there = [event for event in events if event.outpoint == outpoint]
+        named = [event.state.id if event.state else event.pointer and event.pointer.id for event in there]
+        return sorted({id_ for id_ in named if id_})
