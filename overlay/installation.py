@@ -33,13 +33,15 @@ SORTS = {"rating": "rating"}
 class System:
     """A system, with the names of its modules, which are imported when they are needed: `api` has a constant `API`,
     each of `commands` a function `add`, and both `jobs`, run by a server, and `indexing`, run by the process that
-    writes facts, a function `jobs` that gives periodic jobs. `facts` has a constant `FACTS`
-    (`overlay.listings.system_facts`). `signs`: it signs with this server's identity key."""
+    writes facts, a function `jobs` that gives periodic jobs. `visits` has a function `host_checks` that gives the
+    checks of hosts that the fetch loop runs, and `facts` a constant `FACTS` (`overlay.listings.system_facts`). `signs`:
+    it signs with this server's identity key."""
 
     name: str
     api: str
     jobs: str = ""
     indexing: str = ""
+    visits: str = ""
     facts: str = ""
     commands: tuple[str, ...] = ()
     signs: bool = False

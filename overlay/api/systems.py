@@ -13,6 +13,9 @@ from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, System, ins
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from indexer.fetcher.dns import TxtRecords
+    from indexer.fetcher.fetch_loop import DueChecks
+    from indexer.fetcher.http_fetcher import HttpFetcher
     from indexer.fetcher.on_demand import OnDemandFetcher
     from indexer.settings import Settings
     from indexer.store import Store, Writer
@@ -82,6 +85,12 @@ def periodic_jobs(one: System, parts: Parts) -> list[PeriodicJob]:
     """What a system does again and again in a process."""
     names = [one.jobs] * (parts.index is not None) + [one.indexing] * (parts.writer is not None)
     return [job for name in names if name for job in one.module(name).jobs(parts)]
+
+
+def host_checks(one: System, fetcher: HttpFetcher, txt: TxtRecords, store: Store, writer: Writer) -> list[DueChecks]:
+    """The checks of hosts that the fetch loop runs for a system."""
+    checks: list[DueChecks] = one.module(one.visits).host_checks(fetcher, txt, store, writer) if one.visits else []
+    return checks
 
 
 def chosen(settings: Settings) -> tuple[System, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from indexer.settings import Settings
 
 if TYPE_CHECKING:
-    from indexer.fetcher.fetch_loop import FetchLoop
+    from indexer.fetcher.fetch_loop import DueChecks, FetchLoop
     from indexer.fetcher.http_fetcher import HttpFetcher
     from indexer.fetcher.limits import Limits
     from indexer.fetcher.on_demand import OnDemandFetcher
@@ -29,21 +29,16 @@ def build_fetch_loop(
     from indexer.fetcher.gateway import Gateway
     from indexer.fetcher.key_sets import KeySetVerifier
     from indexer.fetcher.logo_fetcher import LogoFetcher
-    from indexer.fetcher.mcp_handshake import McpHandshakes
-    from indexer.fetcher.motebit_identity import MotebitVerifier
-    from indexer.fetcher.mrp_manifests import MrpManifestChecks
     from indexer.store.logos import Logos
-    from indexer.store.mrp_providers import MrpProviders
+    from overlay.api.systems import active, host_checks
 
     fetcher = build_fetcher(settings)
     cards = CardFetcher(fetcher, Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None)
     txt = TxtRecords()
-    checks = (
+    checks: tuple[DueChecks, ...] = (
         LogoFetcher(fetcher, Logos(store.engine)),
         KeySetVerifier(fetcher, store, writer),
-        MotebitVerifier(fetcher, txt, writer),
-        McpHandshakes(fetcher, writer),
-        MrpManifestChecks(fetcher, MrpProviders(store.engine)),
+        *(check for one in active(settings) for check in host_checks(one, fetcher, txt, store, writer)),
     )
     return FetchLoop(
         store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed, ended=ended,

@@ -5,5 +5,10 @@ from __future__ import annotations
 from overlay.installation import System
 
 SYSTEM = System(
-    name="motebit", api="motebit_api", facts="identity_facts", commands=("motebit_lookup", "motebit_token"), signs=True
+    name="motebit",
+    api="motebit_api",
+    visits="host_identity",
+    facts="identity_facts",
+    commands=("motebit_lookup", "motebit_token"),
+    signs=True,
 )

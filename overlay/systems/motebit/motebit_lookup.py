@@ -35,8 +35,8 @@ def motebit(args: Namespace) -> int:
 
     from indexer.errors import SourceUnavailableError
     from indexer.fetcher.dns import TxtRecords
-    from indexer.fetcher.motebit_identity import MotebitVerifier
     from overlay.app.fetching import build_fetcher
+    from overlay.systems.motebit.host_identity import MotebitVerifier
     from parsers.pointers.locator import a_label
 
     host = a_label(args.host)

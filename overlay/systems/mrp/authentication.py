@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from indexer.fetcher.mrp_manifests import MrpRegistry
 from indexer.fetcher.reasons import FetchError
 from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp.envelopes import Envelope, MrpError, keys, service_id
+from overlay.systems.mrp.mrp_manifests import MrpRegistry
 from overlay.systems.mrp.provider_registry import MRP
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.mrp.signed_envelope import (

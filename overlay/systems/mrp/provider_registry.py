@@ -6,17 +6,17 @@ from functools import cache, partial
 
 from aiohttp import web
 
-from indexer.fetcher.mrp_manifests import MrpRegistry
 from overlay.api.systems import Parts, Services
+from overlay.systems.mrp.mrp_manifests import MrpRegistry
 
 MRP: web.AppKey[MrpRegistry] = web.AppKey("MRP registry", MrpRegistry)
 
 
 def bring(parts: Parts) -> Services:
     """The registry, where requests are sent to hosts."""
-    from indexer.fetcher.issuer_keys import IssuerKeys
     from indexer.store.mrp_providers import MrpProviders
     from indexer.store.nonces import Nonces
+    from overlay.systems.mrp.issuer_keys import IssuerKeys
 
     if parts.visits is None:
         return {}

@@ -16,7 +16,6 @@ from aiohttp import web
 from pydantic import Field
 
 from indexer.fetcher.budgets import registrable
-from indexer.fetcher.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
 from indexer.fetcher.reasons import FetchError
 from indexer.store.mrp_providers import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
 from overlay.api.answers import body, json_answer
@@ -27,6 +26,7 @@ from overlay.api.request_bodies import OpenBody, read_strictly
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp import exchanges, route_offers
 from overlay.systems.mrp.envelopes import VERSION, MrpError
+from overlay.systems.mrp.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
 from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import provider_entry
 from overlay.text.timestamps import timestamp

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from indexer.fetcher.issuer_keys import CACHE_SECONDS, RETRY_SECONDS, WELL_KNOWN_KEYS, IssuerKeys
 from indexer.fetcher.on_demand import OnDemandFetcher
+from overlay.systems.mrp.issuer_keys import CACHE_SECONDS, RETRY_SECONDS, WELL_KNOWN_KEYS, IssuerKeys
 from parsers.claims.canonical_json import ClaimRefusedError
 from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, server
 from tests.pointer_facts import Clock, clock

@@ -22,13 +22,13 @@ from indexer.fetcher.dns import SystemResolver, TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.http_fetcher import HttpFetcher
-from indexer.fetcher.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
-from indexer.fetcher.motebit_identity import MotebitVerifier
 from indexer.fetcher.reasons import FetchError
 from indexer.store.checks import CHECK_INTERVAL
 from indexer.store.motebit_endpoints import EndpointKey
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
+from overlay.systems.motebit.host_identity import MotebitVerifier
+from overlay.systems.motebit.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
 from parsers.claims.canonical_json import jcs
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain

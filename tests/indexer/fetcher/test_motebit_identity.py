@@ -16,7 +16,6 @@ from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
-from indexer.fetcher.motebit_identity import MotebitVerifier, listed, published
 from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
@@ -24,6 +23,7 @@ from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
+from overlay.systems.motebit.host_identity import MotebitVerifier, listed, published
 from parsers import cards
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import jcs

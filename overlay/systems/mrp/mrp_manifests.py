@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from hmac import compare_digest
 
 from indexer.fetcher.connections import Admit
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.fetch_loop import DueChecks
 from indexer.fetcher.http_fetcher import HttpFetcher
-from indexer.fetcher.issuer_keys import IssuerKeys
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
+from indexer.store import Store, Writer
 from indexer.store.checks import CheckKind
 from indexer.store.mrp_providers import MrpChallenge, MrpProviders
 from indexer.store.nonces import Nonces
+from overlay.systems.mrp.issuer_keys import IssuerKeys
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
 
@@ -87,3 +90,8 @@ class MrpManifestChecks:
         """Store why a manifest is not served. Raises StoreError."""
         await asyncio.to_thread(self._providers.fail, url, reason, now)
         return 0
+
+
+def host_checks(fetcher: HttpFetcher, _txt: TxtRecords, store: Store, _writer: Writer) -> list[DueChecks]:
+    """The daily checks of the manifests of providers."""
+    return [MrpManifestChecks(fetcher, MrpProviders(store.engine))]

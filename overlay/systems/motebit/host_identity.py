@@ -12,12 +12,14 @@ from typing import Any
 
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.fetch_loop import DueChecks
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
-from indexer.store import Writer, visits
+from indexer.store import Store, Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, PublishedIdentity
+from overlay.systems.motebit.mcp_handshake import McpHandshakes
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
@@ -158,3 +160,8 @@ def _signed_over(records: Any, current: str) -> frozenset[str]:
 def _url(text: Any) -> str:
     """A URL of the web, "" for any other text."""
     return text if isinstance(text, str) and len(text) <= MAX_URL and is_web_url(text) else ""
+
+
+def host_checks(fetcher: HttpFetcher, txt: TxtRecords, _store: Store, writer: Writer) -> list[DueChecks]:
+    """The checks of identities that hosts publish, and of MCP endpoints."""
+    return [MotebitVerifier(fetcher, txt, writer), McpHandshakes(fetcher, writer)]
