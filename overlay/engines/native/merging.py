@@ -39,7 +39,7 @@ def merge(
     for member in MEMBERS:
         merged |= _gathered_rows(member, parts, folder) if member.is_rows else {member.name: _gathered(member, parts)}
     for table in TABLES:
-        merged |= _renumbered(table, parts, merged)
+        merged |= _renumbered(table, parts, merged, folder)
     return merged
 
 
@@ -83,7 +83,9 @@ def _gathered_rows(member: ArrayMember, parts: Sequence[_MergedPart], folder: Pa
     return {member.name: values, name: offsets}
 
 
-def _renumbered(table: str, parts: Sequence[_MergedPart], merged: Mapping[str, Array]) -> dict[str, Array]:
+def _renumbered(
+    table: str, parts: Sequence[_MergedPart], merged: Mapping[str, Array], folder: Path | None
+) -> dict[str, Array]:
     """The table of all parts; the gathered members get its numbers, in place."""
     members = [member for member in MEMBERS if member.table == table]
     pieces = [_pieces(member, parts, merged) for member in members]
@@ -93,7 +95,7 @@ def _renumbered(table: str, parts: Sequence[_MergedPart], merged: Mapping[str, A
         for values, marks in zip(of_parts, used, strict=True):
             if _mark(values, marks):
                 raise SegmentError(f"array {member.name} holds numbers of strings that {table} does not have")
-    (data, offsets), numbers = tables.merge(sources, used)
+    (data, offsets), numbers = tables.merge(sources, used, folder)
     for of_parts in pieces:
         for values, new in zip(of_parts, numbers, strict=True):
             _renumber(values, new)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from overlay.engines.native import durable
 from overlay.engines.native.schema import BREAK
 from parsers.jit import compiled, kernel
 
@@ -37,18 +39,25 @@ def find(table: StringTable, strings: Sequence[bytes]) -> Offsets:
     return _find(table.bytes, table.offsets, keys.bytes, keys.offsets)
 
 
-def merge(tables: Sequence[StringTable], used: Sequence[Bytes]) -> tuple[StringTable, list[Numbers]]:
+def merge(
+    tables: Sequence[StringTable], used: Sequence[Bytes], folder: Path | None = None
+) -> tuple[StringTable, list[Numbers]]:
     """One table of the strings that are used in any of some tables (`used`: 1 for each such string), and for each of
-    these the new numbers of its strings; that of an unused one is BREAK."""
+    these the new numbers of its strings; that of an unused one is BREAK. Large arrays are in files in the folder
+    (`durable.array`). Raises OSError."""
     counts = [len(table.offsets) - 1 for table in tables]
     bounds = np.fromiter(accumulate(counts, initial=0), np.int64, len(tables) + 1)
     starts = accumulate((len(table.bytes) for table in tables), initial=0)
-    data = np.concatenate([np.zeros(0, np.uint8), *(table.bytes for table in tables)])
+    size = sum(len(table.bytes) for table in tables)
+    data, merged = (durable.array(folder, size, np.uint8) for _ in range(2))
+    np.concatenate([np.zeros(0, np.uint8), *(table.bytes for table in tables)], out=data)
     shifted = [table.offsets[1:] + start for table, start in zip(tables, starts, strict=False)]
     offsets = np.concatenate([np.zeros(1, np.int64), *shifted])
     marks = np.concatenate([np.zeros(0, np.uint8), *used])
-    merged, merged_offsets, numbers = _merge(data, offsets, marks, bounds)
-    return StringTable(merged, merged_offsets), np.split(numbers, bounds[1:])[:-1]
+    merged_offsets, numbers = np.zeros(len(marks) + 1, np.int64), np.full(len(marks), BREAK, np.uint32)
+    count = _merge(data, offsets, marks, bounds, merged, merged_offsets, numbers)
+    table = StringTable(merged[: merged_offsets[count]], merged_offsets[: count + 1])
+    return table, np.split(numbers, bounds[1:])[:-1]
 
 
 @compiled
@@ -129,12 +138,18 @@ def _settle(data: Bytes, offsets: Offsets, heads: Offsets, order: Offsets, first
     return place
 
 
-@kernel()
-def _merge(data: Bytes, offsets: Offsets, used: Bytes, bounds: Offsets) -> tuple[Bytes, Offsets, Numbers]:
-    """Merge the tables of strings bounds[t] to bounds[t + 1]. order[first:] are the tables with strings left, by the
-    next of these, so that a large table among small ones is compared once a string."""
-    numbers = np.full(len(used), BREAK, np.uint32)
-    merged, merged_offsets = np.empty(len(data), np.uint8), np.zeros(len(used) + 1, np.int64)
+@kernel("merged", "merged_offsets", "numbers")
+def _merge(
+    data: Bytes,
+    offsets: Offsets,
+    used: Bytes,
+    bounds: Offsets,
+    merged: Bytes,
+    merged_offsets: Offsets,
+    numbers: Numbers,
+) -> int:
+    """Merge the tables of strings bounds[t] to bounds[t + 1]; the number of distinct ones. order[first:] are the tables
+    with strings left, by the next of these, so that a large table among small ones is compared once a string."""
     heads, order = bounds[:-1].copy(), np.zeros(len(bounds) - 1, np.int64)
     first, count, size, last = len(order), 0, 0, -1
     for table in range(len(order)):
@@ -159,4 +174,4 @@ def _merge(data: Bytes, offsets: Offsets, used: Bytes, bounds: Offsets) -> tuple
             _settle(data, offsets, heads, order, first)
         else:
             first += 1
-    return merged[:size].copy(), merged_offsets[: count + 1].copy(), numbers
+    return count
