@@ -10,10 +10,10 @@ from urllib.parse import quote
 from aiohttp import web
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, conditional, json_answer
-from overlay.api.door_requests import get
 from overlay.api.executors import READ_EXECUTOR, read_json
 from overlay.api.parameters import HEADERS, PROOF, read_query
 from overlay.api.problems import ProblemError, bad_request
+from overlay.api.protocol_requests import get
 from overlay.api.services import AppServices
 from overlay.api.values import shown
 from overlay.listings import lookup, proofs

@@ -13,8 +13,8 @@ from aiohttp import web
 from indexer.headers.networks import SCRYPT, by_caip2, mined
 from overlay.api import listing_api
 from overlay.api.answers import SERVICES, weak_etag
-from overlay.api.door_requests import read_item
 from overlay.api.problems import NotFoundError
+from overlay.api.protocol_requests import read_item
 from overlay.api.services import AppServices
 from overlay.api.shared_services import EVIDENCE
 from overlay.listings import lookup

@@ -18,9 +18,9 @@ from indexer.diagnosis.diagnoser import MOST_PARTS
 from indexer.model import LOGO_BYTES
 from overlay.api import publisher_api
 from overlay.api.answers import SERVICES, body, json_answer
-from overlay.api.door_requests import read_item
 from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
 from overlay.api.problems import bad_request
+from overlay.api.protocol_requests import read_item
 from overlay.api.request_bodies import WantedTransaction
 from overlay.api.services import AppServices
 from overlay.listings import lookup

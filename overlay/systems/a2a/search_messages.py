@@ -13,8 +13,8 @@ from uuid import uuid4
 from aiohttp import web
 
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import FoundPage, find
 from overlay.api.problems import BadRequestError, Fault
+from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.values import json_texts
 from overlay.systems.a2a import a2a_errors as errors
 from overlay.systems.a2a.a2a_errors import A2aError

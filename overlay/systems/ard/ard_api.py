@@ -11,9 +11,9 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url, url_note
-from overlay.api.door_requests import FoundPage, find, get
 from overlay.api.parameters import parameter, read_query, table
 from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
+from overlay.api.protocol_requests import FoundPage, find, get
 from overlay.api.request_bodies import read
 from overlay.api.routes import Route
 from overlay.api.systems import SystemApi

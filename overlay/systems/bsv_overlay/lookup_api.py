@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from aiohttp import hdrs, web
 
 from overlay.answers.schema_parts import array_of, record
-from overlay.api import door_requests
+from overlay.api import protocol_requests
 from overlay.api.answers import SERVICES, Answer, body, json_bytes
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.parameters import parameter
@@ -85,7 +85,7 @@ async def find_outputs(request: web.Request, query: Any, room: int) -> RegistryO
     if "chain" not in query and len(own) < len(chains):
         pairs += [("chain", name) for name in own]
     has_words = any(name in ("q", "query") and text.strip() for name, text in pairs)
-    page = await door_requests.find(request, pairs, with_duplicates=not has_words)
+    page = await protocol_requests.find(request, pairs, with_duplicates=not has_words)
     return await _proved(request, page.items, page.total, page.next_cursor, room)
 
 
@@ -105,7 +105,7 @@ async def _direct(request: web.Request, query: Mapping[str, Any]) -> list[dict[s
     items = []
     for id_ in ids:
         with suppress(ListingNotFoundError):
-            items.append(await door_requests.get(request, id_))
+            items.append(await protocol_requests.get(request, id_))
     return items
 
 

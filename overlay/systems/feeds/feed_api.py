@@ -26,9 +26,9 @@ from overlay.answers.items import STATUSES
 from overlay.api import values
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import FoundPage, find
 from overlay.api.parameters import SEARCH, optional, pairs, read, table
 from overlay.api.problems import BadRequestError
+from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.routes import Route
 from overlay.api.systems import SystemApi
 from overlay.projection.search_index import SearchIndex

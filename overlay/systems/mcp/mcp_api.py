@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from overlay.api import door_requests
+from overlay.api import protocol_requests
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import LOOKUPS, run_in
 from overlay.api.parameters import parameter
@@ -47,7 +47,7 @@ class HttpSource:
 
     async def search(self, pairs: Pairs) -> Mapping[str, Any]:
         """A page of a search."""
-        page = await door_requests.find(self._request, pairs)
+        page = await protocol_requests.find(self._request, pairs)
         relation = "gte" if page.at_least else "eq"
         return {
             "items": page.items, "total": page.total, "matched": page.hits.matched, "totalRelation": relation,
@@ -56,11 +56,11 @@ class HttpSource:
 
     async def get(self, id_: str) -> Mapping[str, Any]:
         """A listing."""
-        return await door_requests.get(self._request, id_)
+        return await protocol_requests.get(self._request, id_)
 
     async def history(self, id_: str) -> Mapping[str, Any]:
         """Its revisions."""
-        return await door_requests.history(self._request, id_)
+        return await protocol_requests.history(self._request, id_)
 
     async def diagnose(self, transaction: str) -> Mapping[str, Any]:
         """The steps of a transaction."""

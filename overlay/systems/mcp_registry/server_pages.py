@@ -9,9 +9,9 @@ from typing import NamedTuple
 from aiohttp import web
 
 from overlay.api.answers import SERVICES
-from overlay.api.door_requests import FoundPage, cursor_after, find
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.problems import bad_request
+from overlay.api.protocol_requests import FoundPage, cursor_after, find
 from overlay.listings import lookup
 from overlay.listings.ids import parse_id
 from overlay.listings.repository import ListingRepository

@@ -12,9 +12,9 @@ from aiohttp import web
 from indexer.store.trust_edges import ANYBODY, EdgePair
 from indexer.store.trust_graph import TrustGraph
 from overlay.api import values
-from overlay.api.door_requests import find
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.protocol_requests import find
 from overlay.api.shared_services import AGENT_RELAY
 from overlay.api.signed_requests import signed_request
 from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact

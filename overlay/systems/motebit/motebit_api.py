@@ -14,9 +14,9 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import find
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.protocol_requests import find
 from overlay.api.routes import Route
 from overlay.api.shared_services import AGENT_RELAY
 from overlay.api.systems import SystemApi

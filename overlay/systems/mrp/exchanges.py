@@ -14,9 +14,9 @@ from aiohttp import web
 
 from overlay.api.answers import SERVICES
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import find, get
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import ProblemError
+from overlay.api.protocol_requests import find, get
 from overlay.api.quote_api import quoted
 from overlay.api.request_bodies import checked
 from overlay.api.shared_services import EVIDENCE

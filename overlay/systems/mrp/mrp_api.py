@@ -13,9 +13,9 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import get
 from overlay.api.parameters import WHOLE, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.protocol_requests import get
 from overlay.api.request_context import CONTEXT
 from overlay.api.request_id import REQUEST_ID
 from overlay.api.routes import Handler, Route

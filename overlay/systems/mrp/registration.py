@@ -20,8 +20,8 @@ from indexer.fetcher.reasons import FetchError
 from indexer.store.mrp_providers import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
 from overlay.api.answers import body, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import find
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
+from overlay.api.protocol_requests import find
 from overlay.api.request_bodies import OpenBody, read_strictly
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp import exchanges, route_offers

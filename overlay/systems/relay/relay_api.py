@@ -19,9 +19,9 @@ from indexer.errors import SourceError
 from overlay.answers.schema_parts import BOOL, COUNT, TEXT, array_of, maybe, record
 from overlay.api import request_bodies
 from overlay.api.answers import body, json_answer
-from overlay.api.door_requests import find
 from overlay.api.parameters import parameter
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.protocol_requests import find
 from overlay.api.request_bodies import OpenBody, RawTransaction
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route

@@ -18,9 +18,9 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import SERVICES, conditional, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import FoundPage, find
 from overlay.api.parameters import WHOLE, page_size, parameter, read_query, table
 from overlay.api.problems import ProblemError
+from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.routes import Route
 from overlay.api.systems import SystemApi
 from overlay.text.compact_json import encode

@@ -1,4 +1,4 @@
-"""What every door answers to a body that is none, in its own shape of an error."""
+"""What every system answers to a body that is none, in its own shape of an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One search through every door: the same listings in the same order, and the same totals where there are any."""
+"""One search through every protocol: the same listings in the same order, and the same totals where there are any."""
 
 from __future__ import annotations
 

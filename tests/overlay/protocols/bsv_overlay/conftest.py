@@ -1,4 +1,4 @@
-"""The application over fakes, with this door open."""
+"""The application over fakes, with this system."""
 
 from __future__ import annotations
 

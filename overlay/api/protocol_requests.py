@@ -1,5 +1,5 @@
-"""The house's questions, as foreign protocols ask them: parameters as pairs in, records as JSON values out. Limits,
-executors and errors are those of the house API."""
+"""Searches and look-ups as foreign protocols request them: parameters as pairs in, records as JSON values out. Limits,
+executors and errors are those of the API."""
 
 from __future__ import annotations
 
