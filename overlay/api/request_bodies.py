@@ -101,74 +101,6 @@ class PaymentCheckBody(Body):
         return self
 
 
-_REVOCATION: dict[str, Any] = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("revocationId", "revokedBy", "revokedAt", "signature")}
-    | {"scope": {"enum": ["block", "chain"]}},
-    "required": ["revocationId", "revokedBy", "revokedAt", "signature", "scope"],
-    "additionalProperties": False,
-}
-"""Its form is checked with its signature."""
-
-
-class RevocationBody(Body):
-    """A revocation of a block of capability tokens."""
-
-    revocation: Any = Field(json_schema_extra=_REVOCATION)
-    dct: str | None = Field(None, description="A token that has the block; needed where many revocations are stored.")
-
-
-class PaymentBody(Body):
-    """The proof of a payment as hex: a BEEF, and the transaction that its first input spends if that is not in it."""
-
-    beef: Hex
-    parent: Hex | None = None
-
-
-class EvidenceBody(Body):
-    """Evidence of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
-    is a receipt of Motebit, `{attestation, contract}` of DelegateOS, or `{envelope, keys, request}` of MRP; without one
-    only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind` whose member `origin`
-    is the id of the listing. `payment` is that of the task named `bsv:tx:<txid>`."""
-
-    kind: str | None = None
-    document: Any = None
-    listing: str | None = None
-    bind: str | None = None
-    payment: PaymentBody | None = None
-
-
-class LookupQuestion(OpenBody):
-    """A question to a lookup service of a BSV overlay (BRC-24). What the query may be depends on the service."""
-
-    service: str
-    query: Any
-
-
-class SyncRequest(OpenBody):
-    """Another overlay's question for outputs with a score above `since` (GASP)."""
-
-    version: int
-    since: float = Field(ge=0, allow_inf_nan=False)
-    limit: int | None = Field(default=None, ge=1)
-
-
-class ArcCallback(OpenBody):
-    """What ARC reports of a transaction: its status, and its merkle path (BRC-74, hex) once it is in a block."""
-
-    txid: Txid
-    txStatus: str | None = None  # noqa: N815 - the members' names in JSON
-    merklePath: str | None = None  # noqa: N815
-
-
-class NodeRequest(OpenBody):
-    """Another overlay's question for a transaction of the graph that `graphID`, an outpoint, is the tip of (GASP)."""
-
-    txid: Txid
-    graphID: str  # noqa: N815 - the member's name in JSON
-    outputIndex: int = Field(ge=0)  # noqa: N815
-
-
 def read(model: type[_Body], document: bytes) -> _Body:
     """The body of a document. Raises BadRequestError naming every fault by JSON Pointer."""
     try:
@@ -223,10 +155,8 @@ def _fault(model: type[Body], error: Any) -> Fault:
 
 
 BODIES: dict[str, type[Body]] = {
-    "EvidenceOfWork": EvidenceBody,
     "PaymentClaim": PaymentCheckBody,
     "RawTransaction": RawTransaction,
-    "Revocation": RevocationBody,
     "WantedTransaction": WantedTransaction,
 }
 """The bodies of the API by their names in the OpenAPI document."""

@@ -10,11 +10,11 @@ from aiohttp import web
 from pydantic import Field
 
 from indexer.model import UNCONFIRMED
-from overlay.answers.schema_parts import BOOL, COUNT, HEX, TEXT, TXID, array_of, maybe, record
+from overlay.answers.schema_parts import BOOL, COUNT, HEX, TEXT, TXID, array_of, record
 from overlay.api.answers import SERVICES, body, json_bytes
 from overlay.api.executors import read_json
 from overlay.api.problems import bad_request
-from overlay.api.request_bodies import Body, read
+from overlay.api.request_bodies import Body, body_schemas, read
 from overlay.listings.repository import ListingRepository
 from overlay.systems.bsv_overlay.express_routes import express_route, read_topic, topic_header
 from overlay.systems.bsv_overlay.service_names import CHAIN_PREFIX
@@ -216,12 +216,16 @@ _TIP_MORE = {name: _ANCHOR[name] for name in ("blockHash", "basmRoot", "admitted
     "undecidedFrom": COUNT,
 }
 SCHEMAS: dict[str, Any] = {
-    "TopicAnchorTip": record(_TIP, _TIP_MORE),
-    "AnchorRange": record({"fromHeight": _HEIGHT, "toHeight": _HEIGHT}, additionalProperties=False),
-    "TopicAnchorRange": record({"topic": TEXT, "anchors": array_of(record(_ANCHOR))}),
-    "AdmittedQuestion": record(
-        {"blockHeight": _HEIGHT}, {"blockHash": maybe(TXID), "offset": _HEIGHT}, additionalProperties=False
+    **body_schemas(
+        {
+            "AnchorRange": AnchorRange,
+            "AdmittedQuestion": AdmittedQuestion,
+            "PathQuestion": PathQuestion,
+            "RawQuestion": RawQuestion,
+        }
     ),
+    "TopicAnchorTip": record(_TIP, _TIP_MORE),
+    "TopicAnchorRange": record({"topic": TEXT, "anchors": array_of(record(_ANCHOR))}),
     "AdmittedList": record(
         {
             "topic": TEXT,
@@ -232,9 +236,7 @@ SCHEMAS: dict[str, Any] = {
         },
         {"nextOffset": COUNT},
     ),
-    "PathQuestion": record({"blockHeight": _HEIGHT, "txids": _TXIDS}, additionalProperties=False),
     "CompoundPath": record({"topic": TEXT, "blockHeight": COUNT, "txids": array_of(TXID), "merklePath": HEX}),
-    "RawQuestion": record({"txids": _TXIDS}, additionalProperties=False),
     "RawTransactions": record(
         {"transactions": array_of(record({"txid": TXID, "rawTx": HEX})), "missing": array_of(TXID)}
     ),

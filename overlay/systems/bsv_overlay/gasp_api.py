@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
+from pydantic import Field
 
 from overlay.answers.schema_parts import array_of, record
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.counters import SharedLoad
 from overlay.api.executors import RECORDS, BoundedExecutor, run_in
 from overlay.api.problems import bad_request
-from overlay.api.request_bodies import NodeRequest, SyncRequest, read
+from overlay.api.request_bodies import OpenBody, Txid, body_schemas, read
 from overlay.systems.bsv_overlay.express_routes import express_route, read_topic, topic_header
 from parsers.bitcoin.tx import Outpoint, read_exactly
 
@@ -32,6 +33,25 @@ def node_executor(load: SharedLoad) -> BoundedExecutor:
     """The threads that read nodes: what a client asks for at once waits. Create it in an event loop."""
     return BoundedExecutor("graph node", load, workers=2, waiting=10 * MAX_OUTPUTS, per_client=2 * MAX_OUTPUTS,
                            seconds=60.0)  # fmt: skip
+
+
+_OUTPOINT = "^[0-9a-fA-F]{64}[_.:i][0-9]{1,10}$"
+
+
+class SyncRequest(OpenBody):
+    """Another overlay's question for outputs with a score above `since` (GASP)."""
+
+    version: int = Field(json_schema_extra={"const": VERSION})
+    since: float = Field(ge=0, allow_inf_nan=False)
+    limit: int | None = Field(default=None, ge=1)
+
+
+class NodeRequest(OpenBody):
+    """Another overlay's question for a transaction of the graph that `graphID`, an outpoint, is the tip of (GASP)."""
+
+    txid: Txid
+    graphID: str = Field(json_schema_extra={"pattern": _OUTPOINT})  # noqa: N815 - the member's name in JSON
+    outputIndex: int = Field(ge=0)  # noqa: N815
 
 
 async def sync_response(request: web.Request) -> web.Response:
@@ -81,14 +101,9 @@ ROUTES = (
 
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
 _TXID = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
-_OUTPOINT = {"type": "string", "pattern": "^[0-9a-fA-F]{64}[_.:i][0-9]{1,10}$"}
 _OUTPUT = record({"txid": _TXID, "outputIndex": _COUNT, "score": _COUNT})
 SCHEMAS: dict[str, Any] = {
-    "GaspSyncRequest": record(
-        {"version": {"const": VERSION}, "since": {"type": "number", "minimum": 0}},
-        {"limit": {"type": ["integer", "null"], "minimum": 1}},
-    ),
+    **body_schemas({"GaspSyncRequest": SyncRequest, "GaspNodeRequest": NodeRequest}),
     "GaspOutputs": record({"UTXOList": array_of(_OUTPUT), "since": {"type": "number", "minimum": 0}}),
-    "GaspNodeRequest": record({"graphID": _OUTPOINT, "txid": _TXID, "outputIndex": _COUNT}),
     "GaspNode": record({"graphID": _TEXT, "rawTx": _TEXT, "outputIndex": _COUNT}, {"proof": _TEXT}),
 }

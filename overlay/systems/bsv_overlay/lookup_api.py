@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aiohttp import hdrs, web
+from pydantic import Field
 
 from overlay.answers.schema_parts import array_of, record
 from overlay.api import protocol_requests
@@ -17,7 +18,7 @@ from overlay.api.answers import SERVICES, Answer, body, json_bytes
 from overlay.api.executors import RECORDS, run_in
 from overlay.api.parameters import parameter
 from overlay.api.problems import bad_request
-from overlay.api.request_bodies import LookupQuestion, read
+from overlay.api.request_bodies import OpenBody, body_schemas, read
 from overlay.api.routes import BINARY, JSON
 from overlay.api.values import json_texts, shown
 from overlay.listings.lookup import ListingNotFoundError
@@ -176,6 +177,13 @@ def _pending_output(store: ListingRepository, id_: str, chain: str, outpoint: Ou
 MAX_BODY = 64 * 1024
 
 
+class LookupQuestion(OpenBody):
+    """A question to a lookup service of a BSV overlay (BRC-24). What the query may be depends on the service."""
+
+    service: str = Field(json_schema_extra={"enum": list(names(LOOKUPS))})
+    query: Any
+
+
 async def lookup(request: web.Request) -> web.Response:
     """The outputs that a lookup service returns for a query, as JSON; with `X-Aggregation: yes` as bytes with one BEEF
     (BRC-24)."""
@@ -220,6 +228,6 @@ ROUTES = (
 _BYTES = array_of({"type": "integer", "minimum": 0, "maximum": 255})
 _OUTPUT = record({"beef": _BYTES, "outputIndex": {"type": "integer", "minimum": 0}}, {"context": _BYTES})
 SCHEMAS: dict[str, Any] = {
-    "OverlayLookupQuestion": record({"service": {"enum": names(LOOKUPS)}, "query": {}}),
+    **body_schemas({"OverlayLookupQuestion": LookupQuestion}),
     "OverlayLookupAnswer": record({"type": {"const": "output-list"}, "outputs": array_of(_OUTPUT)}),
 }

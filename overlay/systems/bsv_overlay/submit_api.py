@@ -18,7 +18,7 @@ from overlay.api.counters import SharedLoad
 from overlay.api.executors import BoundedExecutor, run_in
 from overlay.api.parameters import parameter
 from overlay.api.problems import ProblemError, bad_request
-from overlay.api.request_bodies import ArcCallback, read
+from overlay.api.request_bodies import OpenBody, Txid, body_schemas, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import BINARY
 from overlay.api.values import shown
@@ -111,6 +111,14 @@ MAX_BODY = 256 * 1024
 REJECTED = "REJECTED"
 
 
+class ArcCallback(OpenBody):
+    """What ARC reports of a transaction: its status, and its merkle path (BRC-74, hex) once it is in a block."""
+
+    txid: Txid
+    txStatus: str | None = None  # noqa: N815 - the members' names in JSON
+    merklePath: str | None = None  # noqa: N815
+
+
 async def arc_ingest(request: web.Request) -> web.Response:
     """Take what ARC reports of a transaction (overlay-express): a merkle path is verified, and a submitted transaction
     that ARC rejects is deleted with its descendants. Needs the token of the operator."""
@@ -169,9 +177,6 @@ _ADMITTED = record({"outputsToAdmit": _NUMBERS, "coinsToRetain": _NUMBERS})
 SCHEMAS: dict[str, Any] = {
     "OverlayBeef": {"description": "A BEEF (BRC-62, BRC-95 or BRC-96) as bytes."},
     "OverlaySteak": {"type": "object", "additionalProperties": _ADMITTED},
-    "ArcCallback": record(
-        {"txid": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}},
-        {"txStatus": {"type": ["string", "null"]}, "merklePath": {"type": ["string", "null"]}},
-    ),
+    **body_schemas({"ArcCallback": ArcCallback}),
     "ArcAnswer": record({"status": {"const": "success"}, "message": TEXT}),
 }

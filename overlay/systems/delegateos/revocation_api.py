@@ -11,6 +11,7 @@ from overlay.api import values
 from overlay.api.answers import body, json_answer
 from overlay.api.parameters import WHOLE, parameter, read_query, table
 from overlay.api.problems import ProblemError, bad_request
+from overlay.api.request_bodies import body_schemas
 from overlay.api.routes import Route
 from overlay.api.systems import SystemApi
 from overlay.systems.delegateos.delegated_access import (
@@ -21,7 +22,7 @@ from overlay.systems.delegateos.delegated_access import (
     describe,
 )
 from overlay.systems.delegateos.own_access import bring
-from overlay.systems.delegateos.revocations import store_revocation
+from overlay.systems.delegateos.revocations import RevocationBody, store_revocation
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError
 
@@ -63,6 +64,7 @@ def _access(request: web.Request) -> DelegatedAccess:
 
 _claims = partial(Route, tag="claims")
 API = SystemApi(
+    schemas=body_schemas({"Revocation": RevocationBody}),
     routes=(
         _claims("/v1/delegations/revocations", revocations, "Revocations", parameters=REVOCATIONS),
         _claims(

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from overlay.api.problems import ProblemError, bad_request
-from overlay.api.request_bodies import RevocationBody, checked
+from overlay.api.request_bodies import Body, checked
 from overlay.systems.delegateos.delegated_access import DelegatedAccess, denial_problem
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.delegateos.capability_token import TokenDeniedError, check_revocation
+
+_REVOCATION: dict[str, Any] = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("revocationId", "revokedBy", "revokedAt", "signature")}
+    | {"scope": {"enum": ["block", "chain"]}},
+    "required": ["revocationId", "revokedBy", "revokedAt", "signature", "scope"],
+    "additionalProperties": False,
+}
+"""Its form is checked with its signature."""
+
+
+class RevocationBody(Body):
+    """A revocation of a block of capability tokens."""
+
+    revocation: Any = Field(json_schema_extra=_REVOCATION)
+    dct: str | None = Field(None, description="A token that has the block; needed where many revocations are stored.")
 
 
 def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:

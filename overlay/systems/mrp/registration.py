@@ -22,7 +22,7 @@ from overlay.api.answers import body, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
 from overlay.api.protocol_requests import find
-from overlay.api.request_bodies import OpenBody, read_strictly
+from overlay.api.request_bodies import OpenBody, body_schemas, read_strictly
 from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp import exchanges, route_offers
 from overlay.systems.mrp.envelopes import VERSION, MrpError
@@ -123,17 +123,8 @@ async def providers(
 
 
 REGISTRATION_SCHEMAS: dict[str, Any] = {
-    "MrpSubmission": {
-        "type": "object",
-        "required": ["manifest_url"],
-        "properties": {"manifest_url": {"type": "string", "maxLength": 2_048}},
-    },
+    **body_schemas({"MrpSubmission": NewProvider, "MrpVerification": ProviderProof}),
     "MrpChallenge": {"type": "object", "required": ["mrp_version", "token", "manifest_url", "challenge", "expires_at"]},
-    "MrpVerification": {
-        "type": "object",
-        "required": ["token"],
-        "properties": {"token": {"type": "string", "maxLength": 200}},
-    },
     "MrpVerified": {
         "type": "object",
         "required": ["mrp_version", "entry"],

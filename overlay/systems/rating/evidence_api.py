@@ -7,11 +7,11 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay.api import request_bodies
 from overlay.api.answers import Answer, body, conditional, json_answer
 from overlay.api.executors import PUBLISHING, RECORDS, read_json, run_in
 from overlay.api.parameters import EVIDENCE, read_query
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
+from overlay.api.request_bodies import Body, Hex, body_schemas, checked
 from overlay.api.routes import HTML, JSON, Route
 from overlay.api.shared_services import EVIDENCE as SHARED_INTAKE
 from overlay.api.systems import Parts, Services, SystemApi
@@ -32,6 +32,26 @@ _POINTERS = {
 
 
 INTAKE: web.AppKey[EvidenceIntake] = web.AppKey("evidence", EvidenceIntake)
+
+
+class PaymentBody(Body):
+    """The proof of a payment as hex: a BEEF, and the transaction that its first input spends if that is not in it."""
+
+    beef: Hex
+    parent: Hex | None = None
+
+
+class EvidenceBody(Body):
+    """Evidence of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
+    is a receipt of Motebit, `{attestation, contract}` of DelegateOS, or `{envelope, keys, request}` of MRP; without one
+    only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind` whose member `origin`
+    is the id of the listing. `payment` is that of the task named `bsv:tx:<txid>`."""
+
+    kind: str | None = None
+    document: Any = None
+    listing: str | None = None
+    bind: str | None = None
+    payment: PaymentBody | None = None
 
 
 async def submit(request: web.Request) -> web.Response:
@@ -72,7 +92,7 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
         value = read(data, max_bytes=MAX_BODY)
     except ClaimRefusedError as error:
         raise _refused(error, "") from None
-    wanted = request_bodies.checked(request_bodies.EvidenceBody, value)
+    wanted = checked(EvidenceBody, value)
     if wanted.document is None and (wanted.listing is None or wanted.payment is not None):
         raise _refused(ClaimRefusedError("missing", "there is no document"), "/document")
     if wanted.bind is not None and wanted.listing is None:
@@ -117,6 +137,7 @@ def bring(parts: Parts) -> Services:
 
 _claims = partial(Route, tag="claims")
 API = SystemApi(
+    schemas=body_schemas({"EvidenceOfWork": EvidenceBody}),
     routes=(
         Route(
             "/v1/listings/{id}/evidence", evidence, "Evidence", tag="listings", parameters=EVIDENCE, errors=(404,),

@@ -306,16 +306,9 @@ API = SystemApi(
         ),
         "RelayDeposit": record({"motebit_id": TEXT, "txid": TEXT, "amount": COUNT, "status": TEXT}),
         "RelayWithdrawal": record({"motebit_id": TEXT, "withdrawal": {"type": "object"}}),
-        "RelayNewAgent": record(
-            {"endpoint_url": TEXT, "capabilities": array_of(TEXT)},
-            {"motebit_id": TEXT, "public_key": TEXT, "pricing": array_of({"type": "object"}),
-             "succession": array_of({"type": "object"}), "metadata": {"type": "object"}},
-        ),
-        "RelayNewTask": record(
-            {"prompt": TEXT},
-            {"submitted_by": TEXT, "required_capabilities": array_of(TEXT), "max_budget": COUNT},
-        ),
         "RelayReceipt": {"type": "object", "description": "An ExecutionReceipt (v1)."},
-        "RelayNewWithdrawal": record({"amount": COUNT, "destination": TEXT}),
+        **request_bodies.body_schemas(
+            {"RelayNewAgent": NewAgent, "RelayNewTask": NewTask, "RelayNewWithdrawal": NewWithdrawal}
+        ),
     },
 )  # fmt: skip

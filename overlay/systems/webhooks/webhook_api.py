@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import hdrs, web
+from pydantic import Field
 
 from indexer.fetcher.reasons import FetchError
 from indexer.store.subscriptions import TooManySubscriptionsError, WebhookSubscription
@@ -23,7 +24,7 @@ from overlay.api.base_url import base_url
 from overlay.api.parameters import SEARCH, table
 from overlay.api.parameters import read as read_parameters
 from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError, bad_request
-from overlay.api.request_bodies import Body, read
+from overlay.api.request_bodies import Body, body_schemas, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
 from overlay.api.search_request import from_pairs
@@ -59,7 +60,7 @@ class NewSubscription(Body):
     the URL to report to, and the key by which that answers the challenge, which is not stored."""
 
     url: str
-    key: str
+    key: str = Field(json_schema_extra={"pattern": f"^{_KEY.pattern}$"})
     search: dict[str, Any]
 
 
@@ -233,10 +234,7 @@ API = SystemApi(
         _route(_ONE, unsubscribe, None, method="DELETE", media=(), status=204, errors=(403, 404), limit="ingest"),
     ),
     schemas={
-        "NewSubscription": record(
-            {"url": TEXT, "key": {"type": "string", "pattern": f"^{_KEY.pattern}$"}, "search": {"type": "object"}},
-            additionalProperties=False,
-        ),
+        **body_schemas({"NewSubscription": NewSubscription}),
         "CreatedSubscription": record(_MEMBERS | {"secret": TEXT, "publicKey": TEXT}),
         "SigningKey": record({"publicKey": TEXT}),
         "Subscription": record(_MEMBERS | {"deliveries": array_of(_DELIVERY)}),
