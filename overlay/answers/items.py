@@ -68,7 +68,7 @@ class ItemDomain(Record, kw_only=True, omit_defaults=True):
     host: str
     verified: bool
     checked_at: Time | None
-    by: Annotated[str | None, words("name", "dns", "hash")] = None
+    by: Annotated[str, words("name", "dns", "hash")] | None = None
 
 
 class ItemAnchor(Record, kw_only=True):
@@ -180,7 +180,7 @@ class ExplainedWord(Record, kw_only=True):
     word: str
     score: float
     term: str | None
-    match: Annotated[str | None, words("exact", "joined", "corrected", "split", "completed")]
+    match: Annotated[str, words("exact", "joined", "corrected", "split", "completed")] | None
     edits: Count | None = None
 
 

@@ -83,13 +83,13 @@ class SearchPage(Record, kw_only=True):
     ] = field(default_factory=dict)
     unapplied_filters: tuple[str, ...] = ()
     price_comparison: Annotated[
-        str | None,
+        str,
         words(
             AMOUNT, PER_DAY,
             description="Where prices are compared: as amounts, whatever their interval, or by what they come to for "
             "one day. `minPrice` and `maxPrice` bound amounts in either case.",
         ),
-    ] = None  # fmt: skip
+    ] | None = None  # fmt: skip
     rates: AnswerRates | None = None
     corrected: Annotated[
         tuple[Correction, ...],

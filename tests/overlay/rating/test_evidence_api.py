@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from overlay.api.openapi import document
 from overlay.api.services import AppServices
-from overlay.app.http_app import ROUTES
+from overlay.app.http_app import ROUTES, load_systems
 from overlay.systems.rating.evidence_api import INTAKE
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
@@ -36,7 +36,7 @@ async def client(registry: Registry, serve: Serve, services: AppServices) -> Cli
 
 
 def validate(value: Any, name: str) -> None:
-    schemas = document(ROUTES, "0.1.0")["components"]
+    schemas = document(ROUTES, "0.1.0", load_systems(("rating",)))["components"]
     Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": schemas}).validate(value)
 
 
