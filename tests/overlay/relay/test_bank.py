@@ -410,6 +410,19 @@ def test_the_address_of_a_price_is_no_address_of_deposits(tmp_path: Path, form: 
         store.close()
 
 
+def test_the_relay_is_off_without_payments_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(connect(f"sqlite:///{tmp_path}/a2b.db"))
+    parts = Parts(
+        settings=Settings.load({"relay": "on"}), store=store, notifier=ChangeNotifier(), exchange=ExchangeRates(),
+        chains=dict, identity=IdentityKey(b"\1" * 32, b"\2" * 32),
+    )  # fmt: skip
+    assert own_relay.bring(parts) == {}
+    assert "the relay is off: payments is not installed" in caplog.text
+    parts.services.update(own_payments.bring(parts))
+    assert own_relay.RELAY in own_relay.bring(parts)
+    store.close()
+
+
 def cancel(world: World, agent: Agent, answer: dict[str, Any]) -> dict[str, Any]:
     token = world.token(agent, "account:withdraw")
     cancelled = accounts.cancel(world.relay, token, agent.id, answer["withdrawal"]["withdrawal_id"])
