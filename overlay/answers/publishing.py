@@ -19,15 +19,29 @@ class TraceStep(Record, kw_only=True):
     code: str | None = None
 
 
+class TracedPointer(Record, kw_only=True):
+    """What a pointer names: a domain, the hash of a card, or its address, and the form in which it is written."""
+
+    domain: str | None
+    hash: str | None
+    uri: str | None
+    form: str
+
+
 class TracedRecord(Record, kw_only=True):
-    """What an output of a transaction records."""
+    """What an output of a transaction records: a card with its MAP, or a pointer."""
 
     outpoint: str | None
     kind: Annotated[str, words("registration", "update", "pointer", "near-miss")]
     outcome: str
     valid: bool
     reasons: tuple[FaultNote, ...]
+    owner: str | None = None
+    card_sha256: Txid | None = None
+    map: dict[str, str] | None = None
+    signer: str | None = None
     id: str | None = None
+    pointer: TracedPointer | None = None
 
 
 class CurrentRegistration(Record, kw_only=True):

@@ -45,16 +45,20 @@ class RevokedBlock(Record, kw_only=True):
     scope: Scope
 
 
-class NamedRevocation(Record, kw_only=True):
-    """The id of a stored revocation, with its document."""
+class StoredRevocation(Record, kw_only=True):
+    """A signed revocation of a block of capability tokens, or of all that build on it."""
 
     revocation_id: str
+    revoked_by: str = ""
+    revoked_at: str = ""
+    scope: Scope = ""
+    signature: str = ""
 
 
 class RevocationPage(Record, kw_only=True):
     """Stored revocations, and where the next page begins."""
 
-    revocations: tuple[NamedRevocation, ...]
+    revocations: tuple[StoredRevocation, ...]
     next: Count
 
 
