@@ -21,7 +21,7 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import EventKind, Status
 from indexer.retries import Backoff
 from indexer.sync.follower import DeepReorgError
-from overlay.listings.proofs import NoProofError, evidence
+from overlay.listings.stored_proofs import NoProofError, evidence
 from tests import chain_records
 from tests.evm_server import CONTRACT, EvmServer, refusal, says
 from tests.indexing import Indexing
