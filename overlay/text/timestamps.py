@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import overload
 
 
@@ -12,7 +13,12 @@ def timestamp(seconds: int) -> str: ...
 def timestamp(seconds: int | None) -> str | None: ...
 def timestamp(seconds: int | None) -> str | None:
     """Seconds since 1970 as text; None for none."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if seconds is None else _text(seconds)
+
+
+@lru_cache(maxsize=4_096)  # many listings have the time of one block
+def _text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def timestamp_of_milliseconds(since: int | None) -> str | None:
