@@ -178,7 +178,7 @@ def type_of(schema: dict[str, Any]) -> str:
     if "type" not in schema and ("anyOf" in schema or "oneOf" in schema):
         return " or ".join(map(type_of, schema.get("anyOf", schema.get("oneOf", ()))))
     if schema.get("type") == "array":
-        return f"list of {type_of(schema['items'] or schema['prefixItems'][0])}"
+        return f"list of {type_of(schema['items'] or schema.get('prefixItems', [{}])[0])}"
     kind = schema.get("type", "any")
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 

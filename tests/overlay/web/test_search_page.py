@@ -17,6 +17,7 @@ from overlay.api import search_api
 from overlay.api.problems import ProblemError
 from overlay.api.search_request import SearchRequest
 from overlay.api.services import AppServices
+from overlay.installation import NAMES
 from overlay.search.query import Hits
 from overlay.text.safe_text import MOST_MARKS, one_line, visible, visible_in_json
 from overlay.web.assets import assets
@@ -390,12 +391,15 @@ async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(
         assert (note in text) is message
 
 
-async def test_the_documentation_names_every_route_and_parameter(client: ClientSession) -> None:
+async def test_the_documentation_names_every_route_and_parameter_of_every_system(
+    serve: Serve, services: AppServices
+) -> None:
+    client = await serve(changed(services, systems=NAMES))
     contents = await page(client, "/docs/api")
     async with client.get("/openapi.json") as response:
         api = await response.json()
     groups = {method["tags"][0] for methods in api["paths"].values() for method in methods.values()}
-    details = {group: await page(client, f"/docs/api/{group}") for group in groups}
+    details = {group: await page(client, f"/docs/api/{quote(group)}") for group in groups}
     for path, methods in api["paths"].items():
         for operation in methods.values():
             detail = details[operation["tags"][0]]
