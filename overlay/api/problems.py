@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 TYPE = "application/problem+json"
 _NAMED_IN_DETAIL = 5
+MAX_FAULTS = 100
+"""Faults in an answer, which a body of a megabyte may have 100,000 of."""
 
 
 class Fault(NamedTuple):
@@ -50,13 +52,13 @@ class ProblemError(Exception):
 
 
 class BadRequestError(ProblemError):
-    """A 400 that names each fault."""
+    """A 400 that names each fault, up to MAX_FAULTS, and counts all of them."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         named = [fault.detail for fault in faults[:_NAMED_IN_DETAIL]]
         if len(faults) > _NAMED_IN_DETAIL:
             named.append(f"and {len(faults) - _NAMED_IN_DETAIL} more")
-        super().__init__(400, "; ".join(named), faults)
+        super().__init__(400, "; ".join(named), faults[:MAX_FAULTS])
 
 
 def bad_request(code: str, detail: str, parameter: str | None = None, *, pointer: str | None = None) -> BadRequestError:

@@ -148,7 +148,7 @@ def _fault(model: type[Body], error: Any) -> Fault:
     code = _CODES.get(error["type"], "wrong-type")
     pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error["loc"])
     members = ", ".join(model.model_fields)
-    message = error["msg"].removeprefix("Value error, ")
+    message = "not an object" if code == "not-an-object" else error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     detail = f"{pointer[:100]!a}: {message}" if pointer else f"the body: {message}"
     return Fault(code, f"{detail}; the body is a JSON object with {members}", pointer=pointer[:200])

@@ -9,11 +9,11 @@ from asyncio import to_thread
 from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from indexer.errors import SourceError
 from overlay.answers.schema_parts import BOOL, COUNT, TEXT, array_of, maybe, record
@@ -59,6 +59,14 @@ class AgentMetadata(OpenBody):
     description: str = Field(default="", max_length=MAX_TEXT)
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else value
+
+
+Succession = Annotated[list[Any], BeforeValidator(_listed), Field(json_schema_extra={"type": ["object", "array"]})]
+"""Records; a single one may come without a list."""
+
+
 class NewAgent(OpenBody):
     """A registration: the address of an agent, what it does and for which price; succession records where the key is
     another one than before."""
@@ -68,7 +76,7 @@ class NewAgent(OpenBody):
     endpoint_url: str = Field(max_length=MAX_TEXT, pattern="^https?://")
     capabilities: list[str] = Field(max_length=MAX_NAMES)
     pricing: list[dict[str, Any]] = Field(default=[], max_length=MAX_NAMES)
-    succession: dict[str, Any] | list[Any] = Field(default=[], max_length=MAX_RECORDS)
+    succession: Succession = Field(default=[], max_length=MAX_RECORDS)
     metadata: AgentMetadata = AgentMetadata()
 
 
@@ -122,10 +130,9 @@ def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
 async def register(request: web.Request, relay: Relay) -> web.Response:
     """Register an agent with a token that its key signed, or renew its registration."""
     wanted = request_bodies.read_strictly(NewAgent, await body(request, MAX_BODY))
-    succession = wanted.succession if isinstance(wanted.succession, list) else [wanted.succession]
     stated = AgentRegistration(
         motebit_id=wanted.motebit_id, public_key=wanted.public_key, endpoint_url=wanted.endpoint_url,
-        capabilities=_names(wanted.capabilities), pricing=wanted.pricing, succession=succession,
+        capabilities=_names(wanted.capabilities), pricing=wanted.pricing, succession=wanted.succession,
         name=wanted.metadata.name, description=wanted.metadata.description,
         client=request.app[CONTEXT].clients.of(request),
     )  # fmt: skip

@@ -315,6 +315,19 @@ async def test_what_is_no_raw_transaction_is_refused(
     assert [(error["pointer"], error["code"]) for error in problem_body["errors"]] == [(pointer, code)]
 
 
+async def test_a_body_that_is_no_object_is_refused_in_plain_words(client: ClientSession) -> None:
+    async with client.post("/v1/diagnose", data=b"[]") as response:
+        detail = (await problem(response, 400))["detail"]
+    assert detail == "the body: not an object; the body is a JSON object with rawTx"
+
+
+async def test_a_hundred_faults_of_a_body_are_named_and_the_others_counted(client: ClientSession) -> None:
+    async with client.post("/v1/diagnose", json={"rawTx": "00"} | dict.fromkeys(map(str, range(5_000)), 1)) as response:
+        refused = await problem(response, 400)
+    assert len(refused["errors"]) == 100
+    assert refused["detail"].endswith("; and 4995 more")
+
+
 async def test_a_card_is_checked_before_it_is_published(client: ClientSession) -> None:
     card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}]}
     async with client.post("/v1/check", json=card) as response:

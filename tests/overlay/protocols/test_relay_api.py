@@ -143,6 +143,19 @@ def test_refusals_have_the_relays_form(client: Client) -> None:
     assert client.register(ALICE, endpoint_url="ftp://x").status_code == 400
 
 
+@pytest.mark.parametrize("succession", ["x", 5, None, [{}] * 65])
+def test_what_is_no_succession_is_refused_by_its_pointer(client: Client, succession: Any) -> None:
+    refused = client.register(ALICE, succession=succession)
+    assert (refused.status_code, refused.json()["error"].partition(":")[0]) == (400, "'/succession'"), refused.text
+
+
+def test_a_single_record_is_taken_for_a_list_of_it(client: Client) -> None:
+    assert client.register(ALICE, succession={"old_public_key": "00"}).status_code == 200
+    api = local_http.get(f"{client.url}/openapi.json").json()
+    documented = api["components"]["schemas"]["RelayNewAgent"]["properties"]["succession"]
+    assert (documented["type"], documented["maxItems"]) == (["object", "array"], 64)
+
+
 def test_an_unsigned_withdrawal_is_cancelled_over_http(client: Client) -> None:
     before, id_ = client.balance(ALICE)["balance"], "11111111-2222-4333-8444-555555555555"
     engine = connect(client.database)
