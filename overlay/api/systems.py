@@ -105,15 +105,13 @@ def chosen(settings: Settings) -> tuple[System, ...]:
 
 
 def active(settings: Settings) -> tuple[System, ...]:
-    """The systems whose services and jobs run: those that are served, and with `doors`, which closes routes only, those
-    that a setting is for, too. Raises SettingsError for a setting of a system that is not among them."""
-    names = {one.name for one in chosen(settings)}
-    wanted = {name: setting for setting, name in SETTINGS.items() if getattr(settings, setting)}
-    if settings.doors:
-        names |= wanted.keys()
-    results = tuple(one for one in installed() if one.name in names)
-    for name in wanted.keys() - {one.name for one in results}:
-        raise SettingsError(f"{wanted[name]} is set, and {name} is not installed")
+    """The systems whose services and jobs run, and that say something of listings: those that are served; with `doors`,
+    which closes routes only, all. Raises SettingsError for a setting of a system that is not among them."""
+    served = chosen(settings)
+    results = tuple(installed()) if settings.doors else served
+    for setting, name in SETTINGS.items():
+        if getattr(settings, setting) and name not in {one.name for one in results}:
+            raise SettingsError(f"{setting} is set, and {name} is not installed")
     return results
 
 

@@ -41,6 +41,11 @@ def test_the_former_setting_closes_protocols_only() -> None:
         names(doors="ard", systems="ard")
 
 
+def test_what_systems_do_besides_routes_goes_on_under_the_former_setting() -> None:
+    assert [one.name for one in active(Settings.load({"doors": "mcp"}))] == [one.name for one in installed()]
+    assert [one.name for one in active(Settings.load({"systems": "mcp"}))] == ["mcp"]
+
+
 def test_the_former_setting_is_noted(caplog: pytest.LogCaptureFixture) -> None:
     warn_of_doors(Settings.load())
     assert not caplog.records
