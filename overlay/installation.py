@@ -69,6 +69,11 @@ def system(name: str) -> System | None:
     return result
 
 
+def absence(name: str) -> str:
+    """Why a system is not there, after its name."""
+    return "is not installed" if system(name) is None else "is left out of systems"
+
+
 def installed() -> list[System]:
     """Every system that is installed."""
     return [one for one in map(system, NAMES) if one is not None]

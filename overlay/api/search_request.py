@@ -14,7 +14,7 @@ from overlay.api.parameters import MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
 from overlay.engines import Cursor
-from overlay.installation import NAMES, SORTS, system
+from overlay.installation import NAMES, SORTS, absence, system
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, question_mark
@@ -116,7 +116,7 @@ def from_pairs(
     sort = values_by_name.get("sort", "relevance")
     needed = SORTS.get(sort.removeprefix("-"))
     if needed is not None and (needed not in systems or system(needed) is None):
-        faults.append(Fault("unknown-value", f"sort: {needed} is not installed", "sort"))
+        faults.append(Fault("unknown-value", f"sort: {needed} {absence(needed)}", "sort"))
     place = _place(values_by_name, sort, faults) if "cursor" in values_by_name else None
     price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)

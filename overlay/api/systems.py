@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from indexer.setting_values import SettingsError
-from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, System, installed, system
+from overlay.installation import ALWAYS, NAMES, PROTOCOLS, SETTINGS, System, absence, installed, system
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -111,7 +111,7 @@ def active(settings: Settings) -> tuple[System, ...]:
     results = tuple(installed()) if settings.doors else served
     for setting, name in SETTINGS.items():
         if getattr(settings, setting) and name not in {one.name for one in results}:
-            raise SettingsError(f"{setting} is set, and {name} is not installed")
+            raise SettingsError(f"{setting} is set, and {name} {absence(name)}")
     return results
 
 

@@ -15,6 +15,7 @@ from indexer.setting_values import SettingsError
 from indexer.store.relay import RelayStore
 from overlay.api.shared_services import AGENT_RELAY, PAYMENTS, Payments
 from overlay.api.systems import Parts, Services
+from overlay.installation import absence
 from overlay.jobs import PeriodicJob, Role
 from overlay.systems.relay.agent_registration import KEPT_SECONDS
 from overlay.systems.relay.bank import Bank
@@ -35,7 +36,7 @@ def bring(parts: Parts) -> Services:
     if not settings.relay:
         return {}
     if payments is None:
-        log.warning("the relay is off: payments is not installed")
+        log.warning("the relay is off: payments %s", absence("payments"))
         return {}
     if parts.identity is None:
         raise SettingsError("relay needs an identity key, which signs settlements: set identity_key")

@@ -13,7 +13,8 @@ from aiohttp.test_utils import make_mocked_request
 from indexer.settings import Settings, SettingsError
 from overlay.api.base_url import base_url
 from overlay.api.identity_key import read_or_create
-from overlay.api.problems import ProblemError
+from overlay.api.problems import BadRequestError, ProblemError
+from overlay.api.search_request import from_pairs
 from overlay.api.services import AppServices
 from overlay.api.systems import active, chosen, signing, warn_of_doors
 from overlay.app.http_app import create_app, load_systems
@@ -65,9 +66,14 @@ def test_a_setting_of_a_system_that_is_left_out_is_refused(setting: str) -> None
         "relay": "on", "gasp_peers": "https://peer.example", "delegation_roots": "A" * 43, "relay_address": "bsv:x",
         "arc_callback_token": "secret-of-sixteen-letters",
     }.get(setting, "file")  # fmt: skip
-    with pytest.raises(SettingsError, match=f"{setting} is set, and {SETTINGS[setting]} is not installed"):
+    with pytest.raises(SettingsError, match=f"{setting} is set, and {SETTINGS[setting]} is left out of systems"):
         active(Settings.load({"systems": "mcp", setting: value}))
     assert SETTINGS[setting] in {one.name for one in active(Settings.load({"doors": "off", setting: value}))}
+
+
+def test_a_sort_that_needs_a_system_is_refused_where_that_is_left_out() -> None:
+    with pytest.raises(BadRequestError, match="sort: rating is left out of systems"):
+        from_pairs([("sort", "-rating")], {}, systems=("mcp",))
 
 
 @pytest.mark.parametrize("name", NAMES)

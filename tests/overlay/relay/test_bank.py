@@ -417,7 +417,7 @@ def test_the_relay_is_off_without_payments_and_says_so(tmp_path: Path, caplog: p
         chains=dict, identity=IdentityKey(b"\1" * 32, b"\2" * 32),
     )  # fmt: skip
     assert own_relay.bring(parts) == {}
-    assert "the relay is off: payments is not installed" in caplog.text
+    assert "the relay is off: payments is left out of systems" in caplog.text
     parts.services.update(own_payments.bring(parts))
     assert own_relay.RELAY in own_relay.bring(parts)
     store.close()
