@@ -162,6 +162,8 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
         verified = {"verified_at": now_ms} if by else {}
         same = badges.c.registration == registration
         connection.execute(update(badges).where(same).values(by=by or retained, **verified))
+        if row is not None and retained:
+            queue.hold(connection, CheckKind.BADGE, {registration: row["verified_at"]})
         if by or row is not None:
             changed.add(registration)
     return sorted(changed)

@@ -106,6 +106,8 @@ def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -
     connection.execute(update(card_signatures).where(lost).values(by="", kid="", form="", covers_pricing=False))
     connection.execute(update(card_signatures).where(of_url, card_signatures.c.by == "").values(reason=reason))
     checks.fail_due(connection, CheckKind.KEYS, url, reason, now_ms)
+    held = select(card_signatures.c.card, card_signatures.c.verified_at).where(of_url, card_signatures.c.by != "")
+    checks.hold(connection, CheckKind.KEYS, {row.card.hex(): row.verified_at for row in connection.execute(held).all()})
     return sorted({id_ for digest in digests for id_ in ids_of(connection, digest)})
 
 

@@ -163,6 +163,13 @@ def hasten(connection: Connection, kind: CheckKind, names: Iterable[str], earlie
         connection.execute(update(checks).where(*_named(kind, batch), later).values(next_at=earliest))
 
 
+def hold(connection: Connection, kind: CheckKind, verified: Mapping[str, int]) -> None:
+    """Have what stays verified, by name and when it last was, checked when its grace ends, if it would be later."""
+    for name, verified_at in verified.items():
+        later = (*_named(kind, [name]), checks.c.next_at > verified_at + GRACE)
+        connection.execute(update(checks).where(*later).values(next_at=verified_at + GRACE))
+
+
 def forget(connection: Connection, kind: CheckKind, names: Iterable[str]) -> None:
     """Delete these checks."""
     for batch in batches(names):

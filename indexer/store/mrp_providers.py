@@ -116,9 +116,12 @@ class MrpProviders(Queries):
     def fail(self, url: str, reason: str, now: int) -> None:
         """Store why a manifest is not served; one that was not for `GRACE` is listed no more."""
         table = mrp_providers
+        same = table.c.manifest_url == url
         with writing(self._engine) as connection:
             checks.fail(connection, CheckKind.PROVIDER, [url], reason, now)
-            _drop(connection, table.c.manifest_url == url, table.c.verified_at <= now - GRACE)
+            _drop(connection, same, table.c.verified_at <= now - GRACE)
+            for verified_at in connection.execute(select(table.c.verified_at).where(same)).scalars().all():
+                checks.hold(connection, CheckKind.PROVIDER, {url: verified_at})
 
 
 def _drop(connection: Connection, *where: Any) -> None:

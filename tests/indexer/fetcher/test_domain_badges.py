@@ -349,6 +349,19 @@ async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(to
     assert town.by(echo, dns) == ["", ""]
 
 
+async def test_the_last_check_of_a_host_that_does_not_answer_is_when_its_week_ends(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(HostClaims(named=frozenset({str(echo)})))
+    deaf = HostClaims(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
+    while town.by(echo) == ["name"]:
+        later = town.check(echo).next_at
+        assert later is not None
+        town.now = later
+        town.hear(deaf)
+    assert town.now == NOW + GRACE
+
+
 async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(town: Town) -> None:
     echo = town.kit.inscribe(card())
     await town.mine(echo)

@@ -15,7 +15,8 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.key_sets import KeySetVerifier, key_set_url
-from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
+from indexer.store import visits
+from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR, CheckKind
 from indexer.store.requests import Rechecks
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of
@@ -24,6 +25,7 @@ from overlay.projection.documents import DocumentReader
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
+from tests.due_checks import due
 from tests.fakes import MemoryChain
 from tests.hostile import QUICK, Hostile, Net, authority, net, ok, redirect, server, silent
 from tests.indexing import Indexing
@@ -215,6 +217,20 @@ async def test_a_host_that_is_silent_for_a_while_loses_nothing(server: Hostile, 
     server.say(KEYS, ok(key_set(jwk("ES256"))))
     await village.after(GRACE)
     assert village.signed(card)[0] is not None
+
+
+async def test_the_last_check_of_a_key_set_that_is_not_served_is_when_its_week_ends(
+    server: Hostile, village: Village
+) -> None:
+    server.say(KEYS, ok(key_set(jwk("ES256"))))
+    body = inscribed(CARD)
+    card, now = await village.inscribe(body), 0
+    await village.after()
+    while village.signed(card)[0] is not None:
+        ((now, url),) = due(village.store.engine, CheckKind.KEYS, 10**15)
+        visits.fail_key_set(village.indexing.writer, url, "fetch-connect", now)
+    (stored,) = village.store.signatures.get([digest(body)]).values()
+    assert now == stored.verified_at + GRACE
 
 
 async def test_a_publisher_may_have_it_checked_again(server: Hostile, village: Village) -> None:

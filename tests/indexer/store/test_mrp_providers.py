@@ -115,3 +115,12 @@ def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders, engine:
     assert urls(stored, gone) == []
     stored.fail(url, "fetch-missing", gone)
     assert due(engine, CheckKind.PROVIDER, gone + GRACE) == []
+
+
+def test_the_last_check_of_a_manifest_that_is_gone_is_when_its_week_ends(stored: MrpProviders, engine: Engine) -> None:
+    add(stored, provider())
+    url, now = "https://a.example/m", NOW
+    while checks := due(engine, CheckKind.PROVIDER, NOW + 3 * GRACE):
+        ((now, _),) = checks
+        stored.fail(url, "fetch-connect", now)
+    assert now == NOW + GRACE
