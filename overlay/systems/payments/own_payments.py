@@ -92,4 +92,4 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
     gate = parts.services.get(GATE)
     if gate is None:
         return []
-    return [PeriodicJob(name="payments", run=gate.maintain, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
+    return [PeriodicJob(name="payments", run=gate.maintain, every=MAINTENANCE_SECONDS, role=Role.SERVER)]

@@ -52,7 +52,7 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
     if relay is None:
         return []
     run = partial(_maintain, relay)
-    return [PeriodicJob(name="relay", run=run, every=MAINTENANCE_SECONDS, role=Role.SINGLE_SERVER)]
+    return [PeriodicJob(name="relay", run=run, every=MAINTENANCE_SECONDS, role=Role.SERVER)]
 
 
 async def _maintain(relay: Relay) -> None:

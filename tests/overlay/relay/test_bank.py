@@ -17,10 +17,15 @@ from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, connect
 from indexer.store.ledger import CHAIN
+from indexer.store.locks import AdvisoryLock
+from indexer.store.process_lock import ProcessLock
 from indexer.store.relay_coins import CashRefusedError
 from overlay import cli
+from overlay.api.counters import Counters
 from overlay.api.identity_key import IdentityKey
+from overlay.api.shared_services import PAYMENTS
 from overlay.api.systems import Parts
+from overlay.app.scheduler import Scheduler
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments import own_payments
@@ -34,6 +39,7 @@ from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, payment,
 from tests.overlay.relay.kit import AGENTS, World, coins_of, data_output, raw_of
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -548,3 +554,29 @@ def test_a_large_withdrawal_spends_several_coins(world: World) -> None:
     answer = withdraw(world, ALICE, 75_000)
     assert (spent(answer), len(signed(world, answer).inputs)) == ([80_000], 2)
     books_match_the_chain(world)
+
+
+async def test_payments_and_deposits_are_watched_where_another_server_holds_the_lock(
+    tmp_path: Path, database_url: str
+) -> None:
+    (tmp_path / "prices.json").write_text(json.dumps([price()]))
+    environ = {"A2B_PRICES": str(tmp_path / "prices.json"), "A2B_CHAINS": "bsv=http://127.0.0.1:1", "A2B_RELAY": "on"}
+    store = Store(connect(database_url))
+    parts = Parts(
+        settings=Settings.load({}, environ, None), store=store, notifier=ChangeNotifier(), exchange=ExchangeRates(),
+        chains=dict, identity=IdentityKey(b"\1" * 32, b"\2" * 32),
+    )  # fmt: skip
+    parts.services.update(own_payments.bring(parts))
+    parts.services.update(own_relay.bring(parts))
+    other, lock = (ProcessLock(store.engine, "servers.lock", AdvisoryLock.SERVERS) for _ in range(2))
+    assert other.acquire()
+    scheduler = Scheduler(lock, Counters(), parts.notifier)
+    scheduler.add([*own_payments.jobs(parts), *own_relay.jobs(parts)])
+    running = asyncio.create_task(scheduler.run())
+    await until(lambda: {one.name for one in scheduler.statuses() if one.seconds is not None} == {"payments", "relay"})
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    for node in parts.services[PAYMENTS].nodes.values():
+        await node.close()
+    other.release()
+    store.close()
