@@ -125,7 +125,11 @@ class FetchLoop:
         """Raise the error of a finished fetch: only the database raises one."""
         for task in [task for task in self.tasks if task.done()]:
             self.tasks.discard(task)
-            task.result()
+            try:
+                task.result()
+            except DATABASE_ERRORS:
+                self._all_at = float("-inf")  # what was not stored is still due, and was read already
+                raise
 
     async def settle(self) -> None:
         """Wait for all fetches under way."""

@@ -86,8 +86,9 @@ class Scheduler:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(CLOCK_SECONDS):
                             await changed.wait()
-                            self._wake_on_change()
-                    changed.clear()
+                    if changed.is_set():  # also where the time was up in the same moment
+                        changed.clear()
+                        self._wake_on_change()
                     self._follow_clock()
         finally:
             await self._end()

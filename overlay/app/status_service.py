@@ -55,6 +55,7 @@ class StatusService:
         self._sources = {name: " ".join(map(masked, urls)) for name, urls in settings.sources().items()}
         self._failover: dict[str, Chain] = {}
         self._hashed_tips: dict[str, tuple[int | None, bytes]] = {}
+        self._hash_at = 0.0
         self._computed: dict[str, StateHash] = {}
         self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
         self._projector = IndexProjector(store, engine) if engine else None
@@ -255,13 +256,17 @@ class StatusService:
     async def hash_tips(self) -> float | None:
         """Bring the state hash of a chain up to date in a thread, once per tip, but not while it catches up. Returns
         the seconds until the next, None where there was none."""
+        if (wait := self._hash_at - time.monotonic()) > 0:  # woken before
+            return wait
         for progress in list(self.progress.values()):
             tip = (progress.height, progress.hash)
             if progress.state not in ("starting", "catching-up") and self._hashed_tips.get(progress.name) != tip:
                 started = time.monotonic()
                 await asyncio.to_thread(self.update_state_hash, progress.name)
                 self._hashed_tips[progress.name] = tip
-                return HASH_PAUSE * (time.monotonic() - started)
+                pause = HASH_PAUSE * (time.monotonic() - started)
+                self._hash_at = time.monotonic() + pause
+                return pause
         return None
 
     def update_state_hash(self, chain: str) -> None:

@@ -414,6 +414,23 @@ def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:
     engine.dispose()
 
 
+async def test_state_hashes_pause_however_often_changes_ask_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overlay.app.status_service.HASH_PAUSE", 1e9)
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    service, hashed = StatusService(settings(tmp_path), Store(engine), None, "1"), list[str]()
+    monkeypatch.setattr(service, "update_state_hash", hashed.append)
+    for name in ("one", "two"):
+        service.follow(SyncProgress(name, "bsv:regtest", "following", height=7, tip=7))
+    first, second = await service.hash_tips(), await service.hash_tips()
+    assert hashed == ["one"]
+    assert first is not None
+    assert second is not None
+    assert 0 < second <= first
+    engine.dispose()
+
+
 def test_status_says_which_rules_of_headers_were_checked(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     service = StatusService(settings(tmp_path), Store(engine), None, "1")

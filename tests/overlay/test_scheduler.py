@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -192,6 +193,28 @@ async def test_a_job_of_a_single_server_runs_in_one_process_and_in_the_next_when
             assert process.status().ran_at is None
     async with third.running(first.job(every=0.01, role=role)):
         await until(lambda: first.runs >= 1)
+
+
+async def test_a_change_in_the_moment_in_which_a_wait_ends_is_not_lost(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, waits = Work(), 0
+
+    class Late(asyncio.Event):
+        """A change that comes when the time is up."""
+
+        async def wait(self) -> Literal[True]:
+            nonlocal waits
+            waits += 1
+            if waits > 1:
+                return await super().wait()
+            await until(lambda: process.status().seconds is not None)
+            self.set()
+            raise TimeoutError
+
+    monkeypatch.setattr(process.notifier, "add", Late)
+    async with process.running(work.job(on_change=True)):
+        await until(lambda: work.runs == 2)
 
 
 async def test_a_run_that_something_else_cancelled_is_a_failed_one(process: Process) -> None:

@@ -43,7 +43,7 @@ class RatingLoop:
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
         self._tips: dict[str, bytes] = {}
-        self._seq: int | None = None
+        self._epoch, self._seq = "", 0
         self._is_changed = False
 
     async def run(self) -> float | None:
@@ -68,9 +68,10 @@ class RatingLoop:
 
     def _follow_changes(self) -> None:
         """Have listings rated again that have changed: their card, owner, or what their host says."""
-        if self._seq is None:
+        newest = self._store.outbox.position()
+        if newest.epoch != self._epoch:
             stored = self._store.badges.cursor(CURSOR)
-            self._seq = self._store.outbox.newest_seq() if stored is None else stored
+            self._epoch, self._seq = newest.epoch, newest.newest_seq if stored is None else stored
         changes = self._store.outbox.after(self._seq, CHANGES)
         listings = {change.id for change in changes if change.reason != "rated"}
         if changes:

@@ -324,6 +324,23 @@ async def test_a_database_that_refuses_ends_the_loop(
         await fetching.loop.settle()
 
 
+async def test_what_the_database_did_not_take_is_fetched_again_at_the_next_look(
+    server: Hostile, fetching: Fetching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise StoreError("cannot write")
+
+    server.say(FIRST, ok(ALPHA))
+    fetching.mine(points(HOST, ALPHA))
+    with monkeypatch.context() as patch:
+        patch.setattr("indexer.store.visits.record_fetch", refuse)
+        with pytest.raises(StoreError, match="cannot write"):
+            await fetching.round()
+    await fetching.round(int(POLL_SECONDS * 1_000))
+    await fetching.round(20_000)
+    assert fetching.fetch_status().state is FetchState.MET
+
+
 async def test_a_run_says_when_the_next_is_due_and_news_and_ends_of_fetches_bring_it_forward(
     server: Hostile, fetching: Fetching
 ) -> None:

@@ -9,11 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, update
 
 from indexer.store import evidence as tables
 from indexer.store import visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
+from indexer.store.schema import changes, meta
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from parsers.bitcoin import beef
@@ -247,6 +249,21 @@ async def test_evidence_of_before_a_transfer_is_kept_and_does_not_count(registry
     registry.bind(ALICE, alice)
     assert registry.reasons(alice) == [("E0", "previous-owner"), ("E0", "previous-owner"), ("E1", "")]
     assert registry.rating(alice).completed == 1
+
+
+async def test_changes_are_seen_whose_numbers_another_server_uses_again(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    registry.later = 1.0
+    registry.intake.submit("receipt", registry.work(ALICE, BOB))
+    assert registry.rating(alice).completed == 1
+    with registry.indexing.writer.transaction() as connection:
+        connection.execute(delete(changes))
+        connection.execute(update(meta).where(meta.c.key == "epoch").values(value="of another server"))
+    registry.rate()
+    origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
+    await registry.mine(registry.kit.move(origin, "bob"))
+    assert registry.rating(alice).score is None
 
 
 async def test_a_token_of_before_a_transfer_binds_nothing_when_it_is_repeated(registry: Registry) -> None:
