@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Add `a2b rebuild`."""
     parser = command(
-        commands, "rebuild", rebuild, "Rebuild the search index from the database.", "data", "database", "search",
+        commands, "rebuild", rebuild, "Rebuild the search index from the database.",
+        "data", "database", "search", "systems",
         more="The old index answers until then, also in processes that serve it.",
     )  # fmt: skip
     parser.add_argument(
@@ -31,12 +32,14 @@ def rebuild(args: Namespace) -> int:
     """Rebuild beside the index that is in use, and then replace it."""
     if args.anchors:
         return _rebuild_anchors(args)
+    from overlay.api.systems import active
     from overlay.app.compilation import wait_until_compiled
     from overlay.app.memory import tune_garbage_collection
     from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
     from overlay.projection.projector import IndexProjector
 
     settings = settings_of(args)
+    systems = tuple(one.name for one in active(settings))
     tune_garbage_collection()
     with (
         closing(open_store(settings, create=False)) as store,
@@ -46,7 +49,7 @@ def rebuild(args: Namespace) -> int:
     ):
         wait_until_compiled()
         with progress_of("rebuilding the index", "registrations") as progress:
-            total = IndexProjector(store, engine, duplicates).rebuild(progress)
+            total = IndexProjector(store, engine, duplicates, systems).rebuild(progress)
     say(f"indexed {total:,} registrations into {masked(settings.search)}")
     return 0
 
