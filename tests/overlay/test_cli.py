@@ -447,8 +447,8 @@ def test_a_rebuild_takes_the_systems_of_the_settings(
     for systems, is_rated in (("off", False), ("rating", True), ("all", True)):
         monkeypatch.setenv("A2B_SYSTEMS", systems)
         assert run("rebuild", "--data", data, "--search", other).code == 0
-        found = run("search", "--type", "agent", "--limit", "1", "--json", "--data", data, "--search", other).json
-        assert ("rating" in found["items"][0]) is is_rated
+        answer = run("search", "--type", "agent", "--limit", "1", "--json", "--data", data, "--search", other).json
+        assert ("rating" in answer["items"][0]) is is_rated
 
 
 def test_an_index_that_was_lost_is_rebuilt_to_the_same_answers(run: Run, data: Path, tmp_path: Path) -> None:
