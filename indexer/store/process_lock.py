@@ -54,6 +54,7 @@ class ProcessLock:
         return holds
 
     def _lock_file(self) -> bool:
+        file: IO[str] | None = None
         try:
             file = Path(f"{self._engine.url.database}.{self._suffix}").open("a+")  # noqa: SIM115 - open while it locks
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,10 +64,11 @@ class ProcessLock:
             file.write(f"{os.getpid()}\n")
             file.flush()
             os.fsync(file.fileno())
-        except BlockingIOError:
-            file.close()
-            return False
         except OSError as error:
+            if file is not None:
+                file.close()
+            if isinstance(error, BlockingIOError):
+                return False
             raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
         self._file = file
         return True

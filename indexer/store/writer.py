@@ -34,7 +34,8 @@ class Writer:
     def _connect(self) -> Connection:
         """The connection that all facts are written through; on PostgreSQL it holds the lock as long as it lives."""
         if not self.lock.acquire():
-            raise StoreError(f"another indexer is writing to {self._name}; stop it first")
+            where = self.engine.url.database if self.engine.dialect.name == "sqlite" else self._name
+            raise StoreError(f"another indexer is writing to {where}; stop it first")
         if self.lock.connection is None:
             return self.engine.connect()
         with self.lock.connection.begin():

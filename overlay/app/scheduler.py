@@ -129,7 +129,7 @@ class Scheduler:
 
     async def _start(self, job: PeriodicJob) -> None:
         """Begin a run in a task that is not the timer's, which would log its end by cancellation as an error."""
-        if job.name not in self._running:
+        if self._loop is not None and job.name not in self._running:  # the timer may call this once after its end
             self._running[job.name] = asyncio.create_task(self._run(job))
 
     async def _run(self, job: PeriodicJob) -> None:

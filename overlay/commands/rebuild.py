@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from indexer.masking import masked
-from indexer.store import topic_anchors
 from overlay.commands.options import command, settings_of
 from overlay.text.terminal import progress_of, say
 
@@ -55,7 +54,7 @@ def rebuild(args: Namespace) -> int:
 
 
 def _rebuild_anchors(args: Namespace) -> int:
-    from indexer.store import Writer
+    from indexer.store import Writer, topic_anchors
     from overlay.app.storage import open_store
     from overlay.text.safe_text import on_one_line
 

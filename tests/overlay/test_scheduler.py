@@ -269,3 +269,20 @@ async def test_a_cancelled_run_ends_before_its_job_is_closed(process: Process) -
     async with process.running(PeriodicJob(name="stuck", run=run, every=1.0, role=Role.SERVER, close=close)):
         await until(lambda: process.status("stuck").ran_at is not None)
     assert order == ["ended", "closed"]
+
+
+async def test_no_run_begins_while_the_scheduler_ends(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    for pauses in range(60):  # turns of the event loop between the start and the end
+        process, work = Process(url), Work()
+        async with process.running(work.job(every=0.0, role=Role.SINGLE_SERVER)):
+            for _ in range(pauses % 20):
+                await asyncio.sleep(0)
+        runs = work.runs
+        await asyncio.sleep(0.02)
+        assert (work.runs, work.under_way) == (runs, 0), pauses
+        other = Process(url)
+        lock = ProcessLock(other.engine, "servers.lock", AdvisoryLock.SERVERS)
+        assert lock.acquire(), pauses
+        lock.release()
+        other.engine.dispose()
