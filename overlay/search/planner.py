@@ -18,8 +18,8 @@ listing is a result by them alone, unless there is no other word.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence, Set
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from itertools import chain, pairwise
 from math import log
 from typing import NamedTuple
 
@@ -208,10 +208,10 @@ class _Planner:
 
     def groups(self) -> Iterator[TermGroup]:
         stems = [stem(word.text) for word in self._words]
-        self._look_up([*stems, *(term for place, word in enumerate(self._words) for term in self.joined(place, word))])
-        for position, word in enumerate(self._words):
-            weights = self._alternatives(position, word)
-            exact = stem(word.text)
+        joined = [tuple(self.joined(position, word)) for position, word in enumerate(self._words)]
+        self._look_up([*stems, *chain.from_iterable(joined)])
+        for position, (word, exact) in enumerate(zip(self._words, stems, strict=True)):
+            weights = self._alternatives(position, word, exact, joined[position])
             held = {term: weighted for term, weighted in weights.items() if term == exact or self._frequency(term)}
             best = max(held, key=lambda term: (bool(self._frequency(term)), held[term][0]))
             rarity = self._rarity(best)
@@ -230,16 +230,19 @@ class _Planner:
         held, listings = self._frequency(term), self._terms.listings
         return float(log(1 + (max(0, listings - held) + 0.5) / (held + 0.5)) ** POWER)
 
-    def _alternatives(self, position: int, word: _QueryWord) -> dict[str, tuple[float, str, int, str]]:
-        """Weight, kind of match, edits and correction of each alternative term of a word."""
-        weights = {stem(word.text): (1.0, "exact", 0, "")}
+    def _alternatives(
+        self, position: int, word: _QueryWord, exact: str, joined: Iterable[str]
+    ) -> dict[str, tuple[float, str, int, str]]:
+        """Weight, kind of match, edits and correction of each alternative term of a word, of which `exact` is the
+        stem, and which is perhaps part of the compounds `joined`."""
+        weights = {exact: (1.0, "exact", 0, "")}
 
         def add(term: str, weight: float, match: str, edits: int = 0, written: str = "") -> None:
             if term not in weights or weights[term][0] < weight:
                 weights[term] = weight, match, edits, written
 
-        for joined in self.joined(position, word):
-            add(joined, JOINED, "joined")
+        for compound in joined:
+            add(compound, JOINED, "joined")
         held = any(map(self._frequency, weights))
         if not held:
             corrections = list(self._corrections(word))

@@ -71,17 +71,24 @@ def compare(one: Bytes, start: int, end: int, other: Bytes, other_start: int, ot
     return length - other_length
 
 
+@compiled
+def _first(data: Bytes, offsets: Offsets, keys: Bytes, start: int, end: int) -> int:
+    """The number of the first string that does not sort before keys[start:end]."""
+    low, high = 0, len(offsets) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if compare(data, offsets[middle], offsets[middle + 1], keys, start, end) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @kernel()
 def _find(data: Bytes, offsets: Offsets, keys: Bytes, key_offsets: Offsets) -> Offsets:
     numbers = np.empty(len(key_offsets) - 1, np.int64)
     for key in range(len(numbers)):
-        low, high = 0, len(offsets) - 1
-        while low < high:
-            middle = (low + high) >> 1
-            if compare(data, offsets[middle], offsets[middle + 1], keys, key_offsets[key], key_offsets[key + 1]) < 0:
-                low = middle + 1
-            else:
-                high = middle
+        low = _first(data, offsets, keys, key_offsets[key], key_offsets[key + 1])
         is_equal = low < len(offsets) - 1 and not compare(
             data, offsets[low], offsets[low + 1], keys, key_offsets[key], key_offsets[key + 1]
         )
@@ -93,13 +100,7 @@ def _find(data: Bytes, offsets: Offsets, keys: Bytes, key_offsets: Offsets) -> O
 def commonest(data: Bytes, offsets: Offsets, counts: Numbers, prefix: Bytes, most: int) -> Offsets:
     """The numbers of the strings with a prefix which are counted, at most so many of the highest counts: in falling
     order, equal ones by number."""
-    low, high = 0, len(offsets) - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if compare(data, offsets[middle], offsets[middle + 1], prefix, 0, len(prefix)) < 0:
-            low = middle + 1
-        else:
-            high = middle
+    low = _first(data, offsets, prefix, 0, len(prefix))
     chosen, size = np.empty(most, np.int64), 0
     for number in range(low, len(offsets) - 1):
         start, end = offsets[number], min(offsets[number + 1], offsets[number] + len(prefix))
