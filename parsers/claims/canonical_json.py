@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -39,11 +39,12 @@ _CODES = {
 
 
 class ClaimRefusedError(Exception):
-    """A claim that does not verify: a stable code, and what is wrong with it."""
+    """A claim that does not verify: a stable code, what is wrong with it, and the names of members that it needs to
+    count and does not have."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, missing: Sequence[str] = ()) -> None:
         super().__init__(detail)
-        self.code, self.detail = code, detail
+        self.code, self.detail, self.missing = code, detail, tuple(missing)
 
 
 def read(body: bytes, *, max_bytes: int = MAX_BYTES) -> Any:

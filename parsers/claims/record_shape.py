@@ -63,13 +63,17 @@ class RecordShape(NamedTuple):
     optional: Mapping[str, MemberTest]
     is_open: bool = False
 
+    def missing(self, value: Any) -> list[str]:
+        """The required members that a value does not have."""
+        return [name for name in self.required if name not in value] if isinstance(value, dict) else []
+
     def fault(self, value: Any) -> str | None:
         """What is wrong with a value, None where nothing is."""
         if not isinstance(value, dict):
             return f"{self.noun} is not a JSON object"
-        missing = [name for name in self.required if name not in value]
+        missing = self.missing(value)
         if missing:
-            return f"{missing[0]} is missing"
+            return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing in {self.noun}"
         tests = {**self.required, **self.optional}
         for name, member in value.items():
             if name not in tests:
@@ -85,4 +89,8 @@ class RecordShape(NamedTuple):
         """Raises ClaimRefusedError with this code."""
         fault = self.fault(value)
         if fault is not None:
-            raise ClaimRefusedError(code, fault)
+            raise ClaimRefusedError(code, fault, self.missing(value))
+
+    def without(self, *names: str) -> RecordShape:
+        """The shape of records that do not have these required members."""
+        return self._replace(required={name: test for name, test in self.required.items() if name not in names})

@@ -11,6 +11,9 @@ from typing import Any
 
 from parsers.claims.canonical_json import ClaimRefusedError
 
+LEGACY = "legacy-profile"
+"""The code of a document that verifies in the form from before suites, which never counts."""
+
 SKEW_MS = 300_000
 """By how much a signer's clock may be ahead: 5 minutes."""
 
@@ -19,7 +22,8 @@ SKEW_MS = 300_000
 class ClaimVerdict:
     """`integrity` is verified or invalid; `binding` of the key to the identity is sovereign (the identity is derived
     from it), pinned (the caller has it), unverified or invalid; `authority` is valid, expired, not_yet_valid,
-    insufficient or unknown; `revocation` is fresh, revoked or unchecked. `members` are those of the kind."""
+    insufficient or unknown; `revocation` is fresh, revoked or unchecked. `members` are those of the kind; `missing`
+    names members that the document needs to count and does not have."""
 
     error: str = ""
     detail: str = ""
@@ -27,13 +31,14 @@ class ClaimVerdict:
     binding: str = "unverified"
     authority: str = "unknown"
     revocation: str = "unchecked"
+    missing: tuple[str, ...] = ()
     members: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fault: ClaimRefusedError | None, **axes: Any) -> ClaimVerdict:
         """The verdict with the rule that is broken first, if one is."""
         if fault is not None:
-            axes |= {"error": fault.code, "detail": fault.detail}
+            axes |= {"error": fault.code, "detail": fault.detail, "missing": fault.missing}
         return cls(**axes)
 
     @property
@@ -43,14 +48,17 @@ class ClaimVerdict:
 
     def as_json(self) -> dict[str, Any]:
         """The answer of `POST /v1/verify/{kind}`."""
-        why = {"error": self.error, "detail": self.detail} if self.error else {}
+        why: dict[str, Any] = {"error": self.error, "detail": self.detail} if self.error else {}
+        if self.missing:
+            why["missing"] = list(self.missing)
         axes = {
             "integrity": self.integrity,
             "identityBinding": self.binding,
             "authority": self.authority,
             "revocation": {"status": self.revocation},
         }
-        return {"verified": self.verified, **why, "axes": axes, **self.members}
+        profile = {"profileVerified": True} if self.error == LEGACY else {}
+        return {"verified": self.verified, **why, "axes": axes, **self.members, **profile}
 
 
 def authority_by(fault: ClaimRefusedError | None) -> str:

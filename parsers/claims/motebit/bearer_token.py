@@ -1,10 +1,11 @@
 """Signed bearer tokens of Motebit (auth-token@1.0): base64url of JSON, a point, base64url of its signature.
 
 The signature is over the bytes of the JSON as they are sent. The members `host` and `bodySha256` are this registry's
-own: they bind a token to one request, so that whoever receives it cannot use it elsewhere.
+own: they bind a token to one request, so that whoever receives it cannot use it elsewhere. A token without `suite`, as
+the multi-hop specification prints it, has the profile `legacy`: every other rule is checked, and it never counts.
 
-Codes: malformed, unknown-suite, unknown-key, weak-key, bad-signature, non-canonical, expired, future-dated, replayed,
-audience-mismatch, hash-mismatch.
+Codes: malformed, legacy-profile, unknown-suite, unknown-key, weak-key, bad-signature, non-canonical, expired,
+future-dated, replayed, audience-mismatch, hash-mismatch.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from typing import Any, NamedTuple
 
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read
-from parsers.claims.motebit.identifiers import KeyRing, binding, check_signature, key_of
+from parsers.claims.motebit.identifiers import TOKEN_SUITE, KeyRing, binding, check_signature, key_of, without_suite
 from parsers.claims.record_shape import NAME, NUMBER, RecordShape
-from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, ClaimVerdict, refused
 from parsers.pointers.locator import a_label
 
-TOKEN_SUITE = "motebit-jwt-ed25519-v1"  # noqa: S105 - the name of a format
 MAX_BYTES = 8_192
 SHAPE = RecordShape(
     "a token's payload",
@@ -28,6 +28,7 @@ SHAPE = RecordShape(
     {},
     is_open=True,
 )
+_LEGACY_SHAPE = SHAPE.without("suite")
 
 
 UNBOUND_MS = 60_000
@@ -79,7 +80,20 @@ def canonical_host(text: str) -> str:
 
 def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
     """The payload of a token whose signature verifies, and the key that signed it: `key`, else that of `keys` for its
-    identity. Raises ClaimRefusedError."""
+    identity. Raises ClaimRefusedError, also for the profile `legacy` (legacy-profile)."""
+    payload, key = _signed_payload(token, key, keys)
+    if "suite" not in payload:
+        raise _legacy()
+    return payload, key
+
+
+def _legacy() -> ClaimRefusedError:
+    return ClaimRefusedError(LEGACY, without_suite(TOKEN_SUITE), ["suite"])
+
+
+def _signed_payload(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
+    """The payload of a token, with or without `suite`, and the key whose signature verifies. Raises
+    ClaimRefusedError."""
     if not isinstance(token, str) or len(token) > MAX_BYTES:
         raise ClaimRefusedError("malformed", f"a token is a text of at most {MAX_BYTES:,} characters")
     encoded, point, signature = token.removeprefix("motebit:").partition(".")
@@ -87,9 +101,14 @@ def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, 
         raise ClaimRefusedError("malformed", "the token has no signature after a point")
     body, is_canonical = from_base64url(encoded)
     payload = read(body)
-    if not isinstance(payload, dict) or payload.get("suite") != TOKEN_SUITE:
-        raise ClaimRefusedError("unknown-suite", f"suite is not {TOKEN_SUITE}")
-    SHAPE.check(payload)
+    if not isinstance(payload, dict):
+        raise ClaimRefusedError("malformed", "the payload of the token is not a JSON object")
+    if "suite" not in payload:
+        _LEGACY_SHAPE.check(payload)
+    elif payload["suite"] != TOKEN_SUITE:
+        raise ClaimRefusedError("unknown-suite", f"suite is {str(payload['suite'])[:100]!a}, not {TOKEN_SUITE}")
+    else:
+        SHAPE.check(payload)
     key = key or key_of(payload["mid"], keys)
     if key is None:
         raise ClaimRefusedError("unknown-key", f"no key is given for {payload['mid'][:200]!a}")
@@ -109,10 +128,12 @@ def verify_token(
     """The verdict on a token at a time (milliseconds since 1970), for an audience if one is named. `seen` are the
     `jti` that were used before."""
     try:
-        payload, key = payload_of(token, None, keys)
+        payload, key = _signed_payload(token, None, keys)
     except ClaimRefusedError as error:
         return refused(error)
     code, detail = _fault(payload, now, audience, seen)
+    if "suite" not in payload:
+        return refused(ClaimRefusedError(code, detail, ["suite"]) if code else _legacy(), profile="legacy")
     return ClaimVerdict(
         error=code,
         detail=detail,

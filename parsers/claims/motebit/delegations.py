@@ -1,5 +1,6 @@
 """Delegation tokens of Motebit, chains of them, and the revocable grants that they are minted under
-(standing-delegation@1.0).
+(standing-delegation@1.0). A token without `suite` and with keys in base64url, as the delegation specification prints
+it, has the profile `legacy`: every other rule is checked, and it never counts.
 
 Codes: malformed, legacy-profile, unknown-suite, weak-key, bad-signature, non-canonical, key-mismatch, expired,
 not-yet-valid, future-dated, replayed; of chains: broken-chain, scope-widened; of grants: grant-mismatch, grant-invalid,
@@ -13,10 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from parsers.claims.canonical_json import ClaimRefusedError, jcs, without
-from parsers.claims.motebit.identifiers import SUITE, KeyRing, binding, check_signature, hex_bytes, legacy_key
+from parsers.claims.motebit.identifiers import (
+    SUITE,
+    KeyRing,
+    binding,
+    check_signature,
+    hex_bytes,
+    legacy_key,
+    public_key,
+    without_suite,
+)
 from parsers.claims.motebit.receipts import first_fault
 from parsers.claims.record_shape import COUNT, HEX_KEY, NAME, NUMBER, OBJECT, TEXT, RecordShape, one_of, or_null
-from parsers.claims.verdict import SKEW_MS, ClaimVerdict, authority_by, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, ClaimVerdict, authority_by, refused
 
 MAX_LINKS = 32
 """Tokens of a chain."""
@@ -32,6 +42,15 @@ TOKEN_SHAPE = RecordShape(
     "a delegation token",
     {**_PARTIES, "scope": NAME, "issued_at": NUMBER, "expires_at": NUMBER, **_SIGNED},
     {"not_before": NUMBER, "grant_id": TEXT},
+)
+_LEGACY_KEY = (lambda value: legacy_key(value) is not None, "a public key in base64url")
+LEGACY_TOKEN_SHAPE = RecordShape(
+    "a delegation token before suites",
+    {
+        **TOKEN_SHAPE.without("suite").required,
+        **dict.fromkeys(("delegator_public_key", "delegate_public_key"), _LEGACY_KEY),
+    },
+    TOKEN_SHAPE.optional,
 )
 GRANT_SHAPE = RecordShape(
     "a standing delegation",
@@ -88,43 +107,61 @@ def is_narrowed(parent: str, child: str) -> bool:
 def check_signed(record: Any, shape: RecordShape) -> None:
     """Check the form of a record and its signature by the delegator's key. Raises ClaimRefusedError."""
     if isinstance(record, dict) and "suite" not in record:
-        _refuse_legacy(record)
+        raise ClaimRefusedError("unknown-suite", f"suite is missing: {SUITE} is expected", ["suite"])
     if isinstance(record, dict) and record["suite"] != SUITE:
-        raise ClaimRefusedError("unknown-suite", f"suite is not {SUITE}")
+        raise ClaimRefusedError("unknown-suite", f"suite is {str(record['suite'])[:100]!a}, not {SUITE}")
     shape.check(record)
     key = hex_bytes(record["delegator_public_key"], 32) or b""
     if not check_signature(record["signature"], jcs(without(record, "signature")), key):
         raise ClaimRefusedError("non-canonical", "the signature is not spelt as base64url without padding")
 
 
-def _refuse_legacy(record: Mapping[str, Any]) -> None:
-    """Tokens before suites have keys in base64url."""
-    key = legacy_key(record.get("delegator_public_key")) or ""
+def _is_legacy(token: Any) -> bool:
+    """Whether a token without `suite` has the signature of its delegator, whose key is in base64url."""
+    key = legacy_key(token.get("delegator_public_key")) if isinstance(token, dict) and "suite" not in token else None
+    if key is None:
+        return False
     try:
-        check_signature(record.get("signature"), jcs(without(record, "signature")), bytes.fromhex(key))
+        return check_signature(token.get("signature"), jcs(without(token, "signature")), bytes.fromhex(key))
     except ClaimRefusedError:
-        raise ClaimRefusedError("unknown-suite", "suite is missing") from None
-    raise ClaimRefusedError("legacy-profile", "signed in the form before suites, which never counts")
+        return False
 
 
 def verify_delegation(token: Any, rules: DelegationRules) -> ClaimVerdict:
     """The verdict on one token."""
+    is_legacy = _is_legacy(token)
+    profile = "legacy" if is_legacy else "unknown"
     try:
-        check_signed(token, TOKEN_SHAPE)
+        if is_legacy:
+            LEGACY_TOKEN_SHAPE.check(token)
+        else:
+            check_signed(token, TOKEN_SHAPE)
     except ClaimRefusedError as error:
-        return refused(error, profile="legacy" if error.code == "legacy-profile" else "unknown")
-    bound = binding(token["delegator_id"], bytes.fromhex(token["delegator_public_key"]), rules.keys)
-    fault = None
+        return refused(error, profile=profile)
+    fault = _fault(token, rules)
+    if is_legacy:
+        code, detail = (fault.code, fault.detail) if fault else (LEGACY, f"{without_suite(SUITE)}, and keys in hex")
+        return refused(ClaimRefusedError(code, detail, ["suite"]), profile=profile)
+    bound = _binding(token, rules)
+    members = {"profile": "current", "scope": sorted(scopes(token["scope"]))}
+    return ClaimVerdict.of(fault, integrity="verified", binding=bound, authority=authority_by(fault), members=members)
+
+
+def _binding(token: Mapping[str, Any], rules: DelegationRules) -> str:
+    return binding(token["delegator_id"], public_key(token["delegator_public_key"]) or b"", rules.keys)
+
+
+def _fault(token: Mapping[str, Any], rules: DelegationRules) -> ClaimRefusedError | None:
+    """The first rule that a signed token breaks."""
     try:
         check_window(token, rules.now)
         if token["signature"] in rules.seen:
             raise ClaimRefusedError("replayed", "the token was used before")
-        if bound == "invalid":
+        if _binding(token, rules) == "invalid":
             raise ClaimRefusedError("key-mismatch", "the delegator's key is not the one that you trust")
     except ClaimRefusedError as error:
-        fault = error
-    members = {"profile": "current", "scope": sorted(scopes(token["scope"]))}
-    return ClaimVerdict.of(fault, integrity="verified", binding=bound, authority=authority_by(fault), members=members)
+        return error
+    return None
 
 
 def check_window(token: Mapping[str, Any], now: float | None) -> None:
@@ -148,7 +185,7 @@ def verify_delegation_chain(chain: Any, rules: DelegationRules) -> ClaimVerdict:
     def check(index: int, token: Any) -> None:
         verdicts.append(verify_delegation(token, rules))
         if verdicts[-1].error:
-            raise ClaimRefusedError(verdicts[-1].error, _located(index, verdicts[-1]))
+            raise ClaimRefusedError(verdicts[-1].error, _located(index, verdicts[-1]), verdicts[-1].missing)
         if index:
             check_link(chain, index)
 

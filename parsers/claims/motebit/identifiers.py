@@ -20,6 +20,9 @@ SUITE = "motebit-jcs-ed25519-b64-v1"
 HEX_SUITE = "motebit-jcs-ed25519-hex-v1"
 """Identity files, successions and relay metadata: RFC 8785, Ed25519, signatures and keys in hex."""
 
+TOKEN_SUITE = "motebit-jwt-ed25519-v1"  # noqa: S105 - the name of a format
+"""Bearer tokens: Ed25519 over the bytes of the JSON as sent, base64url."""
+
 _ED25519_CODEC = b"\xed\x01"
 
 KeyRing = Mapping[str, bytes]
@@ -115,6 +118,11 @@ def legacy_key(text: object) -> str | None:
     """A key of the legacy profile (base64url) in hex."""
     key = public_key(text)
     return key.hex() if key is not None and base64url_text(key) == text else None
+
+
+def without_suite(suite: str) -> str:
+    """The detail of a document of the profile `legacy`, all of whose other rules hold."""
+    return f"it verifies in the form before suites, which never counts: sign it again with the suite {suite}"
 
 
 def check_key(key: bytes) -> None:

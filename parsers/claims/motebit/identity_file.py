@@ -1,7 +1,10 @@
 """Identity files of Motebit, `motebit.md` (identity@1.0): YAML between `---` lines, and its signature in a comment.
 
-The signature is over the bytes of the YAML; text around it is not signed. Codes: malformed, legacy-profile, too-large,
-weak-key, bad-signature, key-mismatch, bad-guardian, broken-succession.
+The signature is over the bytes of the YAML; text around it is not signed. A file with the comment from before suites,
+or with `public_key` at the top instead of in `identity`, as the delegation specification names it, has the profile
+`legacy`: every other rule is checked, and it never counts.
+
+Codes: malformed, legacy-profile, too-large, weak-key, bad-signature, key-mismatch, bad-guardian, broken-succession.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ from parsers.claims.motebit.identifiers import (
     check_signature,
     did_key,
     hex_bytes,
+    without_suite,
 )
 from parsers.claims.motebit.succession import SuccessionCheck, check_succession
 from parsers.claims.record_shape import NAME, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape
-from parsers.claims.verdict import ClaimVerdict, refused
+from parsers.claims.verdict import LEGACY, ClaimVerdict, refused
 
 MAX_BYTES = 128 << 10
 _OPEN, _CLOSE = "---\n", "\n---"
@@ -39,15 +43,21 @@ SHAPE = RecordShape(
     },
     is_open=True,
 )
+_LEGACY_SHAPE = RecordShape(
+    SHAPE.noun, {"motebit_id": NAME, "public_key": NAME}, {**SHAPE.optional, "identity": OBJECT}, is_open=True
+)
 
 
 class IdentityFile(NamedTuple):
-    """The signed text of a file, its content, its signature as it is written, and whether in the legacy form."""
+    """The signed text of a file, its content, its key and signature as they are written. `missing`: what the profile
+    `legacy` does not have; `is_base64url`: the signature is of the form before suites."""
 
     signed_text: str
     content: dict[str, Any]
+    public_key: Any
     signature: str
-    is_legacy: bool
+    is_base64url: bool
+    missing: tuple[str, ...] = ()
 
 
 def parse_identity(text: Any) -> IdentityFile:
@@ -63,16 +73,21 @@ def parse_identity(text: Any) -> IdentityFile:
     if end == -1:
         raise ClaimRefusedError("malformed", "Missing frontmatter closing ---")
     content = plain_yaml.load(text[start:end])
-    SHAPE.check(content)
-    signature, is_legacy = _signature(text)
-    return IdentityFile(text[start:end], content, signature, is_legacy)
+    is_flat = isinstance(content, dict) and "identity" not in content and "public_key" in content
+    (_LEGACY_SHAPE if is_flat else SHAPE).check(content)
+    missing: tuple[str, ...] = ("identity.public_key",) if is_flat else ()
+    signature, is_base64url = _signature(text, missing)
+    public_key = content["public_key"] if is_flat else content["identity"].get("public_key")
+    missing += (_COMMENT,) if is_base64url else ()
+    return IdentityFile(text[start:end], content, public_key, signature, is_base64url, missing)
 
 
-def _signature(text: str) -> tuple[str, bool]:
-    """The text of the first signature comment, and whether it is of the legacy form."""
+def _signature(text: str, missing: tuple[str, ...]) -> tuple[str, bool]:
+    """The text of the first signature comment, and whether it is of the form before suites."""
     comment = next((comment for comment in (_COMMENT, _LEGACY_COMMENT) if comment in text), None)
     if comment is None:
-        raise ClaimRefusedError("malformed", f"Missing signature comment (expected {_COMMENT}…{_COMMENT_END})")
+        detail = f"Missing signature comment (expected {_COMMENT}…{_COMMENT_END})"
+        raise ClaimRefusedError("malformed", detail, (*missing, _COMMENT))
     start = text.index(comment) + len(comment)
     end = text.find(_COMMENT_END, start)
     if end == -1:
@@ -86,7 +101,7 @@ def verify_identity(text: Any, keys: KeyRing) -> ClaimVerdict:
         file = parse_identity(text)
         key = _check_file(file)
     except ClaimRefusedError as error:
-        return refused(error, profile="legacy" if error.code == "legacy-profile" else "unknown")
+        return refused(error, profile="unknown")
     succession = _succession(file.content, key)
     identity = file.content["motebit_id"]
     bound = binding(identity, key, keys)
@@ -97,6 +112,9 @@ def verify_identity(text: Any, keys: KeyRing) -> ClaimVerdict:
         code, detail = "key-mismatch", "the key is not the one that you trust"
     if succession is not None and not succession.valid:
         code, detail = "broken-succession", succession.error
+    if file.missing:
+        code, detail = (code, detail) if code else (LEGACY, _legacy_detail(file))
+        return refused(ClaimRefusedError(code, detail, file.missing), profile="legacy")
     members: dict[str, Any] = {"profile": "current", "did": did_key(key), "identity": file.content}
     if succession is not None:
         members["succession"] = succession.as_json()
@@ -105,28 +123,36 @@ def verify_identity(text: Any, keys: KeyRing) -> ClaimVerdict:
 
 def _check_file(file: IdentityFile) -> bytes:
     """The key of a file that it signed. Raises ClaimRefusedError."""
-    text = file.content["identity"].get("public_key")
-    if not text:
-        raise ClaimRefusedError("malformed", "No public key in frontmatter")
-    key = hex_bytes(text, ed25519.KEY_BYTES)
+    if not file.public_key:
+        raise ClaimRefusedError("malformed", "No public key in frontmatter", ["identity.public_key"])
+    key = hex_bytes(file.public_key, ed25519.KEY_BYTES)
     if key is None:
         raise ClaimRefusedError("malformed", "Public key must be 32 bytes")
     message = file.signed_text.encode("utf-8", "surrogatepass")
-    if file.is_legacy:
+    if file.is_base64url:
         check_signature(file.signature, message, key)
-        detail = (
-            "Legacy identity-file signature format detected (motebit:sig:Ed25519:). "
-            f"Re-sign under {HEX_SUITE} — no legacy fallback."
-        )
-        raise ClaimRefusedError("legacy-profile", detail)
-    signature = hex_bytes(file.signature, ed25519.SIGNATURE_BYTES)
+    else:
+        _check_hex(file.signature, message, key)
+    _check_guardian(file.content)
+    return key
+
+
+def _check_hex(text: str, message: bytes, key: bytes) -> None:
+    signature = hex_bytes(text, ed25519.SIGNATURE_BYTES)
     if signature is None:
         raise ClaimRefusedError("bad-signature", "Signature must be 64 bytes")
     check_key(key)
     if not ed25519.verifies(key, signature, message):
         raise ClaimRefusedError("bad-signature", "Signature verification failed")
-    _check_guardian(file.content)
-    return key
+
+
+def _legacy_detail(file: IdentityFile) -> str:
+    if not file.is_base64url:
+        return f"{without_suite(HEX_SUITE)}, and the key as identity.public_key"
+    return (
+        "Legacy identity-file signature format detected (motebit:sig:Ed25519:). "
+        f"Re-sign under {HEX_SUITE} — no legacy fallback."
+    )
 
 
 def _check_guardian(content: dict[str, Any]) -> None:

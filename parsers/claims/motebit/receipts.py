@@ -1,7 +1,8 @@
 """Execution receipts of Motebit (execution-ledger@1.0 §11, delegation@1.0 §5): single, nested and in sequence.
 
-A receipt is signed by the worker alone, and proves that the holder of a key wrote it, not that work was done. Codes:
-malformed, legacy-profile (no `suite`), unknown-suite, unknown-key, weak-key, bad-signature, non-canonical,
+A receipt is signed by the worker alone, and proves that the holder of a key wrote it, not that work was done. Without
+`suite`, as the delegation specification prints it, it has the profile `legacy`: every other rule is checked, and it
+never counts. Codes: malformed, legacy-profile, unknown-suite, unknown-key, weak-key, bad-signature, non-canonical,
 hash-mismatch, time-window, future-dated, replayed, task-mismatch; of trees: too-deep, too-many-receipts; of sequences:
 time-order.
 """
@@ -22,9 +23,10 @@ from parsers.claims.motebit.identifiers import (
     did_key,
     hex_bytes,
     key_of,
+    without_suite,
 )
 from parsers.claims.record_shape import COUNT, NAME, NUMBER, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape, one_of
-from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, ClaimVerdict, refused
 
 MAX_DEPTH, MAX_RECEIPTS = 10, 64
 """Delegations below a receipt, and receipts of a tree or a sequence."""
@@ -53,6 +55,7 @@ SHAPE = RecordShape(
         "invocation_origin": one_of("user-tap", "ai-loop", "scheduled", "agent-to-agent"),
     },
 )
+LEGACY_SHAPE = SHAPE.without("suite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ class ReceiptNode:
     binding: str = "unverified"
     error: str = ""
     detail: str = ""
+    missing: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -112,6 +116,7 @@ class ReceiptNode:
         return ClaimVerdict(
             error=self.error,
             detail=self.detail,
+            missing=self.missing,
             integrity="verified" if is_whole and self.error not in ("malformed", "non-canonical") else "invalid",
             binding=self.binding,
             members={**own, **members},
@@ -129,7 +134,9 @@ def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
         try:
             _check(node, rules, seen)
         except ClaimRefusedError as error:
+            lacks_suite = node.profile == "legacy" and "suite" not in error.missing
             node.error, node.detail = error.code, error.detail
+            node.missing = (*error.missing, "suite") if lacks_suite else error.missing
         seen.add(node.identity)
     return nodes
 
@@ -209,12 +216,12 @@ def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
     if node.profile == "unknown":
         raise ClaimRefusedError("unknown-suite", f"suite is {_shown(receipt.get('suite'))!a}, not {SUITE}")
     if node.key is None:
-        raise ClaimRefusedError("unknown-key", "unknown motebit_id")
+        lacking = [name for name in ("public_key",) if name not in receipt]
+        raise ClaimRefusedError("unknown-key", "unknown motebit_id: neither keys nor public_key has its key", lacking)
     if not node.signed:
         raise ClaimRefusedError(node.error, node.detail)
-    if node.profile == "legacy":
-        raise ClaimRefusedError("legacy-profile", "signed in the form before suites, which never counts")
-    SHAPE.check(receipt)
+    is_legacy = node.profile == "legacy"
+    (LEGACY_SHAPE if is_legacy else SHAPE).check(receipt)
     if "source_digest" in receipt:
         DIGEST_SHAPE.check(receipt["source_digest"])
     if node.error:
@@ -228,6 +235,8 @@ def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
         raise ClaimRefusedError("task-mismatch", "the receipt is bound to another relay task")
     if node.binding == "unverified":
         raise ClaimRefusedError("unknown-key", "unknown motebit_id: it is not derived from the embedded key")
+    if is_legacy:
+        raise ClaimRefusedError(LEGACY, without_suite(SUITE))
 
 
 def _check_times(receipt: Mapping[str, Any], now: float | None) -> None:

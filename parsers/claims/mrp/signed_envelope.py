@@ -72,7 +72,8 @@ def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
             _check_signature(envelope, auth.get("signature"), rules)
             is_signed = True
         elif rules.must_be_signed:
-            raise ClaimRefusedError(AUTH, "the envelope is not signed")
+            detail = "the envelope is not signed: auth.type is not signed"
+            raise ClaimRefusedError(AUTH, detail, ["auth.signature", *_unbound(envelope)])
         check_scope(envelope["msg_type"], auth.get("scopes") if isinstance(auth, dict) else None)
         _check_replay(envelope, rules, is_signed=is_signed)
     except ClaimRefusedError as error:
@@ -128,10 +129,15 @@ def check_scope(msg_type: str, scopes: Sequence[str] | None) -> None:
         raise ClaimRefusedError(SCOPE_DENIED, f"auth.scopes lacks {scope_of(msg_type)}")
 
 
+def _unbound(envelope: Mapping[str, Any]) -> list[str]:
+    """The members that keep a signed envelope from being used again, and that it does not have."""
+    return [name for name in ("nonce", "expires_at") if name not in envelope]
+
+
 def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules, *, is_signed: bool) -> None:
     code = AUTH if is_signed else INVALID
-    if is_signed and not {"nonce", "expires_at"} <= set(envelope):
-        raise ClaimRefusedError(code, "a signed envelope needs nonce and expires_at")
+    if is_signed and _unbound(envelope):
+        raise ClaimRefusedError(code, "a signed envelope needs nonce and expires_at", _unbound(envelope))
     if "expires_at" in envelope and (instant(envelope["expires_at"]) or 0) < rules.now:
         raise ClaimRefusedError(code, "the envelope has expired")
     if (instant(envelope["timestamp"]) or 0) < rules.now - _WINDOW:
