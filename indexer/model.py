@@ -103,13 +103,13 @@ class RegistrationState:
 
     @classmethod
     def begun(
-        cls, identity: str, kind: Kind, card: bytes, place: Outpoint, height: int, *,
+        cls, identity: str, kind: Kind, card: bytes, outpoint: Outpoint, height: int, *,
         offset: int = 0, satoshis: int = 0, owner: str | None = None, fields: dict[str, str] | None = None,
     ) -> RegistrationState:  # fmt: skip
-        """A registration after its first event, at this place."""
+        """A registration after its first event, at this outpoint."""
         return cls(
-            id=identity, kind=kind, status=Status.LIVE, outpoint=place, offset=offset, satoshis=satoshis, owner=owner,
-            map=fields or {}, card=card, winner=place, updated_height=height, created_height=height,
+            id=identity, kind=kind, status=Status.LIVE, outpoint=outpoint, offset=offset, satoshis=satoshis,
+            owner=owner, map=fields or {}, card=card, winner=outpoint, updated_height=height, created_height=height,
         )  # fmt: skip
 
 
@@ -198,12 +198,12 @@ class BlockFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """A pointer on chain. `place` orders the anchors of a chain, `time` is of its block (seconds since 1970);
+    """A pointer on chain. `position` orders the anchors of a chain, `time` is of its block (seconds since 1970);
     `seen_at` is when it was first seen (milliseconds since 1970), None where it cannot be fetched. `locator` is what is
     fetched for it (`PointerAnchor.locator`), None where that is nothing."""
 
     chain: str
-    place: int
+    position: int
     height: int
     time: int
     txid: bytes

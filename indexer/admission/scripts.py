@@ -48,7 +48,7 @@ def check_scripts(inputs: Iterable[UnprovenInput]) -> None:
 def _check_others(inputs: Sequence[UnprovenInput]) -> None:
     """Run the scripts of these inputs in a process of its own, each transaction parsed once."""
     if find_spec("bitcoinx") is None:
-        detail = f"{_place(inputs[0])} spends a script other than P2PKH, which needs bitcoinX to be checked"
+        detail = f"{_input_name(inputs[0])} spends a script other than P2PKH, which needs bitcoinX to be checked"
         raise NotAdmittedError("script-not-checkable", detail)
     numbers: dict[bytes, int] = {}
     transactions: list[str] = []
@@ -64,7 +64,7 @@ def _check_others(inputs: Sequence[UnprovenInput]) -> None:
     result = json.loads(failure)
     if result is not None:
         number, code, reason = result
-        raise NotAdmittedError(code, f"{_place(inputs[number])}: {reason}")
+        raise NotAdmittedError(code, f"{_input_name(inputs[number])}: {reason}")
 
 
 def _answer(question: bytes) -> str:
@@ -81,5 +81,5 @@ def _raw(tx: Transaction) -> bytes:
     return serialise(tx.inputs, tx.outputs, tx.version, tx.locktime)
 
 
-def _place(unproven: UnprovenInput) -> str:
+def _input_name(unproven: UnprovenInput) -> str:
     return f"transaction {unproven.tx.hex_id}, input {unproven.vin}"

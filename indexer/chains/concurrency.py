@@ -26,7 +26,7 @@ async def fetch_ancestors(
 ) -> None:
     """Fetch by txid what `visit` requests, round by round, until it requests no txid that was not fetched before."""
     requested: set[bytes] = set()
-    wanted = await asyncio.to_thread(visit, {})
-    while wanted := wanted - requested:
-        requested |= wanted
-        wanted = await asyncio.to_thread(visit, await transactions(wanted))
+    missing = await asyncio.to_thread(visit, {})
+    while missing := missing - requested:
+        requested |= missing
+        missing = await asyncio.to_thread(visit, await transactions(missing))

@@ -153,17 +153,21 @@ class Diagnoser:
                 refused = error
         raise refused
 
-    def _of_stored(self, txid: bytes, wanted: tuple[Outpoint | None, ...] | None = None) -> dict[str, Any] | None:
+    def _of_stored(self, txid: bytes, outpoints: tuple[Outpoint | None, ...] | None = None) -> dict[str, Any] | None:
         """The diagnosis from events in blocks, or else in mempools, of this transaction (at the outpoints `wanted`);
         None without events."""
         revisions = [
-            past for past in self._store.history.of_transaction(txid) if not wanted or past.event.outpoint in wanted
+            past
+            for past in self._store.history.of_transaction(txid)
+            if not outpoints or past.event.outpoint in outpoints
         ]
         revisions.sort(key=lambda past: _importance(past.event))
         if revisions:
             return _counted(self._of_block(txid, revisions[:MOST_RECORDS]), len(revisions))
         pending = [
-            event for event in self._store.pending.of_transaction(txid) if not wanted or event.event.outpoint in wanted
+            event
+            for event in self._store.pending.of_transaction(txid)
+            if not outpoints or event.event.outpoint in outpoints
         ]
         pending.sort(key=lambda event: _importance(event.event))
         return _counted(self._of_mempool(txid, pending[:MOST_RECORDS]), len(pending)) if pending else None
@@ -175,13 +179,13 @@ class Diagnoser:
             return None
         others = ", ".join(record["outpoint"] for record in stored["records"] if record["outpoint"]) or "none"
         detail = f"nothing in output {outpoint.vout} is meant for the registry; outputs of the transaction that are: "
-        own = [event for event in self._ignored(stored) if event.outpoint == outpoint]
+        of_output = [event for event in self._ignored(stored) if event.outpoint == outpoint]
         return stored | {
             "steps": [
-                *stored["steps"][:2], *(step for event in own for step in _steps(event)),
+                *stored["steps"][:2], *(step for event in of_output for step in _steps(event)),
                 _step("output", detail + others, ok=False),
             ],
-            "records": [self._ignored_record(event) for event in own], "listed": [],
+            "records": [self._ignored_record(event) for event in of_output], "listed": [],
         }  # fmt: skip
 
     def _with_ignored(
@@ -310,9 +314,9 @@ class Diagnoser:
         """The live registrations whose newest card or place these revisions decide."""
         ids = []
         for chain in dict.fromkeys(past.chain for past in revisions):
-            own = [past.event for past in revisions if past.chain == chain and past.event.state is not None]
-            states = self._states_now(chain, [event.state.id for event in own if event.state])
-            for event in own:
+            of_chain = [past.event for past in revisions if past.chain == chain and past.event.state is not None]
+            states = self._states_now(chain, [event.state.id for event in of_chain if event.state])
+            for event in of_chain:
                 now = states.get(event.state.id) if event.state else None
                 if now and now.status is Status.LIVE and event.outpoint in (now.winner, now.outpoint):
                     ids.append(now.id)
@@ -418,12 +422,12 @@ class _PastRegistrations:
 
     def at_outpoints(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[RegistrationState]]:
         """The registrations that are at these outpoints, or were last."""
-        wanted = list(outpoints)
-        registrations = self._store.registrations.at_outpoints(chain, wanted)
+        requested = list(outpoints)
+        registrations = self._store.registrations.at_outpoints(chain, requested)
         gone = self._store.registrations.departed(
-            chain, [outpoint for outpoint in wanted if outpoint not in registrations]
+            chain, [outpoint for outpoint in requested if outpoint not in registrations]
         )
-        for outpoint in [outpoint for outpoint in wanted if outpoint in gone][:MOST_SPENT]:
+        for outpoint in [outpoint for outpoint in requested if outpoint in gone][:MOST_SPENT]:
             spends = [past for past in self._store.history.departures(outpoint) if past.chain == chain]
             if spends:
                 self._left[outpoint] = spends[0]

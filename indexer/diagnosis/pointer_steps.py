@@ -31,7 +31,7 @@ def steps(store: Store, revision: Revision, pointer: PointerAnchor) -> tuple[lis
         return [Step("listed", "nothing can be fetched for it", ok=False)], []
     status = store.fetches.statuses([locator]).get(locator)
     listing = pointer_listing(store, id_)
-    anchor = _own(listing, revision) if listing else None
+    anchor = _own_anchor(listing, revision) if listing else None
     fetched = _fetched(locator, status, pointer.digest)
     if listing is None or anchor is None or not fetched.ok:
         return [fetched, *_listed(listing, anchor, met=False)[0]], []
@@ -41,7 +41,7 @@ def steps(store: Store, revision: Revision, pointer: PointerAnchor) -> tuple[lis
     return [fetched, hashed, *last], listed
 
 
-def _own(listing: PointerListing, revision: Revision) -> Anchor | None:
+def _own_anchor(listing: PointerListing, revision: Revision) -> Anchor | None:
     """The anchor of a revision; None where the id has too many to read."""
     event = revision.event
     return next(

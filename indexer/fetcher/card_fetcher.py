@@ -94,7 +94,7 @@ class CardFetch:
 
     locator: str
     attempts: tuple[Attempt, ...]
-    wanted: CardRequest
+    request: CardRequest
 
     @property
     def begun(self) -> float:
@@ -105,10 +105,10 @@ class CardFetch:
     def accepted(self) -> Attempt | None:
         """The attempt whose bytes were accepted, first of all those that the newest anchor names; None without one."""
         good = [attempt for attempt in self.attempts if attempt.state]
-        return min(good, key=self._place) if good else None
+        return min(good, key=self._preference) if good else None
 
-    def _place(self, attempt: Attempt) -> int:
-        digests = self.wanted.digests
+    def _preference(self, attempt: Attempt) -> int:
+        digests = self.request.digests
         return digests.index(attempt.digest) if attempt.digest in digests else len(digests) + (attempt.by != "sha256")
 
     @property
@@ -167,7 +167,7 @@ class CardFetcher:
     async def fetch_card(
         self,
         locator: str,
-        wanted: CardRequest,
+        request: CardRequest,
         previous: Mapping[str, PriorResponse] | None = None,
         *,
         admit: Admit = open_admit,
@@ -178,20 +178,20 @@ class CardFetcher:
         a hash, a card. `previous` is what each URL served before. Never raises FetchError: refusals are in the result.
         """
         if locator.startswith("ipfs://"):
-            return CardFetch(locator, (await self._from_ipfs(locator, wanted),), wanted)
+            return CardFetch(locator, (await self._from_ipfs(locator, request),), request)
         urls = [locator] if "://" in locator else [f"https://{locator}{path}" for path in WELL_KNOWN]
         attempts: list[Attempt] = []
         async with self._fetcher.visit(admit) as visit:
             for url in urls:
-                attempt = await self._attempt(visit, url, (previous or {}).get(url), wanted)
+                attempt = await self._attempt(visit, url, (previous or {}).get(url), request)
                 attempts.append(attempt)
-                if attempt.state and wanted.settled(attempt.digest):
+                if attempt.state and request.settled(attempt.digest):
                     break
                 if attempt.refusal is not None and attempt.refusal.code in _ENDS:
                     break
-        return CardFetch(locator, tuple(attempts), wanted)
+        return CardFetch(locator, tuple(attempts), request)
 
-    async def _attempt(self, visit: Visit, url: str, before: PriorResponse | None, wanted: CardRequest) -> Attempt:
+    async def _attempt(self, visit: Visit, url: str, before: PriorResponse | None, request: CardRequest) -> Attempt:
         attempt = Attempt(url, self._clock())
         try:
             answer = await visit.get(url, before.validators if before else None)
@@ -208,9 +208,9 @@ class CardFetcher:
             digest=digest,
             validators=answer.validators,
         )
-        return await _judged(got, answer.body, wanted)
+        return await _judged(got, answer.body, request)
 
-    async def _from_ipfs(self, locator: str, wanted: CardRequest) -> Attempt:
+    async def _from_ipfs(self, locator: str, request: CardRequest) -> Attempt:
         attempt = Attempt(locator, self._clock())
         try:
             if self._gateway is None:
@@ -219,21 +219,21 @@ class CardFetcher:
         except FetchError as error:
             return replace(attempt, ended=self._clock(), refusal=error.refusal)
         got = replace(attempt, ended=self._clock(), final_url=url, size=len(body), digest=sha256(body).digest())
-        judged = await _judged(got, body, wanted)
+        judged = await _judged(got, body, request)
         if judged.state is CardState.UNHASHED and verified:
             return replace(judged, state=CardState.MET, by="cid")
         return judged
 
 
-async def _judged(got: Attempt, body: bytes | None, wanted: CardRequest) -> Attempt:
+async def _judged(got: Attempt, body: bytes | None, request: CardRequest) -> Attempt:
     """An attempt with its state, or the refusal of its bytes; `body` is None when it is not modified."""
-    if got.digest is not None and await wanted.has(got.digest):
+    if got.digest is not None and await request.has(got.digest):
         by = "sha256"
-    elif wanted.hashless:
+    elif request.hashless:
         by = ""
     else:
         code = "fetch-html" if body is not None and body.lstrip()[:1] == b"<" else "fetch-mismatch"
-        return replace(got, refusal=Refusal(code, _difference(got.digest, wanted)))
+        return replace(got, refusal=Refusal(code, _difference(got.digest, request)))
     if body is None:
         return replace(got, state=CardState.UNCHANGED, by=by)
     if by:
@@ -244,7 +244,7 @@ async def _judged(got: Attempt, body: bytes | None, wanted: CardRequest) -> Atte
     return replace(got, state=CardState.UNHASHED, body=body)
 
 
-def _difference(served: bytes | None, wanted: CardRequest) -> str:
+def _difference(served: bytes | None, request: CardRequest) -> str:
     """The SHA-256 of the content, and the expected one."""
     actual = served.hex() if served else "unknown"
-    return f"{actual}, and the newest pointer names {wanted.digests[0].hex()}" if wanted.digests else actual
+    return f"{actual}, and the newest pointer names {request.digests[0].hex()}" if request.digests else actual

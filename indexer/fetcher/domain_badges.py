@@ -177,8 +177,8 @@ class BadgeQueue:
             host = host_of_card(bodies[digest]) if digest in bodies else ""
             if host:
                 enlisted.append(BadgeCandidate(id_, host, digest))
-                if (one := signed_card(digest, bodies[digest], host)) is not None:
-                    signed.append(one)
+                if (signature := signed_card(digest, bodies[digest], host)) is not None:
+                    signed.append(signature)
         return enlisted, signed
 
 

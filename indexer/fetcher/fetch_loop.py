@@ -90,7 +90,7 @@ class FetchLoop:
     ) -> None:
         self._store, self._writer, self._cards = store, writer, cards
         badges: DueChecks = BadgeChecks(domain_verifier, writer)
-        self._checks = {one.kind.value: one for one in (badges, *checks)}
+        self._checks = {due_checks.kind.value: due_checks for due_checks in (badges, *checks)}
         self._changed, self._ended, self._clock, self._ticking = changed, ended, clock, ticking
         self._badge_queue = BadgeQueue(store, writer)
         self.schedule = Schedule(ticking, rates)
@@ -211,10 +211,10 @@ class FetchLoop:
         now = self._now()
         if due is None or due.next_at > now:
             return None
-        wanted = CardRequest(due.wanted, due.hashless, partial(self._is_wanted, job.key))
+        request = CardRequest(due.wanted, due.hashless, partial(self._is_wanted, job.key))
         try:
             fetched = await self._cards.fetch_card(
-                job.key, wanted, outcomes.previous_responses(due), admit=self.schedule.admission(job)
+                job.key, request, outcomes.previous_responses(due), admit=self.schedule.admission(job)
             )
         except DATABASE_ERRORS:
             raise
@@ -234,8 +234,16 @@ class FetchLoop:
 
     async def _note(self, locator: str, outcome: FetchOutcome) -> None:
         changed = await asyncio.to_thread(visits.record_fetch, self._writer, locator, outcome)
-        bodies = [(one.sha256, one.body) for one in outcome.served if one.body and SIGNATURES in one.body]
-        signed = [one for digest, body in bodies if (one := signed_card(digest, body, host_of_card(body))) is not None]
+        bodies = [
+            (response.sha256, response.body)
+            for response in outcome.served
+            if response.body and SIGNATURES in response.body
+        ]
+        signed = [
+            response
+            for digest, body in bodies
+            if (response := signed_card(digest, body, host_of_card(body))) is not None
+        ]
         if signed:
             await asyncio.to_thread(visits.enlist_signatures, self._writer, signed, self._now())
         self.came_to[outcome.reason or outcome.state.value] += 1

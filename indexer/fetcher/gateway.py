@@ -44,8 +44,8 @@ class Gateway:
         locator = locate(uri)
         if not isinstance(locator, Locator) or not locator.id.startswith("ipfs://"):
             raise FetchError("fetch-url", shown(uri))
-        place = locator.id.removeprefix("ipfs://")
-        root, _, path = place.partition("?")[0].partition("/")
+        cid_path = locator.id.removeprefix("ipfs://")
+        root, _, path = cid_path.partition("?")[0].partition("/")
         names = [unquote(name) for name in path.split("/") if name]
         if len(names) > MAX_DEPTH:
             raise FetchError("fetch-url", f"a path of {len(names)} names; at most {MAX_DEPTH} are followed")
@@ -56,7 +56,7 @@ class Gateway:
             ):
                 body = await self._walk(client, root, names)
                 if body is not None:
-                    return IpfsFile(body, True, f"{self._base}/ipfs/{place}")
+                    return IpfsFile(body, True, f"{self._base}/ipfs/{cid_path}")
                 url = f"{self._base}/ipfs/{root}{'/' if path else ''}{path}"
                 return IpfsFile(await self._get(client, url, "*/*"), False, url)
         except TimeoutError:

@@ -135,51 +135,57 @@ class Visit:
         `validators` makes it conditional where the same place answers again. `same_host`: a redirect to another host is
         refused (law 11).
         """
-        place = target(url, self._fetcher.table)
+        destination = target(url, self._fetcher.table)
         try:
             async with asyncio.timeout(self._limits.total):
-                return await self._follow(place, validators, self._limits.body, same_host=same_host)
+                return await self._follow(destination, validators, self._limits.body, same_host=same_host)
         except TimeoutError:
             raise FetchError("fetch-slow", f"{self._limits.total:g} s") from None
 
     async def _follow(
-        self, place: Target, validators: Validators | None, most: int, *, same_host: bool, check_robots: bool = True
+        self,
+        destination: Target,
+        validators: Validators | None,
+        most: int,
+        *,
+        same_host: bool,
+        check_robots: bool = True,
     ) -> HttpAnswer:
-        first = place.host
+        first = destination.host
         for _ in range(self._limits.redirects + 1):
             if check_robots:
-                await self._check_robots(place)
-            condition = validators if validators and validators.url == place.url else None
-            answer = await self._request(place, condition, most)
+                await self._check_robots(destination)
+            condition = validators if validators and validators.url == destination.url else None
+            answer = await self._request(destination, condition, most)
             if isinstance(answer, HttpAnswer):
                 return answer
-            place = follow(place, answer, self._fetcher.table)
-            if same_host and place.host != first:
-                raise FetchError("fetch-redirect-host", place.host)
+            destination = follow(destination, answer, self._fetcher.table)
+            if same_host and destination.host != first:
+                raise FetchError("fetch-redirect-host", destination.host)
         raise FetchError("fetch-redirects", str(self._limits.redirects))
 
     async def check_opt_out(self, url: str) -> None:
         """Raise FetchError when the host's robots.txt disallows a URL that is posted to. The caller limits the time."""
         await self._check_robots(target(url, self._fetcher.table))
 
-    async def _check_robots(self, place: Target) -> None:
+    async def _check_robots(self, destination: Target) -> None:
         """Raise FetchError when the host's robots.txt disallows the path; it is fetched once a day."""
         opt_outs, now = self._fetcher.opt_outs, self._fetcher.clock()
-        key = (place.scheme, *place.place)
+        key = (destination.scheme, *destination.host_and_port)
         expires, rules = opt_outs.get(key, (0.0, robots.RobotsRules()))
         if expires <= now:
-            rules = await self._robots(place)
+            rules = await self._robots(destination)
             opt_outs[key] = now + ROBOTS_SECONDS, rules
             opt_outs.move_to_end(key)
             while len(opt_outs) > ROBOTS_KEPT:
                 opt_outs.popitem(last=False)
-        if not rules.allow(place.path):
-            raise FetchError("fetch-opt-out", shown(place.path))
+        if not rules.allow(destination.path):
+            raise FetchError("fetch-opt-out", shown(destination.path))
 
-    async def _robots(self, place: Target) -> robots.RobotsRules:
+    async def _robots(self, destination: Target) -> robots.RobotsRules:
         """The rules of robots.txt; none, when it is missing or invalid. Raises FetchError when the host cannot be
         reached, as the fetch of the card would."""
-        robots_txt = Target(place.scheme, place.host, place.port, "/robots.txt")
+        robots_txt = Target(destination.scheme, destination.host, destination.port, "/robots.txt")
         try:
             answer = await self._follow(robots_txt, None, self._limits.robots, same_host=True, check_robots=False)
         except FetchError as error:
@@ -189,13 +195,13 @@ class Visit:
             return robots.RobotsRules()
         return robots.read(answer.body or b"")
 
-    async def _request(self, place: Target, validators: Validators | None, most: int) -> HttpAnswer | str:
+    async def _request(self, destination: Target, validators: Validators | None, most: int) -> HttpAnswer | str:
         """Send one request: the answer, or the Location of a redirect."""
 
         async def judge(response: httpcore.Response, headers: dict[str, str]) -> HttpAnswer | str:
-            return await self._judge(place, response, headers, validators, most)
+            return await self._judge(destination, response, headers, validators, most)
 
-        return await self._exchange(_build_request(place, validators, self._limits), judge)
+        return await self._exchange(_build_request(destination, validators, self._limits), judge)
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str], most: int = 0) -> PostAnswer:
         """Send JSON to a URL, without a look at robots.txt; no redirect. Reads at most `most` bytes of the answer, none
@@ -262,7 +268,7 @@ class Visit:
 
     async def _judge(
         self,
-        place: Target,
+        destination: Target,
         response: httpcore.Response,
         headers: dict[str, str],
         previous: Validators | None,
@@ -273,10 +279,10 @@ class Visit:
             await _drain(response)
         if status in _REDIRECTS:
             return headers.get("location", "")
-        validators = Validators(place.url, *(_validator(headers, name) for name in ("etag", "last-modified")))
+        validators = Validators(destination.url, *(_validator(headers, name) for name in ("etag", "last-modified")))
         if status == 304 and previous is not None:
             current = Validators(
-                place.url, validators.etag or previous.etag, validators.last_modified or previous.last_modified
+                destination.url, validators.etag or previous.etag, validators.last_modified or previous.last_modified
             )
             return HttpAnswer(None, current, self._backend.address)
         if status != 200:
@@ -286,16 +292,16 @@ class Visit:
 
 
 def _build_request(
-    place: Target,
+    destination: Target,
     validators: Validators | None,
     limits: Limits,
     content: bytes | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> httpcore.Request:
     """A GET, or a POST of JSON where there is `content`."""
-    standard = place.port == (443 if place.scheme == "https" else 80)
+    standard = destination.port == (443 if destination.scheme == "https" else 80)
     headers = {
-        "Host": place.host if standard else f"{place.host}:{place.port}",
+        "Host": destination.host if standard else f"{destination.host}:{destination.port}",
         "User-Agent": USER_AGENT,
         "Accept": "application/json, */*;q=0.1",
         "Accept-Encoding": "identity",
@@ -308,7 +314,7 @@ def _build_request(
         headers |= {"Content-Type": "application/json", "Content-Length": str(len(content)), **more}
     return httpcore.Request(
         "GET" if content is None else "POST",
-        httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.path),
+        httpcore.URL(scheme=destination.scheme, host=destination.host, port=destination.port, target=destination.path),
         headers=[(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
         content=content,
         extensions={"timeout": {"read": limits.first_byte, "write": limits.first_byte}},

@@ -37,8 +37,8 @@ def signed_card(digest: bytes, body: bytes, host: str) -> SignedCard | None:
     signatures = card_signature.signatures(card)
     if not signatures:
         return SignedCard(digest, "", "malformed-signature")
-    for one in signatures:
-        if url := key_set_url(one.jku, host):
+    for signature in signatures:
+        if url := key_set_url(signature.jku, host):
             return SignedCard(digest, url)
     return SignedCard(digest, "", "key-set-elsewhere")
 

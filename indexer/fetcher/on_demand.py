@@ -42,10 +42,10 @@ class OnDemandFetcher:
 
     async def target(self, url: str) -> Target:
         """A URL taken apart. Raises FetchError for one that no request is sent to."""
-        place = target(url, (await self.ready()).table)
-        if not is_web_url(place.url):
+        destination = target(url, (await self.ready()).table)
+        if not is_web_url(destination.url):
             raise FetchError("fetch-url", shown(url))
-        return place
+        return destination
 
     @asynccontextmanager
     async def visit(self, host: str) -> AsyncIterator[Admit]:

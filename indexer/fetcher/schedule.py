@@ -101,13 +101,13 @@ class Schedule:
         waiting = self._open.get(job.key)
         if waiting is not None:
             if (job.rank, job.due) < (waiting.rank, waiting.due):
-                self._place(job)
+                self._add_job(job)
             return True
         domain = job.domain
         if job.key in self.flying or len(self._open) >= MAX_JOBS or self.sizes.get(domain, 0) >= MAX_PER_DOMAIN:
             return False
         self.sizes[domain] = self.sizes.get(domain, 0) + 1
-        self._place(job)
+        self._add_job(job)
         return True
 
     def drop(self, key: str) -> None:
@@ -181,7 +181,7 @@ class Schedule:
 
     # -- states of domains
 
-    def _place(self, job: Job) -> None:
+    def _add_job(self, job: Job) -> None:
         self._open[job.key] = job
         heapq.heappush(self._later, (job.due, next(self._numbers), job.key))
         if job.due <= self._clock():

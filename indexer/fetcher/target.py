@@ -33,7 +33,7 @@ class Target(NamedTuple):
         return f"{self.scheme}://{self.host}{port}{self.path}"
 
     @property
-    def place(self) -> tuple[str, int]:
+    def host_and_port(self) -> tuple[str, int]:
         """Host and port, the key of the operator's table."""
         return self.host, self.port
 
@@ -76,13 +76,13 @@ def _host(written: str) -> str:
     return name
 
 
-def follow(place: Target, location: str, table: Container[tuple[str, int]] = ()) -> Target:
-    """Where a redirect from `place` leads. Raises FetchError, as `target` does."""
+def follow(visited: Target, location: str, table: Container[tuple[str, int]] = ()) -> Target:
+    """Where a redirect from `visited` leads. Raises FetchError, as `target` does."""
     location = location.strip(" \t")
     if not location or len(location) > MAX_URI or not _GRAPHIC.match(location):
         raise FetchError("fetch-redirect", shown(location) or "no location")
     if _SCHEME.match(location):  # urljoin would take a scheme without a host for a path
         return target(location, table)
     if location.startswith("//"):
-        return target(f"{place.scheme}:{location}", table)
-    return target(urljoin(place.url, location), table)
+        return target(f"{visited.scheme}:{location}", table)
+    return target(urljoin(visited.url, location), table)

@@ -149,11 +149,11 @@ class HeaderChain:
 
     # -- adding headers
 
-    def span(self, wanted: int, tip: int) -> tuple[int, int]:
-        """Where to start fetching headers if blocks are read from height `wanted` on and the source's tip is at `tip`:
+    def span(self, first: int, tip: int) -> tuple[int, int]:
+        """Where to start fetching headers if blocks are read from height `first` on and the source's tip is at `tip`:
         the height of the first header to request, as high as possible, and of the checkpoint that follows it."""
         spans = [
-            (min(wanted, max(0, height - LEAD)) if height > wanted else max(0, height - LEAD), height)
+            (min(first, max(0, height - LEAD)) if height > first else max(0, height - LEAD), height)
             for height in self._points
             if height <= tip
         ]

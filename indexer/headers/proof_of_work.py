@@ -92,7 +92,7 @@ class AuxPow(NamedTuple):
 
     coinbase: Transaction
     branch: tuple[bytes, ...]
-    place: int
+    coinbase_index: int
     chains: tuple[bytes, ...]
     chain_index: int
     parent: bytes
@@ -131,7 +131,7 @@ def auxpow_fault(header: bytes, work: AuxPow, *, strict: bool = True) -> str | N
         return f"its version names chain {chain:#x} where {DOGECOIN_CHAIN_ID:#x} is expected"
     if strict and int.from_bytes(work.parent[2:4], "little") == chain:
         return "it was mined together with its own chain"
-    if work.place != 0 or not work.coinbase.inputs:
+    if work.coinbase_index != 0 or not work.coinbase.inputs:
         return "the transaction that names it is no coinbase"
     if _climb(work.coinbase.txid, work.branch, 0) != work.parent[36:68]:
         return "the coinbase that names it is not in the other chain's block"

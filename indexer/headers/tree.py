@@ -20,7 +20,7 @@ _FIRST_SLOTS = 1 << 10
 _TYPES = {"i": np.int32, "q": np.int64, "Q": np.uint64}
 
 
-class Place(NamedTuple):
+class BlockLocation(NamedTuple):
     """The location of a block: number of the file, byte offset of its header, size in bytes."""
 
     file: int
@@ -256,25 +256,25 @@ class HeaderTree:
         self._best.extend(reversed(branch))
 
 
-class PlacedTree(HeaderTree):
+class LocatedTree(HeaderTree):
     """A header tree with the location of each block's bytes."""
 
     def __init__(self, first: int = 0) -> None:
         super().__init__(first)
         self._file, self._offset, self._size = array("i"), array("q"), array("q")
 
-    def place(self, number: int) -> Place:
+    def location(self, number: int) -> BlockLocation:
         """The location of a block's bytes."""
-        return Place(self._file[number], self._offset[number], self._size[number])
+        return BlockLocation(self._file[number], self._offset[number], self._size[number])
 
-    def put(self, digest: bytes, parent: int | None, work: int, place: Place) -> int:
+    def put(self, digest: bytes, parent: int | None, work: int, location: BlockLocation) -> int:
         """Add a new block as `add` does, with its location."""
-        self._file.append(place.file)
-        self._offset.append(place.offset)
-        self._size.append(place.size)
+        self._file.append(location.file)
+        self._offset.append(location.offset)
+        self._size.append(location.size)
         return self.add(digest, parent, work)
 
-    def move(self, number: int, place: Place) -> None:
+    def move(self, number: int, location: BlockLocation) -> None:
         """Use another copy of a block, and include the block again if it was refused."""
-        self._file[number], self._offset[number], self._size[number] = place
+        self._file[number], self._offset[number], self._size[number] = location
         self.accept(number)

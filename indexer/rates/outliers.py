@@ -39,18 +39,18 @@ def _accepted(number: int, opinions: Sequence[RateTable], past: RateTable) -> di
             else:
                 against += 1
                 wins_ties = wins_ties and number < feed
-        own = past.rate(table.base, currency)
-        if own is not None:
-            wins_ties = agrees(rate, own)
+        past_rate = past.rate(table.base, currency)
+        if past_rate is not None:
+            wins_ties = agrees(rate, past_rate)
             against += not wins_ties
         if agree > against or (agree == against and wins_ties):
             accepted[currency] = rate
     return accepted
 
 
-def agrees(one: Decimal, other: Decimal) -> bool:
+def agrees(left: Decimal, right: Decimal) -> bool:
     """Whether two rates differ by no larger factor than APART."""
-    return max(one, other) <= APART * min(one, other)
+    return max(left, right) <= APART * min(left, right)
 
 
 def left_out(received: Mapping[str, Decimal], accepted: Mapping[str, Decimal]) -> list[str]:

@@ -28,14 +28,14 @@ class BlockProofs(NamedTuple):
 
 
 def proofs(
-    ref: BlockRef, data: memoryview | bytes, scan: block.BlockScan, rules: CoinRules, wanted: Iterable[int]
+    ref: BlockRef, data: memoryview | bytes, scan: block.BlockScan, rules: CoinRules, tx_indexes: Iterable[int]
 ) -> BlockProofs:
     """Proofs of the transactions of these numbers in a scanned block; none of one larger than MAX_RAW.
 
     Raises BlockError when the block's transactions are not those of its header or, where witnesses carry envelopes, its
     witnesses are not those that its coinbase commits to (law 16).
     """
-    numbers = np.unique(np.fromiter(wanted, np.int64))
+    numbers = np.unique(np.fromiter(tx_indexes, np.int64))
     offsets = scan.offsets
     tree = block.merkle_tree(data, offsets, scan.witnesses, segwit=rules.segwit)
     if tree.root != ref.header[36:68]:

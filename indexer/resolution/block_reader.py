@@ -163,19 +163,19 @@ class _PartialTransactions:
 
     def __init__(self, partial: PartialBlock, rules: CoinRules) -> None:
         self._proven, self._rules = partial.transactions, rules
-        self._positions = sorted({proven.tx_index: place for place, proven in enumerate(self._proven)}.items())
+        self._positions = sorted({proven.tx_index: number for number, proven in enumerate(self._proven)}.items())
         self._parsed: dict[int, Transaction] = {}
         self._parsed_bytes = 0
 
     def __getitem__(self, position: int) -> tuple[int, Transaction]:
         """The index in the block and the transaction at a position."""
-        index, place = self._positions[position]
-        transaction = self._parsed.get(place)
+        index, number = self._positions[position]
+        transaction = self._parsed.get(number)
         if transaction is None:
-            raw = self._proven[place].raw
+            raw = self._proven[number].raw
             transaction = tx.read(raw, segwit=self._rules.segwit)
             if self._parsed_bytes + len(raw) <= BYTES_AT_ONCE:
-                self._parsed[place] = transaction
+                self._parsed[number] = transaction
                 self._parsed_bytes += len(raw)
         return index, transaction
 
@@ -189,9 +189,9 @@ class _PartialTransactions:
     def proofs(self, indexes: Collection[int]) -> Proofs:
         """The proofs of the transactions with these indexes, in block order."""
         pairs: SpilledPairs[bytes, Proof] = SpilledPairs()
-        for position, (index, place) in enumerate(self._positions):
+        for position, (index, number) in enumerate(self._positions):
             if index in indexes:
-                proven = self._proven[place]
+                proven = self._proven[number]
                 size = len(proven.raw) + len(proven.bump)
                 pairs.add(self[position][1].txid, Proof(proven.raw, proven.bump), size)
         return pairs.settled()

@@ -238,8 +238,8 @@ class OriginTracer:
         await asyncio.to_thread(
             contents.store_cards, self._writer, [replay.cards[state.card] for state in states.values()]
         )
-        wanted = {txid for state in states.values() for txid in replay.record_txids(state)}
-        heights = await self._chain.heights(wanted, before) if wanted else {}
+        txids = {txid for state in states.values() for txid in replay.record_txids(state)}
+        heights = await self._chain.heights(txids, before) if txids else {}
         for outpoint, state in states.items():
             created, updated = replay.record_txids(state)
             if missing := {created, updated} - heights.keys():

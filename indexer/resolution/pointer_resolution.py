@@ -53,9 +53,9 @@ def in_order(anchors: Iterable[Anchor]) -> list[Anchor]:
     the latest time before them on that chain."""
     latest: dict[str, int] = {}
     timed = []
-    for anchor in sorted(anchors, key=lambda entry: (entry.chain, entry.place)):
+    for anchor in sorted(anchors, key=lambda entry: (entry.chain, entry.position)):
         latest[anchor.chain] = max(latest.get(anchor.chain, anchor.time), anchor.time)
-        timed.append((latest[anchor.chain], anchor.chain, anchor.place, anchor))
+        timed.append((latest[anchor.chain], anchor.chain, anchor.position, anchor))
     return [anchor for _, _, _, anchor in sorted(timed, key=lambda entry: entry[:3])]
 
 

@@ -56,8 +56,8 @@ def is_outpoint(id_: str) -> bool:
 
 def pointer_listings(store: Store, ids: Iterable[str]) -> Iterator[PointerListing]:
     """The listings of these ids; ids without a pointer are left out. Raises StoreError."""
-    wanted = iter(ids)
-    while batch := list(islice(wanted, AT_ONCE)):
+    remaining = iter(ids)
+    while batch := list(islice(remaining, AT_ONCE)):
         yield from _look(store, batch)
 
 

@@ -43,13 +43,13 @@ class RegistrationLookup:
 
     def at_outpoints(self, outpoints: Iterable[Outpoint]) -> Mapping[Outpoint, list[RegistrationState]]:
         """The registrations at these outpoints; outpoints without one are left out. Raises StoreError."""
-        wanted = list(outpoints)
+        requested = list(outpoints)
         registrations = {
             outpoint: stayed
-            for outpoint, states in self._store.at_outpoints(self._chain, wanted).items()
+            for outpoint, states in self._store.at_outpoints(self._chain, requested).items()
             if (stayed := [state for state in states if not self._has_moved(state.id)])
         }
-        for outpoint in wanted:
+        for outpoint in requested:
             for batch in self._unwritten:
                 if outpoint in batch.by_outpoint:
                     registrations[outpoint] = [*registrations.get(outpoint, []), *batch.by_outpoint[outpoint]]

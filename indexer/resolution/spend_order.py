@@ -54,9 +54,9 @@ def _edges(txids: _Numbers, prevouts: _Numbers, children: _Numbers) -> tuple[_Nu
     names = txids[order]
     parents, spending = [], []
     for start in range(0, len(prevouts), _AT_ONCE):
-        wanted = prevouts[start : start + _AT_ONCE]
-        indexes = np.maximum(np.searchsorted(names, wanted, side="right") - 1, 0)
-        there = names[indexes] == wanted
+        batch = prevouts[start : start + _AT_ONCE]
+        indexes = np.maximum(np.searchsorted(names, batch, side="right") - 1, 0)
+        there = names[indexes] == batch
         parents.append(order[indexes[there]])
         spending.append(children[start : start + _AT_ONCE][there])
     none = np.empty(0, np.int64)

@@ -63,9 +63,9 @@ class WitnessEnvelopeReader(TransactionReader):
             for reveal, verdict in judged
             if (registrations or verdict is not None) and self._is_bound(reveal, verdict)
         ]
-        wanted = [(number, state.offset) for number, state, _ in registrations]
-        wanted += [(reveal.input, 0) for reveal, _ in bound if reveal.pointer is None]
-        sats = sorted(set(wanted))
+        satoshis = [(number, state.offset) for number, state, _ in registrations]
+        satoshis += [(reveal.input, 0) for reveal, _ in bound if reveal.pointer is None]
+        sats = sorted(set(satoshis))
         positions: dict[tuple[int, int], _Position] = dict(zip(sats, self.positions(sats), strict=True))
         placed = [_Placed(reveal, self._position(reveal, positions), verdict) for reveal, verdict in bound]
         spent = [
@@ -73,10 +73,10 @@ class WitnessEnvelopeReader(TransactionReader):
         ]
         self.clear_spent()
         left = self._carry(spent, placed)
-        unknown = (one.position for one in spent if isinstance(one.position, UnknownPosition))
+        unknown = (envelope.position for envelope in spent if isinstance(envelope.position, UnknownPosition))
         lost = min(unknown, key=lambda position: position.at_least, default=None)
-        for one in left:
-            self._first_record(one, lost)
+        for envelope in left:
+            self._first_record(envelope, lost)
         self._pointers()
 
     @staticmethod
@@ -111,8 +111,8 @@ class WitnessEnvelopeReader(TransactionReader):
         """Follow the registrations; returns the envelopes that update none. Those on a satoshi are taken by the first
         registration there, so that thousands of both take linear time."""
         by_satoshi: dict[Satoshi, list[Reveal]] = {}
-        for one in placed:
-            by_satoshi.setdefault(one.reveal.satoshi, []).append(one.reveal)
+        for envelope in placed:
+            by_satoshi.setdefault(envelope.reveal.satoshi, []).append(envelope.reveal)
         tape, updating = output_record.read_tape(self.tx), set[int]()
         for number, state, outpoint, position in spent:
             here = by_satoshi.pop((number, state.offset), [])
@@ -128,7 +128,7 @@ class WitnessEnvelopeReader(TransactionReader):
             for record in [reveal.record for reveal in here] or [tape]:
                 state = self.transfer(state, outpoint, location, judge_update(state.kind, record), None)
             updating |= {reveal.number for reveal in here}
-        return [one for one in placed if one.reveal.number not in updating]
+        return [envelope for envelope in placed if envelope.reveal.number not in updating]
 
     def _first_record(self, placed: _Placed, lost: UnknownPosition | None) -> None:
         reveal, position, verdict = placed

@@ -287,14 +287,14 @@ class _Form(NamedTuple):
     read: Callable[[Any], Any]
 
 
-_DIGEST, _PLACE = _Form(bytes.hex, bytes.fromhex), _Form(str, _outpoint)
+_DIGEST, _OUTPOINT = _Form(bytes.hex, bytes.fromhex), _Form(str, _outpoint)
 _FORMS = {
     "txid": _Form(lambda txid: txid[::-1].hex(), _reversed),
     "card": _DIGEST,
     "digest": _DIGEST,
-    "spent": _PLACE,
-    "outpoint": _PLACE,
-    "winner": _PLACE,
+    "spent": _OUTPOINT,
+    "outpoint": _OUTPOINT,
+    "winner": _OUTPOINT,
     "map": _Form(lambda fields: tuple(fields.items()), dict),
     "reasons": _Form(tuple, lambda reasons: tuple(map(_reason, reasons))),
     "state": _Form(

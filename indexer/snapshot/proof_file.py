@@ -50,11 +50,11 @@ class ProofFile:
 
     def get(self, txid: bytes) -> Proof:
         """The proof of a transaction. Raises KeyError."""
-        place = self._proofs[txid]
-        if isinstance(place, Proof):
-            return place
+        location = self._proofs[txid]
+        if isinstance(location, Proof):
+            return location
         assert self._file is not None  # noqa: S101 - there are places in it
-        proof: Proof = pickle.loads(os.pread(self._file, place[1], place[0]))  # noqa: S301 - written above
+        proof: Proof = pickle.loads(os.pread(self._file, location[1], location[0]))  # noqa: S301 - written above
         return proof
 
 

@@ -271,9 +271,9 @@ class ReplayedBlock:
             values |= self._values(session.missing_values)
         return reader.result(session)
 
-    def _values(self, wanted: Iterable[Outpoint]) -> dict[Outpoint, int]:
+    def _values(self, requested: Iterable[Outpoint]) -> dict[Outpoint, int]:
         outpoints_by_txid: dict[bytes, list[Outpoint]] = {}
-        for outpoint in wanted:
+        for outpoint in requested:
             outpoints_by_txid.setdefault(outpoint.txid, []).append(outpoint)
         values: dict[Outpoint, int] = {}
         for txid, outpoints in outpoints_by_txid.items():  # one by one: each parent may have 16 MiB
@@ -311,15 +311,15 @@ class _BlockTransactions(Sequence[ProvenTransaction]):
         return len(self._positions)
 
     @overload
-    def __getitem__(self, place: int) -> ProvenTransaction: ...
+    def __getitem__(self, position: int) -> ProvenTransaction: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[ProvenTransaction]: ...
+    def __getitem__(self, position: slice) -> list[ProvenTransaction]: ...
 
-    def __getitem__(self, place: int | slice) -> ProvenTransaction | list[ProvenTransaction]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        index, txid = self._positions[place]
+    def __getitem__(self, position: int | slice) -> ProvenTransaction | list[ProvenTransaction]:
+        if isinstance(position, slice):
+            return [self[number] for number in range(*position.indices(len(self)))]
+        index, txid = self._positions[position]
         proof = self._proofs.get(txid)
         return ProvenTransaction(index, proof.raw, proof.bump)
 
@@ -335,7 +335,9 @@ def _difference(event: Event, replayed: Event | None) -> str:
     pairs: list[tuple[Any, Any]] = [(event, replayed)]
     if event.state is not None and replayed.state is not None:
         pairs.insert(0, (event.state, replayed.state))
-    members = ((name, getattr(one, name), getattr(other, name)) for one, other in pairs for name in type(one).__slots__)
+    members = (
+        (name, getattr(left, name), getattr(right, name)) for left, right in pairs for name in type(left).__slots__
+    )
     name, claimed, actual = next(member for member in members if member[1] != member[2])
     return f"{name} is {_shown(claimed)}, and its transaction says {_shown(actual)}"
 

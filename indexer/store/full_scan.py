@@ -37,7 +37,7 @@ class FullScan(Queries):
             yield BlockFacts(ref, block_events.take(height) or (), {}, proved, coinbase_at.take(height))
 
     def _events(self, chain: str, up_to: int) -> Iterator[tuple[int, tuple[Event, ...]]]:
-        own = select(events).where(events.c.chain == chain, events.c.place < rows.place(up_to + 1))
+        own = select(events).where(events.c.chain == chain, events.c.place < rows.event_position(up_to + 1))
         stream = self._stream(own.order_by(events.c.place), ROWS_AT_ONCE)
         for height, of_block in groupby(stream, key=lambda row: int(row["height"])):
             yield height, tuple(map(rows.event, of_block))
@@ -59,7 +59,9 @@ class FullScan(Queries):
 
     def card_bodies(self, up_to: Mapping[str, int]) -> Iterator[bytes]:
         """The card bodies that events of these chains up to these heights name, sorted by their SHA-256."""
-        within = or_(*(and_(events.c.chain == name, events.c.place < rows.place(h + 1)) for name, h in up_to.items()))
+        within = or_(
+            *(and_(events.c.chain == name, events.c.place < rows.event_position(h + 1)) for name, h in up_to.items())
+        )
         named = select(events.c.card).where(events.c.card.is_not(None), within)
         wanted = select(cards.c.body).where(cards.c.sha256.in_(named)).order_by(cards.c.sha256)
         for row in self._stream(wanted, BODIES_AT_ONCE):

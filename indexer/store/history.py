@@ -156,7 +156,7 @@ class HistoryQueries(Queries):
         if up_to is not None:
             conditions.append(events.c.height <= up_to)
         if after is not None:
-            conditions.append(events.c.place > rows.place(after.height, after.event.position))
+            conditions.append(events.c.place > rows.event_position(after.height, after.event.position))
         statement = confirmed(*conditions).order_by(events.c.place).limit(limit)
         return [revision(row) for row in self._rows(statement)]
 

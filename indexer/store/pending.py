@@ -19,7 +19,7 @@ from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Event, Status
 from indexer.store import outbox, rows
 from indexer.store.history import Unconfirmed
 from indexer.store.queries import Queries, Row, batches, rows_in
-from indexer.store.rows import event_row, place
+from indexer.store.rows import event_position, event_row
 from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
 from indexer.store.writer import Writer
 from parsers.bitcoin.tx import Outpoint
@@ -28,7 +28,7 @@ from parsers.reasons import UNPROVED
 _POSITION_COLUMNS = ("tx_index", "updated_height", "created_height")
 """What changes of an event when it is mined, though its meaning stays."""
 
-_PENDING_PLACES = range(place(UNCONFIRMED), place(UNCONFIRMED) + (1 << POSITION_BITS))
+_PENDING_PLACES = range(event_position(UNCONFIRMED), event_position(UNCONFIRMED) + (1 << POSITION_BITS))
 """Values for `place`. An event keeps its own as long as it follows the same events: with 5,000 of them, one more takes
 0.15 s, and writing all again takes 1.2 s."""
 

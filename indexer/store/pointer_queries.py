@@ -142,7 +142,7 @@ def _anchor(row: Row) -> Anchor:
         raise ValueError(f"the event at place {row['place']} of {row['chain']} is no pointer")
     return Anchor(
         chain=row["chain"],
-        place=row["place"],
+        position=row["place"],
         height=row["height"],
         time=row["time"],
         txid=event.txid,

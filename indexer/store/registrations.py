@@ -108,7 +108,7 @@ class RegistrationQueries(Queries):
 
     def states(self, chain: str, height: int) -> Iterator[RegistrationState]:
         """The state of every registration of a chain after the block at `height`, sorted by id as bytes."""
-        up_to_height = events.c.place < rows.place(height + 1)
+        up_to_height = events.c.place < rows.event_position(height + 1)
         for row in self._stream(newest_events(chain, up_to_height), _STATES_AT_ONCE):
             state = rows.state(row)
             if state is not None:

@@ -20,7 +20,7 @@ _NO_STATE = dict.fromkeys(
 )  # fmt: skip
 
 
-def place(height: int, position: int = 0) -> int:
+def event_position(height: int, position: int = 0) -> int:
     """The integer that orders the events of a chain, by height and by position in the block."""
     return height << POSITION_BITS | position
 
@@ -29,7 +29,7 @@ def event_row(ref: BlockRef, event: Event) -> dict[str, Any]:
     """An event of block `ref` as a row of `events`."""
     return {
         "chain": ref.chain,
-        "place": place(ref.height, event.position),
+        "place": event_position(ref.height, event.position),
         "height": ref.height,
         "kind": event.kind.value,
         "tx_index": event.tx_index,

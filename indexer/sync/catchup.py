@@ -179,9 +179,9 @@ class Catchup:
 
         session = await read_with_these()
         requested: set[Outpoint] = set()
-        while (wanted := session.missing_values - requested) or session.untraced:
-            requested |= wanted
-            values |= await self.look_up(wanted, ref)
+        while (unknown_values := session.missing_values - requested) or session.untraced:
+            requested |= unknown_values
+            values |= await self.look_up(unknown_values, ref)
             if origins is not None:
                 traced = await self.origins.find(session.untraced, ref)
                 origins |= traced
@@ -206,11 +206,11 @@ class Catchup:
                 f"{error.strerror}; make room there, or name another folder in TMPDIR"
             ) from error
 
-    async def look_up(self, wanted: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+    async def look_up(self, outpoints: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Values of outputs in satoshis, from the store and then from the source; those of the source are stored.
         Outputs that neither knows are left out. Raises SourceError or StoreError."""
-        values = await asyncio.to_thread(self._store.content.output_values, wanted)
-        missing = [outpoint for outpoint in wanted if outpoint not in values]
+        values = await asyncio.to_thread(self._store.content.output_values, outpoints)
+        missing = [outpoint for outpoint in outpoints if outpoint not in values]
         if missing:
             fetched = await self._chain.values(missing, before)
             await asyncio.to_thread(contents.store_output_values, self._writer, fetched)

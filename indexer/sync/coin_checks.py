@@ -49,12 +49,12 @@ class CoinChecks:
     async def _ask(self, spends: Mapping[Outpoint, bytes], seen: frozenset[bytes], newest: BlockRef) -> bool:
         """Ask for coins that are not known at this tip; whether the source answers such questions, at this tip."""
         unknown = (coin for coin, txid in spends.items() if coin not in self._coins and txid not in seen)
-        wanted = list(islice(unknown, MAX_COINS))
-        unspent = await self._chain.unspent(wanted)
+        batch = list(islice(unknown, MAX_COINS))
+        unspent = await self._chain.unspent(batch)
         tip = await self._chain.tip()
         if unspent is None or tip is None or tip.hash != newest.hash:
             return False
-        self._coins.update((coin, coin in unspent) for coin in wanted)
+        self._coins.update((coin, coin in unspent) for coin in batch)
         return True
 
 

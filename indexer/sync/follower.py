@@ -294,5 +294,5 @@ class Follower:
             return await self._catchup.is_traced(event.outpoint, ref)
         if "values-unknown" not in codes:
             return False
-        wanted = {Outpoint.parse(text) for reason in event.reasons for text in reason.detail.split()}
-        return len(await self._catchup.look_up(wanted, ref)) == len(wanted)
+        undecided_by = {Outpoint.parse(text) for reason in event.reasons for text in reason.detail.split()}
+        return len(await self._catchup.look_up(undecided_by, ref)) == len(undecided_by)

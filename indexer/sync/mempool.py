@@ -122,12 +122,12 @@ class Mempool:
         pending = await self._pending_submissions(newest.height, listed)
         await self._note_submissions(await self._without_spent(pending, seen, newest))
         seen |= self._submitted
-        wanted = await asyncio.to_thread(self._compare, seen, watched)
+        new_txids = await asyncio.to_thread(self._compare, seen, watched)
         if newest.hash != self._read_at:
             self._forget_values()
             self._retry_at = 0.0
             await self._reconsider(watched)
-        await self._look(wanted, watched)
+        await self._look(new_txids, watched)
         if self._resolvable:
             self._resolvable = False
             await self._reconsider(watched)
@@ -187,16 +187,21 @@ class Mempool:
         if not submitted:
             return set()
         spends = await asyncio.to_thread(self._store.submissions.spends, self._chain.name)
-        own = {outpoint: txid for outpoint, txid in spends.items() if txid in submitted}
-        wanted = WatchedOutpoints(own, key=self._spends.key)
-        rivals = [txid for txid in await asyncio.to_thread(self._spends.spenders, wanted) if txid not in submitted]
+        submitted_spends = {outpoint: txid for outpoint, txid in spends.items() if txid in submitted}
+        contested = WatchedOutpoints(submitted_spends, key=self._spends.key)
+        rivals = [txid for txid in await asyncio.to_thread(self._spends.spenders, contested) if txid not in submitted]
         raws = await self._chain.transactions(rivals) if rivals else {}
-        return {own[spent.prevout] for rival in self._parsed(raws) for spent in rival.inputs if spent.prevout in own}
+        return {
+            submitted_spends[spent.prevout]
+            for rival in self._parsed(raws)
+            for spent in rival.inputs
+            if spent.prevout in submitted_spends
+        }
 
     async def _transactions(self, txids: Sequence[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid: submitted ones from the store, the others from the source."""
-        own = [txid for txid in txids if txid in self._submitted]
-        raws = await asyncio.to_thread(self._store.submissions.raws, self._chain.name, own) if own else {}
+        own_txids = [txid for txid in txids if txid in self._submitted]
+        raws = await asyncio.to_thread(self._store.submissions.raws, self._chain.name, own_txids) if own_txids else {}
         others = [txid for txid in txids if txid not in raws]
         return raws | (await self._chain.transactions(others) if others else {})
 
@@ -219,11 +224,11 @@ class Mempool:
         self._unscanned = set(waiting)
         return [*(waiting - late), *late]
 
-    async def _look(self, wanted: Sequence[bytes], watched: WatchedOutpoints) -> None:
+    async def _look(self, txids: Sequence[bytes], watched: WatchedOutpoints) -> None:
         """Scan transactions, as many as one refresh may."""
         until, room = time.monotonic() + LOOK_SECONDS, LOOK_BYTES
-        for start in range(0, len(wanted), BATCH):
-            batch = wanted[start : start + BATCH]
+        for start in range(0, len(txids), BATCH):
+            batch = txids[start : start + BATCH]
             raws = await self._transactions(batch)
             self._unscanned.difference_update(batch)
             self._refused.update(txid for txid in batch if txid not in raws)
@@ -359,10 +364,10 @@ class Mempool:
         self._is_late = await asyncio.to_thread(self._origins.is_late)
         read = await asyncio.to_thread(self._read_with, watched)
         while (
-            wanted := list(islice(read.missing_values - self._requested, max(0, VALUES - len(self._requested))))
+            outpoints := list(islice(read.missing_values - self._requested, max(0, VALUES - len(self._requested))))
         ) or read.untraced:
-            self._requested.update(wanted)
-            self._values |= await self._look_up(wanted, newest)
+            self._requested.update(outpoints)
+            self._values |= await self._look_up(outpoints, newest)
             for outpoint, origin in (await self._origins.find(read.untraced, newest)).items():
                 self._traced[outpoint] = origin
                 self._values |= origin.values
@@ -384,10 +389,10 @@ class Mempool:
         self._requested -= resolvable
         self._resolvable = self._resolvable or bool(resolvable)
 
-    async def _look_up(self, wanted: Iterable[Outpoint], newest: BlockRef) -> dict[Outpoint, int]:
+    async def _look_up(self, outpoints: Iterable[Outpoint], newest: BlockRef) -> dict[Outpoint, int]:
         """Values of outputs in satoshis: from the store, from unconfirmed parents, and then from the source."""
-        values = await asyncio.to_thread(self._store.content.output_values, wanted)
-        missing = {outpoint for outpoint in wanted if outpoint not in values}
+        values = await asyncio.to_thread(self._store.content.output_values, outpoints)
+        missing = {outpoint for outpoint in outpoints if outpoint not in values}
         parents = list({outpoint.txid for outpoint in missing if outpoint.txid in self._spends})
         raws = await self._transactions(parents) if parents else {}
         for parent in self._parsed(raws):

@@ -97,12 +97,12 @@ class RequestLoop:
             self._requests.update(replace(request, state=RequestState.INDEXED, next_at=0, detail=detail))
         return left
 
-    async def _fetch(self, wanted: Sequence[TransactionRequest]) -> tuple[list[str], dict[bytes, str]]:
+    async def _fetch(self, requests: Sequence[TransactionRequest]) -> tuple[list[str], dict[bytes, str]]:
         """The sources that were reachable, and the one that has each transaction, which is offered to its mempool."""
         reached: list[str] = []
         finders: dict[bytes, str] = {}
-        for source in self._sources if wanted else ():
-            missing = [request.txid for request in wanted if request.txid not in finders]
+        for source in self._sources if requests else ():
+            missing = [request.txid for request in requests if request.txid not in finders]
             if not missing or not source.usable():
                 continue
             try:

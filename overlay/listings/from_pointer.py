@@ -104,11 +104,11 @@ def card_periods(pointers: PointerListing) -> list[tuple[bytes, Since]]:
             anchors.append(anchor)
         if anchor == resolution.anchor:
             break
-    born = _first(resolution).place
+    born = _first(resolution).position
 
     def since(anchor: Anchor, time: int) -> Since:
         return Since(
-            time, anchor.chain, anchor.height, born if anchor.chain == resolution.anchor.chain else anchor.place
+            time, anchor.chain, anchor.height, born if anchor.chain == resolution.anchor.chain else anchor.position
         )
 
     periods = [(anchor.digest or b"", since(anchor, anchor.time)) for anchor in anchors[-MAX_PERIODS:]]

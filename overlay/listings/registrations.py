@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from indexer import store
 from indexer.model import Event, EventKind, Status
 from indexer.resolution.pointer_service import PointerListing
-from indexer.store.rows import place
+from indexer.store.rows import event_position
 from overlay.listings.card_texts import card_offers
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.unconfirmed import WINS, pending_revision, unconfirmed_registration
@@ -44,7 +44,7 @@ def leads_elsewhere(record: store.RegistrationHistory, pointers: PointerListing)
     if not record.confirmed or record.confirmed[-1].event.pointer is None or pointers.resolution is None:
         return False
     winner = winner_of(record.confirmed) or record.confirmed[0]
-    return pointers.resolution.anchor.place > place(winner.height, winner.event.position)
+    return pointers.resolution.anchor.position > event_position(winner.height, winner.event.position)
 
 
 def winner_of(history: Sequence[store.Revision]) -> store.Revision | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from indexer import store
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
-from indexer.store.rows import place
+from indexer.store.rows import event_position
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
@@ -192,7 +192,7 @@ def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since
     # an account that was closed and opened again is a first record again
     first = next((past for past in history if past.height >= created), history[0])
     time = times.get(winner.height, winner.time)
-    return Since(time, winner.chain, winner.height, place(first.height, first.event.position))
+    return Since(time, winner.chain, winner.height, event_position(first.height, first.event.position))
 
 
 def _read(id_: str, body: bytes, kind: Kind) -> Card:

@@ -116,9 +116,9 @@ class AdmittedListReader:
 
 def check_admitted(anchor: TopicAnchor, listed: Sequence[AdmittedTransaction]) -> None:
     """Raise ParseError unless these are all that an anchor is over, in block order."""
-    if any(one.number >= following.number for one, following in pairwise(listed)):
+    if any(transaction.number >= following.number for transaction, following in pairwise(listed)):
         raise ParseError(f"the admitted list of height {anchor.height:,} is not in block order")
-    if len(listed) != anchor.admitted or basm.root([one.txid for one in listed]) != anchor.root:
+    if len(listed) != anchor.admitted or basm.root([transaction.txid for transaction in listed]) != anchor.root:
         raise ParseError(f"the admitted list of height {anchor.height:,} is not the one that its anchor is over")
 
 
@@ -127,9 +127,9 @@ def merkle_path(answer: Any) -> bytes:
     return _bytes(answer, "merklePath")
 
 
-def transactions(answer: Any, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
+def transactions(answer: Any, txids: Iterable[bytes]) -> dict[bytes, bytes]:
     """Those of these transactions that are delivered, by txid: bytes that hash to it."""
-    requested, raws = set(wanted), {}
+    requested, raws = set(txids), {}
     for entry in _list(answer, "transactions", len(requested)):
         txid, raw = _hash(entry, "txid"), _bytes(entry, "rawTx")
         if txid not in requested or sha256d(raw) != txid:

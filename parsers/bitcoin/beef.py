@@ -159,11 +159,11 @@ def _deduplicated(members: Sequence[BeefTransaction]) -> tuple[BeefTransaction, 
     return tuple(by_txid.values())
 
 
-def _fuller(one: BeefTransaction, other: BeefTransaction) -> BeefTransaction:
+def _fuller(left: BeefTransaction, right: BeefTransaction) -> BeefTransaction:
     """The one of two entries of the same txid that has more parts. Raises ParseError when they name different paths."""
-    if one.path is not None and other.path is not None and one.path != other.path:
-        raise ParseError(f"transaction {_shown(one.txid)} names two merkle paths, {one.path} and {other.path}")
-    return max(one, other, key=lambda member: (member.raw is not None, member.path is not None))
+    if left.path is not None and right.path is not None and left.path != right.path:
+        raise ParseError(f"transaction {_shown(left.txid)} names two merkle paths, {left.path} and {right.path}")
+    return max(left, right, key=lambda member: (member.raw is not None, member.path is not None))
 
 
 def _read_v1(reader: ByteReader) -> BeefTransaction:
@@ -226,7 +226,7 @@ def write(
 
 
 def verify(
-    beef: Beef, is_root: Callable[[int, bytes], bool], own: Mapping[bytes, Transaction] | None = None
+    beef: Beef, is_root: Callable[[int, bytes], bool], trusted: Mapping[bytes, Transaction] | None = None
 ) -> tuple[UnprovenInput, ...]:
     """Verify a BEEF; returns the inputs of unproven transactions, whose scripts the caller has to run.
 
@@ -238,7 +238,7 @@ def verify(
     for path in beef.paths:
         if not is_root(path.height, path.merkle_root):
             raise ProofError(f"merkle root {_shown(path.merkle_root)} is not that of the chain's block {path.height:,}")
-    by_txid = dict(_transactions(beef, own or {}))
+    by_txid = dict(_transactions(beef, trusted or {}))
     spent: set[Outpoint] = set()
     unproven: list[UnprovenInput] = []
     for member in beef.members:
@@ -250,9 +250,9 @@ def verify(
     return tuple(unproven)
 
 
-def _transactions(beef: Beef, own: Mapping[bytes, Transaction]) -> Iterable[tuple[bytes, Transaction]]:
+def _transactions(beef: Beef, trusted: Mapping[bytes, Transaction]) -> Iterable[tuple[bytes, Transaction]]:
     for member in beef.members:
-        tx = member.tx or own.get(member.txid)
+        tx = member.tx or trusted.get(member.txid)
         if tx is None:
             raise ProofError(f"transaction {_shown(member.txid)} is only a bare txid")
         yield member.txid, tx

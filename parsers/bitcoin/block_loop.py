@@ -246,8 +246,8 @@ def opens_envelope(base: int, pos: int, start: int, stop: int) -> bool:
 @compiled
 def mentions_json(base: int, pos: int, stop: int) -> bool:
     """Whether the bytes from `pos` to `stop` contain `json`, in any letter case."""
-    for place in range(pos, stop - 3):  # noqa: SIM110 - generators do not compile
-        if load32(base + place) | 0x20202020 == 0x6E6F736A:
+    for start in range(pos, stop - 3):  # noqa: SIM110 - generators do not compile
+        if load32(base + start) | 0x20202020 == 0x6E6F736A:
             return True
     return False
 
@@ -296,13 +296,13 @@ def may_hold_record(base: int, start: int, stop: int, end: int) -> bool:
     while pos < stop:
         mask = needles(base + pos) if end - pos >= 66 else tail_needles(base, pos, stop)
         while mask != _NO_BITS:
-            place = pos + lowest(mask)
+            position = pos + lowest(mask)
             mask &= mask - _ONE
-            if place >= stop:
+            if position >= stop:
                 break
-            code = load8(base + place)
+            code = load8(base + position)
             if code == 0x61:
-                kind = pushed(base, place, start) if is_a2b(base, place, stop) else 0
+                kind = pushed(base, position, start) if is_a2b(base, position, stop) else 0
                 if kind == 1:
                     return True
                 if kind == 2 and not walked:
@@ -310,11 +310,11 @@ def may_hold_record(base: int, start: int, stop: int, end: int) -> bool:
                     if element_begins_a2b(base, start, stop):
                         return True
             elif code < 4:
-                if opens_envelope(base, place, start, stop):
-                    budget = json_envelope(base, place + 4, stop, budget)
+                if opens_envelope(base, position, start, stop):
+                    budget = json_envelope(base, position + 4, stop, budget)
                     if budget < 0:
                         return True
-            elif is_app(base, place, start, stop):
+            elif is_app(base, position, start, stop):
                 return True
         pos += 64
     return False

@@ -129,12 +129,12 @@ def extract(path: MerklePath, txids: Iterable[bytes]) -> MerklePath:
     """The path of a subset of a path's transactions (txids in internal byte order).
 
     Raises ValueError for an empty subset, ParseError when the path does not contain one of them."""
-    wanted = set(txids)
-    if not wanted:
+    chosen = set(txids)
+    if not chosen:
         raise ValueError("a merkle path has at least one transaction: name one to extract")
     tree = _tree(path.levels)
-    offsets = {offset for offset, digest in tree[0].items() if digest in wanted}
-    for txid in wanted:
+    offsets = {offset for offset, digest in tree[0].items() if digest in chosen}
+    for txid in chosen:
         path.root(txid)
     return _trimmed(path.height, tree, offsets)
 

@@ -100,10 +100,10 @@ class _RowBuilder:
         address = self.builder.load(self.builder.inttoptr(pointer, _ADDRESS.as_pointer()), align=1)
         return self.builder.load(self.row_pointer(address, part), align=1)
 
-    def interleave(self, one: Any, other: Any, first: int) -> Any:
+    def interleave(self, left: Any, right: Any, first: int) -> Any:
         """The words of two rows alternately, from word `first`."""
         order = [first + n // 2 + LANES * (n % 2) for n in range(LANES)]
-        return self.builder.shuffle_vector(one, other, llvm.Constant(_ROW, order))
+        return self.builder.shuffle_vector(left, right, llvm.Constant(_ROW, order))
 
     def big_endian(self, row: Any) -> Any:
         """The row with the bytes of every word reversed."""

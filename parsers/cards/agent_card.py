@@ -110,15 +110,15 @@ def read_logo(holder: Json, fields: Fields, pointer: str = "") -> str:
     if not logo and isinstance(provider, dict):
         logo = fields.text(provider, "logo", step(pointer, "provider"))
     if not logo:
-        for place, icon in fields.objects(holder, "icons", pointer):
-            return fields.text(icon, "src", place)
+        for icon_pointer, icon in fields.objects(holder, "icons", pointer):
+            return fields.text(icon, "src", icon_pointer)
     return logo
 
 
-def merge_tags(own: Iterable[str], others: Iterable[str], fields: Fields, pointer: str = "") -> tuple[str, ...]:
+def merge_tags(first: Iterable[str], further: Iterable[str], fields: Fields, pointer: str = "") -> tuple[str, ...]:
     """The tags of a listing in order, without repetitions regardless of case, spelt as first written; at most 64."""
     merged: dict[str, str] = {}
-    for tags in (own, others):
+    for tags in (first, further):
         for tag in tags:
             merged.setdefault(tag.strip().casefold(), tag.strip())
     if len(merged) > MAX_TAGS:
@@ -218,17 +218,17 @@ def _note_missing_of_interface(entry: Json, fields: Fields, pointer: str, versio
 
 def _url(card: Json, fields: Fields, version: str) -> str:
     """The URL at which the agent is called: that of the first interface in 1.0, the member `url` before."""
-    own = fields.text(card, "url")
-    own = "" if own.isspace() else own
-    preferred = _first_url(card, _INTERFACE_KEYS[:1]) if version == "1.0" else own
-    url = own if preferred == own else fields.bounded(preferred, "", "supportedInterfaces")
-    url = url or own or fields.bounded(_first_url(card, _INTERFACE_KEYS), "", "additionalInterfaces")
-    if url and not own and version != "1.0":
+    written = fields.text(card, "url")
+    written = "" if written.isspace() else written
+    preferred = _first_url(card, _INTERFACE_KEYS[:1]) if version == "1.0" else written
+    url = written if preferred == written else fields.bounded(preferred, "", "supportedInterfaces")
+    url = url or written or fields.bounded(_first_url(card, _INTERFACE_KEYS), "", "additionalInterfaces")
+    if url and not written and version != "1.0":
         fields.warn("missing", f"url, which A2A {version} requires", "/url")
-    if own and not _ABSOLUTE.fullmatch(own):
-        fields.warn("url-form", own, "/url")
+    if written and not _ABSOLUTE.fullmatch(written):
+        fields.warn("url-form", written, "/url")
     elif _LOCAL.match(url):
-        fields.warn("url-local", url, "/url" if url == own else "/supportedInterfaces")
+        fields.warn("url-local", url, "/url" if url == written else "/supportedInterfaces")
     return url
 
 

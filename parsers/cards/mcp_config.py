@@ -57,9 +57,9 @@ def read_config(config: Json, fields: Fields) -> ToolConfig:
 def _own_share(shared: tuple[Offer, ...], tools: frozenset[str]) -> tuple[Offer, ...]:
     """The prices of a config with several servers that cover all its tools, or tools of one server."""
     return tuple(
-        offer if offer.skill_ids is None else replace(offer, skill_ids=own)
+        offer if offer.skill_ids is None else replace(offer, skill_ids=of_server)
         for offer in shared
-        if offer.skill_ids is None or (own := tuple(name for name in offer.skill_ids if name in tools))
+        if offer.skill_ids is None or (of_server := tuple(name for name in offer.skill_ids if name in tools))
     )
 
 
@@ -113,8 +113,8 @@ def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) ->
     keywords = fields.texts(entry, "keywords", pointer, MAX_TAGS)
     own_tags = keywords + fields.texts(entry, "tags", pointer, MAX_TAGS)
     skills = _tools(entry, fields, pointer)
-    own = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
-    offers = read_offers(entry, fields, _tool_names(entry), pointer) if own else shared
+    has_price = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
+    offers = read_offers(entry, fields, _tool_names(entry), pointer) if has_price else shared
     return McpServer(
         key=key,
         name=key if not name or name.isspace() else name,

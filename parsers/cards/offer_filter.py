@@ -91,69 +91,69 @@ def entries(listing: HasOffers) -> tuple[PriceEntry[Offer], ...]:
     return (*priced, PriceEntry(unpriced, None)) if unpriced or not priced else tuple(priced)
 
 
-def meets(listing: HasOffers, wanted: OfferFilter) -> bool:
+def meets(listing: HasOffers, offer_filter: OfferFilter) -> bool:
     """Whether a single entry of a listing meets all filters."""
-    return any(matches(entry, wanted) for entry in entries(listing))
+    return any(matches(entry, offer_filter) for entry in entries(listing))
 
 
-def matches(entry: PriceEntry[OfferT], wanted: OfferFilter) -> bool:
+def matches(entry: PriceEntry[OfferT], offer_filter: OfferFilter) -> bool:
     """Whether one entry meets all filters. An entry without an offer can meet a skill filter only."""
-    if wanted.skills and entry.skill_ids.isdisjoint(wanted.skills):
+    if offer_filter.skills and entry.skill_ids.isdisjoint(offer_filter.skills):
         return False
     offer = entry.offer
     if offer is None:
-        return not (wanted.currencies or wanted.intervals or wanted.has_price_bound)
+        return not (offer_filter.currencies or offer_filter.intervals or offer_filter.has_price_bound)
     return (
-        (not wanted.currencies or any(currency in wanted.currencies for currency in offer.accepted))
-        and (not wanted.intervals or offer.interval_key in wanted.intervals)
-        and (not wanted.has_price_bound or _is_within_bounds(offer, wanted))
+        (not offer_filter.currencies or any(currency in offer_filter.currencies for currency in offer.accepted))
+        and (not offer_filter.intervals or offer.interval_key in offer_filter.intervals)
+        and (not offer_filter.has_price_bound or _is_within_bounds(offer, offer_filter))
     )
 
 
-def _is_within_bounds(offer: PricedOffer, wanted: OfferFilter) -> bool:
-    price = worth(offer, wanted)
+def _is_within_bounds(offer: PricedOffer, offer_filter: OfferFilter) -> bool:
+    price = worth(offer, offer_filter)
     if price is None:
         return False
-    is_above = wanted.min_price is None or price >= wanted.min_price
-    return is_above and (wanted.max_price is None or price <= wanted.max_price)
+    is_above = offer_filter.min_price is None or price >= offer_filter.min_price
+    return is_above and (offer_filter.max_price is None or price <= offer_filter.max_price)
 
 
-def worth(offer: PricedOffer, wanted: OfferFilter) -> Decimal | None:
+def worth(offer: PricedOffer, offer_filter: OfferFilter) -> Decimal | None:
     """The offer's amount in `price_currency`, exact; None without a quote."""
-    return _converted(offer.currency, offer.amount, wanted)
+    return _converted(offer.currency, offer.amount, offer_filter)
 
 
-def worth_per_day(offer: PricedOffer, wanted: OfferFilter) -> Decimal | None:
+def worth_per_day(offer: PricedOffer, offer_filter: OfferFilter) -> Decimal | None:
     """The offer's amount for one day in `price_currency`; None for an interval without a length, or without a quote."""
     daily = per_day(offer.amount, offer.interval_key)
-    return None if daily is None else _converted(offer.currency, daily, wanted)
+    return None if daily is None else _converted(offer.currency, daily, offer_filter)
 
 
-def _converted(currency: str, amount: Decimal, wanted: OfferFilter) -> Decimal | None:
-    if wanted.price_currency in (None, currency):
+def _converted(currency: str, amount: Decimal, offer_filter: OfferFilter) -> Decimal | None:
+    if offer_filter.price_currency in (None, currency):
         return amount
-    rate = wanted.rates.get(currency)
+    rate = offer_filter.rates.get(currency)
     return None if rate is None else convert(amount, rate)
 
 
-def cheapest(listed: Iterable[PriceEntry[OfferT]], wanted: OfferFilter) -> OfferT | None:
+def cheapest(listed: Iterable[PriceEntry[OfferT]], offer_filter: OfferFilter) -> OfferT | None:
     """The offer with the lowest amount among those meeting all filters, interval disregarded, ties in card order.
 
     With `per_day` it is the offer with the lowest price per day, if any offer has one. Prices are compared in
     `price_currency`, else in the anchor currency of the first such offer. None when no offer that meets the filters is
     priced, or quoted, in that currency.
     """
-    offers = [entry.offer for entry in listed if entry.offer is not None and matches(entry, wanted)]
+    offers = [entry.offer for entry in listed if entry.offer is not None and matches(entry, offer_filter)]
     best = None
-    if wanted.per_day:
-        best = _lowest([(offer, worth_per_day(offer, wanted)) for offer in offers], wanted)
-    return best or _lowest([(offer, worth(offer, wanted)) for offer in offers], wanted)
+    if offer_filter.per_day:
+        best = _lowest([(offer, worth_per_day(offer, offer_filter)) for offer in offers], offer_filter)
+    return best or _lowest([(offer, worth(offer, offer_filter)) for offer in offers], offer_filter)
 
 
-def _lowest(prices: list[tuple[OfferT, Decimal | None]], wanted: OfferFilter) -> OfferT | None:
+def _lowest(prices: list[tuple[OfferT, Decimal | None]], offer_filter: OfferFilter) -> OfferT | None:
     quoted = [(offer, price) for offer, price in prices if price is not None]
     if not quoted:
         return None
     anchor = quoted[0][0].currency
-    comparable = [pair for pair in quoted if wanted.price_currency is not None or pair[0].currency == anchor]
+    comparable = [pair for pair in quoted if offer_filter.price_currency is not None or pair[0].currency == anchor]
     return min(comparable, key=lambda pair: pair[1])[0]

@@ -47,15 +47,15 @@ class RateTable:
         The rate of a currency into itself is 1, quoted or not."""
         if currency == into:
             return _ONE
-        own, other = self.rates.get(currency), self.rates.get(into)
-        return None if own is None or other is None else _ROUNDED.divide(other, own)
+        from_rate, into_rate = self.rates.get(currency), self.rates.get(into)
+        return None if from_rate is None or into_rate is None else _ROUNDED.divide(into_rate, from_rate)
 
     def crosses(self, into: str) -> dict[str, Decimal]:
         """The rate of every other quoted currency into this one; empty where this one is not quoted."""
-        other = self.rates.get(into)
-        if other is None:
+        into_rate = self.rates.get(into)
+        if into_rate is None:
             return {}
-        return {currency: _ROUNDED.divide(other, own) for currency, own in self.rates.items() if currency != into}
+        return {currency: _ROUNDED.divide(into_rate, rate) for currency, rate in self.rates.items() if currency != into}
 
 
 class AmountBounds(NamedTuple):

@@ -132,7 +132,7 @@ def _tool(name: str, description: str, file: Json, services: list[Service], fiel
     """One server: that of the first MCP service, with the skills of all services."""
     first = next(service for service in services if service.name == "MCP")
     skills = _skills(services, fields)
-    own = frozenset(
+    named_tools = frozenset(
         _named(item) for service in services if service.name == "MCP" for _, item in _items(service, _SKILLS, Fields(0))
     )
     server = McpServer(
@@ -142,7 +142,7 @@ def _tool(name: str, description: str, file: Json, services: list[Service], fiel
         version=first.version,
         url=first.endpoint,
         logo=_logo(file, fields),
-        tools=tuple(skill.id for skill in skills if skill.id in own),
+        tools=tuple(skill.id for skill in skills if skill.id in named_tools),
         prompts=_listed(services, ("mcpPrompts", "prompts"), fields),
         resources=_listed(services, ("mcpResources", "resources"), fields),
         skills=skills,
@@ -171,8 +171,8 @@ def _url(file: Json, services: list[Service], fields: Fields) -> str:
     preferred = preferred or next(iter(callable_services), None)
     if preferred is not None:
         return preferred.endpoint
-    own = fields.text(file, "url") or fields.text(file, "external_url")
-    return own if _ADDRESS.match(own) else ""
+    written = fields.text(file, "url") or fields.text(file, "external_url")
+    return written if _ADDRESS.match(written) else ""
 
 
 def _logo(file: Json, fields: Fields) -> str:
@@ -240,11 +240,11 @@ def _listed(services: list[Service], keys: tuple[str, ...], fields: Fields) -> t
 
 def _tags(file: Json, services: list[Service], fields: Fields) -> tuple[str, ...]:
     """The file's tags, the domains of its services, its supported trust models, and `x402` if it supports that."""
-    own = [*fields.texts(file, "tags", "", MAX_TAGS), *fields.texts(file, "oasf_domains", "", MAX_TAGS)]
+    tags = [*fields.texts(file, "tags", "", MAX_TAGS), *fields.texts(file, "oasf_domains", "", MAX_TAGS)]
     for service in services:
-        own += fields.texts(service.value, "domains", service.pointer, MAX_TAGS)
+        tags += fields.texts(service.value, "domains", service.pointer, MAX_TAGS)
     for key in ("supportedTrust", "supportedTrusts"):
-        own += fields.texts(file, key, "", MAX_TAGS)
+        tags += fields.texts(file, key, "", MAX_TAGS)
     if any(file.get(key) is True for key in ("x402Support", "x402support")):
-        own.append("x402")
-    return merge_tags(own, (), fields)
+        tags.append("x402")
+    return merge_tags(tags, (), fields)

@@ -173,7 +173,7 @@ def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        _refuse("card-utf8", f"{error.reason} at {_place(body, error.start)}")
+        _refuse("card-utf8", f"{error.reason} at {_line_and_column(body, error.start)}")
 
 
 def _integer(literal: str) -> int:
@@ -211,10 +211,10 @@ def _refuse_lone_surrogates(body: bytes) -> None:
     """Searches the bytes, not the value, because a repeated key could hide one. Escaped backslashes are masked."""
     lone = _LONE.search(body.replace(b"\\\\", b"--"))
     if lone:
-        _refuse("card-surrogate", f"{lone[0].decode()} at {_place(body, lone.start())}")
+        _refuse("card-surrogate", f"{lone[0].decode()} at {_line_and_column(body, lone.start())}")
 
 
-def _place(body: bytes, offset: int) -> str:
+def _line_and_column(body: bytes, offset: int) -> str:
     """Line and column, from 1 and in characters, of the byte at `offset`; the bytes before it must be UTF-8."""
     *lines, last = body[:offset].decode().split("\n")
     return f"line {len(lines) + 1:,}, column {len(last) + 1:,}"

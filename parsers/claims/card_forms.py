@@ -104,7 +104,9 @@ def canonical_forms(card: _Card) -> Iterator[CardForm]:
     messages = _MESSAGES_1_0 if is_new else _MESSAGES_0_3
     stated = _defined(whole, "Card", messages, with_empty=True)
     required = _defined(whole, "Card", messages, with_empty=False)
-    shown = required if is_new else {name: one for name, one in required.items() if _DEFAULTS_0_3.get(name) != one}
+    shown = (
+        required if is_new else {name: value for name, value in required.items() if _DEFAULTS_0_3.get(name) != value}
+    )
     bodies = (
         ("all", whole), ("a2a", _nonempty(shown)), ("a2a-required", required), ("known", stated),
         ("all-nonempty", _nonempty(whole)),
@@ -154,7 +156,7 @@ def _defined(value: Any, message: str, messages: _Messages, *, with_empty: bool)
         if member.is_map and isinstance(stated, dict):
             entries = stated.items()
             reduced[name] = {
-                key: _defined(one, member.message, messages, with_empty=with_empty) for key, one in entries
+                key: _defined(entry, member.message, messages, with_empty=with_empty) for key, entry in entries
             }
         else:
             reduced[name] = _defined(stated, member.message, messages, with_empty=with_empty)

@@ -95,14 +95,16 @@ def verify(card: dict[str, Any], keys: Sequence[Key]) -> SignatureCheck:
     signed = signatures(card)
     if not signed:
         return SignatureCheck(verified=False, code="malformed-signature")
-    chosen = [(one, key) for one in signed for key in _keys_for(one, keys)]
+    chosen = [(signature, key) for signature in signed for key in _keys_for(signature, keys)]
     if not chosen:
         return SignatureCheck(verified=False, code="unknown-key")
     for form in canonical_forms(card):
-        for one, key in chosen:
-            if verifies(key, one.algorithm, one.signature, _signing_input(one, form)):
+        for signature, key in chosen:
+            if verifies(key, signature.algorithm, signature.signature, _signing_input(signature, form)):
                 covers = _covers_pricing(card, form)
-                return SignatureCheck(True, "", one.algorithm, one.kid or str(key.get("kid", "")), form.name, covers)
+                return SignatureCheck(
+                    True, "", signature.algorithm, signature.kid or str(key.get("kid", "")), form.name, covers
+                )
     return SignatureCheck(verified=False, code="bad-signature")
 
 

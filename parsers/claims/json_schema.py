@@ -186,7 +186,7 @@ def _additional(validator: Any, inner: Any, instance: Any, schema: Any) -> Itera
             yield from validator.descend(member, inner, path=name)
 
 
-_OWN = {
+_OWN_WORDING = {
     "pattern": _pattern,
     "uniqueItems": _compared(_unique),
     "enum": _compared(Draft7Validator.VALIDATORS["enum"]),
@@ -198,7 +198,7 @@ _OWN = {
 
 _Bounded: Any = extend(
     Draft7Validator,
-    {name: _counted(keyword) for name, keyword in {**Draft7Validator.VALIDATORS, **_OWN}.items()},
+    {name: _counted(keyword) for name, keyword in {**Draft7Validator.VALIDATORS, **_OWN_WORDING}.items()},
 )
 
 
@@ -273,7 +273,7 @@ def _rank(schema: Any, error: ValidationError) -> list[tuple[int, int]]:
 def _worded(error: ValidationError) -> str:
     path = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error.absolute_path)
     if error.validator in ("anyOf", "oneOf") and error.context:
-        inner = sorted(error.context, key=lambda one: list(map(str, one.schema_path)))
+        inner = sorted(error.context, key=lambda cause: list(map(str, cause.schema_path)))
         return ", ".join([*map(_worded, inner), f"data{path} {_message(error)}"])
     return f"data{path} {_message(error)}"
 

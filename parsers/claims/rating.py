@@ -176,22 +176,22 @@ def _within_windows(records: Iterable[EvidenceRecord]) -> Iterator[EvidenceRecor
     for record in records:
         forms[record.digest].append(record)
     paid = sorted(
-        (-one.paid, one.received_at, one.digest, one.payment, one.outcome)
-        for own in forms.values()
-        for one in own
-        if one.is_paid
+        (-form.paid, form.received_at, form.digest, form.payment, form.outcome)
+        for same_work in forms.values()
+        for form in same_work
+        if form.is_paid
     )
     counted = set(paid_window(row[2:] for row in paid))
     unpaid = [
-        min((one.received_at, one.counter_signer, digest) for one in own if one.is_counter_signed)
-        for digest, own in forms.items()
-        if any(one.is_counter_signed for one in own) and not any(one.is_paid for one in own)
+        min((form.received_at, form.counter_signer, digest) for form in same_work if form.is_counter_signed)
+        for digest, same_work in forms.items()
+        if any(form.is_counter_signed for form in same_work) and not any(form.is_paid for form in same_work)
     ]
     newest = sorted(unpaid, key=lambda row: (row[0], row[2]), reverse=True)
     counted.update(signed_window((digest, signer) for _, signer, digest in newest))
-    for digest, own in forms.items():
-        if digest in counted or not any(one.is_paid or one.is_counter_signed for one in own):
-            yield from own
+    for digest, same_work in forms.items():
+        if digest in counted or not any(form.is_paid or form.is_counter_signed for form in same_work):
+            yield from same_work
 
 
 def _unique(records: Iterable[EvidenceRecord], listing: RatedListing) -> list[EvidenceRecord]:

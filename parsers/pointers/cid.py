@@ -62,8 +62,8 @@ class IpfsBlock:
 
     def link(self, name: str) -> bytes | None:
         """The CID (bytes) of an entry of a directory; None without this entry."""
-        wanted = name.encode()
-        return next((cid for entry, cid in self.links if entry == wanted), None)
+        name_bytes = name.encode()
+        return next((cid for entry, cid in self.links if entry == name_bytes), None)
 
 
 def read(text: str) -> Cid:
@@ -103,10 +103,10 @@ def _number(digits: str, alphabet: str) -> bytes:
     """Bytes from digits of a base that is no power of two; leading zero digits are zero bytes."""
     value = 0
     for digit in digits:
-        place = alphabet.find(digit)
-        if place < 0:
+        digit_value = alphabet.find(digit)
+        if digit_value < 0:
             raise ParseError(f"{digit!a} is no digit of this base")
-        value = value * len(alphabet) + place
+        value = value * len(alphabet) + digit_value
     zeros = len(digits) - len(digits.lstrip(alphabet[0]))
     return bytes(zeros) + value.to_bytes(-(-value.bit_length() // 8), "big")
 

@@ -33,10 +33,10 @@ class Listed:
 def is_newer(one: Anchor, other: Anchor, everything: Sequence[Anchor]) -> bool:
     """Whether an anchor stands after another: by place on one chain, else by the time its chain had come to by then."""
     if one.chain == other.chain:
-        return one.place > other.place
+        return one.position > other.position
 
     def clock(anchor: Anchor) -> int:
-        return max(item.time for item in everything if item.chain == anchor.chain and item.place <= anchor.place)
+        return max(item.time for item in everything if item.chain == anchor.chain and item.position <= anchor.position)
 
     return (clock(one), one.chain) > (clock(other), other.chain)
 

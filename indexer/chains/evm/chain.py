@@ -70,10 +70,10 @@ class EvmChain(Chain):
     rules = CoinRules("evm", segwit=False, envelope=None)
 
     def __init__(
-        self, name: str, endpoint: EvmEndpoint, reader: LogReader, wanted: AllowedNetworks, options: Mapping[str, str]
+        self, name: str, endpoint: EvmEndpoint, reader: LogReader, networks: AllowedNetworks, options: Mapping[str, str]
     ) -> None:
         self.name, self.caip2, self.network = name, "", ""
-        self.endpoint, self._reader, self.allowed_networks = endpoint, reader, wanted
+        self.endpoint, self._reader, self.allowed_networks = endpoint, reader, networks
         self.first = int(options.get("from", 0))
         self._start_unknown = "from" not in options
         self._start_warning = ""

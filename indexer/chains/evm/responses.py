@@ -199,9 +199,9 @@ class BloomFilter:
     """Selects blocks that can hold a log of a contract with one of some first topics."""
 
     def __init__(self, address: bytes, topics: Iterable[bytes]) -> None:
-        self._wanted = [bits(address) | bits(topic) for topic in topics]
+        self._bits_of_topics = [bits(address) | bits(topic) for topic in topics]
 
     def may_hold(self, bloom: bytes) -> bool:
         """Whether a block with this bloom filter can hold one; one percent of the others are false positives."""
         bits_set = int.from_bytes(bloom, "big")
-        return any(bits_set & mask == mask for mask in self._wanted)
+        return any(bits_set & mask == mask for mask in self._bits_of_topics)

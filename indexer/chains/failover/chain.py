@@ -188,14 +188,14 @@ class FailoverChain(Chain):
         return await self._collect(set(txids), lambda missing: lambda chain: chain.transactions(missing))
 
     async def _collect(
-        self, wanted: set[_Key], request_for: Callable[[set[_Key]], Callable[[Chain], Awaitable[dict[_Key, _T]]]]
+        self, keys: set[_Key], request_for: Callable[[set[_Key]], Callable[[Chain], Awaitable[dict[_Key, _T]]]]
     ) -> dict[_Key, _T]:
         collected: dict[_Key, _T] = {}
         answered = False
         for source in list(self.group.by_preference()):
-            if answered and (collected.keys() >= wanted or source.state is not SourceState.READY):
+            if answered and (collected.keys() >= keys or source.state is not SourceState.READY):
                 break
-            for result in await self.group.try_source(source, request_for(wanted - collected.keys())):
+            for result in await self.group.try_source(source, request_for(keys - collected.keys())):
                 collected |= result
                 answered = True
         if not answered:

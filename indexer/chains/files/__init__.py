@@ -142,7 +142,7 @@ class FilesChain(Chain):
         numbers = self.block_folder.branch(first, last) if first <= last else []
         if not numbers:
             return None
-        size = self.block_folder.tree.place(numbers[0]).size
+        size = self.block_folder.tree.location(numbers[0]).size
         if len(buffers[0]) < size <= MAPPED_BYTES:
             buffers[0] = bytearray(size + size // 4)
         return numbers, asyncio.ensure_future(asyncio.to_thread(self.block_folder.read, numbers, buffers[0]))

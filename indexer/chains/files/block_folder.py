@@ -17,7 +17,7 @@ from indexer.headers.networks import NETWORKS, SCRYPT, Network, by_magic
 from indexer.headers.proof_of_work import is_met, target, work
 from indexer.headers.required_bits import RuleError, UncheckedHeader
 from indexer.headers.rules import HeaderRules
-from indexer.headers.tree import Place, PlacedTree
+from indexer.headers.tree import BlockLocation, LocatedTree
 from indexer.model import BlockRef
 from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, sha256d
@@ -50,10 +50,10 @@ class BadBlock:
 class _Orphan:
     """A block whose parent is missing."""
 
-    __slots__ = ("digest", "place", "work")
+    __slots__ = ("digest", "location", "work")
 
-    def __init__(self, digest: bytes, work_of: int, place: Place) -> None:
-        self.digest, self.work, self.place = digest, work_of, place
+    def __init__(self, digest: bytes, work_of: int, location: BlockLocation) -> None:
+        self.digest, self.work, self.location = digest, work_of, location
 
 
 class BlockFolder:
@@ -64,7 +64,7 @@ class BlockFolder:
 
     def __init__(self, name: str, folder: Path, network: Network) -> None:
         self.name, self.folder, self.network = name, folder, network
-        self.tree = PlacedTree()
+        self.tree = LocatedTree()
         self._rules = HeaderRules(network)
         self.bad: deque[BadBlock] = deque(maxlen=MAX_BAD)
         self.refused = 0
@@ -151,41 +151,41 @@ class BlockFolder:
     def _take(self, file: BlockFile, frame: Frame, *, is_newest: bool) -> None:
         """Add a block. Its transactions are checked first if it may be incomplete or was located by a search."""
         digest = sha256d(frame.header)
-        place = Place(file.number, frame.offset, frame.size)
+        location = BlockLocation(file.number, frame.offset, frame.size)
         number = self.tree.find(digest)
         if number is not None:
             with self._lock:
-                if self.tree.is_bad(number) or self.tree.place(number).file == file.number:
-                    self.tree.move(number, place)
+                if self.tree.is_bad(number) or self.tree.location(number).file == file.number:
+                    self.tree.move(number, location)
             return
         may_be_unfinished = frame.last and (is_newest or frame.end < file.size)
         is_doubtful = may_be_unfinished or not frame.follows or (file.number, frame.offset) in self._doubtful
-        if is_doubtful and (reason := self._fault(place, frame.header)):
+        if is_doubtful and (reason := self._fault(location, frame.header)):
             if frame.last:
                 self._doubtful.add((file.number, frame.offset))
                 file.unread(frame)
             else:
                 self._note(file, frame.offset, reason)
             return
-        self._link(digest, frame.header, place)
+        self._link(digest, frame.header, location)
 
-    def _fault(self, place: Place, header: bytes) -> str | None:
+    def _fault(self, location: BlockLocation, header: bytes) -> str | None:
         """Why a block's transactions do not match its header, or None."""
         try:
-            data = self._bare(self._bytes(place))
+            data = self._bare(self._bytes(location))
             root = block.merkle_root(data, segwit=self.network.rules.segwit)
         except ParseError as error:
             return str(error)
         return None if root == header[36:68] else "its transactions do not match its merkle root"
 
-    def _link(self, digest: bytes, header: bytes, place: Place) -> None:
+    def _link(self, digest: bytes, header: bytes, location: BlockLocation) -> None:
         """Add a block and the orphans that descend from it to the tree, or make it an orphan."""
         prev = header[4:36]
         is_genesis = not any(prev)
         if is_genesis and self.network.kind != "regtest" and digest[::-1].hex() != self.network.genesis:
-            self._note(self._files[place.file], place.offset, f"{digest[::-1].hex()} is not the genesis block")
+            self._note(self._files[location.file], location.offset, f"{digest[::-1].hex()} is not the genesis block")
             return
-        orphan = _Orphan(digest, work(int.from_bytes(header[72:76], "little")), place)
+        orphan = _Orphan(digest, work(int.from_bytes(header[72:76], "little")), location)
         parent = None if is_genesis else self.tree.find(prev)
         if parent is None and not is_genesis:
             waiting = self._orphans.setdefault(prev, [])
@@ -196,7 +196,7 @@ class BlockFolder:
         with self._lock:
             while ready:
                 parent, orphan = ready.pop()
-                number = self.tree.put(orphan.digest, parent, orphan.work, orphan.place)
+                number = self.tree.put(orphan.digest, parent, orphan.work, orphan.location)
                 ready += [(number, child) for child in reversed(self._orphans.pop(orphan.digest, []))]
 
     def _note_garbage(self, file: BlockFile, garbage: Garbage) -> None:
@@ -256,10 +256,10 @@ class BlockFolder:
         with self._lock:
             for height in range(first, min(last + 1, first + BATCH_BLOCKS)):
                 number = self.tree.number_at(height)
-                if number is None or (numbers and size + self.tree.place(number).size > BATCH_BYTES):
+                if number is None or (numbers and size + self.tree.location(number).size > BATCH_BYTES):
                     break
                 numbers.append(number)
-                size += self.tree.place(number).size
+                size += self.tree.location(number).size
         return numbers
 
     def ref(self, height: int | None = None) -> BlockRef | None:
@@ -268,7 +268,7 @@ class BlockFolder:
             header = bytearray(HEADER)
             self._load(number, memoryview(header))
             try:
-                return self._ref(number, self._own(number, bytes(header)))
+                return self._ref(number, self._check_header(number, bytes(header)))
             except BlockError as error:
                 self._refuse(number, str(error))
         return None
@@ -277,13 +277,13 @@ class BlockFolder:
         with self._lock:
             return self.tree.number_at(self.tree.height if height is None else height)
 
-    def _own(self, number: int, header: bytes) -> bytes:
+    def _check_header(self, number: int, header: bytes) -> bytes:
         """Check that a header is still the block's. If not, raises BlockError, and the file is read again later."""
         if sha256d(header) != self.tree.hash(number):
-            file = self._files[self.tree.place(number).file]
+            file = self._files[self.tree.location(number).file]
             file.rewind()
             raise BlockError(
-                f"{file.path.name} holds other bytes at the offset of this block", self.tree.place(number).offset
+                f"{file.path.name} holds other bytes at the offset of this block", self.tree.location(number).offset
             )
         return header
 
@@ -299,15 +299,15 @@ class BlockFolder:
         read_blocks: list[tuple[BlockRef, memoryview]] = []
         room = memoryview(buffer)
         for number in numbers:
-            place = self.tree.place(number)
+            location = self.tree.location(number)
             try:
-                whole = self._checked(number, room[: place.size] if len(room) >= place.size else None)
+                whole = self._checked(number, room[: location.size] if len(room) >= location.size else None)
                 self._check_work(whole)
                 data = self._bare(whole)
             except (ParseError, RuleError) as error:
                 self._refuse(number, str(error))
                 break
-            room = room[place.size :] if len(room) >= place.size else room
+            room = room[location.size :] if len(room) >= location.size else room
             read_blocks.append((self._ref(number, bytes(data[:HEADER])), data))
         return read_blocks
 
@@ -315,12 +315,12 @@ class BlockFolder:
         """A block's bytes, with the expected header. Raises BlockError or SourceUnavailableError."""
         if target is None:
             try:
-                target = self._bytes(self.tree.place(number))
+                target = self._bytes(self.tree.location(number))
             except OSError as error:
                 raise self._unreadable(number, error) from error
         else:
             self._load(number, target)
-        self._own(number, bytes(target[:HEADER]))
+        self._check_header(number, bytes(target[:HEADER]))
         return target
 
     def _check_work(self, data: memoryview) -> None:
@@ -331,23 +331,23 @@ class BlockFolder:
             aux = bytes(data[HEADER : proof_of_work.header_end(bytes(data))]) if self._has_auxpow(header) else None
             self._rules.check_work(UncheckedHeader(header, sha256d(header), aux))
 
-    def _bytes(self, place: Place) -> memoryview:
+    def _bytes(self, location: BlockLocation) -> memoryview:
         """A block's bytes: read, or memory-mapped if the block is large and not obfuscated. Raises OSError."""
-        file = self._files[place.file]
-        if place.size > MAPPED_BYTES and not file.is_obfuscated:
+        file = self._files[location.file]
+        if location.size > MAPPED_BYTES and not file.is_obfuscated:
             with file.path.open("rb") as opened:
-                start = place.offset - place.offset % mmap.ALLOCATIONGRANULARITY
-                length = place.offset + place.size - start
+                start = location.offset - location.offset % mmap.ALLOCATIONGRANULARITY
+                length = location.offset + location.size - start
                 mapped = mmap.mmap(opened.fileno(), length, access=mmap.ACCESS_READ, offset=start)
-            return memoryview(mapped)[place.offset - start :]
-        data = memoryview(bytearray(place.size))
-        file.load(place.offset, data)
+            return memoryview(mapped)[location.offset - start :]
+        data = memoryview(bytearray(location.size))
+        file.load(location.offset, data)
         return data
 
     def _load(self, number: int, target: memoryview) -> None:
-        place = self.tree.place(number)
+        location = self.tree.location(number)
         try:
-            self._files[place.file].load(place.offset, target)
+            self._files[location.file].load(location.offset, target)
         except OSError as error:
             raise self._unreadable(number, error) from error
 
@@ -366,10 +366,10 @@ class BlockFolder:
             self._refuse(number, reason)
 
     def _refuse(self, number: int, reason: str) -> None:
-        place = self.tree.place(number)
+        location = self.tree.location(number)
         with self._lock:
             self.tree.refuse(number)
-        self._note(self._files[place.file], place.offset, f"block {self.tree.height_of(number):,}: {reason}")
+        self._note(self._files[location.file], location.offset, f"block {self.tree.height_of(number):,}: {reason}")
 
     # -- ancestors
 
@@ -377,16 +377,16 @@ class BlockFolder:
         self, outpoints: Iterable[Outpoint], before: BlockRef, lookback: int, stop: threading.Event
     ) -> dict[Outpoint, int]:
         """Satoshis of outputs created in `before` or an earlier block, within `lookback` bytes of blocks."""
-        wanted: dict[bytes, list[Outpoint]] = {}
+        outpoints_of: dict[bytes, list[Outpoint]] = {}
         for outpoint in outpoints:
-            wanted.setdefault(outpoint.txid, []).append(outpoint)
+            outpoints_of.setdefault(outpoint.txid, []).append(outpoint)
         values: dict[Outpoint, int] = {}
 
         def take(_height: int, raws: Mapping[bytes, bytes]) -> set[bytes]:
             for txid, raw in raws.items():
                 outputs = tx.read(raw, segwit=self.network.rules.segwit).outputs
-                values.update(tx.values_of(wanted.pop(txid), {txid: outputs}))
-            return set(wanted)
+                values.update(tx.values_of(outpoints_of.pop(txid), {txid: outputs}))
+            return set(outpoints_of)
 
         self.ancestors(before, lookback, take, stop)
         return values
@@ -394,17 +394,17 @@ class BlockFolder:
     def ancestors(self, before: BlockRef, lookback: int, follow: BlockAncestorVisitor, stop: threading.Event) -> None:
         """Call `follow` with the transactions that it wants and the height of their block, from `before` backwards
         within `lookback` bytes of blocks."""
-        wanted = follow(before.height, {})
-        for height, data in self._backwards(before, lookback) if wanted else ():
-            wanted = self._ancestors_in(height, data, wanted, follow)
-            if not wanted or stop.is_set():
+        missing = follow(before.height, {})
+        for height, data in self._backwards(before, lookback) if missing else ():
+            missing = self._ancestors_in(height, data, missing, follow)
+            if not missing or stop.is_set():
                 return
 
     def _backwards(self, before: BlockRef, lookback: int) -> Iterator[tuple[int, memoryview]]:
         newest = self.tree.find(before.hash)
         buffer = bytearray(BATCH_BYTES)
         for number in self.tree.ancestors(newest) if newest is not None else ():
-            size = self.tree.place(number).size
+            size = self.tree.location(number).size
             lookback -= size
             if lookback < 0:
                 return
@@ -415,7 +415,7 @@ class BlockFolder:
             yield self.tree.height_of(number), data
 
     def _ancestors_in(
-        self, height: int, data: memoryview, wanted: set[bytes], follow: BlockAncestorVisitor
+        self, height: int, data: memoryview, missing: set[bytes], follow: BlockAncestorVisitor
     ) -> set[bytes]:
         """Call `follow` with the wanted transactions of this block, again for their parents; returns the txids still
         wanted."""
@@ -423,12 +423,12 @@ class BlockFolder:
         try:
             offsets = block.tx_offsets(data, segwit=segwit)
             txids = list(block.txids(data, offsets, segwit=segwit))
-            if wanted.isdisjoint(txids):
-                return wanted
+            if missing.isdisjoint(txids):
+                return missing
             indexes = {txid: index for index, txid in enumerate(txids)}
-            while here := wanted & indexes.keys():
+            while here := missing & indexes.keys():
                 raws = {txid: bytes(data[offsets[indexes[txid]] : offsets[indexes[txid] + 1]]) for txid in here}
-                wanted = follow(height, raws) - raws.keys()
+                missing = follow(height, raws) - raws.keys()
         except ParseError:
-            return wanted  # the block is invalid; `read` refuses it
-        return wanted
+            return missing  # the block is invalid; `read` refuses it
+        return missing

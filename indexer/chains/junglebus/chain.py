@@ -199,10 +199,10 @@ class JungleBusChain(Chain):
 
     async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs, from at most MAX_PARENTS transactions: their txids commit to them."""
-        wanted = list(outpoints)
-        parents = list(dict.fromkeys(outpoint.txid for outpoint in wanted))[:MAX_PARENTS]
+        requested = list(outpoints)
+        parents = list(dict.fromkeys(outpoint.txid for outpoint in requested))[:MAX_PARENTS]
         raws = await self.transactions(parents)
-        return tx.values_of(wanted, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
+        return tx.values_of(requested, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
 
     async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors by txid, which commits to their bytes; at most MAX_PARENTS."""

@@ -47,7 +47,7 @@ def coin(name: str, options: Mapping[str, str]) -> str:
     return selected
 
 
-async def network(client: NodeClient, coin: str, wanted: str | None) -> Network:
+async def network(client: NodeClient, coin: str, requested: str | None) -> Network:
     """The network whose genesis block the node has. Raises SourceError when it is unknown or not the one `wanted`."""
     genesis = str(await client.call("getblockhash", 0))
     matching = [candidate for candidate in NETWORKS if (candidate.coin, candidate.genesis) == (coin, genesis)]
@@ -57,10 +57,10 @@ async def network(client: NodeClient, coin: str, wanted: str | None) -> Network:
             f"{client.name}: the node at {client.address.base} does not follow {coin}: its genesis block is "
             f"{genesis[:64]!a} (of {others or 'no known network'}); correct the URL, or ?chain="
         )
-    if wanted is not None and matching[0].name != wanted:
+    if requested is not None and matching[0].name != requested:
         raise SourceError(
-            f"{client.name}: the node at {client.address.base} follows {matching[0]}, not {coin} {wanted}; correct the "
-            "URL, or ?network="
+            f"{client.name}: the node at {client.address.base} follows {matching[0]}, not {coin} {requested}; correct "
+            "the URL, or ?network="
         )
     return matching[0]
 

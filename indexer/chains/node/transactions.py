@@ -44,33 +44,33 @@ class Transactions:
 
     async def get(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, confirmed or not, as far as the node has them. Raises SourceError."""
-        wanted = list(dict.fromkeys(txids))
-        results = {txid: raw for txid in wanted if (raw := self.cache.get(txid)) is not None}
+        requested = list(dict.fromkeys(txids))
+        results = {txid: raw for txid in requested if (raw := self.cache.get(txid)) is not None}
         for txid in results:
             self.cache.move_to_end(txid)
-        missing = [txid for txid in wanted if txid not in results]
+        missing = [txid for txid in requested if txid not in results]
         for start in range(0, len(missing), BATCH):
             results |= await self._fetch(missing[start : start + BATCH])
         return results
 
     async def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
         """Satoshis of outputs whose transaction the node has; the txid commits to them. Raises SourceError."""
-        wanted = list(outpoints)
+        requested = list(outpoints)
         outputs = {}
-        for txid, raw in (await self.get(outpoint.txid for outpoint in wanted)).items():
+        for txid, raw in (await self.get(outpoint.txid for outpoint in requested)).items():
             with suppress(ParseError):  # bytes of that hash that are no transaction have no outputs
                 outputs[txid] = self._read(raw).outputs
-        return tx.values_of(wanted, outputs)
+        return tx.values_of(requested, outputs)
 
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node knows.
 
         Raises SourceError.
         """
-        wanted = list(txids)
-        calls = [("getrawtransaction", (txid[::-1].hex(), 1)) for txid in wanted]
+        requested = list(txids)
+        calls = [("getrawtransaction", (txid[::-1].hex(), 1)) for txid in requested]
         results = {}
-        for txid, answer in zip(wanted, await self._client.batch(calls, ALONE_BYTES), strict=True):
+        for txid, answer in zip(requested, await self._client.batch(calls, ALONE_BYTES), strict=True):
             digest = _bytes(str(answer.get("blockhash"))) if isinstance(answer, dict) else None
             if digest is not None and len(digest) == 32:
                 results[txid] = digest[::-1]
@@ -79,9 +79,9 @@ class Transactions:
     async def unspent(self, outpoints: Iterable[Outpoint]) -> set[Outpoint] | None:
         """Those of these outputs that are of a block and that no block has spent; None where the node answers no
         `gettxout`. Raises SourceError."""
-        wanted, unspent = list(outpoints), set[Outpoint]()
-        for start in range(0, len(wanted), BATCH):
-            batch = wanted[start : start + BATCH]
+        requested, unspent = list(outpoints), set[Outpoint]()
+        for start in range(0, len(requested), BATCH):
+            batch = requested[start : start + BATCH]
             answers = await self._outputs(batch)
             refusal = next((answer for answer in answers if isinstance(answer, RpcError)), None)
             if refusal is not None and refusal.code == METHOD_NOT_FOUND:

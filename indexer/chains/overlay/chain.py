@@ -205,9 +205,9 @@ class OverlayChain(Chain):
 
     async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs, as far as the overlay has their transactions: their txids commit to them."""
-        wanted = list(outpoints)
-        raws = await self.transactions(outpoint.txid for outpoint in wanted)
-        return tx.values_of(wanted, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
+        requested = list(outpoints)
+        raws = await self.transactions(outpoint.txid for outpoint in requested)
+        return tx.values_of(requested, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
 
     async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors by txid, which commits to their bytes."""

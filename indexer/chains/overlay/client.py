@@ -72,19 +72,19 @@ class OverlaySourceClient(HttpClient):
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Those of these transactions that the overlay has, by txid."""
         raws: dict[bytes, bytes] = {}
-        wanted = list(dict.fromkeys(txids))
-        while wanted:
-            batch = wanted[:TXIDS_AT_ONCE]
+        remaining = list(dict.fromkeys(txids))
+        while remaining:
+            batch = remaining[:TXIDS_AT_ONCE]
             delivered = await self._post(
                 "/requestRawTransactions",
                 {"txids": [txid[::-1].hex() for txid in batch]},
                 RESPONSE_BYTES,
-                partial(basm_answers.transactions, wanted=batch),
+                partial(basm_answers.transactions, txids=batch),
             )
             raws |= delivered
             # what had no room in the answer comes first in the next one; a batch of which nothing came is not there
             missing = [txid for txid in batch if txid not in delivered] if delivered else []
-            wanted = missing + wanted[len(batch) :]
+            remaining = missing + remaining[len(batch) :]
         return raws
 
     async def _post(self, path: str, question: dict[str, Any], limit: int, read: Callable[[Any], _T]) -> _T:

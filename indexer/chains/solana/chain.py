@@ -163,9 +163,9 @@ class SolanaChain(Chain):
         await self.endpoint.close()
 
 
-def _same(one: BlockRef | None, other: BlockRef | None) -> bool:
+def _same(left: BlockRef | None, right: BlockRef | None) -> bool:
     """Whether two references name the same block, whatever their `prev`."""
-    return (one and (one.height, one.hash)) == (other and (other.height, other.hash))
+    return (left and (left.height, left.hash)) == (right and (right.height, right.hash))
 
 
 def _digest(snapshot: Snapshot) -> bytes:

@@ -33,7 +33,7 @@ _CAPABILITIES = (
     lambda value: (
         isinstance(value, list)
         and len(value) <= MAX_CAPABILITIES
-        and all(_CAPABILITY.fault(one) is None for one in value)
+        and all(_CAPABILITY.fault(member) is None for member in value)
     ),
     "a list of capabilities",
 )
@@ -128,7 +128,9 @@ class Authorized:
             raise TokenDeniedError("attenuation_violation", "Attenuator mismatch")
         capabilities = by.get("allowedCapabilities", self.capabilities)
         granted = self.capabilities
-        wider = next((one for one in capabilities if not is_granted(one, granted, self.steps)), None)
+        wider = next(
+            (capability for capability in capabilities if not is_granted(capability, granted, self.steps)), None
+        )
         if wider is not None:
             raise TokenDeniedError("attenuation_violation", "Capability expansion", capability=wider)
         if by.get("maxBudgetMicrocents", self.budget) > self.budget:
@@ -151,10 +153,10 @@ def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str
     """Whether a capability is part of one of those granted. Raises ClaimRefusedError where the steps do not suffice."""
     steps.take(len(granted))
     return any(
-        one["namespace"] == capability["namespace"]
-        and one["action"] == capability["action"]
-        and is_part(capability["resource"], one["resource"], steps)
-        for one in granted
+        parent["namespace"] == capability["namespace"]
+        and parent["action"] == capability["action"]
+        and is_part(capability["resource"], parent["resource"], steps)
+        for parent in granted
     )
 
 
@@ -262,11 +264,11 @@ def _authorized(token: Token, context: TokenContext) -> dict[str, Any]:
 
 def _check_revocations(token: Token, context: TokenContext) -> None:
     ids = revocation_ids(token)
-    revoked = next((one for one in ids if one in context.revoked), None)
+    revoked = next((revocation_id for revocation_id in ids if revocation_id in context.revoked), None)
     for entry in context.revocations:
         if revoked is not None:
             break
-        revoked = next((one for one in ids if is_revoked(token, ids, one, entry)), None)
+        revoked = next((revocation_id for revocation_id in ids if is_revoked(token, ids, revocation_id, entry)), None)
     if revoked is not None:
         raise TokenDeniedError("revoked", "a block of the token is revoked", revocationId=revoked)
 
@@ -350,11 +352,11 @@ def check_capability(scope: Authorized, namespace: str | None, action: str, reso
     """Check that a scope grants an action on one of the resources, which are names of the same thing, the first to be
     shown. Without a namespace, any. Raises TokenDeniedError."""
     plain = [resource for resource in resources if not {".", ".."} & set(resource.split("/"))]
-    for one in scope.capabilities:
-        is_action = namespace is None or one["namespace"] in (namespace, "*")
-        is_action = is_action and one["action"] in (action, "*")
+    for capability in scope.capabilities:
+        is_action = namespace is None or capability["namespace"] in (namespace, "*")
+        is_action = is_action and capability["action"] in (action, "*")
         with _denials():
-            if is_action and any(matches(one["resource"], resource, scope.steps) for resource in plain):
+            if is_action and any(matches(capability["resource"], resource, scope.steps) for resource in plain):
                 return
     requested = {"namespace": namespace or "*", "action": action, "resource": resources[0]}
     detail = f"{requested['namespace']}:{requested['action']} is not granted for {requested['resource']}"

@@ -114,9 +114,9 @@ def is_part(child: str, parent: str, budget: GlobBudget | None = None) -> bool:
 
 def _differ(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
     """Whether two patterns have different segments where no `**` is ahead, which most pairs do."""
-    for own, other in zip(inner, outer, strict=False):
-        if "**" in (own, other):
+    for inner_part, outer_part in zip(inner, outer, strict=False):
+        if "**" in (inner_part, outer_part):
             return False
-        if other not in ("*", own):
+        if outer_part not in ("*", inner_part):
             return True
     return False

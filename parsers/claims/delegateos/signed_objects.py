@@ -65,6 +65,10 @@ def trusted_principals(keys: Any) -> frozenset[str] | None:
     if keys is None:
         return None
     values = list(keys.values()) if isinstance(keys, dict) else keys
-    if not isinstance(values, list) or len(values) > 1_000 or not all(isinstance(one, str) for one in values):
+    if (
+        not isinstance(values, list)
+        or len(values) > 1_000
+        or not all(isinstance(principal, str) for principal in values)
+    ):
         raise ClaimRefusedError("bad-keys", "keys is a list of at most 1,000 principals (base64url), or an object")
     return frozenset(values)

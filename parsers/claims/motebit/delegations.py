@@ -100,8 +100,8 @@ def scopes(text: str) -> frozenset[str]:
 
 def is_narrowed(parent: str, child: str) -> bool:
     """Whether a scope has nothing that its parent has not."""
-    allowed, wanted = scopes(parent), scopes(child)
-    return "*" in allowed or ("*" not in wanted and wanted <= allowed)
+    allowed, requested = scopes(parent), scopes(child)
+    return "*" in allowed or ("*" not in requested and requested <= allowed)
 
 
 def check_signed(record: Any, shape: RecordShape) -> None:

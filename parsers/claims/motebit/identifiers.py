@@ -63,9 +63,9 @@ def key_of(identity: str, keys: KeyRing) -> bytes | None:
     return keys.get(canonical_id(identity) or identity) if key is None else key
 
 
-def is_same_identity(one: str, other: str) -> bool:
+def is_same_identity(left: str, right: str) -> bool:
     """Whether two texts name one identity."""
-    return one == other or canonical_id(one) == canonical_id(other) != ""
+    return left == right or canonical_id(left) == canonical_id(right) != ""
 
 
 def binding(identity: str, public_key: bytes, keys: KeyRing) -> str:

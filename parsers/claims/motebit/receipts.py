@@ -104,7 +104,7 @@ class ReceiptNode:
     def verdict(self, **members: Any) -> ClaimVerdict:
         """The verdict on this receipt, without those below it."""
         key = {} if self.key is None else {"keySource": self.key_source, "signer": did_key(self.key)}
-        own = {
+        checks = {
             "task_id": _shown(self.receipt.get("task_id")),
             "motebit_id": _shown(self.receipt.get("motebit_id")),
             "signed": self.signed,
@@ -119,7 +119,7 @@ class ReceiptNode:
             missing=self.missing,
             integrity="verified" if is_whole and self.error not in ("malformed", "non-canonical") else "invalid",
             binding=self.binding,
-            members={**own, **members},
+            members={**checks, **members},
         )
 
 
@@ -290,8 +290,8 @@ def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> ClaimVerdict:
     bindings: list[str] = []
 
     def check(index: int, receipt: Any) -> None:
-        own = ReceiptRules(keys=rules.keys, now=rules.now, seen=frozenset(seen))
-        node = receipt_tree(receipt, own)[0]
+        receipt_rules = ReceiptRules(keys=rules.keys, now=rules.now, seen=frozenset(seen))
+        node = receipt_tree(receipt, receipt_rules)[0]
         if node.error:
             raise ClaimRefusedError(node.error, f"Receipt {index}: {node.detail}")
         seen.add(node.identity)

@@ -94,22 +94,22 @@ def rank(
 ) -> list[RankedRoute]:
     """The candidates that have all required capabilities, are not blocked and within the budget, best first."""
     usable = {
-        one.identity: one
-        for one in candidates[:MAX_PEERS]
-        if one.trust > 0 and required <= one.capabilities and (max_budget is None or one.price <= max_budget)
+        peer.identity: peer
+        for peer in candidates[:MAX_PEERS]
+        if peer.trust > 0 and required <= peer.capabilities and (max_budget is None or peer.price <= max_budget)
     }
     weights = _weights(usable, edges)
     ranked = []
-    for identity, one in usable.items():
+    for identity, peer in usable.items():
         weight = weights[identity]
-        efficiency = 1 - one.price / max_budget if max_budget and one.price else UNPRICED
+        efficiency = 1 - peer.price / max_budget if max_budget and peer.price else UNPRICED
         scores = {
             "trust": weight.trust,
-            "success_rate": one.rate,
-            "latency": 1 - one.latency_ms / (one.latency_ms + LATENCY_MS),
+            "success_rate": peer.rate,
+            "latency": 1 - peer.latency_ms / (peer.latency_ms + LATENCY_MS),
             "price_efficiency": efficiency,
             "capability_match": 1.0,
-            "availability": 1.0 if one.is_online else 0.0,
+            "availability": 1.0 if peer.is_online else 0.0,
         }
         ranked.append(RankedRoute(identity, weight.composite, scores))
     return sorted(ranked, key=lambda route: (-route.composite, route.identity))
@@ -120,7 +120,8 @@ def _weights(
 ) -> dict[str, PathWeight]:
     """The best weight of any path from the observer to each candidate, directly or by others, MAX_HOPS at most."""
     weights = {
-        identity: PathWeight(one.trust, one.price, one.latency_ms, one.rate, 0.0) for identity, one in usable.items()
+        identity: PathWeight(peer.trust, peer.price, peer.latency_ms, peer.rate, 0.0)
+        for identity, peer in usable.items()
     }
     peers = defaultdict(list)
     for source, target, weight in islice(edges, MAX_EDGES):

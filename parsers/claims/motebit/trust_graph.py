@@ -52,6 +52,6 @@ def fold(outcomes: Iterable[TaskOutcome]) -> TrustEdge:
     """The edge that outcomes come to, in the order of their completion and then of their digests, each digest once: in
     whatever order they arrived. Denied tasks are neutral."""
     trust = TrustEdge()
-    for one in sorted({outcome.digest: outcome for outcome in outcomes}.values()):
-        trust = trust.after(one.outcome)
+    for outcome in sorted({outcome.digest: outcome for outcome in outcomes}.values()):
+        trust = trust.after(outcome.outcome)
     return trust

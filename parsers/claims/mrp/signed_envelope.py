@@ -150,7 +150,7 @@ def mrp_keys(value: Any) -> dict[str, bytes]:
     """The keys of `/.well-known/mrp-keys.json`: `{"keys": [{key_id, alg, public_key}]}`, or such a list. Raises
     ClaimRefusedError with the code bad-keys."""
     entries = value.get("keys") if isinstance(value, dict) else value
-    if not isinstance(entries, list) or len(entries) > 1_000 or not all(isinstance(one, dict) for one in entries):
+    if not isinstance(entries, list) or len(entries) > 1_000 or not all(isinstance(member, dict) for member in entries):
         raise ClaimRefusedError("bad-keys", "keys is a list of at most 1,000 keys with key_id and public_key")
     keys = {}
     for entry in entries:

@@ -22,7 +22,7 @@ from indexer.chains.files import FilesChain, block_folder, create
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers.networks import NETWORKS, by_magic, network
 from indexer.headers.proof_of_work import is_met, target, work
-from indexer.headers.tree import Place, PlacedTree
+from indexer.headers.tree import BlockLocation, LocatedTree
 from parsers.bitcoin import block as blocks
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
@@ -755,13 +755,13 @@ def test_networks_have_their_own_names() -> None:
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 5), st.booleans()), max_size=60))
 def test_the_tree_agrees_with_a_dictionary_of_chains(history: list[tuple[int, int, bool]]) -> None:
     """Blocks on any parent, some refused later: the best chain is that of a plain search over all."""
-    tree = PlacedTree()
+    tree = LocatedTree()
     chain_of: dict[int, list[int]] = {}
     weight: dict[int, int] = {}
     bad: set[int] = set()
     for pick, worth, refuses in history:
         parent = pick % len(chain_of) if chain_of else None
-        number = tree.put(sha256d(len(chain_of).to_bytes(4, "little")), parent, worth, Place(0, 8, 100))
+        number = tree.put(sha256d(len(chain_of).to_bytes(4, "little")), parent, worth, BlockLocation(0, 8, 100))
         assert number == len(chain_of)
         chain_of[number] = [*(chain_of[parent] if parent is not None else []), number]
         weight[number] = worth + (weight[parent] if parent is not None else 0)
@@ -778,11 +778,11 @@ def test_the_tree_agrees_with_a_dictionary_of_chains(history: list[tuple[int, in
 
 
 def test_the_tree_finds_each_of_thousands() -> None:
-    tree = PlacedTree()
+    tree = LocatedTree()
     digests = [sha256d(number.to_bytes(4, "little")) for number in range(3000)]
     for number, digest in enumerate(digests):
-        assert tree.put(digest, number - 1 if number else None, 2, Place(number % 7, number, 100)) == number
+        assert tree.put(digest, number - 1 if number else None, 2, BlockLocation(number % 7, number, 100)) == number
     assert [tree.find(digest) for digest in digests] == list(range(3000))
     assert tree.work(2999) == 6000
-    assert tree.place(2999) == Place(3, 2999, 100)
+    assert tree.location(2999) == BlockLocation(3, 2999, 100)
     assert (tree.height, tree.parent(0), tree.parent(2999)) == (2999, None, 2998)

@@ -29,7 +29,7 @@ def anchored(
     txid = name(f"{chain} {high} {place}")
     return replace(
         Anchor(
-            chain=chain, place=high << 26 | place, height=high, time=high, txid=txid, outpoint=outpoint_of(chain),
+            chain=chain, position=high << 26 | place, height=high, time=high, txid=txid, outpoint=outpoint_of(chain),
             locator=HERE, digest=digest, seen_at=seen,
         ),
         **more,
@@ -325,7 +325,7 @@ def test_the_order_in_which_anchors_and_facts_are_given_means_nothing(story: lis
 @given(st.lists(happenings, max_size=10), st.lists(st.tuples(st.integers(1, 120), st.sampled_from("bl")), max_size=4))
 def test_pointers_that_are_not_met_change_nothing(story: list[Any], noise: list[tuple[int, str]]) -> None:
     anchors, fetches = happened(story)
-    strangers = [anchored(name("no such"), seen, chain={"b": "bch", "l": "doge"}[on], place=n)
+    strangers = [anchored(name("no such"), seen, chain={"b": "bch", "l": "doge"}[on], position=n)
                  for n, (seen, on) in enumerate(noise, 1)]  # fmt: skip
     assert shown(resolve([*strangers, *anchors], summed(fetches), is_card)) == shown(
         resolve(anchors, summed(fetches), is_card)

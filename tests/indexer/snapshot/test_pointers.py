@@ -38,8 +38,8 @@ async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
     assert {anchor.kind for item in anchors.values() for anchor in item.anchors} == {Kind.AGENT, Kind.TOOL}
     assert {anchor.seen_at for item in anchors.values() for anchor in item.anchors} == {5_000}
     for id_ in ids:
-        of = [(anchor.chain, anchor.place, anchor.digest, anchor.locator) for anchor in expected[id_].anchors]
-        assert [(anchor.chain, anchor.place, anchor.digest, anchor.locator) for anchor in anchors[id_].anchors] == of
+        of = [(anchor.chain, anchor.position, anchor.digest, anchor.locator) for anchor in expected[id_].anchors]
+        assert [(anchor.chain, anchor.position, anchor.digest, anchor.locator) for anchor in anchors[id_].anchors] == of
     assert [job.locator for job in due_locators(taken, 5_000, 10)] == ids
     assert taken.pointers.facts(ids) == {}
     assert taken.content.cards([digest(ALPHA)]) == {}

@@ -46,7 +46,7 @@ def test_anchors_come_as_they_were_said_and_seen(store: Store, writer: Writer) -
             (
                 Anchor(
                     chain="demo",
-                    place=7 << 26,
+                    position=7 << 26,
                     height=7,
                     time=1_700_000_007,
                     txid=name("a.example"),
