@@ -74,7 +74,8 @@ class Settings:
     port: int = _setting(partial(read.number, most=MAX_PORT), "8080")
     """The port to serve on; 0 takes any that is free."""
     metrics: ListenAddress | None = _setting(read.address)
-    """Where `a2b index` serves its metrics and health: ADDRESS:PORT, or :PORT for 127.0.0.1; off by itself."""
+    """Where alone metrics are served, with health: ADDRESS:PORT, or :PORT for 127.0.0.1. By itself, `a2b index` serves
+    none, and servers serve them with the rest."""
     limits: Mapping[str, Quota | None] = _setting(read.limits)
     """How many requests one client may send: KIND=REQUESTS/SECONDS, several separated by spaces, or off."""
     log: tuple[str, ...] = _setting(read.log_words)

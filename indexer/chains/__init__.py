@@ -23,7 +23,8 @@ from indexer.headers import HeaderStore
 
 __all__ = [
     "AncestorVisitor", "BlockData", "BlockEvents", "Chain", "ChainStore", "DeferredEvents", "HeaderStore",
-    "NewestEvents", "PartialBlock", "ProvenTransaction", "SourceError", "SourceUnavailableError", "create", "module",
+    "NewestEvents", "PartialBlock", "ProvenTransaction", "SourceError", "SourceUnavailableError", "create", "kind",
+    "module",
 ]  # fmt: skip
 
 SCHEMES = {
@@ -62,6 +63,12 @@ def create(name: str, url: str, store: HeaderStore | None = None) -> Chain:
     `store` keeps headers between starts, None keeps nothing. Raises SourceError for an unknown kind of source.
     """
     return cast("Chain", import_module(module(name, url)).create(name, url, store))
+
+
+def kind(name: str, url: str) -> str:
+    """The kind of source that a URL is, which is all that strangers may know of it: `node`, `files`, `junglebus`,
+    `overlay`, `evm`, `erc8004` or `solana`. Raises SourceError as `module`."""
+    return module(name, url).rpartition(".")[2]
 
 
 def module(name: str, url: str) -> str:

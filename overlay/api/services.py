@@ -71,13 +71,14 @@ class PublisherServices:
 class SiteSettings:
     """What is configured of a server: the rate limits by kind of route, the networks whose X-Forwarded-For is trusted,
     the base of absolute URLs ("" for that of the request; see `overlay.api.base_url`), for how many blocks a change of
-    price is a warning, and the names of the systems served."""
+    price is a warning, the names of the systems served, and whether metrics are served elsewhere."""
 
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
     public_url: str = ""
     change_blocks: int = CHANGE_BLOCKS
     systems: tuple[str, ...] = ()
+    metrics_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

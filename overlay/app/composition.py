@@ -165,6 +165,7 @@ class AppContext:
         site = SiteSettings(
             limits=settings.limits, trusted_proxies=settings.trusted_proxies, public_url=settings.public_url,
             change_blocks=settings.change_blocks, systems=tuple(one.name for one in chosen(settings)),
+            metrics_elsewhere=settings.metrics is not None,
         )  # fmt: skip
         return AppServices(
             process=self.process_info(), engine=self.engine, store=ListingRepository(self.store, self.system_names),

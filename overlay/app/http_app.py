@@ -50,8 +50,9 @@ def create_app(services: AppServices) -> web.Application:
         app[key] = service
     systems = load_systems(services.site.systems)
     # paths of systems first, as the id of a listing may contain slashes
-    routes = [*chain.from_iterable(one.routes for one in systems), *ROUTES]
-    app[OPENAPI] = document(ROUTES, services.process.version, systems)
+    core = [route for route in ROUTES if not (services.site.metrics_elsewhere and route in METRICS_ROUTES)]
+    routes = [*chain.from_iterable(one.routes for one in systems), *core]
+    app[OPENAPI] = document(core, services.process.version, systems)
     app[CONTEXT] = RequestContext(
         services.site.limits,
         services.site.trusted_proxies,
@@ -69,7 +70,7 @@ def create_app(services: AppServices) -> web.Application:
     app[RECORDS] = records(load, here=services.store.is_here)
     app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
     app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.process.counters)
-    app[ROUTE_PATHS] = list(dict.fromkeys(route.path for route in routes))
+    app[ROUTE_PATHS] = route_paths(systems)
     for route in routes:
         handler = _without_parameters(route.handler) if route.refuses_parameters else route.handler
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
@@ -85,6 +86,12 @@ def create_app(services: AppServices) -> web.Application:
     app.cleanup_ctx.append(_read_for_streams)
     app.cleanup_ctx.extend(one.run for one in systems if one.run is not None)
     return app
+
+
+def route_paths(systems: Iterable[SystemApi]) -> list[str]:
+    """The paths of the core and of these systems, each at the number under which its requests are counted."""
+    routes = [*chain.from_iterable(one.routes for one in systems), *ROUTES]
+    return list(dict.fromkeys(route.path for route in routes))
 
 
 def load_systems(names: Iterable[str]) -> list[SystemApi]:

@@ -46,22 +46,30 @@ ROUTES = (Route("/metrics", metrics, None, tag="operation", media=(TEXT,)),)
 
 _HANDLERS = {"/metrics": metrics, "/healthz": status_api.healthz, "/readyz": status_api.readyz}
 
+PATHS = tuple(_HANDLERS)
+"""The paths of a process that serves nothing else."""
 
-def create_metrics_app(process: ProcessInfo) -> web.Application:
-    """An application with metrics, health and readiness only."""
+
+def create_metrics_app(process: ProcessInfo, paths: Sequence[str]) -> web.Application:
+    """An application with metrics, health and readiness only. `paths` are those of the server of this process, at the
+    numbers under which it counts requests."""
     app = web.Application(middlewares=[handle_request])
-    app[PROCESS], app[ROUTE_PATHS] = process, list(_HANDLERS)
+    app[PROCESS], app[ROUTE_PATHS] = process, list(paths)
     app[CONTEXT] = RequestContext({}, (), process.counters, log_requests=process.log_requests)
-    for number, (path, handler) in enumerate(_HANDLERS.items()):
+    for path, handler in _HANDLERS.items():
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
-            app[CONTEXT].add(app.router.add_route(method, path, handler), number, None, timed=True)
+            added = app.router.add_route(method, path, handler)
+            app[CONTEXT].add(added, app[ROUTE_PATHS].index(path), None, timed=True)
     refuse_others(app)
     return app
 
 
-async def serve_metrics(address: ListenAddress, process: ProcessInfo, on_start: Callable[[str], None]) -> None:
-    """Serve until cancelled; `on_start` gets the URL once it answers. Raises AddressError."""
-    server = create_runner(create_metrics_app(process))
+async def serve_metrics(
+    address: ListenAddress, process: ProcessInfo, on_start: Callable[[str], None], paths: Sequence[str] = PATHS
+) -> None:
+    """Serve until cancelled; `on_start` gets the URL once it answers; `paths` as `create_metrics_app`. Raises
+    AddressError."""
+    server = create_runner(create_metrics_app(process, paths))
     on_start(await listen(server, *address))
     try:
         await asyncio.Event().wait()

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer import sqlite_integrity as integrity
+from indexer.chains import kind
+from indexer.errors import SourceError
 from indexer.headers.networks import by_caip2
-from indexer.masking import masked
 from indexer.model import LATE, PARTIAL
 from indexer.settings import Settings
 from indexer.state_hash import outdated, starts_late, state_hash, stored_state_hash, update_state_hash
@@ -35,12 +37,19 @@ if TYPE_CHECKING:
 HASH_PAUSE = 5.0
 """Pause after computing a state hash, as a multiple of the time that took: bounds the share of a processor it uses."""
 
+HIDDEN = "the log of this server says why"
+"""What strangers read in place of an error of a source or a job, which may name hosts, ports and folders."""
+
+ERRORS = {"unreachable": f"the source does not answer; {HIDDEN}", "stopped": f"the source cannot be used; {HIDDEN}"}
+"""What strangers read of a source that fails, by the state of its chain."""
+
 COUNTED = ("live", "burned", "pending", "rejected", "undecided")
 
 
 class StatusService:
-    """What is known of this process. `progress` is updated by followers, or from the store by `refresh`; `jobs` says
-    how the jobs of this process went; `rates_fetcher` and `fetch_outcomes` are set where it fetches rates and cards."""
+    """What strangers may know of this process. `progress` is updated by followers, or from the store by `refresh`;
+    `jobs` says how the jobs of this process went; `rates_fetcher` and `fetch_outcomes` are set where it fetches rates
+    and cards."""
 
     def __init__(
         self,
@@ -52,7 +61,7 @@ class StatusService:
     ) -> None:
         self._settings, self._store, self._engine, self._version = settings, store, engine, version
         self._writer = writer
-        self._sources = {name: " ".join(map(masked, urls)) for name, urls in settings.sources().items()}
+        self._sources = {name: _kinds(name, urls) for name, urls in settings.sources().items()}
         self._failover: dict[str, Chain] = {}
         self._hashed_tips: dict[str, tuple[int | None, bytes]] = {}
         self._hash_at = 0.0
@@ -154,7 +163,7 @@ class StatusService:
                 of_tip = f" of {progress.tip:,}" if progress.tip else ""
                 return f"{progress.name} is {progress.state}: {indexed}{of_tip}"
             if progress.state in ("unreachable", "stopped") and progress.height is None:
-                return f"{progress.name} is {progress.state}: {progress.error.removeprefix(f'{progress.name}: ')}"
+                return f"{progress.name} is {progress.state}: {ERRORS[progress.state]}"
         return self._index_lag()
 
     def _index_lag(self) -> str | None:
@@ -185,7 +194,7 @@ class StatusService:
             },
             "rates": self.exchange.status(self.rates_fetcher.statuses if self.rates_fetcher else ()),
             "index": self._index(),
-            "jobs": [job.as_json() for job in self.jobs()],
+            "jobs": [_public(job) for job in self.jobs()],
         }
         if (checked := self._integrity()) is not None:
             status["integrity"] = checked
@@ -193,7 +202,7 @@ class StatusService:
 
     def _replica(self) -> dict[str, Any]:
         lag = self._store.lag()
-        return {"source": masked(self._settings.database_read), "lagSeconds": lag.seconds, "behind": lag.changes}
+        return {"source": "postgresql", "lagSeconds": lag.seconds, "behind": lag.changes}
 
     def _chain(self, progress: SyncProgress) -> dict[str, Any]:
         network = by_caip2(progress.caip2)
@@ -213,7 +222,10 @@ class StatusService:
             "source": self._sources.get(progress.name),
         }
         if (chain := self._failover.get(progress.name)) is not None:
-            members |= {"sources": chain.sources, "warnings": chain.warnings}
+            sources = [
+                row | {"error": ERRORS.get(row["state"], HIDDEN)} if "error" in row else row for row in chain.sources
+            ]
+            members |= {"sources": sources, "warnings": chain.warnings}
         notes = [progress.note]
         if self._store.is_partial(progress.name):
             members |= {"complete": False, "caught": progress.caught}
@@ -224,7 +236,8 @@ class StatusService:
         if note := outdated(self._store, progress.name):
             members["complete"] = False
             notes.insert(0, note)
-        texts = {"error": progress.error, "checked": progress.checked, "note": "; ".join(filter(None, notes))}
+        error = ERRORS.get(progress.state, HIDDEN) if progress.error else ""
+        texts = {"error": error, "checked": progress.checked, "note": "; ".join(filter(None, notes))}
         return members | {name: text for name, text in texts.items() if text}
 
     def _counted(self, progress: SyncProgress) -> dict[str, int]:
@@ -248,7 +261,8 @@ class StatusService:
         if self._engine.is_compiling:
             members["compiling"] = True
         if damage := self._engine.damage():
-            members["damage"] = damage
+            folder = Path(self._settings.search.partition(":")[2])
+            members["damage"] = damage.replace(f"{folder}/", "")
         return members if rebuild is None else {**members, "renewal": rebuild._asdict()}
 
     # -- state hashes
@@ -284,3 +298,16 @@ class StatusService:
         newest = self._store.blocks.newest(chain)
         if newest is not None:
             self._computed[chain] = StateHash(newest.height, state_hash(self._store, chain, newest.height))
+
+
+def _kinds(name: str, urls: Sequence[str]) -> str:
+    """The kinds of a chain's sources, each once; "" for a URL that can never be used, which ends the process."""
+    try:
+        return " ".join(dict.fromkeys(kind(name, url) for url in urls))
+    except SourceError:
+        return ""
+
+
+def _public(job: JobStatus) -> dict[str, Any]:
+    members = job.as_json()
+    return members | {"error": HIDDEN} if "error" in members else members

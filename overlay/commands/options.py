@@ -51,7 +51,10 @@ _FLAGS = {
     "rates_max_age": ("SECONDS", "A2B_RATES_MAX_AGE: after which a quote is too old to be used [3600]"),
     "meaning": ("on|off", "A2B_MEANING: whether sentences find listings by their meaning, too [on]"),
     "price_currency": ("CODE", "A2B_PRICE_CURRENCY: what prices are compared in where a search names none [USD]"),
-    "metrics": ("ADDRESS:PORT", "A2B_METRICS: where to serve /metrics, /healthz and /readyz [nowhere]"),
+    "metrics": (
+        "ADDRESS:PORT",
+        "A2B_METRICS: where alone to serve /metrics, with /healthz and /readyz [index: nowhere; else with all]",
+    ),
     "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),
 }
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from indexer.masking import masked
 from indexer.settings import Settings
-from overlay.api.systems import warn_of_doors
+from overlay.api.systems import chosen, warn_of_doors
 from overlay.app import version
 from overlay.app.compilation import BLOCK_LOOPS, SEARCH_LOOPS, is_compiled
 from overlay.app.logs import count_warnings, set_up_logging
@@ -20,7 +21,9 @@ from overlay.commands.options import UsageError, command, settings_of
 from overlay.text.terminal import is_terminal, say
 
 if TYPE_CHECKING:
+    from indexer.setting_values import ListenAddress
     from overlay.api.counters import Counters
+    from overlay.app.chain_loops import Loop
     from overlay.app.composition import AppContext
     from overlay.app.workers import Workers
     from overlay.commands.options import Commands
@@ -34,7 +37,8 @@ def add(commands: Commands) -> None:
     """Add the three commands that run until a signal."""
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
-        "data", "database", "search", "chains", "from_height", "host", "port", "limits", "log", "trusted_proxies",
+        "data", "database", "search", "chains", "from_height", "host", "port", "metrics", "limits", "log",
+        "trusted_proxies",
         "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
         "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "doors", "delegation_roots",
         "gasp_peers",
@@ -53,7 +57,7 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
-        "data", "database", "database_read", "search", "host", "port", "limits", "log", "trusted_proxies",
+        "data", "database", "database_read", "search", "host", "port", "metrics", "limits", "log", "trusted_proxies",
         "change_blocks", "public_url", "identity_key", "prices", "relay", "relay_address", "systems", "doors",
         "delegation_roots", "price_currency", "meaning",
     )  # fmt: skip
@@ -155,11 +159,8 @@ def _work(
         )  # fmt: skip
         if group.is_shared:
             runner.add_loop(group.watch)
-        if not serve and settings.metrics is not None:
-            from overlay.app.metrics import serve_metrics
-
-            announce = partial(_announce, "metrics on {}/metrics")
-            runner.add_loop(partial(serve_metrics, settings.metrics, context.process_info(), announce))
+        if settings.metrics is not None and group.is_first:
+            runner.add_loop(_metrics(settings.metrics, context, serve=serve))
         if follow and is_terminal() and "json" not in settings.log:
             from overlay.app.progress_bars import ProgressBars
 
@@ -167,6 +168,19 @@ def _work(
         asyncio.run(runner.run())
     finally:
         context.close()
+
+
+def _metrics(address: ListenAddress, context: AppContext, *, serve: bool) -> Loop:
+    """The server of metrics at an address of its own: of all workers, by the first."""
+    from overlay.app.metrics import PATHS, serve_metrics
+
+    paths: Sequence[str] = PATHS
+    if serve:
+        from overlay.app.http_app import load_systems, route_paths
+
+        paths = route_paths(load_systems(one.name for one in chosen(context.settings)))
+    announce = partial(_announce, "metrics on {}/metrics")
+    return partial(serve_metrics, address, context.process_info(), announce, paths)
 
 
 def _announce_compilation(context: AppContext) -> None:

@@ -21,8 +21,10 @@ async def status(request: web.Request) -> web.Response:
     """The state of every chain, counts and versions, or the same as JSON when Accept prefers that."""
     if wants_json(request):
         return await status_api.status(request)
-    members = await to_thread(request.app[SERVICES].process.status)
-    return html_answer(render("status.html", here="/status", status=members, tone=tone, words=POINTERS))
+    services = request.app[SERVICES]
+    members, metrics = await to_thread(services.process.status), not services.site.metrics_elsewhere
+    page = render("status.html", here="/status", status=members, tone=tone, words=POINTERS, metrics=metrics)
+    return html_answer(page)
 
 
 def tone(state: str, error: str) -> str:

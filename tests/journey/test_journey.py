@@ -71,7 +71,7 @@ def test_status_stands_at_the_tip_with_the_stated_hash(up: Running, expected: di
     [chain] = status["chains"]
     assert (chain["name"], chain["chain"], chain["network"]) == ("demo", "bsv:regtest", "regtest")
     assert (chain["state"], chain["height"], chain["tip"], chain["lag"]) == ("following", 125, 125, 0)
-    assert chain["source"].startswith("files:")
+    assert chain["source"] == "files"
     assert status["stateHash"] == {"demo": {"height": 125, "hash": expected["stateHashes"]["125"]}}
     live = [registration for registration in expected["registrations"] if registration["status"] == "live"]
     assert status["listings"]["live"] == len(live)

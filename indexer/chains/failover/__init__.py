@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import cast
 
-from indexer.chains import SOLANA, create, module
+from indexer.chains import SOLANA, create, kind, module
 from indexer.chains.failover.chain import FailoverChain
 from indexer.chains.failover.group import Pace, partial_source_error
 from indexer.chains.options import check_port
 from indexer.chains.source import Chain, ChainStore
 from indexer.headers import HeaderStore
-from indexer.masking import masked
 
 __all__ = ["FailoverChain", "Pace", "SharedHeaders", "join"]
 
@@ -34,7 +33,10 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Cha
         # reading all accounts is expensive: other endpoints are used only when the first fails
         return cast("Chain", import_module(SOLANA).join(name, urls, store))
     shared = SharedHeaders(store) if store is not None else None
-    sources = [(masked(url), create(name, url, shared.view() if shared else None)) for url in urls]
+    sources = [
+        (f"{kind(name, url)} {number}", create(name, url, shared.view() if shared else None))
+        for number, url in enumerate(urls, 1)
+    ]
     for shown, chain in sources:
         if not chain.complete:  # sources that know it only once they are open are checked again then
             raise partial_source_error(name, shown)

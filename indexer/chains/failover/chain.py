@@ -30,7 +30,8 @@ _T = TypeVar("_T")
 
 
 class FailoverChain(Chain):
-    """A `Chain` over others of the same name. `sources` are pairs of a URL with its secrets masked, and its chain."""
+    """A `Chain` over others of the same name. `sources` are pairs of what a source is called, as its
+    URL is nobody's business, and its chain."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ def partial_source_error(name: str, shown: str) -> SourceError:
 
 
 class SourceGroup:
-    """`sources` are pairs of a URL with its secrets masked, and its chain. `current` is the source that is read, None
+    """`sources` are pairs of what a source is called, and its chain. `current` is the source that is read, None
     before one is open; `changed` is set when another source has a new tip or a new state."""
 
     def __init__(self, name: str, sources: Iterable[tuple[str, Chain]], pace: Pace, clock: Callable[[], float]) -> None:

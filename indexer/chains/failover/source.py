@@ -40,7 +40,7 @@ class SourceState(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A source. `shown` is its URL with secrets masked; times are seconds of the monotonic clock.
+    """A source. `shown` is its kind and its position in the setting; times are seconds of the monotonic clock.
 
     `preferable_from` is when it may be preferred again; `lead` is what it has before the source whose tip was
     `compared_tip`; `ahead_since`, `forked_since` and `behind_since` are when it was first seen with more work, on

@@ -19,11 +19,9 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
     from overlay.systems.bsv_overlay.gasp.puller import PULL_SECONDS, GaspPuller
 
     admissions, is_ready, results = Admissions(parts.store), partial(_follow_bsv, parts.followers), []
-    for peer in map(GaspPeer, parts.settings.gasp_peers):
+    for number, peer in enumerate(map(GaspPeer, parts.settings.gasp_peers), 1):
         run, close = GaspPuller(peer, admissions, is_ready).run, peer.close
-        results.append(
-            PeriodicJob(name=f"gasp {peer.label}", run=run, every=PULL_SECONDS, role=Role.INDEXER, close=close)
-        )
+        results.append(PeriodicJob(name=f"gasp {number}", run=run, every=PULL_SECONDS, role=Role.INDEXER, close=close))
     return results
 
 

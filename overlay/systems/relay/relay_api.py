@@ -120,7 +120,8 @@ def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
         except RelayRefusedError as refused:
             raise _RelayProblemError(refused) from None
         except SourceError as error:
-            raise ProblemError(503, str(error), headers={"Retry-After": "60"}) from None
+            log.warning("the relay cannot answer: %s", error)
+            raise ProblemError(503, "the chain's node does not answer", headers={"Retry-After": "60"}) from None
 
     answer.__doc__ = handler.__doc__
     return answer
