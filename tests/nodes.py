@@ -26,7 +26,7 @@ from aiohttp import web
 
 from indexer.headers import proof_of_work
 from indexer.model import BlockRef
-from parsers.bitcoin import block
+from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.fakes import MemoryChain
 
@@ -245,9 +245,11 @@ class Node:
         return results
 
     def _do_gettxout(self, hex_id: str, vout: int, include_mempool: bool = True) -> Any:
-        assert not include_mempool, "the stand-in only has the outputs of blocks"
-        outpoint = Outpoint(bytes.fromhex(hex_id)[::-1], vout)
-        return {"bestblock": self._do_getbestblockhash()} if outpoint in self.chain.coins() else None
+        outpoint, coins = Outpoint(bytes.fromhex(hex_id)[::-1], vout), self.chain.coins()
+        for transaction in map(tx.read, self.chain.unconfirmed.values() if include_mempool else ()):
+            coins |= {transaction.outpoint(number) for number in range(len(transaction.outputs))}
+            coins -= {spent.prevout for spent in transaction.inputs}
+        return {"bestblock": self._do_getbestblockhash()} if outpoint in coins else None
 
     def _do_getrawmempool(self) -> list[str]:
         return [txid[::-1].hex() for txid in self.chain.unconfirmed]

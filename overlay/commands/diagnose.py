@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
 from overlay.commands.options import UsageError, add_json, add_url, ask, command, print_answer, settings_of
+from overlay.publish import trace as traces
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say
 
@@ -20,6 +23,13 @@ MAX_HEX = 4 << 20
 """Characters of a raw transaction, as over HTTP: one with a card of 1 MiB is a little over 2 MiB of hex."""
 
 
+MAX_FILE_BYTES = 32 << 20
+"""Bytes of a file with a raw transaction: as hex, or as `--out` saves it, twice and as JSON."""
+
+PAUSE, LONGEST_PAUSE = 0.25, 5.0
+"""Seconds between two looks at a transaction that is followed: each is half as long again as the one before."""
+
+_WORDS = {"good": "ok ", "open": ".. ", "bad": "NO "}
 _NOW = ("id", "status", "outpoint", "cardOutpoint")
 
 
@@ -27,11 +37,13 @@ def add(commands: Commands) -> None:
     """Add `a2b diagnose`."""
     parser = command(
         commands, "diagnose", diagnose,
-        "Why is my transaction listed, or not? Exit code 1 when it lists nothing (--raw: when it would not).",
+        "Why is my transaction listed, or not? Exit code 1 when it lists nothing (--raw: when it would not). "
+        "A step is ok, waits (..), or says NO.",
         "data", "database",
     )  # fmt: skip
     parser.add_argument("what", metavar="TXID|OUTPOINT", nargs="?", help="64 hex digits, or <txid>_<output number>")
-    parser.add_argument("--raw", metavar="HEX|@FILE", help="a raw transaction, or @ and a file that holds its hex")
+    parser.add_argument("--raw", metavar="HEX|@FILE", help="a raw transaction, or @ and a file of hex or of --out")
+    parser.add_argument("--follow", action="store_true", help="until it is in a block, or a step fails")
     add_url(parser)
     add_json(parser)
 
@@ -41,12 +53,52 @@ def diagnose(args: Namespace) -> int:
     if (args.what is None) == (args.raw is None):
         raise UsageError("give a txid or an outpoint, or --raw")
     transaction = _transaction_id(args.what) if args.what is not None else _raw_bytes(args.raw)
-    if args.url:
-        answer = ask(args.url, lambda calls: calls.diagnose(transaction))
+    if args.follow:
+        answer = follow(args, transaction, traces.is_settled)
     else:
-        answer = _local(settings_of(args), transaction)
-    print_answer(args, answer, _show)
-    return 0 if _is_listed(answer) else 1
+        answer = _trace(args, transaction)
+        print_answer(args, answer, _show)
+    return 0 if traces.is_listed(answer) else 1
+
+
+def follow(
+    args: Namespace, transaction: str | bytes, is_over: Callable[[Mapping[str, Any]], bool]
+) -> Mapping[str, Any]:
+    """Print the trace of a transaction, and what changes in it until it `is_over`; the last trace. The overlay at
+    `--url` is requested to fetch one that it has not seen."""
+    shown: set[str] = set()
+    pause, is_requested = PAUSE, not args.url
+    while True:
+        answer = _trace(args, transaction)
+        if is_over(answer):
+            break
+        if answer["where"] == "nowhere" and not is_requested:
+            is_requested = True
+            _request(args.url, answer["txid"])
+        if not args.json:
+            _say_new(_step_lines(answer), shown)
+        sleep(pause)
+        pause = min(LONGEST_PAUSE, 1.5 * pause)
+    print_answer(args, answer, lambda last: _say_new(_lines(last), shown))
+    return answer
+
+
+def _request(url: str, txid: str) -> None:
+    ask(url, lambda calls: calls.ingest(txid))
+
+
+def _say_new(lines: Iterator[str], shown: set[str]) -> None:
+    for line in lines:
+        if line not in shown:
+            shown.add(line)
+            say(line)
+
+
+def _trace(args: Namespace, transaction: str | bytes) -> dict[str, Any]:
+    if args.url:
+        answer: dict[str, Any] = ask(args.url, lambda calls: calls.diagnose(transaction))
+        return answer
+    return _local(settings_of(args), transaction)
 
 
 def _transaction_id(text: str) -> str:
@@ -63,13 +115,23 @@ def _transaction_id(text: str) -> str:
 def _raw_bytes(raw: str) -> bytes:
     if raw.startswith("@"):
         with Path(raw[1:]).open("rb") as file:
-            raw = file.read(MAX_HEX + 1).decode("ascii", "replace")
+            raw = _hex_of(file.read(MAX_FILE_BYTES).decode("ascii", "replace"))
     if len(raw) > MAX_HEX:
         raise UsageError(f"the transaction is longer than {MAX_HEX:,} hex digits")
     try:
         return bytes.fromhex(raw)
     except ValueError:
         raise UsageError("the transaction is not hex") from None
+
+
+def _hex_of(text: str) -> str:
+    """The hex in a file: all of it, or `rawTx` of what `--out` saves."""
+    if not text.lstrip().startswith("{"):
+        return text.strip()
+    try:
+        return str(json.loads(text)["rawTx"])
+    except (ValueError, KeyError, RecursionError):
+        raise UsageError("the file is JSON, and holds no rawTx as --out saves it") from None
 
 
 def _local(settings: Settings, transaction: str | bytes) -> dict[str, Any]:
@@ -86,21 +148,24 @@ def _local(settings: Settings, transaction: str | bytes) -> dict[str, Any]:
             raise UsageError(f"these bytes are no transaction: {error}") from None
 
 
-def _is_listed(answer: Mapping[str, Any]) -> bool:
-    if answer["where"] == "raw":
-        return any(record["valid"] and record["kind"] != "near-miss" for record in answer["records"])
-    return bool(answer["listed"])
-
-
 def _show(answer: Mapping[str, Any]) -> None:
+    for line in _lines(answer):
+        say(line)
+
+
+def _step_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     for step in answer["steps"]:
-        say(f"{'ok ' if step['ok'] else 'NO '} {step['step']:<9} {on_one_line(step['detail'])}")
+        yield f"{_WORDS[traces.tone(step)]} {step['step']:<9} {on_one_line(step['detail'])}"
+
+
+def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield from _step_lines(answer)
     for record in answer["records"]:
-        say(f"{record['kind']}: {record['outcome']}  {record['outpoint'] or '(in no output)'}")
+        yield f"{record['kind']}: {record['outcome']}  {record['outpoint'] or '(in no output)'}"
         for reason in record["reasons"]:
-            say(f"    {on_one_line(reason['detail'])}")
+            yield f"    {on_one_line(reason['detail'])}"
     for now in answer.get("now") or ():
-        id_, status, place, card = (on_one_line(now[name] or "no outpoint") for name in _NOW)
-        say(f"now: {id_} is {status} at {place}, with the card of {card}")
+        id_, status, outpoint, card = (on_one_line(now[name] or "no outpoint") for name in _NOW)
+        yield f"now: {id_} is {status} at {outpoint}, with the card of {card}"
     for id_ in answer["listed"]:
-        say(f"listed as {on_one_line(id_)}")
+        yield f"listed as {on_one_line(id_)}"

@@ -9,8 +9,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overlay.commands import sending
 from overlay.commands.check import show_review
-from overlay.commands.options import UsageError, add_json, ask, command, settings_of
+from overlay.commands.options import UsageError, add_json, command, settings_of
 from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
     from overlay.publish.registration_output import RegistrationOutput
-    from overlay.publish.transactions import Draft
-    from overlay.web.amounts import About
 
 MAX_CARD_BYTES = 2 << 20
 MAX_SAVED_BYTES = 32 << 20
@@ -59,14 +58,16 @@ def add(commands: Commands) -> None:
 
     parser = command(
         commands, "broadcast", broadcast, "Send a saved transaction; sending it again is no error.",
+        "data", "database",
     )  # fmt: skip
     parser.add_argument("file", metavar="FILE", help="what another command saved with --out")
+    parser.add_argument("--url", help="the overlay to announce it to")
     _add_targets(parser)
+    add_json(parser)
 
 
 def _command(commands: Commands, name: str, run: Any, purpose: str, more: str) -> ArgumentParser:
     parser = command(commands, name, run, purpose, "data", "database", more=more)
-    parser.add_argument("--coins", metavar="FILE", type=Path, help="JSON list of {txid, vout, satoshis} of that key")
     parser.add_argument("--fee-rate", metavar="SATOSHIS", type=int, help="for each 1,000 bytes [50]")
     _add_results(parser)
     return parser
@@ -85,8 +86,13 @@ def _add_results(parser: ArgumentParser) -> None:
 
 
 def _add_targets(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--coins", metavar="FILE", type=Path,
+        help="JSON list of {txid, vout, satoshis} of the key; what is sent is replaced by its change",
+    )  # fmt: skip
     parser.add_argument("--node", metavar="URL", help="a node, http://user:password@host:port; also lists coins")
     parser.add_argument("--arc", metavar="URL", help="an ARC server (its token in A2B_ARC_TOKEN)")
+    parser.add_argument("--wait", action="store_true", help="after sending, until it is listed")
 
 
 def inscribe(args: Namespace) -> int:
@@ -119,7 +125,7 @@ def inscribe(args: Namespace) -> int:
         raise UsageError(str(error)) from None
     if args.sigma:
         script = with_sigma(script, first or _first(coins), key)
-    return _finish(args, key, [(1, script)], coins, first, checked)
+    return _finish(args, key, [(1, script)], coins, first, checked, args.update or sending.OWN)
 
 
 def point(args: Namespace) -> int:
@@ -137,7 +143,7 @@ def point(args: Namespace) -> int:
     if args.coin != "bsv":
         return _show_scripts(outputs, args)
     key = _key(args)
-    return _finish(args, key, [(0, script) for script in outputs], _coins(args, key), None, checked)
+    return _finish(args, key, [(0, script) for script in outputs], _coins(args, key), None, checked, "")
 
 
 def transfer(args: Namespace) -> int:
@@ -149,13 +155,13 @@ def transfer(args: Namespace) -> int:
     if to is None:
         raise UsageError(f"{args.to[:100]!a} is not a P2PKH address of BSV")
     key, registration = _key(args), _registration(args, args.id)
-    return _finish(args, key, [(1, p2pkh(to))], _coins(args, key), registration.coin, {})
+    return _finish(args, key, [(1, p2pkh(to))], _coins(args, key), registration.coin, {}, args.id)
 
 
 def burn(args: Namespace) -> int:
     """Delist."""
     key, registration = _key(args), _registration(args, args.id)
-    return _finish(args, key, [], _coins(args, key), registration.coin, {})
+    return _finish(args, key, [], _coins(args, key), registration.coin, {}, args.id)
 
 
 def sign(args: Namespace) -> int:
@@ -168,16 +174,18 @@ def sign(args: Namespace) -> int:
 
     key = _key(args)
     try:
-        draft = read_draft(json.loads(_read(Path(args.file), MAX_SAVED_BYTES)))
+        document = json.loads(_read(Path(args.file), MAX_SAVED_BYTES))
     except (ValueError, RecursionError):
         raise UsageError(f"{args.file} is not JSON") from None
+    draft = read_draft(document)
     if not args.json:
         for number, output in enumerate(draft.tx.outputs):
             payee = owner(output.script, "bsv", key.network) or "a script without an address"
             say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
     inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
     checked = _checked(inscription.body, None) if inscription else {}
-    return _sign(args, key, draft, checked)
+    id_ = str(document.get("listing") or (sending.OWN if inscription else ""))
+    return sending.finish(args, key, draft, checked, id_)
 
 
 def broadcast(args: Namespace) -> int:
@@ -185,12 +193,15 @@ def broadcast(args: Namespace) -> int:
     import json
 
     try:
-        saved = json.loads(_read(Path(args.file), MAX_SAVED_BYTES))
-        raw, extended = bytes.fromhex(saved["rawTx"]), bytes.fromhex(saved["extended"])
+        saved = sending.Saved.of(json.loads(_read(Path(args.file), MAX_SAVED_BYTES)))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError(f"{args.file} is no transaction as --out saves it") from None
-    say(f"sent {_send(args, raw, extended)}")
-    return 0
+    sending.send(args, saved, Path(args.file))
+    if not args.json:
+        say(f"sent {saved.txid}")
+    elif not args.wait:
+        say_json({"txid": saved.txid, "sent": True})
+    return sending.follow_up(args, saved) if args.url or args.wait else 0
 
 
 def _finish(
@@ -200,8 +211,9 @@ def _finish(
     coins: Sequence[Coin],
     first: Coin | None,
     checked: Mapping[str, Any],
+    id_: str,
 ) -> int:
-    """Build and sign, and then show, save and send the transaction. What is sent is saved before."""
+    """Build and sign, and then show, save and send the transaction that concerns a listing (`sending.finish`)."""
     from overlay.publish.transactions import DEFAULT_FEE_RATE, fund
     from parsers.bitcoin.tx import TxOutput
 
@@ -209,92 +221,8 @@ def _finish(
         raise UsageError("--fee-rate is from 1 to 1,000,000 satoshis for 1,000 bytes")
     rate = args.fee_rate or DEFAULT_FEE_RATE
     built = [TxOutput(satoshis, script) for satoshis, script in outputs]
-    return _sign(args, key, fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built), checked)
-
-
-def _sign(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any]) -> int:
-    from overlay.publish import transactions
-
-    if args.broadcast and args.out is None:
-        raise UsageError("--broadcast needs --out FILE, where the transaction is saved before it is sent")
-    draft = transactions.sign(draft, key)
-    if args.out is not None:
-        _save(args.out, draft)
-    sent = _send(args, draft.raw, draft.extended) if args.broadcast else None
-    _show(args, draft, checked, sent)
-    if sent is not None and args.url:
-        ask(args.url, lambda calls: calls.ingest(sent))
-    return 0
-
-
-def _save(file: Path, draft: Draft) -> None:
-    import json
-    import os
-
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    with part.open("w", encoding="ascii") as opened:
-        json.dump({"txid": draft.tx.hex_id, "rawTx": draft.raw.hex(), "extended": draft.extended.hex()}, opened)
-        opened.flush()
-        os.fsync(opened.fileno())
-    try:
-        os.link(part, file)  # the whole file or none, and never over an earlier transaction, which may have been sent
-    finally:
-        part.unlink()
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # its name survives a power cut, too
-    finally:
-        os.close(folder)
-
-
-def _send(args: Namespace, raw: bytes, extended: bytes) -> str:
-    import asyncio
-
-    from overlay.publish.broadcast import to_arc, to_node
-    from parsers.bitcoin.tx import sha256d
-
-    if bool(args.node) == bool(args.arc):
-        raise UsageError("to send, give --node URL or --arc URL")
-    txid = sha256d(raw)[::-1].hex()
-    asyncio.run(to_node(args.node, raw) if args.node else to_arc(args.arc, extended, txid))
-    return txid
-
-
-def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], sent: str | None) -> None:
-    from overlay.publish.transactions import beef_of
-
-    beef, about = beef_of(draft), _about(args, draft.fee)
-    answer = {
-        "txid": draft.tx.hex_id, "outpoint": f"{draft.tx.hex_id}_0", "bytes": draft.tx.size, "fee": draft.fee,
-        "sent": sent is not None, "rawTx": draft.raw.hex(), "extended": draft.extended.hex(),
-        "beef": beef.hex() if beef else None, "warnings": checked.get("warnings", []),
-        "preview": checked.get("preview"), "about": about._asdict() if about else None,
-    }  # fmt: skip
-    if args.json:
-        say_json(answer)
-        return
-    if checked:
-        show_review(checked)
-    say(f"transaction {answer['txid']}, {draft.tx.size:,} bytes")
-    say(f"costs {draft.fee:,} satoshis of fee{f', about {about.amount} {about.currency}' if about else ''}")
-    if sent:
-        say("sent")
-        return
-    say("not sent (--broadcast sends it); the signed transaction:")
-    say(draft.raw.hex())
-    if beef:
-        say("as BEEF:")
-        say(beef.hex())
-
-
-def _about(args: Namespace, satoshis: int) -> About | None:
-    """A cost on Bitcoin SV in the requested currency, None without a usable exchange rate."""
-    from decimal import Decimal
-
-    from overlay.commands.search import exchange_of
-    from overlay.web.amounts import about
-
-    return about(str(Decimal(satoshis).scaleb(-8)), "BSV", args.currency.upper(), exchange_of(settings_of(args)))
+    draft = fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built)
+    return sending.finish(args, key, draft, checked, id_)
 
 
 def _show_invalid(checked: Mapping[str, Any], *, as_json: bool) -> int:
@@ -331,10 +259,19 @@ def _key(args: Namespace) -> PublisherKey:
 def _coins(args: Namespace, key: PublisherKey) -> list[Coin]:
     import asyncio
 
-    from overlay.publish.coins import from_file, from_node
+    from overlay.publish.coins import from_file, from_node, largest_first, unspent
+    from overlay.publish.transactions import MAX_INPUTS
 
     if args.coins is not None:
-        return from_file(args.coins)
+        coins = from_file(args.coins)
+        if not args.node:
+            return coins
+        usable = largest_first(coins)[:MAX_INPUTS]
+        left = asyncio.run(unspent(args.node, usable))
+        for coin in usable:
+            if coin not in left and not args.json:
+                say(f"not used: coin {coin.outpoint} is spent, or the node does not know it")
+        return left
     if args.node:
         return asyncio.run(from_node(args.node, key.address))
     raise UsageError(f"give --coins FILE, or --node URL of a node whose wallet watches {key.address}")

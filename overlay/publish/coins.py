@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from overlay.publish.durable_files import locked, put
 from parsers.bitcoin.tx import Outpoint
 
 MAX_BYTES = 4 << 20
@@ -35,6 +36,30 @@ class Coin(NamedTuple):
 def from_file(file: Path) -> list[Coin]:
     """The coins of a JSON file: a list of `{"txid", "vout", "satoshis"}`, or with `outpoint` for the first two, and
     optionally `beef` (hex). Raises CoinsError."""
+    return [_coin(entry, f"coin {number} of {file}") for number, entry in enumerate(_entries(file), 1)]
+
+
+def record_spent(file: Path, spent: Collection[Outpoint], change: Iterable[Coin]) -> None:
+    """Replace spent coins in a JSON file by the change of the transaction that spends them; other entries stay as they
+    are. A file without these coins is left alone, so that repeating it changes nothing. Raises CoinsError, OSError;
+    then the file is as before."""
+    file = file.resolve()  # a link stays one
+    with locked(file):
+        entries = _entries(file)
+        left = [entry for entry in entries if _coin(entry, f"a coin of {file}").outpoint not in spent]
+        if len(left) == len(entries):
+            return
+        document = json.dumps([*left, *map(_entry, change)], indent=1, ensure_ascii=False)
+        put(file, f"{document}\n".encode("utf-8", "surrogatepass"), replace=True)
+
+
+def _entry(coin: Coin) -> dict[str, Any]:
+    txid, vout = coin.outpoint.txid[::-1].hex(), coin.outpoint.vout
+    beef = {"beef": coin.beef.hex()} if coin.beef else {}
+    return {"txid": txid, "vout": vout, "satoshis": coin.satoshis, **beef}
+
+
+def _entries(file: Path) -> list[Any]:
     try:
         with file.open("rb") as opened:
             body = opened.read(MAX_BYTES + 1)
@@ -45,7 +70,7 @@ def from_file(file: Path) -> list[Coin]:
         raise CoinsError(f"{file} is not JSON: {str(error)[:200]}") from None
     if not isinstance(entries, list) or len(entries) > MAX_COINS:
         raise CoinsError(f"{file} is not a list of at most {MAX_COINS:,} coins")
-    return [_coin(entry, f"coin {number} of {file}") for number, entry in enumerate(entries, 1)]
+    return entries
 
 
 def read_lines(text: str, most: int) -> list[Coin]:
@@ -105,6 +130,24 @@ async def from_node(url: str, address: str) -> list[Coin]:
         Coin(Outpoint.parse(f"{entry['txid']}_{entry['vout']}"), int(Decimal(entry["amount"]).scaleb(8)))
         for entry in unspent[:MAX_COINS]
     ]
+
+
+async def unspent(url: str, coins: Sequence[Coin]) -> list[Coin]:
+    """The coins that are unspent by the node at a URL, its mempool included. Raises SourceError, RpcError."""
+    from indexer.chains.node import address as node_address
+    from indexer.chains.node.client import NodeClient
+
+    client = NodeClient(node_address.read("node", url))
+    try:
+        answers = await client.batch(
+            [("gettxout", (coin.outpoint.txid[::-1].hex(), coin.outpoint.vout, True)) for coin in coins]
+        )
+    finally:
+        await client.close()
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return [coin for coin, answer in zip(coins, answers, strict=True) if answer is not None]
 
 
 def largest_first(coins: Iterable[Coin]) -> list[Coin]:

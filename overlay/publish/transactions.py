@@ -13,7 +13,7 @@ from overlay.publish.coins import Coin, CoinsError, largest_first
 from overlay.publish.keys import PublisherKey
 from parsers.bitcoin import address, beef, signatures
 from parsers.bitcoin.bump import MerklePath
-from parsers.bitcoin.script import OP_CODESEPARATOR, OP_ENDIF, OP_IF, OP_NOTIF, OP_RETURN, ops, pushes
+from parsers.bitcoin.script import OP_CODESEPARATOR, OP_ENDIF, OP_IF, OP_NOTIF, OP_RETURN, ops, p2pkh, pushes
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read, serialise, varint
 from parsers.errors import ParseError
@@ -157,6 +157,21 @@ def beef_of(draft: Draft) -> bytes | None:
             if member.txid not in members or path is not None:
                 members[member.txid] = member.raw, path
     return beef.write([*members.values(), (draft.raw, None)])
+
+
+def change_of(tx: Transaction) -> list[Coin]:
+    """The outputs of a signed transaction that may pay a later fee: P2PKH of a key that signed an input. Coins of them
+    have no BEEF, as no block holds them yet."""
+    keys = {
+        p2pkh(signatures.hash160(pushed[-1].data))
+        for tx_input in tx.inputs
+        if (pushed := list(ops(tx_input.script))) and pushed[-1].data
+    }
+    return [
+        Coin(tx.outpoint(vout), output.satoshis)
+        for vout, output in enumerate(tx.outputs)
+        if output.satoshis > 1 and output.script in keys
+    ]
 
 
 def _script_code(script: bytes) -> bytes:

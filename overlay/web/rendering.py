@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
 from overlay.api.problems import ProblemError
+from overlay.publish.trace import tone
 from overlay.text.interval_words import per
 from overlay.text.safe_text import visible
 from overlay.web.amounts import percent, short
@@ -59,6 +60,7 @@ def _environment() -> Environment:
     environment.filters["short"] = lambda amount: short(Decimal(amount))
     environment.filters["sentence"] = sentence
     environment.filters["warning_text"] = warning_text
+    environment.filters["tone"] = tone
     environment.filters["feed"] = feed_name
     environment.filters["hosts"] = hosts_only
     return environment

@@ -1,0 +1,161 @@
+"""What the commands that publish do with a signed transaction: save, send and show it, and follow it until it is
+listed."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from overlay.commands.check import show_review
+from overlay.commands.diagnose import follow
+from overlay.commands.options import UsageError, ask, settings_of
+from overlay.publish import trace as traces
+from overlay.text.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from overlay.publish.keys import PublisherKey
+    from overlay.publish.transactions import Draft
+    from overlay.web.amounts import About
+
+OWN = "own"
+"""Instead of the id of a listing: the transaction registers a new one."""
+
+
+class Saved(NamedTuple):
+    """A signed transaction as `--out` saves it: serialised, and in extended format."""
+
+    raw: bytes
+    extended: bytes
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Saved:
+        """From JSON. Raises ValueError, KeyError, TypeError."""
+        return cls(bytes.fromhex(document["rawTx"]), bytes.fromhex(document["extended"]))
+
+    @property
+    def txid(self) -> str:
+        """The txid in display order."""
+        from parsers.bitcoin.tx import sha256d
+
+        return sha256d(self.raw)[::-1].hex()
+
+
+def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str) -> int:
+    """Sign a transaction, save and send it as requested, and show it. What is sent is saved before. `id_` is the
+    listing that it concerns: OWN for a new one, "" for none that is known."""
+    from overlay.publish import transactions
+
+    if args.broadcast and args.out is None:
+        raise UsageError("--broadcast needs --out FILE, where the transaction is saved before it is sent")
+    if args.wait and not args.broadcast:
+        raise UsageError("--wait needs --broadcast")
+    draft = transactions.sign(draft, key)
+    listing = f"{draft.tx.hex_id}_0" if id_ == OWN else id_
+    saved = Saved(draft.raw, draft.extended)
+    if args.out is not None:
+        _save(args.out, saved)
+    if args.broadcast:
+        send(args, saved, args.out)
+    _show(args, draft, checked, listing)
+    return follow_up(args, saved, listing) if args.broadcast else 0
+
+
+def _save(file: Path, saved: Saved) -> None:
+    import json
+
+    from overlay.publish.durable_files import put
+
+    document = {"txid": saved.txid, "rawTx": saved.raw.hex(), "extended": saved.extended.hex()}
+    put(file, json.dumps(document).encode(), replace=False)  # an earlier transaction may have been sent
+
+
+def send(args: Namespace, saved: Saved, file: Path) -> None:
+    """Send a transaction that is saved in a file, and replace in `--coins` what it spends by its change. Raises
+    RefusedTransactionError, SourceError, and CoinsError where it is sent and the coins cannot be written."""
+    import asyncio
+
+    from indexer.errors import RefusedTransactionError
+    from overlay.publish.broadcast import to_arc, to_node
+    from overlay.publish.coins import CoinsError, record_spent
+    from overlay.publish.transactions import change_of
+    from parsers.bitcoin.tx import read
+
+    if bool(args.node) == bool(args.arc):
+        raise UsageError("to send, give --node URL or --arc URL")
+    try:
+        asyncio.run(to_node(args.node, saved.raw) if args.node else to_arc(args.arc, saved.extended, saved.txid))
+    except RefusedTransactionError as error:
+        hint = f" (a coin that is spent already: remove it from {args.coins}, or give --node, which knows)"
+        raise RefusedTransactionError(f"{error}{hint if args.coins and not args.node else ''}") from None
+    if args.coins is None:
+        return
+    tx = read(saved.raw)
+    try:
+        record_spent(args.coins, {tx_input.prevout for tx_input in tx.inputs}, change_of(tx))
+    except (OSError, CoinsError) as error:
+        again = f"a2b broadcast {file} --coins {args.coins}"
+        raise CoinsError(f"sent {saved.txid}, but {args.coins} cannot be changed ({error}): then run {again}") from None
+
+
+def follow_up(args: Namespace, saved: Saved, listing: str = "") -> int:
+    """After sending: announce the transaction to `--url`, print where its listing will be and the next command, and
+    `--wait` until it is listed. The exit code."""
+    page = f"{args.url.rstrip('/')}/listings/{quote(listing, safe='')}" if args.url and listing else ""
+    if not args.json:
+        for title, text in (("listing", listing), ("page", page), ("next", "" if args.wait else _next(args, saved))):
+            if text:
+                say(f"{title:<8}{text}")
+    if args.url:
+        ask(args.url, lambda calls: calls.ingest(saved.txid))
+    if not args.wait:
+        return 0
+    trace = follow(args, saved.txid, lambda trace: traces.is_listed(trace) or traces.is_settled(trace))
+    if not args.json and not traces.is_settled(trace):
+        say(f"{'next':<8}{_next(args, saved)}")
+    return 0 if traces.ends_well(trace) else 1
+
+
+def _next(args: Namespace, saved: Saved) -> str:
+    return f"a2b diagnose {saved.txid} --follow{f' --url {args.url}' if args.url else ''}"
+
+
+def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str) -> None:
+    from overlay.publish.transactions import beef_of
+
+    beef, about = beef_of(draft), _about(args, draft.fee)
+    answer = {
+        "txid": draft.tx.hex_id, "outpoint": f"{draft.tx.hex_id}_0", "bytes": draft.tx.size, "fee": draft.fee,
+        "sent": args.broadcast, "listing": listing or None, "rawTx": draft.raw.hex(),
+        "extended": draft.extended.hex(), "beef": beef.hex() if beef else None,
+        "warnings": checked.get("warnings", []), "preview": checked.get("preview"),
+        "about": about._asdict() if about else None,
+    }  # fmt: skip
+    if args.json:
+        if not args.wait:
+            say_json(answer)
+        return
+    if checked:
+        show_review(checked)
+    say(f"transaction {answer['txid']}, {draft.tx.size:,} bytes")
+    say(f"costs {draft.fee:,} satoshis of fee{f', about {about.amount} {about.currency}' if about else ''}")
+    if args.broadcast:
+        say("sent")
+        return
+    say("not sent (--broadcast sends it); the signed transaction:")
+    say(draft.raw.hex())
+    if beef:
+        say("as BEEF:")
+        say(beef.hex())
+
+
+def _about(args: Namespace, satoshis: int) -> About | None:
+    """A cost on Bitcoin SV in the requested currency, None without a usable exchange rate."""
+    from decimal import Decimal
+
+    from overlay.commands.search import exchange_of
+    from overlay.web.amounts import about
+
+    return about(str(Decimal(satoshis).scaleb(-8)), "BSV", args.currency.upper(), exchange_of(settings_of(args)))
