@@ -193,7 +193,7 @@ def broadcast(args: Namespace) -> int:
     import json
 
     try:
-        saved = sending.Saved.of(json.loads(_read(Path(args.file), MAX_SAVED_BYTES)))
+        saved = sending.OutgoingTransaction.of(json.loads(_read(Path(args.file), MAX_SAVED_BYTES)))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError(f"{args.file} is no transaction as --out saves it") from None
     sending.send(args, saved, Path(args.file))

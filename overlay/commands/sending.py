@@ -24,14 +24,14 @@ OWN = "own"
 """Instead of the id of a listing: the transaction registers a new one."""
 
 
-class Saved(NamedTuple):
+class OutgoingTransaction(NamedTuple):
     """A signed transaction as `--out` saves it: serialised, and in extended format."""
 
     raw: bytes
     extended: bytes
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Saved:
+    def of(cls, document: Mapping[str, Any]) -> OutgoingTransaction:
         """From JSON. Raises ValueError, KeyError, TypeError."""
         return cls(bytes.fromhex(document["rawTx"]), bytes.fromhex(document["extended"]))
 
@@ -54,7 +54,7 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
         raise UsageError("--wait needs --broadcast")
     draft = transactions.sign(draft, key)
     listing = f"{draft.tx.hex_id}_0" if id_ == OWN else id_
-    saved = Saved(draft.raw, draft.extended)
+    saved = OutgoingTransaction(draft.raw, draft.extended)
     if args.out is not None:
         _save(args.out, saved)
     if args.broadcast:
@@ -63,7 +63,7 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
     return follow_up(args, saved, listing) if args.broadcast else 0
 
 
-def _save(file: Path, saved: Saved) -> None:
+def _save(file: Path, saved: OutgoingTransaction) -> None:
     import json
 
     from overlay.publish.durable_files import put
@@ -72,7 +72,7 @@ def _save(file: Path, saved: Saved) -> None:
     put(file, json.dumps(document).encode(), replace=False)  # an earlier transaction may have been sent
 
 
-def send(args: Namespace, saved: Saved, file: Path) -> None:
+def send(args: Namespace, saved: OutgoingTransaction, file: Path) -> None:
     """Send a transaction that is saved in a file, and replace in `--coins` what it spends by its change. Raises
     RefusedTransactionError, SourceError, and CoinsError where it is sent and the coins cannot be written."""
     import asyncio
@@ -100,7 +100,7 @@ def send(args: Namespace, saved: Saved, file: Path) -> None:
         raise CoinsError(f"sent {saved.txid}, but {args.coins} cannot be changed ({error}): then run {again}") from None
 
 
-def follow_up(args: Namespace, saved: Saved, listing: str = "") -> int:
+def follow_up(args: Namespace, saved: OutgoingTransaction, listing: str = "") -> int:
     """After sending: announce the transaction to `--url`, print where its listing will be and the next command, and
     `--wait` until it is listed. The exit code."""
     page = f"{args.url.rstrip('/')}/listings/{quote(listing, safe='')}" if args.url and listing else ""
@@ -118,7 +118,7 @@ def follow_up(args: Namespace, saved: Saved, listing: str = "") -> int:
     return 0 if traces.ends_well(trace) else 1
 
 
-def _next(args: Namespace, saved: Saved) -> str:
+def _next(args: Namespace, saved: OutgoingTransaction) -> str:
     return f"a2b diagnose {saved.txid} --follow{f' --url {args.url}' if args.url else ''}"
 
 

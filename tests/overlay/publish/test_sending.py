@@ -155,9 +155,7 @@ def test_coins_are_replaced_by_their_change_once_and_none_is_lost(
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "write"])
-def test_coins_that_cannot_be_written_are_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_coins_that_cannot_be_written_are_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     file = tmp_path / "coins.json"
     file.write_text(json.dumps([{"outpoint": str(_outpoint(1)), "satoshis": 5_000, "note": "ü"}]))
     file.chmod(0o600)
