@@ -25,7 +25,7 @@ def settings(folder: Path, **flags: Any) -> Settings:
     return Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere", **flags})
 
 
-def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> AppContext:
+def new_app(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> AppContext:
     """What follows these chains and serves them, or one of both."""
     options = settings(folder, **flags)
     store = open_store(options, create=True)
@@ -46,7 +46,7 @@ def built(folder: Path, chains: str, **flags: str) -> AppContext:
 
 @asynccontextmanager
 async def running(app_context: AppContext) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
-    """The loops of a house, until the end."""
+    """The loops of a context, until the end."""
     runner = Runner(app_context)
     task = asyncio.create_task(runner.run())
     try:
@@ -60,7 +60,7 @@ async def running(app_context: AppContext) -> AsyncIterator[tuple[Runner, asynci
 
 @asynccontextmanager
 async def serving(app_context: AppContext) -> AsyncIterator[ClientSession]:
-    """A client that asks the loops of a house, once these are ready. Raises what ends them before that."""
+    """A client that asks the loops of a context, once these are ready. Raises what ends them before that."""
     async with running(app_context) as (runner, task):
         await until(lambda: task.done() or (runner.url and runner.status.ready() is None))
         if task.done():

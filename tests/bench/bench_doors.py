@@ -2,7 +2,7 @@
 
 One process serves a registry of 2,000 offers without limits. The same question, with ten results, goes through every
 door in turn, in blocks, so that all meet the machine in the same state. The cost is the CPU time of the server, which
-other processes on the machine hardly change; the median time of an answer stands beside it. The ratio is to the house
+other processes on the machine hardly change; the median time of an answer stands beside it. The ratio is to the API
 API, which is asked for tools where the door has only tools. Doors may cost 1.5 times as much; MCP and the outputs of a
 BSV overlay, which come with their transactions and proofs, are printed only. The exit code is 1 where another door
 costs more.
@@ -34,7 +34,7 @@ class Question(NamedTuple):
 
     path: str
     body: Any = None
-    baseline: str = "house API"
+    baseline: str = "API"
     bounded: bool = True
 
 
@@ -52,12 +52,12 @@ def _a2a(name: str, message: dict[str, Any]) -> Any:
 _SEARCH = {"q": WORDS, "limit": LIMIT}
 _CALL = {"name": "search", "arguments": _SEARCH}
 QUESTIONS = {
-    "house API": Question(f"/v1/search?q={WORDS}&limit={LIMIT}"),
-    "house API, tools": Question(f"/v1/search?q={WORDS}&limit={LIMIT}&type=tool"),
+    "API": Question(f"/v1/search?q={WORDS}&limit={LIMIT}"),
+    "API, tools": Question(f"/v1/search?q={WORDS}&limit={LIMIT}&type=tool"),
     "A2A 1.0": Question("/a2a", _a2a("SendMessage", {"role": "ROLE_USER", "parts": [{"data": _SEARCH}]})),
     "A2A 0.3": Question("/a2a", _a2a("message/send", {"role": "user", "parts": [{"kind": "data", "data": _SEARCH}]})),
     "ARD": Question("/search", {"query": {"text": WORDS}, "pageSize": LIMIT}),
-    "MCP Registry": Question(f"/v0.1/servers?search={WORDS}&limit={LIMIT}&version=latest", None, "house API, tools"),
+    "MCP Registry": Question(f"/v0.1/servers?search={WORDS}&limit={LIMIT}&version=latest", None, "API, tools"),
     "x402 Bazaar": Question(f"/discovery/search?query={WORDS}&limit={LIMIT}"),
     "JSON Feed": Question(f"/v1/feeds/search.json?q={WORDS}&limit={LIMIT}"),
     "MCP": Question("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL}, bounded=False),
@@ -81,7 +81,7 @@ def measured(server: Server, rounds: int) -> dict[str, Cost]:
     times: dict[str, list[float]] = {name: [] for name in QUESTIONS}
     cpu = dict.fromkeys(QUESTIONS, 0.0)
     with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=_HEADERS, timeout=60) as client:
-        for name, many in (("house API", "items"), ("house API, tools", "items"), ("MCP Registry", "servers")):
+        for name, many in (("API", "items"), ("API, tools", "items"), ("MCP Registry", "servers")):
             count = len(ask(client, QUESTIONS[name])[1].json()[many])
             if count != LIMIT:
                 raise SystemExit(f"{name} finds {count} of {LIMIT} results: choose another word")

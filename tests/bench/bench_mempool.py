@@ -87,11 +87,11 @@ async def searchable(folder: Path) -> None:
     kit = ChainKit(funds=ANNOUNCED + 1)
     chain = MemoryChain(*kit.blocks, name="live")
     store = open_store(settings, create=True)
-    house = AppContext(
+    context = AppContext(
         settings=settings, store=store, chains=(chain,), writer=Writer(store.engine),
         engine=open_index(settings, create=True),
     )  # fmt: skip
-    runner = Runner(house)
+    runner = Runner(context)
     task = asyncio.create_task(runner.run())
     engine = runner.context.services().engine
     while runner.status.ready() is not None:  # noqa: ASYNC110 - nobody tells
@@ -109,7 +109,7 @@ async def searchable(folder: Path) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    house.close()
+    context.close()
     waits.sort()
     half, most = waits[len(waits) // 2], waits[-1]
     print(f"announced to searchable, {ANNOUNCED} registrations: p50 {half:,.0f} ms, the slowest {most:,.0f} ms")

@@ -60,7 +60,7 @@ async def measure(folder: Path, kit: ChainKit) -> None:
     """Print the table."""
     loaded = Settings.load({"data": str(folder), "port": 0, "chains": "live=files:/nowhere"})
     store, chain = open_store(loaded, create=True), MemoryChain(*kit.blocks, name="live")
-    house = AppContext(
+    context = AppContext(
         settings=loaded,
         store=store,
         chains=(chain,),
@@ -68,7 +68,7 @@ async def measure(folder: Path, kit: ChainKit) -> None:
         engine=open_index(loaded, create=True),
         duplicates=open_duplicates(loaded),
     )
-    runner = Runner(house)
+    runner = Runner(context)
     task = asyncio.create_task(runner.run())
     while runner.status.ready() is not None:  # noqa: ASYNC110 - readiness has no event of its own
         await asyncio.sleep(0.1)
@@ -78,21 +78,21 @@ async def measure(folder: Path, kit: ChainKit) -> None:
         name = "".join(random.choices(ascii_lowercase, k=16))  # no misspelling of another
         kit.mine(kit.inscribe(agent(name)))
         chain.arrive(*kit.blocks[-1:])
-        await _until_found(house, name)
+        await _until_found(context, name)
         results.append(1000 * (time.perf_counter() - Timed.began))
         committed.append(1000 * (Timed.ended - Timed.began))
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    house.close()
+    context.close()
     for title, taken in (("committed", committed), ("found", results)):
         cuts = quantiles(taken, n=100)
         print(f"{title:<12}{cuts[49]:8.1f} ms p50 {cuts[98]:8.1f} ms p99")
 
 
-async def _until_found(house: AppContext, text: str) -> None:
-    assert house.engine
-    while not house.engine.search(Query(text=text, limit=1)).total:  # noqa: ASYNC110 - being found has no event
+async def _until_found(context: AppContext, text: str) -> None:
+    assert context.engine
+    while not context.engine.search(Query(text=text, limit=1)).total:  # noqa: ASYNC110 - being found has no event
         await asyncio.sleep(0.002)
 
 

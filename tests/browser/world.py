@@ -20,7 +20,7 @@ from tests.conftest import SAMPLE
 from tests.fakes import MemoryChain
 from tests.pointer_facts import card, digest, serves
 from tests.rate_server import RateServer
-from tests.serving import house, running
+from tests.serving import new_app, running
 from tests.waiting import until, until_told
 
 POINTED = "pointed.example"
@@ -145,7 +145,7 @@ async def served(folder: Path) -> AsyncIterator[World]:
     async with RateServer() as rates:
         rates.tell("/bsv", {"USD": 50, "EUR": 45, "BTC": "0.0005"})
         feed = f"BSV=http://127.0.0.1:{rates.port}/bsv"
-        setup = house(folder, world.chain, world.other, rates=feed, rates_every=1)
+        setup = new_app(folder, world.chain, world.other, rates=feed, rates_every=1)
         world.logos = Logos(setup.store.engine)
         assert setup.writer is not None
         async with running(setup) as (runner, task):

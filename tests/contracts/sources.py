@@ -17,7 +17,7 @@ from tests.chainkit import Block, ChainKit
 from tests.fakes import MemoryChain
 from tests.junglebus_server import JungleBus
 from tests.nodes import Node
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 
 PACE = Pace(grace=20, poll=0.005, backoff=Backoff(0.005, 0.01))
 
@@ -96,7 +96,7 @@ async def subscription(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
 async def overlay(kit: ChainKit, folder: Path) -> AsyncIterator[Plug]:
     """Another overlay that follows the same blocks."""
     chain = MemoryChain(*kit.blocks)
-    async with serving(house(folder / "overlay", chain, limits="off")) as client:
+    async with serving(new_app(folder / "overlay", chain, limits="off")) as client:
 
         def fresh() -> Chain:
             created = mirror("demo", f"overlay:{client._base_url}?network=regtest")

@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.overlay.answer_models import fits
-from tests.serving import get, house, serving
+from tests.serving import get, new_app, serving
 from tests.waiting import until_told
 
 
@@ -21,7 +21,7 @@ def meets(value: Any, name: str) -> None:
 async def test_a_registration_is_followed_from_the_mempool_into_blocks(tmp_path: Path) -> None:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks, name="live")
-    async with serving(house(tmp_path, chain)) as session:
+    async with serving(new_app(tmp_path, chain)) as session:
         await visit(session, kit, chain)
 
 

@@ -13,7 +13,7 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.journey.test_pending import meets
 from tests.rate_server import RateServer
-from tests.serving import get, house, serving
+from tests.serving import get, new_app, serving
 from tests.waiting import until_told
 
 QUESTION = "priceCurrency=usd&sort=price&limit=100"
@@ -57,7 +57,7 @@ async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: 
     async with RateServer() as server:
         server.tell("/a", {"USD": "50", "EUR": "40"}, sign=True)
         feed = f"BSV=http://127.0.0.1:{server.port}/a#{server.public}"
-        async with serving(house(tmp_path, chain(), rates_every=1, rates=feed)) as session:
+        async with serving(new_app(tmp_path, chain(), rates_every=1, rates=feed)) as session:
             result = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page)
             meets(result, "Page")
             assert names(result) == ["Coins", "Dollars", "Euros", "Free to ask", "Odd"]
@@ -92,7 +92,7 @@ async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing
         server.tell("/b", {"USD": 51})
         base = f"http://127.0.0.1:{server.port}"
         feeds = f"BSV={base}/a#{server.public} BSV={base}/b"
-        async with serving(house(tmp_path, chain(), rates_every=1, rates=feeds)) as session:
+        async with serving(new_app(tmp_path, chain(), rates_every=1, rates=feeds)) as session:
             result = await until_told(session, "/v1/search?priceCurrency=usd&q=coins", lambda page: "rates" in page)
             assert result["items"][0]["cheapest"]["converted"]["rate"] == "51", "the first is not signed"
             server.tell("/a", {"USD": 50}, sign=True)
@@ -114,7 +114,7 @@ async def test_questions_ask_no_feed_and_nobody_asks_the_one_that_a_publisher_na
         kit = ChainKit()
         kit.mine(kit.inscribe(priced("Own", 1, "BSV", priceFeedUrl=f"{base}/theirs")))
         chain = MemoryChain(*kit.blocks, name="live")
-        async with serving(house(tmp_path, chain, rates=f"BSV={base}/a")) as session:
+        async with serving(new_app(tmp_path, chain, rates=f"BSV={base}/a")) as session:
             result = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page and page["items"])
             item = result["items"][0]
             assert item["offers"][0]["priceFeedUrl"] == f"{base}/theirs"
@@ -130,10 +130,10 @@ async def test_a_process_that_only_serves_uses_what_another_one_stored(
     async with RateServer() as server:
         server.tell("/a", {"USD": 50})
         feed = f"BSV=http://127.0.0.1:{server.port}/a"
-        async with serving(house(tmp_path, chain(), rates_every=1, rates=feed)) as session:
+        async with serving(new_app(tmp_path, chain(), rates_every=1, rates=feed)) as session:
             await until_told(session, "/v1/search?priceCurrency=usd", lambda page: "rates" in page)
         query = server.requests["/a"]
-        async with serving(house(tmp_path, follow=False)) as session:
+        async with serving(new_app(tmp_path, follow=False)) as session:
             result = await until_told(
                 session, "/v1/search?maxPrice=2.5&priceCurrency=usd", lambda page: "rates" in page
             )

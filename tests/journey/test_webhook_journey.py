@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.chainkit import ChainKit, agent
-from tests.overlay.webhooks.office import KEY, Target, target
+from tests.overlay.webhooks.webhook_registry import KEY, Target, target
 from tests.running import Running
 from tests.waiting import until
 

@@ -83,13 +83,13 @@ def index(data: Path, chains: str | None = None) -> Path:
     """A data folder as `a2b up` leaves it."""
 
     async def follow() -> None:
-        house = build(Settings.load({"data": str(data), "chains": chains}), follow=True, serve=True)
-        for follower in house.followers:
+        context = build(Settings.load({"data": str(data), "chains": chains}), follow=True, serve=True)
+        for follower in context.followers:
             await follower.open()
             await follower.catch_up()
-        assert house.engine is not None
-        IndexProjector(house.store, house.engine, house.duplicates).run()
-        house.close()
+        assert context.engine is not None
+        IndexProjector(context.store, context.engine, context.duplicates).run()
+        context.close()
 
     asyncio.run(follow())
     return data

@@ -32,7 +32,7 @@ from overlay.projection.search_index import SearchIndex
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.running import environment
-from tests.serving import get, house, running, serving
+from tests.serving import get, new_app, running, serving
 from tests.waiting import until
 
 LOOPS = CompiledLoops("slow", (), ("tests.overlay.slow_loops",))
@@ -64,7 +64,7 @@ def compilers(folder: Path) -> list[str]:
 def app_context(folder: Path) -> AppContext:
     kit = ChainKit()
     kit.mine(kit.inscribe(agent("Tower")))
-    built = house(folder, MemoryChain(*kit.blocks, name="live"))
+    built = new_app(folder, MemoryChain(*kit.blocks, name="live"))
     assert built.engine is not None
     assert built.search_start is not None
     built.search_start = SearchStart(built.settings, built.search_start.projector, built.engine, LOOPS)

@@ -37,7 +37,7 @@ from tests.chainkit import ChainKit, agent
 from tests.contracts.listed import count
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.serving import house, running, settings
+from tests.serving import new_app, running, settings
 from tests.waiting import PATIENCE, until
 
 
@@ -58,7 +58,7 @@ async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: P
 
     chain.opened, chain.open = 0, refuse  # type: ignore[attr-defined, method-assign]
     chain.down = "no route to the node"
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         progress = runner.status.progress
         await until(lambda: progress["live"].state == "unreachable")
         assert runner.status.ready() == "live is unreachable: no route to the node"
@@ -80,7 +80,7 @@ async def test_a_chain_that_cannot_be_used_at_the_start_does_not_keep_others_fro
     tmp_path: Path,
 ) -> None:
     chain = MemoryChain(*mined().blocks, name="live")
-    async with running(house(tmp_path, Unusable(name="bad"), chain)) as (runner, task):
+    async with running(new_app(tmp_path, Unusable(name="bad"), chain)) as (runner, task):
         progress = runner.status.progress
         await until(lambda: progress["live"].height == 2 and progress["bad"].state == "stopped")
         assert progress["bad"].error == "bad: the login is wrong"
@@ -89,7 +89,7 @@ async def test_a_chain_that_cannot_be_used_at_the_start_does_not_keep_others_fro
 
 
 async def test_when_no_chain_can_be_used_at_the_start_the_process_ends_and_says_why(tmp_path: Path) -> None:
-    async with running(house(tmp_path, Unusable(name="bad"), Unusable(name="worse"))) as (runner, task):
+    async with running(new_app(tmp_path, Unusable(name="bad"), Unusable(name="worse"))) as (runner, task):
         with pytest.raises(SourceError, match="the login is wrong"):
             await asyncio.wait_for(asyncio.shield(task), PATIENCE)
         assert sorted(item.state for item in runner.status.progress.values()) == ["starting", "stopped"]
@@ -104,7 +104,7 @@ class SparseChain(MemoryChain):
 async def test_a_thread_that_works_keeps_answers_waiting_for_less_than_usual(tmp_path: Path) -> None:
     usual = 0.005  # seconds: Python's own
     sys.setswitchinterval(usual)
-    async with running(house(tmp_path, MemoryChain(*mined().blocks, name="live"))) as (runner, _):
+    async with running(new_app(tmp_path, MemoryChain(*mined().blocks, name="live"))) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         assert sys.getswitchinterval() < usual / 5
 
@@ -119,14 +119,14 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
         compiled.append(loops.name)
 
     monkeypatch.setattr("overlay.app.chain_loops.compile_in_subprocess", compile_in_subprocess)
-    async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
+    async with running(new_app(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
         await until(lambda: runner.status.ready() is None)
     assert compiled == ["blocks"] * compiles
 
 
 async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:
     chain = SparseChain(*mined().blocks, name="live")
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         for caip2, network in (("", None), ("bsv:mainnet", "mainnet"), ("eip155:8453", "8453")):
             runner.status.progress["live"].caip2 = caip2
             assert runner.status.status()["chains"][0]["network"] == network
@@ -134,7 +134,7 @@ async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Pat
 
 async def test_a_source_that_fails_later_leaves_the_answers_standing(tmp_path: Path) -> None:
     chain = MemoryChain(*mined().blocks, name="live")
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         chain.down = "gone"
         chain.arrive()
@@ -153,7 +153,7 @@ async def deep_reorg(chain: MemoryChain, kit: ChainKit) -> None:
 async def test_a_chain_that_must_be_looked_at_stops_while_the_answers_go_on(tmp_path: Path) -> None:
     kit = mined(3)
     chain = MemoryChain(*kit.blocks, name="live", finality=1)
-    async with running(house(tmp_path, chain)) as (runner, task):
+    async with running(new_app(tmp_path, chain)) as (runner, task):
         await until(lambda: runner.status.ready() is None)
         await deep_reorg(chain, kit)
         await until(lambda: runner.status.progress["live"].state == "stopped")
@@ -164,7 +164,7 @@ async def test_a_chain_that_must_be_looked_at_stops_while_the_answers_go_on(tmp_
 async def test_without_anything_to_serve_a_chain_that_stops_ends_the_process(tmp_path: Path) -> None:
     kit = mined(3)
     chain = MemoryChain(*kit.blocks, name="live", finality=1)
-    async with running(house(tmp_path, chain, serve=False)) as (runner, task):
+    async with running(new_app(tmp_path, chain, serve=False)) as (runner, task):
         await until(lambda: runner.status.progress["live"].state == "following")
         await deep_reorg(chain, kit)
         with pytest.raises(SourceError, match="contradicts more than the last 1 stored blocks"):
@@ -174,7 +174,7 @@ async def test_without_anything_to_serve_a_chain_that_stops_ends_the_process(tmp
 async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_path: Path) -> None:
     kit = mined()
     chain = MemoryChain(*kit.blocks, name="live")
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
     kit.mine(kit.inscribe(agent("Newer")))
     waiting, opened = asyncio.Event(), chain.open
@@ -185,7 +185,7 @@ async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_
 
     chain.open = slow  # type: ignore[method-assign]
     chain.arrive(*kit.blocks)
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() == "live is starting: block 2 is indexed")
         assert runner.status.chains() == {"live": "bsv:regtest"}
         assert runner.status.heights() == {"live": 2}
@@ -197,7 +197,7 @@ async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_
 async def test_state_hashes_follow_each_tip(tmp_path: Path) -> None:
     kit = mined()
     chain = MemoryChain(*kit.blocks, name="live")
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         first = await until(lambda: runner.status.status()["stateHash"])
         assert first["live"]["height"] == 2
         kit.mine(kit.inscribe(agent("Newer")))
@@ -217,7 +217,7 @@ async def test_an_undecided_update_leaves_the_hash_unknown(tmp_path: Path) -> No
     chain.hidden.add(unknown[0])
     kit.mine(stranger)
     chain.arrive(*kit.blocks)
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         # the hash of a block can be stored before its follower has noted the block, whose counts come with that
         status = await until(lambda: (now := runner.status.status())["listings"]["undecided"] and now)
         assert status["listings"]["undecided"] == 1
@@ -233,7 +233,7 @@ async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over
         busy = open_index(options, create=True)
         IndexProjector(source.store, busy).run()
         busy.replace([], [], Cursor(source.store.outbox.epoch, source.store.outbox.newest_seq()))
-        async with running(house(tmp_path, follow=False)) as (runner, task):
+        async with running(new_app(tmp_path, follow=False)) as (runner, task):
             await until(lambda: runner.status.ready() is None)
             with closing(open_index(options, create=False)) as third:
                 with pytest.raises(BusyError):
@@ -248,7 +248,7 @@ async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(
     def tell(*_: int) -> None:
         seen.append(runner.status.status()["index"].get("renewal"))
 
-    async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
+    async with running(new_app(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         with closing(open_index(settings(tmp_path), create=False)) as elsewhere:
             assert await asyncio.to_thread(IndexProjector(runner.context.store, elsewhere).rebuild, tell) == 3
@@ -267,7 +267,7 @@ async def test_status_names_a_damaged_segment_until_the_index_is_rebuilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain, damages = MemoryChain(*mined(3).blocks, name="live"), list[str]()
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
     name = delete_segment(tmp_path)
     real = IndexProjector.rebuild
@@ -277,7 +277,7 @@ async def test_status_names_a_damaged_segment_until_the_index_is_rebuilt(
         return real(projector, *progress)
 
     monkeypatch.setattr(IndexProjector, "rebuild", rebuild)
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: damages and runner.status.ready() is None)
         assert damages == [f"{name} cannot be read (No such file or directory)"]
         assert "damage" not in runner.status.status()["index"]
@@ -346,7 +346,7 @@ async def test_what_is_no_error_of_the_database_ends_a_loop() -> None:
 async def test_a_process_in_which_every_loop_meets_a_broken_table_starts_and_goes_on(tmp_path: Path) -> None:
     """The tables that webhooks, ratings, rates, requests, payments and fetching use have lost a column."""
     broken = ("subscriptions", "deliveries", "ratings", "quotes", "requests", "locators", "badges", "logos")
-    served = house(tmp_path, MemoryChain(*mined(2).blocks, name="live"))
+    served = new_app(tmp_path, MemoryChain(*mined(2).blocks, name="live"))
     with served.store.engine.begin() as connection:
         for table in broken:
             connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {table}_lost")
@@ -363,7 +363,7 @@ async def test_a_process_in_which_every_loop_meets_a_broken_table_starts_and_goe
 
 async def test_another_chain_under_a_stored_name_stops_that_chain_alone(tmp_path: Path) -> None:
     chain = MemoryChain(*mined().blocks, name="live")
-    served = house(tmp_path, chain, MemoryChain(name="other"))
+    served = new_app(tmp_path, chain, MemoryChain(name="other"))
     assert served.writer is not None
     chain_marks.name_chain(served.writer, "other", "ltc:regtest")
     async with running(served) as (runner, task):
@@ -374,7 +374,7 @@ async def test_another_chain_under_a_stored_name_stops_that_chain_alone(tmp_path
 
 
 async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_path: Path) -> None:
-    served = house(tmp_path, follow=False)
+    served = new_app(tmp_path, follow=False)
     assert served.engine is not None
     seen: list[Cursor | None] = []
 
@@ -391,7 +391,7 @@ async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_p
 
 
 async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> None:
-    async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
+    async with running(new_app(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         engine = runner.context.engine
         assert engine is not None
@@ -527,7 +527,7 @@ async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
         return timers[-1]
 
     monkeypatch.setattr("overlay.app.runner.threading.Timer", timer)
-    here = house(tmp_path, MemoryChain(*mined().blocks, name="live"))
+    here = new_app(tmp_path, MemoryChain(*mined().blocks, name="live"))
     runner = Runner(here, on_signal=lambda: answers.append("ending"), on_exit=lambda: answers.append("leaving"))
     task = asyncio.create_task(runner.run())
     try:
@@ -579,7 +579,7 @@ async def test_who_only_serves_tells_heights_once_its_index_has_them_and_of_bloc
     (tmp_path / "data").mkdir()
     with Indexing(settings(tmp_path).database, chain) as source:
         await source.catch_up()
-        async with running(house(tmp_path, follow=False)) as (runner, _):
+        async with running(new_app(tmp_path, follow=False)) as (runner, _):
             await until(lambda: runner.status.chains() == {"live": "bsv:regtest"})
             assert runner.status.heights() == {}, "the index is empty yet"
             assert runner.status.ready() == "the index has not seen 3 changes"

@@ -20,22 +20,22 @@ from parsers.claims.delegateos.signed_objects import principal_of
 from tests.chainkit import agent
 from tests.indexer.store.test_mrp_providers import NOW as MRP_NOW
 from tests.indexer.store.test_mrp_providers import challenge, provider
-from tests.overlay.payments.desk import Desk
+from tests.overlay.payments.paid_server import PaidServer
 from tests.overlay.payments.test_gate import claim_of
 from tests.overlay.rating.registry import Registry
 from tests.overlay.relay.kit import PRICE, World
-from tests.overlay.webhooks.office import Office, Target, office, target
+from tests.overlay.webhooks.webhook_registry import Target, WebhookRegistry, registry, target
 from tests.parsers.claims.motebit.signers import ALICE, BOB
 from tests.token_kit import ISSUER, NOW, capability, issued
 
-__all__ = ["office", "target"]  # fixtures
+__all__ = ["registry", "target"]  # fixtures
 
 ROUNDS = 3
 Work = Callable[[int], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def engine(database_url: str, office: Office) -> Iterator[Engine]:
+def engine(database_url: str, registry: WebhookRegistry) -> Iterator[Engine]:
     """What the systems of a serving process write through, apart from the indexer."""
     engine = connect(database_url)
     yield engine
@@ -43,21 +43,21 @@ def engine(database_url: str, office: Office) -> Iterator[Engine]:
 
 
 def payments(engine: Engine) -> Work:
-    desk = Desk(PaymentLedger(engine))
+    server = PaidServer(PaymentLedger(engine))
 
     async def pay(_: int) -> None:
-        assert (await desk.call(claim_of(desk.pays()))).status == 200
+        assert (await server.call(claim_of(server.pays()))).status == 200
 
     return pay
 
 
-def webhooks(office: Office, target: Target) -> Work:
-    office.subscribe()
+def webhooks(registry: WebhookRegistry, target: Target) -> Work:
+    registry.subscribe()
 
     async def deliver(number: int) -> None:
-        office.mine(office.kit.inscribe(agent(f"Echo {number}")))
-        await office.look()
-        await office.deliver()
+        registry.mine(registry.kit.inscribe(agent(f"Echo {number}")))
+        await registry.look()
+        await registry.deliver()
         assert len(target.messages) == number + 1
 
     return deliver
@@ -105,14 +105,14 @@ def mrp(engine: Engine) -> Work:
     return listed
 
 
-async def rating(database_url: str, office: Office) -> tuple[str, Work]:
-    registry = Registry(database_url, (office.kit, office.chain, office.indexing))
-    listing = await registry.inscribe(ALICE)
-    registry.bind(ALICE, listing)
+async def rating(database_url: str, registry: WebhookRegistry) -> tuple[str, Work]:
+    rated = Registry(database_url, (registry.kit, registry.chain, registry.indexing))
+    listing = await rated.inscribe(ALICE)
+    rated.bind(ALICE, listing)
 
     def hand_in() -> None:
-        assert registry.intake.submit("receipt", registry.work(ALICE, BOB)).new == 1
-        registry.rate()
+        assert rated.intake.submit("receipt", rated.work(ALICE, BOB)).new == 1
+        rated.rate()
 
     async def rate(_: int) -> None:
         await asyncio.to_thread(hand_in)
@@ -121,11 +121,11 @@ async def rating(database_url: str, office: Office) -> tuple[str, Work]:
 
 
 async def test_every_system_writes_at_the_same_time_and_nothing_is_lost(
-    database_url: str, engine: Engine, office: Office, target: Target
+    database_url: str, engine: Engine, registry: WebhookRegistry, target: Target
 ) -> None:
-    listing, rate = await rating(database_url, office)
+    listing, rate = await rating(database_url, registry)
     systems = (
-        payments(engine), webhooks(office, target), relay(engine), delegations(engine), mrp(engine), rate,
+        payments(engine), webhooks(registry, target), relay(engine), delegations(engine), mrp(engine), rate,
     )  # fmt: skip
 
     async def rounds(work: Work) -> None:

@@ -22,13 +22,13 @@ from tests.chainkit import ChainKit, Minable, agent
 from tests.contracts.listed import count
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.serving import house, running
+from tests.serving import new_app, running
 from tests.waiting import until
 
 ENGINES = ("native", "whoosh")
 
 
-class Town:
+class UnconfirmedRegistry:
     """A chain with a mempool, its index in an engine, and what readers ask."""
 
     def __init__(self, folder: Path, scheme: str) -> None:
@@ -60,111 +60,111 @@ class Town:
 
 
 @pytest.fixture(params=ENGINES)
-def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
-    created = Town(tmp_path, request.param)
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UnconfirmedRegistry]:
+    created = UnconfirmedRegistry(tmp_path, request.param)
     with created.indexing:
         yield created
         created.engine.close()
 
 
-async def test_a_newcomer_is_found_as_pending_and_then_as_live(town: Town) -> None:
-    echo = town.kit.inscribe(agent("Echo", description="Repeats. Again."))
-    town.announce(echo)
-    await town.look()
-    [item] = town.ask(text="echo")
+async def test_a_newcomer_is_found_as_pending_and_then_as_live(registry: UnconfirmedRegistry) -> None:
+    echo = registry.kit.inscribe(agent("Echo", description="Repeats. Again."))
+    registry.announce(echo)
+    await registry.look()
+    [item] = registry.ask(text="echo")
     assert (item["id"], item["status"], item["name"]) == (str(echo), "pending", "Echo")
     assert "blockHeight" not in item
     assert item["timestamp"] is item["createdHeight"] is None
-    assert town.ask(statuses=("live",)) == []
-    assert [entry["id"] for entry in town.ask(statuses=("pending",))] == [str(echo)]
-    assert town.as_of(10**6) == []
-    listed = town.catalogue.listing(str(echo))
+    assert registry.ask(statuses=("live",)) == []
+    assert [entry["id"] for entry in registry.ask(statuses=("pending",))] == [str(echo)]
+    assert registry.as_of(10**6) == []
+    listed = registry.catalogue.listing(str(echo))
     assert listed is not None
     assert json.loads(listed.card_body or b"")["name"] == "Echo"
-    town.mine(echo)
-    await town.look()
-    [item] = town.ask(text="echo")
+    registry.mine(echo)
+    await registry.look()
+    [item] = registry.ask(text="echo")
     assert (item["status"], item["blockHeight"]) == ("live", 2)
-    assert town.as_of(2)[0]["id"] == str(echo)
+    assert registry.as_of(2)[0]["id"] == str(echo)
 
 
-async def test_an_update_is_shown_beside_the_confirmed_revision(town: Town) -> None:
-    echo = town.kit.inscribe(agent("Echo", description="Old."))
-    town.mine(echo)
-    await town.look()
-    update = town.kit.update(echo, agent("Newer", description="New. And more."))
-    town.announce(update)
-    await town.look()
-    [item] = town.ask(text="echo")
+async def test_an_update_is_shown_beside_the_confirmed_revision(registry: UnconfirmedRegistry) -> None:
+    echo = registry.kit.inscribe(agent("Echo", description="Old."))
+    registry.mine(echo)
+    await registry.look()
+    update = registry.kit.update(echo, agent("Newer", description="New. And more."))
+    registry.announce(update)
+    await registry.look()
+    [item] = registry.ask(text="echo")
     assert (item["name"], item["status"], item["outpoint"], item["blockHeight"]) == ("Echo", "live", str(echo), 2)
     assert item["pending"] == {"outpoint": str(update), "summary": "New."}
-    assert town.ask(text="newer") == []
-    assert "pending" not in town.as_of(2)[0]
-    assert len(town.ask()) == count(town.engine) == 1
-    assert [entry["id"] for entry in town.ask(from_height=2, to_height=2, height_chain="demo")] == [str(echo)]
-    listing = town.catalogue.listing(str(echo))
+    assert registry.ask(text="newer") == []
+    assert "pending" not in registry.as_of(2)[0]
+    assert len(registry.ask()) == count(registry.engine) == 1
+    assert [entry["id"] for entry in registry.ask(from_height=2, to_height=2, height_chain="demo")] == [str(echo)]
+    listing = registry.catalogue.listing(str(echo))
     assert listing is not None
     assert listing.pending is not None
-    town.mine(update)
-    await town.look()
-    [item] = town.ask(text="newer")
+    registry.mine(update)
+    await registry.look()
+    [item] = registry.ask(text="newer")
     assert (item["blockHeight"], "pending" in item) == (3, False)
-    assert [entry["name"] for height in (2, 3) for entry in town.as_of(height)] == ["Echo", "Newer"]
+    assert [entry["name"] for height in (2, 3) for entry in registry.as_of(height)] == ["Echo", "Newer"]
 
 
-async def test_what_is_evicted_leaves_the_confirmed_revision_as_it_was(town: Town) -> None:
-    echo = town.kit.inscribe(agent("Echo"))
-    town.mine(echo)
-    town.announce(town.kit.burn(echo), other := town.kit.inscribe(agent("Other")))
-    await town.look()
-    [item, newcomer] = sorted(town.ask(), key=lambda entry: entry["name"])
+async def test_what_is_evicted_leaves_the_confirmed_revision_as_it_was(registry: UnconfirmedRegistry) -> None:
+    echo = registry.kit.inscribe(agent("Echo"))
+    registry.mine(echo)
+    registry.announce(registry.kit.burn(echo), other := registry.kit.inscribe(agent("Other")))
+    await registry.look()
+    [item, newcomer] = sorted(registry.ask(), key=lambda entry: entry["name"])
     assert (item["status"], item["pending"]["outpoint"]) == ("live", None)
     assert newcomer["id"] == str(other)
-    town.chain.unconfirmed.clear()
-    await town.look()
-    [item] = town.ask()
+    registry.chain.unconfirmed.clear()
+    await registry.look()
+    [item] = registry.ask()
     assert (item["id"], "pending" in item) == (str(echo), False)
-    assert town.catalogue.listing(str(other)) is None
+    assert registry.catalogue.listing(str(other)) is None
 
 
-async def test_a_newcomer_that_is_burned_at_once_is_not_listed(town: Town) -> None:
-    echo = town.kit.inscribe(agent("Echo"))
-    town.announce(echo, town.kit.burn(echo))
-    await town.look()
-    assert town.ask() == []
-    assert [item["status"] for item in town.ask(statuses=("burned",))] == ["burned"]
+async def test_a_newcomer_that_is_burned_at_once_is_not_listed(registry: UnconfirmedRegistry) -> None:
+    echo = registry.kit.inscribe(agent("Echo"))
+    registry.announce(echo, registry.kit.burn(echo))
+    await registry.look()
+    assert registry.ask() == []
+    assert [item["status"] for item in registry.ask(statuses=("burned",))] == ["burned"]
 
 
-async def test_each_server_of_a_config_shows_its_own_pending_summary(town: Town) -> None:
+async def test_each_server_of_a_config_shows_its_own_pending_summary(registry: UnconfirmedRegistry) -> None:
     def config(**messages: str) -> dict[str, Any]:
         return {"mcpServers": {key: {"command": "x", "description": text} for key, text in messages.items()}}
 
-    tool = town.kit.inscribe(config(a="Old a.", b="Old b."), type="a2b-mcp")
-    town.mine(tool)
-    town.announce(town.kit.update(tool, config(a="New a.", c="New c.")))
-    await town.look()
-    results = {item["serverName"]: item["pending"]["summary"] for item in town.ask()}
+    tool = registry.kit.inscribe(config(a="Old a.", b="Old b."), type="a2b-mcp")
+    registry.mine(tool)
+    registry.announce(registry.kit.update(tool, config(a="New a.", c="New c.")))
+    await registry.look()
+    results = {item["serverName"]: item["pending"]["summary"] for item in registry.ask()}
     assert results == {"a": "New a.", "b": ""}
 
 
-async def test_the_history_shows_what_is_unconfirmed_first(town: Town) -> None:
-    echo = town.kit.inscribe(agent("Echo"))
-    town.mine(echo)
-    moved = town.kit.move(echo)
-    town.announce(moved, town.kit.update(moved, agent("Echo 2")))
-    await town.look()
-    answers = [(item.event.kind.value, item.height) for item in town.catalogue.history(str(echo))]
+async def test_the_history_shows_what_is_unconfirmed_first(registry: UnconfirmedRegistry) -> None:
+    echo = registry.kit.inscribe(agent("Echo"))
+    registry.mine(echo)
+    moved = registry.kit.move(echo)
+    registry.announce(moved, registry.kit.update(moved, agent("Echo 2")))
+    await registry.look()
+    answers = [(item.event.kind.value, item.height) for item in registry.catalogue.history(str(echo))]
     assert answers == [("reinscribed", None), ("moved", None), ("inscribed", 2)]
 
 
-async def test_a_rebuilt_index_answers_as_the_one_that_followed(town: Town) -> None:
-    echo = town.kit.inscribe(agent("Echo"))
-    town.mine(echo)
-    town.announce(town.kit.update(echo, agent("Echo 2")), town.kit.inscribe(agent("Other")))
-    await town.look()
-    before = [town.ask(), town.as_of(2)]
-    assert town.feed.rebuild() == 2
-    assert [town.ask(), town.as_of(2)] == before
+async def test_a_rebuilt_index_answers_as_the_one_that_followed(registry: UnconfirmedRegistry) -> None:
+    echo = registry.kit.inscribe(agent("Echo"))
+    registry.mine(echo)
+    registry.announce(registry.kit.update(echo, agent("Echo 2")), registry.kit.inscribe(agent("Other")))
+    await registry.look()
+    before = [registry.ask(), registry.as_of(2)]
+    assert registry.feed.rebuild() == 2
+    assert [registry.ask(), registry.as_of(2)] == before
 
 
 async def test_a_reader_never_misses_a_listing_while_it_is_mined(database_url: str) -> None:
@@ -205,7 +205,7 @@ async def test_a_reader_never_misses_a_listing_while_it_is_mined(database_url: s
 async def test_announced_is_searchable_and_status_counts_it(tmp_path: Path) -> None:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks, name="live")
-    async with running(house(tmp_path, chain)) as (runner, _):
+    async with running(new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         engine = runner.context.services().engine
         echo = kit.inscribe(agent("Echo"))

@@ -25,7 +25,7 @@ from tests.fakes import MemoryChain
 from tests.replication.servers import PATIENCE
 
 
-class Town:
+class GrowingChain:
     """A chain whose blocks each register an agent, `Router <number>`."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
     return Settings.load({**flags, **more})
 
 
-def house(answer: Settings, *chains: MemoryChain) -> AppContext:
+def new_app(answer: Settings, *chains: MemoryChain) -> AppContext:
     """What follows these chains and serves, or serves only."""
     answer.data.mkdir(parents=True, exist_ok=True)
     if answer.database_read:
@@ -102,7 +102,7 @@ _RUNNING: list[asyncio.Task[None]] = []
 
 @asynccontextmanager
 async def running(app_context: AppContext) -> AsyncIterator[Runner]:
-    """The loops of a house; what ends them early fails the test."""
+    """The loops of a context; what ends them early fails the test."""
     runner = Runner(app_context)
     task = asyncio.create_task(runner.run())
     _RUNNING.append(task)
@@ -127,12 +127,12 @@ async def until(what: Callable[[], Any]) -> Any:
 
 
 class Parts:
-    """An indexer that follows a town into a database, and an overlay that serves from it, each with an index of its
-    own in files below a folder."""
+    """An indexer that follows a growing chain into a database, and an overlay that serves from it, each with an index
+    of its own in files below a folder."""
 
-    def __init__(self, town: Town, database: str, folder: Path) -> None:
-        self._town = town
-        self._indexer = _part(folder / "a", database, town.chain)
+    def __init__(self, growing: GrowingChain, database: str, folder: Path) -> None:
+        self._town = growing
+        self._indexer = _part(folder / "a", database, growing.chain)
         self._overlay = _part(folder / "b", database)
         self.store = self._overlay.store
 
@@ -149,11 +149,11 @@ class Parts:
         return shown(self._overlay.engine)
 
     async def until_listed(self) -> None:
-        """Wait until both show all that the town has registered."""
+        """Wait until both show all that the chain has registered."""
         for item in (self._indexer.engine, self._overlay.engine):
             assert item is not None
             await until(lambda engine=item: shown(engine) == self._town.names)
 
 
 def _part(folder: Path, database: str, *chains: MemoryChain) -> AppContext:
-    return house(settings(folder, database, f"native:{folder}/index"), *chains)
+    return new_app(settings(folder, database, f"native:{folder}/index"), *chains)

@@ -18,7 +18,7 @@ from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import listing, put
 from tests.indexing import Indexing
 from tests.replication.conftest import Pair
-from tests.replication.living import Reader, Town, shown
+from tests.replication.living import GrowingChain, Reader, shown
 from tests.replication.servers import Server, caught_up, wait
 
 
@@ -49,18 +49,18 @@ def resume(primary: Server, standby: Server) -> None:
 
 
 async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_path: Path) -> None:
-    (primary, standby), town = pair, Town()
-    town.mine(2)
-    with Indexing(primary.url("registry"), town.chain) as indexing:
+    (primary, standby), growing = pair, GrowingChain()
+    growing.mine(2)
+    with Indexing(primary.url("registry"), growing.chain) as indexing:
         await indexing.catch_up()
         caught_up(primary, standby)
         with reading(pair) as replica, opened(f"native:{tmp_path}/own") as own:
             assert (replica.lag().seconds, replica.lag().changes) == (0, 0)
             IndexProjector(replica, own).run()
-            assert shown(own) == town.names
+            assert shown(own) == growing.names
             hold(standby)
-            before = town.names
-            town.mine(3)
+            before = growing.names
+            growing.mine(3)
             await indexing.catch_up()
             # who has read all of the primary comes to a process that reads from the replica
             reader = Reader()
@@ -74,19 +74,19 @@ async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_pa
             with opened(f"native:{tmp_path}/ahead") as ahead:
                 IndexProjector(indexing.store, ahead).run()
                 assert IndexProjector(replica, ahead).step() == IndexProjector(replica, ahead).pending_changes() == 0
-                assert shown(ahead) == town.names
+                assert shown(ahead) == growing.names
             assert IndexProjector(replica, own).step() == 0
             assert shown(own) == before
             resume(primary, standby)
             IndexProjector(replica, own).run()
-            assert shown(own) == town.names
+            assert shown(own) == growing.names
             assert replica.lag().changes == 0
 
 
 async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_path: Path) -> None:
-    (primary, standby), town = pair, Town()
-    town.mine(2)
-    with Indexing(primary.url("registry"), town.chain) as indexing:
+    (primary, standby), growing = pair, GrowingChain()
+    growing.mine(2)
+    with Indexing(primary.url("registry"), growing.chain) as indexing:
         await indexing.catch_up()
         caught_up(primary, standby)
     with reading(pair) as replica:
@@ -106,7 +106,7 @@ async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_p
             assert IndexProjector(replica, engine).step() == 0
             standby.promote()
             assert IndexProjector(replica, engine).run() == 2, "what was promoted knows all there is"
-            assert shown(engine) == town.names
+            assert shown(engine) == growing.names
         with pytest.raises(StoreUnavailableError, match="cannot use the database"):
             connect(primary.url("registry"))
 

@@ -19,7 +19,7 @@ from parsers.bitcoin import basm
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 Change = Callable[[str, dict[str, Any], Any], Any]
@@ -80,7 +80,7 @@ class Original:
 async def original(tmp_path: Path) -> AsyncIterator[Original]:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks, name="demo")
-    async with serving(house(tmp_path, chain, limits="off")) as client:
+    async with serving(new_app(tmp_path, chain, limits="off")) as client:
         relay = Relay(client)
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", relay.handle)

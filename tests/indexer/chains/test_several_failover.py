@@ -144,11 +144,11 @@ async def test_bad_bytes_of_one_source_are_read_from_another(
     spoiled, good = Spoiled(*kit.blocks).spoil(bad), MemoryChain(*kit.blocks)
     async with opened(spoiled, good) as failover:
         await until(lambda: states(failover) == ["current", "ready"])
-        house = indexing(failover)
-        await house.catch_up()
-        await house.catch_up()
-        assert house.store.blocks.newest("demo") == good.best[-1]
-        assert house.live() == {str(first)}
+        context = indexing(failover)
+        await context.catch_up()
+        await context.catch_up()
+        assert context.store.blocks.newest("demo") == good.best[-1]
+        assert context.live() == {str(first)}
         assert (spoiled.refused, good.refused) == ([], [])
         assert states(failover) == ["ready", "current"]
 
@@ -162,10 +162,10 @@ async def test_a_block_that_is_bad_wherever_it_is_read_is_left_out_by_all(
     chains = [Spoiled(*kit.blocks).spoil(bad), Spoiled(*kit.blocks).spoil(bad)]
     async with opened(*chains) as failover:
         await until(lambda: states(failover) == ["current", "ready"])
-        house = indexing(failover)
+        context = indexing(failover)
         for _ in range(3):
-            await house.catch_up()
-        newest = house.store.blocks.newest("demo")
+            await context.catch_up()
+        newest = context.store.blocks.newest("demo")
         assert newest is not None
         assert newest.hash == good.hash
         assert [[ref.hash for ref, _ in chain.refused] for chain in chains] == [[bad.hash], [bad.hash]]

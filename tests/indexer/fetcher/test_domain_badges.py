@@ -137,8 +137,8 @@ async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> Non
 # -- who gets a badge
 
 
-class Town:
-    """A chain of agents, whose hosts are asked by hand: `town.hear(Said(…))`."""
+class BadgeRegistry:
+    """A chain of agents. A test passes on what their hosts answer: `registry.record(HostClaims(…))`."""
 
     def __init__(self, indexing: Indexing, kit: ChainKit, chain: MemoryChain) -> None:
         self.indexing, self.kit, self.chain, self.now = indexing, kit, chain, NOW
@@ -153,8 +153,8 @@ class Town:
         while following.step(self.now):
             pass
 
-    def hear(self, host_claims: HostClaims, host: str = HOST) -> list[str]:
-        """The host is asked and says so; the ids of which readers must look again."""
+    def record(self, host_claims: HostClaims, host: str = HOST) -> list[str]:
+        """Record an answer of the host; the ids that readers must look up again."""
         before = self.indexing.store.outbox.newest_seq()
         visits.record_host(self.indexing.writer, host_claims.verdict(host), self.now)
         news = self.indexing.store.outbox.after(before, 100)
@@ -177,11 +177,11 @@ class Town:
 
 
 @pytest.fixture
-def town(database_url: str) -> Iterator[Town]:
+def registry(database_url: str) -> Iterator[BadgeRegistry]:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks)
     with Indexing(database_url, chain) as indexing:
-        yield Town(indexing, kit, chain)
+        yield BadgeRegistry(indexing, kit, chain)
 
 
 def named(*ids: object) -> HostClaims:
@@ -192,17 +192,17 @@ def serves(*bodies: bytes) -> HostClaims:
     return HostClaims(served=frozenset(map(digest, bodies)))
 
 
-async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(town: Town) -> None:
+async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(registry: BadgeRegistry) -> None:
     echo, local, tool = (
-        town.kit.inscribe(card()),
-        town.kit.inscribe(agent(url="http://127.0.0.1/")),
-        town.kit.inscribe({"mcpServers": {"x": {"command": "y", "url": "https://tool.example"}}}, type="a2b-mcp"),
+        registry.kit.inscribe(card()),
+        registry.kit.inscribe(agent(url="http://127.0.0.1/")),
+        registry.kit.inscribe({"mcpServers": {"x": {"command": "y", "url": "https://tool.example"}}}, type="a2b-mcp"),
     )
-    await town.mine(echo, local, tool)
-    assert town.due() == [HOST]
-    assert town.indexing.store.badges.get(map(str, (local, tool))) == {}
-    result = town.badge(echo)
-    assert (result.host, result.card, result.by, result.checked_at, town.check(echo).next_at) == (
+    await registry.mine(echo, local, tool)
+    assert registry.due() == [HOST]
+    assert registry.indexing.store.badges.get(map(str, (local, tool))) == {}
+    result = registry.badge(echo)
+    assert (result.host, result.card, result.by, result.checked_at, registry.check(echo).next_at) == (
         HOST,
         digest(card()),
         "",
@@ -211,206 +211,212 @@ async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(town: Town)
     )
 
 
-async def test_the_host_names_whom_it_means(town: Town) -> None:
-    ours, copy, elsewhere = (town.kit.inscribe(card(host=host)) for host in (HOST, HOST, "other.example"))
-    await town.mine(ours, copy, elsewhere)
-    assert town.hear(named(ours, elsewhere, ID)) == sorted([str(ours), str(copy)])
-    assert town.by(ours, copy, elsewhere) == ["name", "", ""]
-    assert town.badge(ours).checked_at == NOW
-    assert town.hear(HostClaims(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
-    assert town.by(ours, copy) == ["", "dns"]
-    town.hear(HostClaims())
-    assert town.by(ours, copy) == ["", ""]
+async def test_the_host_names_whom_it_means(registry: BadgeRegistry) -> None:
+    ours, copy, elsewhere = (registry.kit.inscribe(card(host=host)) for host in (HOST, HOST, "other.example"))
+    await registry.mine(ours, copy, elsewhere)
+    assert registry.record(named(ours, elsewhere, ID)) == sorted([str(ours), str(copy)])
+    assert registry.by(ours, copy, elsewhere) == ["name", "", ""]
+    assert registry.badge(ours).checked_at == NOW
+    assert registry.record(HostClaims(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
+    assert registry.by(ours, copy) == ["", "dns"]
+    registry.record(HostClaims())
+    assert registry.by(ours, copy) == ["", ""]
 
 
-async def test_by_hash_only_the_oldest_with_these_bytes_has_it_and_the_next_once_that_is_burned(town: Town) -> None:
-    first, second, other = (town.kit.inscribe(body) for body in (card(), card(), card("Other")))
-    await town.mine(first)
-    await town.mine(other, second)
-    town.hear(serves(card()))
-    assert town.by(first, second, other) == ["hash", "", ""]
-    town.kit.burn(first)
-    await town.mine(town.kit.burn(first))
-    assert town.indexing.store.badges.get([str(first)]) == {}
-    town.hear(serves(card()))
-    assert town.by(second, other) == ["hash", ""]
+async def test_by_hash_only_the_oldest_with_these_bytes_has_it_and_the_next_once_that_is_burned(
+    registry: BadgeRegistry,
+) -> None:
+    first, second, other = (registry.kit.inscribe(body) for body in (card(), card(), card("Other")))
+    await registry.mine(first)
+    await registry.mine(other, second)
+    registry.record(serves(card()))
+    assert registry.by(first, second, other) == ["hash", "", ""]
+    registry.kit.burn(first)
+    await registry.mine(registry.kit.burn(first))
+    assert registry.indexing.store.badges.get([str(first)]) == {}
+    registry.record(serves(card()))
+    assert registry.by(second, other) == ["hash", ""]
 
 
-async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_are_not(town: Town) -> None:
-    agents = [town.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
-    await town.mine(*agents)
-    assert town.hear(HostClaims()) == sorted(map(str, agents))
-    assert {town.badge(item).checked_at for item in agents} == {NOW}
-    town.now += 1
-    assert town.hear(HostClaims(refusal=Refusal("fetch-resolve", "no such name"))) == []
-    await town.mine(town.kit.inscribe(card("One more")))
-    town.now += 1
-    assert town.hear(HostClaims()) == []
-    assert town.hear(named(agents[3])) == [str(agents[3])]
+async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_are_not(registry: BadgeRegistry) -> None:
+    agents = [registry.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
+    await registry.mine(*agents)
+    assert registry.record(HostClaims()) == sorted(map(str, agents))
+    assert {registry.badge(item).checked_at for item in agents} == {NOW}
+    registry.now += 1
+    assert registry.record(HostClaims(refusal=Refusal("fetch-resolve", "no such name"))) == []
+    await registry.mine(registry.kit.inscribe(card("One more")))
+    registry.now += 1
+    assert registry.record(HostClaims()) == []
+    assert registry.record(named(agents[3])) == [str(agents[3])]
 
 
-async def test_an_old_registration_that_takes_over_a_victims_bytes_gains_nothing(town: Town) -> None:
-    old = town.kit.inscribe(card("Innocent"))
-    await town.mine(old)
-    victim = town.kit.inscribe(card())
-    await town.mine(victim)
-    await town.mine(town.kit.update(old, card()))
-    town.hear(serves(card()))
-    assert town.by(old, victim) == ["", "hash"]
+async def test_an_old_registration_that_takes_over_a_victims_bytes_gains_nothing(registry: BadgeRegistry) -> None:
+    old = registry.kit.inscribe(card("Innocent"))
+    await registry.mine(old)
+    victim = registry.kit.inscribe(card())
+    await registry.mine(victim)
+    await registry.mine(registry.kit.update(old, card()))
+    registry.record(serves(card()))
+    assert registry.by(old, victim) == ["", "hash"]
 
 
-async def test_naming_beats_hash(town: Town) -> None:
-    oldest, meant = town.kit.inscribe(card()), town.kit.inscribe(card())
-    await town.mine(oldest)
-    await town.mine(meant)
-    town.hear(HostClaims(served=frozenset({digest(card())}), named=frozenset({str(meant)})))
-    assert town.by(oldest, meant) == ["", "name"]
+async def test_naming_beats_hash(registry: BadgeRegistry) -> None:
+    oldest, meant = registry.kit.inscribe(card()), registry.kit.inscribe(card())
+    await registry.mine(oldest)
+    await registry.mine(meant)
+    registry.record(HostClaims(served=frozenset({digest(card())}), named=frozenset({str(meant)})))
+    assert registry.by(oldest, meant) == ["", "name"]
     # one that names only what nobody inscribed gives none either
-    town.hear(HostClaims(served=frozenset({digest(card())}), in_dns=frozenset({ID})))
-    assert town.by(oldest, meant) == ["", ""]
+    registry.record(HostClaims(served=frozenset({digest(card())}), in_dns=frozenset({ID})))
+    assert registry.by(oldest, meant) == ["", ""]
 
 
-async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keeps_one_by_name(town: Town) -> None:
-    hashed, called = town.kit.inscribe(card()), town.kit.inscribe(card("Two", "two.example"))
-    await town.mine(hashed, called)
-    town.hear(serves(card()))
-    town.hear(named(called), "two.example")
-    assert town.due() == []
+async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keeps_one_by_name(
+    registry: BadgeRegistry,
+) -> None:
+    hashed, called = registry.kit.inscribe(card()), registry.kit.inscribe(card("Two", "two.example"))
+    await registry.mine(hashed, called)
+    registry.record(serves(card()))
+    registry.record(named(called), "two.example")
+    assert registry.due() == []
     newer = card("Newer")
-    await town.mine(town.kit.update(hashed, newer), town.kit.update(called, card("Three", "two.example")))
-    assert town.by(hashed, called) == ["", "name"]
-    assert town.due() == [HOST, "two.example"]
-    town.hear(serves(newer))
-    assert town.by(hashed) == ["hash"]
+    await registry.mine(registry.kit.update(hashed, newer), registry.kit.update(called, card("Three", "two.example")))
+    assert registry.by(hashed, called) == ["", "name"]
+    assert registry.due() == [HOST, "two.example"]
+    registry.record(serves(newer))
+    assert registry.by(hashed) == ["hash"]
 
 
-async def test_readers_look_again_at_who_loses_a_badge(town: Town) -> None:
+async def test_readers_look_again_at_who_loses_a_badge(registry: BadgeRegistry) -> None:
     """The list follows the outbox, as an index does: whichever comes later, the index says in the end what counts."""
-    burned, hashed, stored, bare = (town.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
-    await town.mine(burned, hashed, stored, bare)
-    town.hear(named(burned), "a.example")
-    town.hear(serves(card(host="b.example")), "b.example")
-    town.hear(named(stored), "c.example")
-    town.hear(HostClaims(), "d.example")
-    before = town.indexing.store.outbox.newest_seq()
-    updates = [town.kit.update(item, card("Newer", f"{name}.example")) for item, name in ((hashed, "b"), (stored, "c"))]
-    await town.mine(town.kit.burn(burned), *updates, town.kit.update(bare, card("Newer", "d.example")))
-    news = town.indexing.store.outbox.after(before, 100)
+    burned, hashed, stored, bare = (registry.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
+    await registry.mine(burned, hashed, stored, bare)
+    registry.record(named(burned), "a.example")
+    registry.record(serves(card(host="b.example")), "b.example")
+    registry.record(named(stored), "c.example")
+    registry.record(HostClaims(), "d.example")
+    before = registry.indexing.store.outbox.newest_seq()
+    updates = [
+        registry.kit.update(item, card("Newer", f"{name}.example")) for item, name in ((hashed, "b"), (stored, "c"))
+    ]
+    await registry.mine(registry.kit.burn(burned), *updates, registry.kit.update(bare, card("Newer", "d.example")))
+    news = registry.indexing.store.outbox.after(before, 100)
     assert sorted(change.id for change in news if change.reason == "domain-checked") == sorted(
         map(str, (burned, hashed))
     )
     assert [change.reason for change in news[-2:]] == ["domain-checked"] * 2, "after all that the block changed"
 
 
-async def test_a_badge_that_was_read_before_a_revision_does_not_hold_for_it(town: Town) -> None:
-    echo = town.kit.inscribe(card())
-    await town.mine(echo)
-    town.hear(serves(card()))
-    held = town.badge(echo)
+async def test_a_badge_that_was_read_before_a_revision_does_not_hold_for_it(registry: BadgeRegistry) -> None:
+    echo = registry.kit.inscribe(card())
+    await registry.mine(echo)
+    registry.record(serves(card()))
+    held = registry.badge(echo)
     assert held.holds(HOST, digest(card()))
     assert not held.holds(HOST, digest(card("Newer")))
     assert not held.holds("other.example", digest(card()))
 
 
-async def test_a_url_that_moves_to_another_host_leaves_every_badge_behind(town: Town) -> None:
-    echo = town.kit.inscribe(card())
-    await town.mine(echo)
-    town.hear(named(echo))
-    await town.mine(town.kit.update(echo, card(host="evil.example")))
-    assert (town.badge(echo).host, town.by(echo)) == ("evil.example", [""])
+async def test_a_url_that_moves_to_another_host_leaves_every_badge_behind(registry: BadgeRegistry) -> None:
+    echo = registry.kit.inscribe(card())
+    await registry.mine(echo)
+    registry.record(named(echo))
+    await registry.mine(registry.kit.update(echo, card(host="evil.example")))
+    assert (registry.badge(echo).host, registry.by(echo)) == ("evil.example", [""])
 
 
-async def test_a_reorganisation_takes_a_registration_from_the_list(town: Town) -> None:
-    fork = town.kit.tip
-    echo = town.kit.inscribe(card())
-    await town.mine(echo)
-    town.hear(named(echo))
+async def test_a_reorganisation_takes_a_registration_from_the_list(registry: BadgeRegistry) -> None:
+    fork = registry.kit.tip
+    echo = registry.kit.inscribe(card())
+    await registry.mine(echo)
+    registry.record(named(echo))
     for _ in range(2):
-        fork = town.kit.mine(parent=fork)
-        town.chain.arrive(fork)
-    await town.indexing.catch_up()
-    town.enlist()
-    assert town.indexing.store.badges.get([str(echo)]) == {}
+        fork = registry.kit.mine(parent=fork)
+        registry.chain.arrive(fork)
+    await registry.indexing.catch_up()
+    registry.enlist()
+    assert registry.indexing.store.badges.get([str(echo)]) == {}
 
 
-async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(town: Town) -> None:
-    echo, dns = town.kit.inscribe(card()), town.kit.inscribe(card("Dns"))
-    await town.mine(echo, dns)
-    town.hear(HostClaims(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
+async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(registry: BadgeRegistry) -> None:
+    echo, dns = registry.kit.inscribe(card()), registry.kit.inscribe(card("Dns"))
+    await registry.mine(echo, dns)
+    registry.record(HostClaims(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
     deaf = HostClaims(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
-    town.now += CHECK_INTERVAL
-    assert town.due() == [HOST]
-    town.hear(deaf)
-    assert town.by(echo, dns) == ["name", "dns"]
-    assert (town.badge(echo).checked_at, town.check(echo).next_at) == (NOW, town.now + HOUR)
-    assert town.check(echo).reason == "fetch-connect"
-    town.now = NOW + GRACE
-    town.hear(deaf)
-    assert town.by(echo, dns) == ["", ""]
+    registry.now += CHECK_INTERVAL
+    assert registry.due() == [HOST]
+    registry.record(deaf)
+    assert registry.by(echo, dns) == ["name", "dns"]
+    assert (registry.badge(echo).checked_at, registry.check(echo).next_at) == (NOW, registry.now + HOUR)
+    assert registry.check(echo).reason == "fetch-connect"
+    registry.now = NOW + GRACE
+    registry.record(deaf)
+    assert registry.by(echo, dns) == ["", ""]
 
 
-async def test_the_last_check_of_a_host_that_does_not_answer_is_when_its_week_ends(town: Town) -> None:
-    echo = town.kit.inscribe(card())
-    await town.mine(echo)
-    town.hear(HostClaims(named=frozenset({str(echo)})))
+async def test_the_last_check_of_a_host_that_does_not_answer_is_when_its_week_ends(registry: BadgeRegistry) -> None:
+    echo = registry.kit.inscribe(card())
+    await registry.mine(echo)
+    registry.record(HostClaims(named=frozenset({str(echo)})))
     deaf = HostClaims(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
-    while town.by(echo) == ["name"]:
-        later = town.check(echo).next_at
+    while registry.by(echo) == ["name"]:
+        later = registry.check(echo).next_at
         assert later is not None
-        town.now = later
-        town.hear(deaf)
-    assert town.now == NOW + GRACE
+        registry.now = later
+        registry.record(deaf)
+    assert registry.now == NOW + GRACE
 
 
-async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(town: Town) -> None:
-    echo = town.kit.inscribe(card())
-    await town.mine(echo)
+async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(registry: BadgeRegistry) -> None:
+    echo = registry.kit.inscribe(card())
+    await registry.mine(echo)
     waits = []
     for _ in range(12):
-        town.hear(HostClaims(refusal=Refusal("fetch-missing", "404")))
-        later = town.check(echo).next_at
+        registry.record(HostClaims(refusal=Refusal("fetch-missing", "404")))
+        later = registry.check(echo).next_at
         assert later is not None
-        waits.append((later - town.now) // HOUR)
-        town.now = later
+        waits.append((later - registry.now) // HOUR)
+        registry.now = later
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 168, 168, 168, 168]
-    assert town.check(echo).reason == "fetch-missing"
+    assert registry.check(echo).reason == "fetch-missing"
 
 
-async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(town: Town) -> None:
-    first = town.kit.inscribe(card())
-    town.chain.arrive(town.kit.mine(first))
-    await town.indexing.catch_up()
-    assert town.indexing.store.badges.cursor() is None
-    town.enlist()
-    assert town.indexing.store.badges.cursor() == town.indexing.store.outbox.newest_seq()
-    town.hear(named(first))
-    town.indexing.restart()
-    await town.mine(town.kit.inscribe(card("Second")))
-    assert town.by(first) == ["name"]
-    assert town.due() == [HOST]
+async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(registry: BadgeRegistry) -> None:
+    first = registry.kit.inscribe(card())
+    registry.chain.arrive(registry.kit.mine(first))
+    await registry.indexing.catch_up()
+    assert registry.indexing.store.badges.cursor() is None
+    registry.enlist()
+    assert registry.indexing.store.badges.cursor() == registry.indexing.store.outbox.newest_seq()
+    registry.record(named(first))
+    registry.indexing.restart()
+    await registry.mine(registry.kit.inscribe(card("Second")))
+    assert registry.by(first) == ["name"]
+    assert registry.due() == [HOST]
 
 
-async def test_many_registrations_of_a_victims_host_are_one_visit(town: Town) -> None:
-    ring = [town.kit.inscribe(card(f"Copy {number}")) for number in range(60)]
-    await town.mine(*ring)
-    assert town.due() == [HOST]
-    assert town.hear(named(ring[7])) == [str(ring[7])]
-    assert town.due() == []
+async def test_many_registrations_of_a_victims_host_are_one_visit(registry: BadgeRegistry) -> None:
+    ring = [registry.kit.inscribe(card(f"Copy {number}")) for number in range(60)]
+    await registry.mine(*ring)
+    assert registry.due() == [HOST]
+    assert registry.record(named(ring[7])) == [str(ring[7])]
+    assert registry.due() == []
 
 
 async def test_the_list_is_made_in_batches_and_misses_nothing_said_meanwhile(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    registry: BadgeRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.fetcher.domain_badges.BATCH", 2)
-    ring = [town.kit.inscribe(card(f"{number}", f"h{number}.example")) for number in range(5)]
-    town.chain.arrive(town.kit.mine(*ring))
-    await town.indexing.catch_up()
-    following = BadgeQueue(town.indexing.store, town.indexing.writer)
+    ring = [registry.kit.inscribe(card(f"{number}", f"h{number}.example")) for number in range(5)]
+    registry.chain.arrive(registry.kit.mine(*ring))
+    await registry.indexing.catch_up()
+    following = BadgeQueue(registry.indexing.store, registry.indexing.writer)
     assert following.step(NOW)
-    assert len(town.due()) == 2
-    late = town.kit.inscribe(card("late", "late.example"))
-    town.chain.arrive(town.kit.mine(late, town.kit.burn(ring[0])))
-    await town.indexing.catch_up()
+    assert len(registry.due()) == 2
+    late = registry.kit.inscribe(card("late", "late.example"))
+    registry.chain.arrive(registry.kit.mine(late, registry.kit.burn(ring[0])))
+    await registry.indexing.catch_up()
     while following.step(NOW):
         pass
-    assert town.due() == [*(f"h{number}.example" for number in range(1, 5)), "late.example"]
+    assert registry.due() == [*(f"h{number}.example" for number in range(1, 5)), "late.example"]

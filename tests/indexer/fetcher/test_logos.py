@@ -74,13 +74,13 @@ def logos(store: Store) -> QueuedLogos:
 
 
 @pytest.fixture
-def desk(net: Net, clock: Clock, logos: QueuedLogos) -> LogoFetcher:
+def logo_fetcher(net: Net, clock: Clock, logos: QueuedLogos) -> LogoFetcher:
     return LogoFetcher(net.fetcher(clock=clock), logos)
 
 
 @pytest.fixture
 def painter() -> LogoFetcher:
-    """A desk that neither fetches nor keeps."""
+    """A logo fetcher that neither fetches nor keeps."""
     return LogoFetcher(None, None)  # type: ignore[arg-type]
 
 
@@ -187,21 +187,21 @@ def test_any_bytes_are_a_kind_of_picture_or_none(body: bytes) -> None:
 # -- fetching
 
 
-async def refused(desk: LogoFetcher, url: str) -> str:
+async def refused(logo_fetcher: LogoFetcher, url: str) -> str:
     """Why a logo is not fetched, which is stored as the loop does."""
     with pytest.raises(FetchError) as error:
-        await desk.check(url, NOW)
-    await desk.fail(url, error.value.refusal.code, NOW)
+        await logo_fetcher.check(url, NOW)
+    await logo_fetcher.fail(url, error.value.refusal.code, NOW)
     return error.value.refusal.code
 
 
 async def test_a_logo_is_fetched_shown_and_looked_at_again(
-    server: Hostile, desk: LogoFetcher, logos: QueuedLogos
+    server: Hostile, logo_fetcher: LogoFetcher, logos: QueuedLogos
 ) -> None:
     server.say("/logo.png", ok(picture()))
     logos.request([LOGO], NOW)
     assert (logos.thumbnails([LOGO]), logos.newest()) == ({}, 0)
-    assert await desk.check(LOGO, NOW) == (0, None)
+    assert await logo_fetcher.check(LOGO, NOW) == (0, None)
     [digest] = logos.thumbnails([LOGO, "https://other.example/"]).values()
     small = logos.body(bytes.fromhex(digest))
     assert small is not None
@@ -211,22 +211,22 @@ async def test_a_logo_is_fetched_shown_and_looked_at_again(
     assert logos.due(NOW + REFETCH) == [(NOW + REFETCH, LOGO)]
     server.say("/logo.png", ok(SVG))
     with pytest.raises(FetchError):
-        await desk.check(LOGO, NOW + REFETCH)
-    await desk.fail(LOGO, "fetch-picture", NOW + REFETCH)
+        await logo_fetcher.check(LOGO, NOW + REFETCH)
+    await logo_fetcher.fail(LOGO, "fetch-picture", NOW + REFETCH)
     assert logos.thumbnails([LOGO]) == {LOGO: digest}, "what was good stays"
     server.say("/logo.png", ok(picture("GIF", (20, 20))))
-    await desk.check(LOGO, NOW + 2 * REFETCH)
+    await logo_fetcher.check(LOGO, NOW + 2 * REFETCH)
     assert logos.thumbnails([LOGO])[LOGO] != digest
     assert logos.body(bytes.fromhex(digest)) is None
 
 
 async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
-    server: Hostile, desk: LogoFetcher, logos: Logos
+    server: Hostile, logo_fetcher: LogoFetcher, logos: Logos
 ) -> None:
     server.say("/logo.png", raw(answer("404 Not Found")))
     logos.request([LOGO], NOW)
     for pause in (DAY // 24, DAY // 12, DAY // 6):
-        assert await refused(desk, LOGO) == "fetch-missing"
+        assert await refused(logo_fetcher, LOGO) == "fetch-missing"
         assert logos.due(NOW + REFETCH) == [(NOW + pause, LOGO)]
     assert logos.thumbnails([LOGO]) == {}
 
@@ -241,44 +241,44 @@ async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
     ],
 )
 async def test_a_logo_leads_nowhere_that_a_card_may_not(
-    server: Hostile, desk: LogoFetcher, url: str, code: str
+    server: Hostile, logo_fetcher: LogoFetcher, url: str, code: str
 ) -> None:
-    desk.logos.request([url], NOW)
-    assert await refused(desk, url) == code
+    logo_fetcher.logos.request([url], NOW)
+    assert await refused(logo_fetcher, url) == code
     assert server.requests == []
 
 
 async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(
-    server: Hostile, desk: LogoFetcher, logos: QueuedLogos
+    server: Hostile, logo_fetcher: LogoFetcher, logos: QueuedLogos
 ) -> None:
     url = "data:image/png;base64," + base64.b64encode(picture(size=(40, 40))).decode()
-    desk.logos.request([url], NOW)
+    logo_fetcher.logos.request([url], NOW)
     [(_, name)] = logos.due(NOW)
-    assert await desk.check(name, NOW) == (0, None)
-    assert desk.logos.thumbnails([url])
+    assert await logo_fetcher.check(name, NOW) == (0, None)
+    assert logo_fetcher.logos.thumbnails([url])
     svg = "data:image/svg+xml;base64," + base64.b64encode(SVG).decode()
-    desk.logos.request([svg], NOW)
-    assert await refused(desk, check_name(svg)) == "fetch-picture"
+    logo_fetcher.logos.request([svg], NOW)
+    assert await refused(logo_fetcher, check_name(svg)) == "fetch-picture"
     assert server.requests == []
 
 
 async def test_the_loop_fetches_what_somebody_looked_for(
-    server: Hostile, net: Net, desk: LogoFetcher, store: Store, writer: Writer, clock: Clock
+    server: Hostile, net: Net, logo_fetcher: LogoFetcher, store: Store, writer: Writer, clock: Clock
 ) -> None:
     server.say("/logo.png", ok(picture()))
     fetcher = net.fetcher(clock=clock)
     badger = DomainVerifier(fetcher, TxtRecords([]))
-    loop = FetchLoop(store, writer, CardFetcher(fetcher), badger, checks=[desk], clock=clock, ticking=clock)
+    loop = FetchLoop(store, writer, CardFetcher(fetcher), badger, checks=[logo_fetcher], clock=clock, ticking=clock)
     await loop.look()
     assert len(loop.schedule) == 0
-    desk.logos.request([LOGO, "https://agent.example/gone.png"], clock.now)
+    logo_fetcher.logos.request([LOGO, "https://agent.example/gone.png"], clock.now)
     clock.tick(2_000)
     await loop.look()
     loop.start()
     await loop.settle()
     loop.start()
     await loop.settle()
-    assert set(desk.logos.thumbnails([LOGO, "https://agent.example/gone.png"])) == {LOGO}
+    assert set(logo_fetcher.logos.thumbnails([LOGO, "https://agent.example/gone.png"])) == {LOGO}
     assert sorted(server.paths()) == ["/gone.png", "/logo.png"]
 
 

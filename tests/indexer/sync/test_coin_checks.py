@@ -24,7 +24,7 @@ from tests.indexing import Indexing
 from tests.minting import Mint
 
 
-class House:
+class SubmittedRegistry:
     """An indexer of a mint's chain, and what takes submissions into its database."""
 
     def __init__(self, url: str) -> None:
@@ -49,66 +49,70 @@ class House:
 
 
 @pytest.fixture
-async def house(database_url: str) -> AsyncIterator[House]:
-    house = House(database_url)
-    with house.indexing:
-        await house.indexing.catch_up()
-        yield house
+async def registry(database_url: str) -> AsyncIterator[SubmittedRegistry]:
+    registry = SubmittedRegistry(database_url)
+    with registry.indexing:
+        await registry.indexing.catch_up()
+        yield registry
 
 
-async def test_a_coin_that_a_mined_transaction_of_others_has_spent_makes_no_listing(house: House) -> None:
+async def test_a_coin_that_a_mined_transaction_of_others_has_spent_makes_no_listing(
+    registry: SubmittedRegistry,
+) -> None:
     """The proof of the coin is valid for ever, and the transaction that spent it was in a block before."""
-    house.mint.mine(house.mint.payment(0))
-    await house.indexing.catch_up()
-    spent, good = house.submit(house.mint.inscribed("Free")), house.submit(house.mint.inscribed("Paid", 1))
-    child = house.submit(
-        raw := house.mint.inscribed("Free"), house.mint.inscribed("Child", 2, house.mint.coin_of(raw, 1))
+    registry.mint.mine(registry.mint.payment(0))
+    await registry.indexing.catch_up()
+    spent, good = registry.submit(registry.mint.inscribed("Free")), registry.submit(registry.mint.inscribed("Paid", 1))
+    child = registry.submit(
+        raw := registry.mint.inscribed("Free"), registry.mint.inscribed("Child", 2, registry.mint.coin_of(raw, 1))
     )
-    assert await house.shown() == {good: "pending"}
-    assert {f"{txid[::-1].hex()}_0" for txid in house.indexing.store.submissions.pending("live")} == {good}
+    assert await registry.shown() == {good: "pending"}
+    assert {f"{txid[::-1].hex()}_0" for txid in registry.indexing.store.submissions.pending("live")} == {good}
     assert len({spent, good, child}) == 3
 
 
 async def test_what_is_submitted_while_others_are_checked_waits_for_its_own_check(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.mint.mine(pay(house.mint.coins[:2], [(1_000, house.mint.key.lock)]))
-    await house.indexing.catch_up()
-    house.submit(house.mint.inscribed("Free"))
-    late = house.mint.inscribed("Late", 1)
-    unspent = house.mint.chain.unspent
+    registry.mint.mine(pay(registry.mint.coins[:2], [(1_000, registry.mint.key.lock)]))
+    await registry.indexing.catch_up()
+    registry.submit(registry.mint.inscribed("Free"))
+    late = registry.mint.inscribed("Late", 1)
+    unspent = registry.mint.chain.unspent
 
     async def slow(outpoints: Any) -> Any:
         monkeypatch.undo()
-        house.submit(late)
+        registry.submit(late)
         return await unspent(outpoints)
 
-    monkeypatch.setattr(house.mint.chain, "unspent", slow)
-    assert await house.shown() == {}
-    assert await house.shown() == {}
-    assert house.indexing.store.submissions.pending("live") == frozenset()
+    monkeypatch.setattr(registry.mint.chain, "unspent", slow)
+    assert await registry.shown() == {}
+    assert await registry.shown() == {}
+    assert registry.indexing.store.submissions.pending("live") == frozenset()
 
 
-async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_or_a_block_has_it(house: House) -> None:
-    house.silence()
-    first, second = house.mint.inscribed("First"), house.mint.inscribed("Second", 1)
-    ids = [house.submit(first), house.submit(second)]
-    assert await house.shown() == dict.fromkeys(ids, UNPROVED)
-    assert house.indexing.store.pending.new_count("live") == 0
-    (await house.indexing.open())[0].mempool.offer(read(second).txid)
-    assert await house.shown() == {ids[0]: UNPROVED, ids[1]: "pending"}
-    assert house.indexing.store.pending.new_count("live") == 1
-    house.mint.mine(first)
-    assert await house.shown() == {ids[1]: "pending"}
-    assert house.indexing.live("live") == {ids[0]}
+async def test_where_no_source_can_say_a_submission_is_unproved_until_a_mempool_or_a_block_has_it(
+    registry: SubmittedRegistry,
+) -> None:
+    registry.silence()
+    first, second = registry.mint.inscribed("First"), registry.mint.inscribed("Second", 1)
+    ids = [registry.submit(first), registry.submit(second)]
+    assert await registry.shown() == dict.fromkeys(ids, UNPROVED)
+    assert registry.indexing.store.pending.new_count("live") == 0
+    (await registry.indexing.open())[0].mempool.offer(read(second).txid)
+    assert await registry.shown() == {ids[0]: UNPROVED, ids[1]: "pending"}
+    assert registry.indexing.store.pending.new_count("live") == 1
+    registry.mint.mine(first)
+    assert await registry.shown() == {ids[1]: "pending"}
+    assert registry.indexing.live("live") == {ids[0]}
 
 
-async def test_a_diagnosis_says_that_a_submission_is_unproved(house: House) -> None:
-    house.mint.chain.has_blocks_alone = True
-    raw = house.mint.inscribed("Echo")
-    id_ = house.submit(raw)
-    await house.shown()
-    diagnoser = Diagnoser(house.indexing.store, lambda: {"live": ChainRules(RULES["bsv"], "regtest")})
+async def test_a_diagnosis_says_that_a_submission_is_unproved(registry: SubmittedRegistry) -> None:
+    registry.mint.chain.has_blocks_alone = True
+    raw = registry.mint.inscribed("Echo")
+    id_ = registry.submit(raw)
+    await registry.shown()
+    diagnoser = Diagnoser(registry.indexing.store, lambda: {"live": ChainRules(RULES["bsv"], "regtest")})
     answer = diagnoser.by_name(read(raw).hex_id)
     failed = [(step["step"], step.get("code")) for step in answer["steps"] if not step["ok"]]
     assert failed == [("seen", UNPROVED), ("mined", None)]
@@ -116,94 +120,98 @@ async def test_a_diagnosis_says_that_a_submission_is_unproved(house: House) -> N
     assert [reason["code"] for reason in answer["records"][0]["reasons"]] == [UNPROVED]
 
 
-async def test_a_source_that_comes_to_answer_settles_what_was_unproved(house: House) -> None:
-    house.silence()
-    house.mint.mine(house.mint.payment(0))
-    await house.indexing.catch_up()
-    free, good = house.submit(house.mint.inscribed("Free")), house.submit(house.mint.inscribed("Paid", 1))
-    assert await house.shown() == {free: UNPROVED, good: UNPROVED}
-    house.mint.chain.has_blocks_alone = False
-    house.mint.mine()
-    assert await house.shown() == {good: "pending"}
+async def test_a_source_that_comes_to_answer_settles_what_was_unproved(registry: SubmittedRegistry) -> None:
+    registry.silence()
+    registry.mint.mine(registry.mint.payment(0))
+    await registry.indexing.catch_up()
+    free, good = registry.submit(registry.mint.inscribed("Free")), registry.submit(registry.mint.inscribed("Paid", 1))
+    assert await registry.shown() == {free: UNPROVED, good: UNPROVED}
+    registry.mint.chain.has_blocks_alone = False
+    registry.mint.mine()
+    assert await registry.shown() == {good: "pending"}
 
 
-async def test_a_parent_that_was_mined_meanwhile_proves_its_unspent_outputs_and_no_others(house: House) -> None:
-    mint = house.mint
+async def test_a_parent_that_was_mined_meanwhile_proves_its_unspent_outputs_and_no_others(
+    registry: SubmittedRegistry,
+) -> None:
+    mint = registry.mint
     parent = pay([mint.coins[0]], [(30_000, mint.key.lock)] * 3)
     coins = [mint.coin_of(parent, number) for number in range(3)]
     listings = [
         pay([coin], [(1, mint.inscription(f"Of {coin.outpoint.vout}")), (20_000, mint.key.lock)]) for coin in coins
     ]
-    house.admissions.submit(mint.package(parent, listings[0]))
-    assert len(await house.shown()) == 1
+    registry.admissions.submit(mint.package(parent, listings[0]))
+    assert len(await registry.shown()) == 1
     mint.mine(parent)
     mint.mine(pay([coins[1]], [(29_000, mint.key.lock)]))
-    await house.indexing.catch_up()
-    ids = [house.submit(parent, listing) for listing in listings]
-    assert await house.shown() == {ids[0]: "pending", ids[2]: "pending"}
+    await registry.indexing.catch_up()
+    ids = [registry.submit(parent, listing) for listing in listings]
+    assert await registry.shown() == {ids[0]: "pending", ids[2]: "pending"}
 
 
-async def test_many_coins_are_asked_for_in_several_refreshes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_coins_are_asked_for_in_several_refreshes(
+    registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(coin_checks, "MAX_COINS", 2)
-    house.mint.mine(house.mint.payment(0))
-    await house.indexing.catch_up()
-    ids = [house.submit(house.mint.inscribed(f"Number {number}", number)) for number in range(6)]
+    registry.mint.mine(registry.mint.payment(0))
+    await registry.indexing.catch_up()
+    ids = [registry.submit(registry.mint.inscribed(f"Number {number}", number)) for number in range(6)]
     for _ in range(4):
-        shown = await house.shown()
+        shown = await registry.shown()
     assert shown == dict.fromkeys(ids[1:], "pending")
 
 
 @pytest.mark.parametrize("has_mempool", [True, False])
 async def test_what_no_source_has_is_bounded_by_the_owner_of_coins_and_by_client(
-    house: House, monkeypatch: pytest.MonkeyPatch, has_mempool: bool
+    registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch, has_mempool: bool
 ) -> None:
     """Also where its coins are unspent: it costs nothing until it is broadcast."""
     monkeypatch.setattr(submissions, "MAX_OF_OWNER", 4)
     monkeypatch.setattr(submissions, "MAX_OF_CLIENT", 2)
-    house.mint.chain.has_blocks_alone = not has_mempool
-    raws = [house.mint.inscribed(f"Number {number}", number) for number in range(4)]
+    registry.mint.chain.has_blocks_alone = not has_mempool
+    raws = [registry.mint.inscribed(f"Number {number}", number) for number in range(4)]
     for raw, client in zip(raws, ("a", "a", "b", "b"), strict=True):
-        house.submit(raw, client=client)
-    await house.shown()
-    more = house.mint.inscribed("More", 5)
+        registry.submit(raw, client=client)
+    await registry.shown()
+    more = registry.mint.inscribed("More", 5)
     with pytest.raises(FullError, match="owner of this coin"):
-        house.submit(more, client="c")
+        registry.submit(more, client="c")
     monkeypatch.setattr(submissions, "MAX_OF_OWNER", 9)
     with pytest.raises(FullError, match="this client"):
-        house.submit(more, client="a")
+        registry.submit(more, client="a")
     if has_mempool:
-        house.mint.chain.unconfirmed[read(raws[0]).txid] = raws[0]
+        registry.mint.chain.unconfirmed[read(raws[0]).txid] = raws[0]
     else:
-        house.mint.mine(raws[0])
-    await house.shown()
-    house.submit(more, client="a")
+        registry.mint.mine(raws[0])
+    await registry.shown()
+    registry.submit(more, client="a")
 
 
 def test_free_outputs_of_other_keys_are_charged_to_the_owner_of_the_proved_coin(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    registry: SubmittedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(submissions, "MAX_OF_OWNER", 3)
-    mint = house.mint
+    mint = registry.mint
     fan = pay([mint.coins[0]], [(20_000, mint.key.lock)] * 3)
     children = [
         pay([mint.coin_of(fan, number)], [(1, mint.inscription(f"{number}")), (9_000, mint.key.lock)])
         for number in range(3)
     ]
-    house.submit(fan, children[0], client="a")
-    house.submit(fan, children[1], client="b")
+    registry.submit(fan, children[0], client="a")
+    registry.submit(fan, children[1], client="b")
     with pytest.raises(FullError, match="owner of this coin"):
-        house.submit(fan, children[2], client="c")
+        registry.submit(fan, children[2], client="c")
 
 
-async def test_other_overlays_are_not_offered_what_is_unproved(house: House) -> None:
-    house.silence()
-    raw = house.mint.inscribed("Unproved")
-    house.submit(raw)
-    await house.shown()
-    assert house.indexing.store.topic_outputs.after("live", 0, 10) == []
-    house.mint.mine(raw)
-    await house.shown()
-    (output,) = house.indexing.store.topic_outputs.after("live", 0, 10)
+async def test_other_overlays_are_not_offered_what_is_unproved(registry: SubmittedRegistry) -> None:
+    registry.silence()
+    raw = registry.mint.inscribed("Unproved")
+    registry.submit(raw)
+    await registry.shown()
+    assert registry.indexing.store.topic_outputs.after("live", 0, 10) == []
+    registry.mint.mine(raw)
+    await registry.shown()
+    (output,) = registry.indexing.store.topic_outputs.after("live", 0, 10)
     assert output.outpoint.txid == read(raw).txid
 
 

@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.serving import get, house, serving
+from tests.serving import get, new_app, serving
 
 QUESTION = "will someone outdoors tomorrow afternoon get wet without umbrella"
 NEAR = "Nothing contains these words. These are near to them in meaning"
@@ -27,7 +27,7 @@ TEXTS = {
 
 @pytest_asyncio.fixture
 async def session(tmp_path: Path) -> AsyncIterator[ClientSession]:
-    async with serving(house(tmp_path, listed(), search=f"native:{tmp_path}/index")) as client:
+    async with serving(new_app(tmp_path, listed(), search=f"native:{tmp_path}/index")) as client:
         yield client
 
 
@@ -92,7 +92,7 @@ def envelope(intent: str) -> dict[str, Any]:
 
 
 async def test_turned_off_nothing_is_found_by_meaning(tmp_path: Path) -> None:
-    app = house(tmp_path, listed(), search=f"native:{tmp_path}/index", meaning="off")
+    app = new_app(tmp_path, listed(), search=f"native:{tmp_path}/index", meaning="off")
     async with serving(app) as session:
         assert (await get(session, f"/v1/search?q={quote(QUESTION)}"))["items"] == []
         assert (await get(session, "/v1/status"))["index"]["meaning"] is False

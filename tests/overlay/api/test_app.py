@@ -1,4 +1,4 @@
-"""The house API over a real server: searching, listings, publishers' questions, operation."""
+"""The API over a real server: searching, listings, publishers' questions, operation."""
 
 from __future__ import annotations
 

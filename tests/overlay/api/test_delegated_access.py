@@ -1,4 +1,4 @@
-"""Capability tokens at the house API: a presented token is checked and charged, public routes stay public."""
+"""Capability tokens at the API: a presented token is checked and charged, public routes stay public."""
 
 from __future__ import annotations
 

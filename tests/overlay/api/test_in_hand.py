@@ -13,12 +13,12 @@ from aiohttp import ClientSession
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import p2pkh
 from tests.fakes import MemoryChain
-from tests.serving import get, house, serving
+from tests.serving import get, new_app, serving
 
 HTML = {"Accept": "text/html"}
 
 
-class Desk(NamedTuple):
+class PastedIds(NamedTuple):
     """A client, and the outpoints of an agent: its first, that of its update, that of its last move; a transaction with
     two agents; a tool."""
 
@@ -31,7 +31,7 @@ class Desk(NamedTuple):
 
 
 @pytest_asyncio.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def pasted(tmp_path: Path) -> AsyncIterator[PastedIds]:
     kit = ChainKit()
     first = kit.inscribe(agent("Paste Me", url="https://paste.example/a"))
     updated = kit.update(first, agent("Paste Me", url="https://paste.example/b"))
@@ -43,8 +43,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     kit.mine(first, updated, moved, one, other, joint, tool)
     chain = MemoryChain()
     chain.arrive(*kit.blocks)
-    async with serving(house(tmp_path, chain)) as session:
-        yield Desk(session, str(first), str(updated), str(moved), joint.hex_id, str(tool))
+    async with serving(new_app(tmp_path, chain)) as session:
+        yield PastedIds(session, str(first), str(updated), str(moved), joint.hex_id, str(tool))
 
 
 async def answer(session: ClientSession, path: str, **headers: str) -> tuple[int, str, Any]:
@@ -63,40 +63,40 @@ async def by(session: ClientSession, text: str) -> tuple[list[str], str]:
     return [item["id"] for item in page["items"]], "".join(details).partition(";")[0]
 
 
-async def test_the_search_finds_a_listing_by_what_names_it(desk: Desk) -> None:
-    owner = (await get(desk.session, f"/v1/listings/{desk.first}"))["owner"]
-    assert await by(desk.session, desk.first) == ([desk.first], "the results matched by id")
-    assert await by(desk.session, f"ord://{desk.updated}") == ([desk.first], "the results matched by outpoint")
-    assert await by(desk.session, desk.moved[:64]) == ([desk.first], "the results matched by transaction")
-    assert await by(desk.session, "paste.example") == ([desk.first], "the results matched by host")
-    assert desk.first in (await by(desk.session, owner))[0]
-    assert await by(desk.session, "@quillstead/sky-mcp") == ([desk.tool], "the results matched by package")
+async def test_the_search_finds_a_listing_by_what_names_it(pasted: PastedIds) -> None:
+    owner = (await get(pasted.session, f"/v1/listings/{pasted.first}"))["owner"]
+    assert await by(pasted.session, pasted.first) == ([pasted.first], "the results matched by id")
+    assert await by(pasted.session, f"ord://{pasted.updated}") == ([pasted.first], "the results matched by outpoint")
+    assert await by(pasted.session, pasted.moved[:64]) == ([pasted.first], "the results matched by transaction")
+    assert await by(pasted.session, "paste.example") == ([pasted.first], "the results matched by host")
+    assert pasted.first in (await by(pasted.session, owner))[0]
+    assert await by(pasted.session, "@quillstead/sky-mcp") == ([pasted.tool], "the results matched by package")
     for words in ("quillstead", "sky mcp"):
-        assert await by(desk.session, words) == ([desk.tool], "")
-    _, _, page = await answer(desk.session, f"/?q={quote(desk.moved)}", **HTML)
-    assert f"/listings/{desk.first}" in page
+        assert await by(pasted.session, words) == ([pasted.tool], "")
+    _, _, page = await answer(pasted.session, f"/?q={quote(pasted.moved)}", **HTML)
+    assert f"/listings/{pasted.first}" in page
     assert "matched by outpoint" in page
 
 
-async def test_a_txid_and_an_outpoint_lead_to_the_listing(desk: Desk) -> None:
-    for name in (desk.moved, desk.moved[:64], desk.updated[:64], desk.first[:64], f"ord://{desk.updated}"):
-        status, location, _ = await answer(desk.session, f"/v1/listings/{quote(name, safe='')}")
-        assert (status, location) == (303, f"/v1/listings/{desk.first}"), name
-        status, location, _ = await answer(desk.session, f"/listings/{quote(name, safe='')}", **HTML)
-        assert (status, location) == (303, f"/listings/{desk.first}")
-        assert (await get(desk.session, f"/v1/listings/{quote(name, safe='')}"))["id"] == desk.first
-    status, _, ids = await answer(desk.session, f"/v1/listings/{desk.pair}")
+async def test_a_txid_and_an_outpoint_lead_to_the_listing(pasted: PastedIds) -> None:
+    for name in (pasted.moved, pasted.moved[:64], pasted.updated[:64], pasted.first[:64], f"ord://{pasted.updated}"):
+        status, location, _ = await answer(pasted.session, f"/v1/listings/{quote(name, safe='')}")
+        assert (status, location) == (303, f"/v1/listings/{pasted.first}"), name
+        status, location, _ = await answer(pasted.session, f"/listings/{quote(name, safe='')}", **HTML)
+        assert (status, location) == (303, f"/listings/{pasted.first}")
+        assert (await get(pasted.session, f"/v1/listings/{quote(name, safe='')}"))["id"] == pasted.first
+    status, _, ids = await answer(pasted.session, f"/v1/listings/{pasted.pair}")
     assert (status, len(ids["ids"])) == (200, 2)
-    assert (await answer(desk.session, f"/v1/listings/{'00' * 32}"))[0] == 404
-    for form in (f"ord://{desk.first}", desk.first.replace("_", ":"), desk.first.replace("_", "i")):
-        assert (await get(desk.session, f"/v1/listings/{quote(form, safe='')}"))["id"] == desk.first
+    assert (await answer(pasted.session, f"/v1/listings/{'00' * 32}"))[0] == 404
+    for form in (f"ord://{pasted.first}", pasted.first.replace("_", ":"), pasted.first.replace("_", "i")):
+        assert (await get(pasted.session, f"/v1/listings/{quote(form, safe='')}"))["id"] == pasted.first
 
 
-async def test_the_trace_of_any_transaction_says_what_the_listing_is_now(desk: Desk) -> None:
-    for name in (desk.first, desk.updated[:64], f"ord://{desk.moved}"):
-        (now,) = (await get(desk.session, f"/v1/diagnose/{quote(name, safe='')}"))["now"]
-        assert (now["id"], now["status"]) == (desk.first, "live")
-        assert (now["outpoint"], now["cardOutpoint"]) == (desk.moved, desk.updated)
-        status, _, _ = await answer(desk.session, f"/publish?tx={quote(name, safe='')}", **HTML)
+async def test_the_trace_of_any_transaction_says_what_the_listing_is_now(pasted: PastedIds) -> None:
+    for name in (pasted.first, pasted.updated[:64], f"ord://{pasted.moved}"):
+        (now,) = (await get(pasted.session, f"/v1/diagnose/{quote(name, safe='')}"))["now"]
+        assert (now["id"], now["status"]) == (pasted.first, "live")
+        assert (now["outpoint"], now["cardOutpoint"]) == (pasted.moved, pasted.updated)
+        status, _, _ = await answer(pasted.session, f"/publish?tx={quote(name, safe='')}", **HTML)
         assert status == 200
-    assert len((await get(desk.session, f"/v1/diagnose/{desk.pair}"))["now"]) == 2
+    assert len((await get(pasted.session, f"/v1/diagnose/{pasted.pair}"))["now"]) == 2

@@ -22,7 +22,7 @@ from tests.indexer.store.test_requests import last_of
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeRequests, changed
-from tests.serving import house, running, settings
+from tests.serving import new_app, running, settings
 from tests.waiting import until
 
 TXID = "AB" * 32
@@ -101,7 +101,7 @@ async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tm
     mined = kit.mine(listed)
     txid, raw = last_of(mined)
     name = txid[::-1].hex()
-    async with running(setup := house(tmp_path, chain)) as (runner, _):
+    async with running(setup := new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         requests = Requests(setup.store.engine)
 
@@ -138,7 +138,7 @@ async def test_a_source_that_cannot_tell_its_mempool_shows_what_was_asked_for(tm
 
     chain.mempool = unknown  # type: ignore[method-assign, assignment]
     chain.unconfirmed[txid] = raw
-    async with running(setup := house(tmp_path, chain)) as (runner, _):
+    async with running(setup := new_app(tmp_path, chain)) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         assert setup.store.pending.of_transaction(txid) == []
         Requests(setup.store.engine).add(txid, "192.0.2.1", int(time.time()))
@@ -154,7 +154,7 @@ async def test_a_process_that_only_serves_leaves_requests_to_the_one_that_follow
     chain = MemoryChain(*kit.blocks, name="live")
     txid, raw = last_of(kit.mine(kit.inscribe(agent("Router"))))
     chain.unconfirmed[txid] = raw
-    follows, serves = house(tmp_path, chain, serve=False), house(tmp_path, follow=False)
+    follows, serves = new_app(tmp_path, chain, serve=False), new_app(tmp_path, follow=False)
     queries = {"txid": txid[::-1].hex()}
     async with running(follows), running(serves) as (runner, _), ClientSession() as client:
         await until(lambda: runner.url)

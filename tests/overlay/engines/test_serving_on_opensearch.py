@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.serving import get, house, serving, settings
+from tests.serving import get, new_app, serving, settings
 
 QUERIES = ("q=tower", "q=harbur", "q=", "q=tower&explain=true", "sort=name&limit=1")
 
@@ -27,11 +27,11 @@ async def test_two_servers_on_one_index_answer_the_same_and_keep_none_of_their_o
         kit.mine(kit.inscribe(agent(name=name)))
     chain = MemoryChain(*kit.blocks, name="live")
     first = settings(tmp_path / "first")
-    async with serving(house(tmp_path / "first", chain, search=opensearch_url)) as one:
+    async with serving(new_app(tmp_path / "first", chain, search=opensearch_url)) as one:
         expected = await answers(one)
         assert [total for total, _ in expected] == [2, 1, 3, 2, 3]
         for _ in range(2):
-            second = house(tmp_path / "second", follow=False, search=opensearch_url, database=first.database)
+            second = new_app(tmp_path / "second", follow=False, search=opensearch_url, database=first.database)
             async with serving(second) as two:
                 assert await answers(two) == expected
             assert not list((tmp_path / "second").rglob("*native*")), "no index in files"

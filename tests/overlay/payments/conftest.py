@@ -1,4 +1,4 @@
-"""The desk, with a ledger in the database of a registry, of each kind, as an overlay has it."""
+"""The server, with a ledger in the database of a registry, of each kind, as an overlay has it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from indexer.store.payments import PaymentLedger
-from tests.overlay.payments.desk import Desk
+from tests.overlay.payments.paid_server import PaidServer
 
 
 @pytest.fixture
-def desk(database_url: str) -> Iterator[Desk]:
+def server(database_url: str) -> Iterator[PaidServer]:
     ledger = PaymentLedger.open(database_url)
-    yield Desk(ledger)
+    yield PaidServer(ledger)
     ledger.close()

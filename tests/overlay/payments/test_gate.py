@@ -18,21 +18,21 @@ from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
 from parsers.bitcoin.tx import read_exactly
-from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
+from tests.overlay.payments.paid_server import TASK, PaidServer, a2a, header, mcp, refusal
 
 DEPOSIT = {"depositPct": "0.2"}
 
 
 @pytest.fixture
-def two_stages(desk: Desk) -> Desk:
-    desk.prices[:] = [price(**DEPOSIT)]
-    desk.gate = desk.new_gate()
-    return desk
+def two_stages(server: PaidServer) -> PaidServer:
+    server.prices[:] = [price(**DEPOSIT)]
+    server.gate = server.new_gate()
+    return server
 
 
-async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(desk: Desk) -> None:
-    answer = await desk.call()
+async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(server: PaidServer) -> None:
+    answer = await server.call()
     assert refusal(answer) == (402, -32030, "missing")
     body = json.loads(answer.body)
     (accept,) = body["accepts"]
@@ -42,153 +42,153 @@ async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(desk: Desk) 
         "configId": "p", "stage": "full", "leastSatoshis": 49_500, "interval": None, "depositPct": None,
     }  # fmt: skip
     assert json.loads(base64.b64decode(header(answer, "PAYMENT-REQUIRED")))["accepts"] == body["accepts"]
-    assert desk.done == 0
+    assert server.done == 0
 
 
-async def test_a_full_payment_is_sent_after_the_work_and_before_its_answer(desk: Desk) -> None:
-    tx = desk.pays()
-    answer = await desk.call(claim_of(tx))
+async def test_a_full_payment_is_sent_after_the_work_and_before_its_answer(server: PaidServer) -> None:
+    tx = server.pays()
+    answer = await server.call(claim_of(tx))
     assert (answer.status, answer.body) == (200, b"work 1")
-    assert [read_exactly(raw).txid for raw in desk.node.sent] == [tx.txid]
-    assert desk.state_of(tx) is PaymentState.SENT
-    assert desk.task(header(answer, "A2B-Task")) is TaskState.COMPLETED
-    assert desk.ledger.counted() == 50_000
+    assert [read_exactly(raw).txid for raw in server.node.sent] == [tx.txid]
+    assert server.state_of(tx) is PaymentState.SENT
+    assert server.task(header(answer, "A2B-Task")) is TaskState.COMPLETED
+    assert server.ledger.counted() == 50_000
 
 
 @pytest.mark.parametrize("fails", [500, ValueError("broken")])
 async def test_failed_work_gives_a_full_payment_back_and_it_may_be_claimed_again(
-    desk: Desk, fails: Exception | int
+    server: PaidServer, fails: Exception | int
 ) -> None:
-    tx, desk.fails = desk.pays(), fails
+    tx, server.fails = server.pays(), fails
     if isinstance(fails, Exception):
         with pytest.raises(ValueError, match="broken"):
-            await desk.call(claim_of(tx), A2B_Task=TASK)
+            await server.call(claim_of(tx), A2B_Task=TASK)
     else:
-        assert (await desk.call(claim_of(tx), A2B_Task=TASK)).status == 500
-    assert (desk.state_of(tx), desk.task(), desk.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
-    desk.fails = 0
-    assert (await desk.call(claim_of(tx), A2B_Task=TASK)).status == 200
-    assert desk.ledger.counted() == 50_000
+        assert (await server.call(claim_of(tx), A2B_Task=TASK)).status == 500
+    assert (server.state_of(tx), server.task(), server.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
+    server.fails = 0
+    assert (await server.call(claim_of(tx), A2B_Task=TASK)).status == 200
+    assert server.ledger.counted() == 50_000
 
 
-async def test_a_transaction_pays_once_and_so_does_each_of_its_coins(desk: Desk) -> None:
-    coin = desk.node.mint(90_000)
-    first = payment([coin], [(50_000, script_of(SERVER))], desk.node)
-    again = payment([coin], [(51_000, script_of(SERVER))], desk.node)
-    assert (await desk.call(claim_of(first))).status == 200
-    assert refusal(await desk.call(claim_of(first))) == (402, -32031, "duplicate")
-    assert refusal(await desk.call(claim_of(again))) == (402, -32031, "input-spent")
-    assert (desk.done, len(desk.node.sent), desk.ledger.counted()) == (1, 1, 50_000)
+async def test_a_transaction_pays_once_and_so_does_each_of_its_coins(server: PaidServer) -> None:
+    coin = server.node.mint(90_000)
+    first = payment([coin], [(50_000, script_of(SERVER))], server.node)
+    again = payment([coin], [(51_000, script_of(SERVER))], server.node)
+    assert (await server.call(claim_of(first))).status == 200
+    assert refusal(await server.call(claim_of(first))) == (402, -32031, "duplicate")
+    assert refusal(await server.call(claim_of(again))) == (402, -32031, "input-spent")
+    assert (server.done, len(server.node.sent), server.ledger.counted()) == (1, 1, 50_000)
 
 
-async def test_a_coin_that_another_claim_holds_unsent_is_refused(desk: Desk) -> None:
-    coin = desk.node.mint(90_000)
+async def test_a_coin_that_another_claim_holds_unsent_is_refused(server: PaidServer) -> None:
+    coin = server.node.mint(90_000)
     inner: list[GateAnswer] = []
 
     async def work() -> GateAnswer:
-        other = payment([coin], [(51_000, script_of(SERVER))], desk.node)
-        inner.append(await desk.call(claim_of(other)))
-        return await desk.work()
+        other = payment([coin], [(51_000, script_of(SERVER))], server.node)
+        inner.append(await server.call(claim_of(other)))
+        return await server.work()
 
-    desk_work, first = work, payment([coin], [(50_000, script_of(SERVER))], desk.node)
+    server_work, first = work, payment([coin], [(50_000, script_of(SERVER))], server.node)
     carried = {"A2B-Payment": json.dumps(claim_of(first))}
-    assert (await desk.gate.answer(carried, b"", desk_work)).status == 200
+    assert (await server.gate.answer(carried, b"", server_work)).status == 200
     assert refusal(inner[0]) == (402, -32031, "duplicate")
 
 
-async def test_a_double_spend_during_the_work_withholds_the_answer(desk: Desk) -> None:
-    coin = desk.node.mint(90_000)
-    tx = payment([coin], [(50_000, script_of(SERVER))], desk.node)
+async def test_a_double_spend_during_the_work_withholds_the_answer(server: PaidServer) -> None:
+    coin = server.node.mint(90_000)
+    tx = payment([coin], [(50_000, script_of(SERVER))], server.node)
 
     async def work() -> GateAnswer:
-        desk.node.double_spend(coin)
-        return await desk.work()
+        server.node.double_spend(coin)
+        return await server.work()
 
-    answer = await desk.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)
+    answer = await server.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)
     assert refusal(answer) == (402, -32031, "not-accepted")
-    assert (desk.state_of(tx), desk.ledger.counted(), desk.node.sent) == (PaymentState.REFUSED, 0, [])
+    assert (server.state_of(tx), server.ledger.counted(), server.node.sent) == (PaymentState.REFUSED, 0, [])
 
 
-async def test_a_double_spend_after_the_sending_is_seen_and_not_counted(two_stages: Desk) -> None:
-    desk, coin = two_stages, two_stages.node.mint(90_000)
-    deposit = payment([coin], [(10_000, script_of(SERVER))], desk.node)
-    assert refusal(await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK))[2] == "needs-final"
-    desk.node.double_spend(coin)
-    await desk.gate.maintain()
-    assert (desk.state_of(deposit), desk.task(), desk.ledger.counted()) == (
+async def test_a_double_spend_after_the_sending_is_seen_and_not_counted(two_stages: PaidServer) -> None:
+    server, coin = two_stages, two_stages.node.mint(90_000)
+    deposit = payment([coin], [(10_000, script_of(SERVER))], server.node)
+    assert refusal(await server.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK))[2] == "needs-final"
+    server.node.double_spend(coin)
+    await server.gate.maintain()
+    assert (server.state_of(deposit), server.task(), server.ledger.counted()) == (
         PaymentState.CONFLICTED, TaskState.FAILED, 0,
     )  # fmt: skip
-    final = claim_of(desk.pays(40_000), stage="final")
-    assert refusal(await desk.call(final, A2B_Task=TASK)) == (402, -32032, "stage")
+    final = claim_of(server.pays(40_000), stage="final")
+    assert refusal(await server.call(final, A2B_Task=TASK)) == (402, -32032, "stage")
 
 
-async def test_a_final_payment_is_refused_after_a_deposit_that_is_gone(two_stages: Desk) -> None:
-    desk, coin = two_stages, two_stages.node.mint(90_000)
-    deposit = payment([coin], [(10_000, script_of(SERVER))], desk.node)
-    await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
-    desk.node.double_spend(coin)
-    final = claim_of(desk.pays(40_000), stage="final")
-    assert refusal(await desk.call(final, A2B_Task=TASK)) == (402, -32032, "deposit-gone")
+async def test_a_final_payment_is_refused_after_a_deposit_that_is_gone(two_stages: PaidServer) -> None:
+    server, coin = two_stages, two_stages.node.mint(90_000)
+    deposit = payment([coin], [(10_000, script_of(SERVER))], server.node)
+    await server.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
+    server.node.double_spend(coin)
+    final = claim_of(server.pays(40_000), stage="final")
+    assert refusal(await server.call(final, A2B_Task=TASK)) == (402, -32032, "deposit-gone")
 
 
-async def test_deposit_then_work_then_402_then_final_then_the_answer(two_stages: Desk) -> None:
-    desk = two_stages
-    deposit, final = desk.pays(10_000), desk.pays(40_000)
-    query = await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
+async def test_deposit_then_work_then_402_then_final_then_the_answer(two_stages: PaidServer) -> None:
+    server = two_stages
+    deposit, final = server.pays(10_000), server.pays(40_000)
+    query = await server.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
     assert refusal(query) == (402, -32033, "needs-final")
     body = json.loads(query.body)
     assert (body["taskId"], body["state"]) == (TASK, "needsFinal")
     assert [(one["amount"], one["extra"]["stage"]) for one in body["accepts"]] == [("40000", "final")]
-    assert (desk.task(), desk.state_of(deposit)) == (TaskState.NEEDS_FINAL, PaymentState.SENT)
-    restarted = desk.gate = desk.new_gate()
-    answer = await desk.call(claim_of(final, stage="final"), A2B_Task=TASK)
+    assert (server.task(), server.state_of(deposit)) == (TaskState.NEEDS_FINAL, PaymentState.SENT)
+    restarted = server.gate = server.new_gate()
+    answer = await server.call(claim_of(final, stage="final"), A2B_Task=TASK)
     assert restarted
     assert (answer.status, answer.body, header(answer, "Content-Type")) == (200, b"work 1", "text/plain")
-    assert (desk.task(), desk.ledger.counted(), desk.done) == (TaskState.COMPLETED, 50_000, 1)
-    assert [read_exactly(raw).txid for raw in desk.node.sent] == [deposit.txid, final.txid]
+    assert (server.task(), server.ledger.counted(), server.done) == (TaskState.COMPLETED, 50_000, 1)
+    assert [read_exactly(raw).txid for raw in server.node.sent] == [deposit.txid, final.txid]
 
 
-async def test_failed_work_after_a_deposit_fails_the_task_and_prepares_a_refund(two_stages: Desk) -> None:
-    desk, deposit = two_stages, two_stages.pays(10_000)
-    desk.fails = 500
+async def test_failed_work_after_a_deposit_fails_the_task_and_prepares_a_refund(two_stages: PaidServer) -> None:
+    server, deposit = two_stages, two_stages.pays(10_000)
+    server.fails = 500
     claim = claim_of(deposit, stage="deposit", refundAddress=address_of(PAYER))
-    assert (await desk.call(claim, A2B_Task=TASK)).status == 500
-    task = desk.ledger.task(TASK)
+    assert (await server.call(claim, A2B_Task=TASK)).status == 500
+    task = server.ledger.task(TASK)
     assert task is not None
     assert task.state is TaskState.FAILED
     refund = read_exactly(task.refund or b"")
     assert [one.prevout for one in refund.inputs] == [deposit.outpoint(0)]
     assert [output.script for output in refund.outputs] == [script_of(PAYER)]
     assert 9_000 < refund.outputs[0].satoshis < 10_000
-    assert (await desk.call(claim_of(desk.pays(10_000), stage="deposit"), A2B_Task=TASK)).status == 402
+    assert (await server.call(claim_of(server.pays(10_000), stage="deposit"), A2B_Task=TASK)).status == 402
 
 
-async def test_a_missing_final_payment_fails_the_task_after_thirty_minutes(two_stages: Desk) -> None:
-    desk = two_stages
-    claim = claim_of(desk.pays(10_000), stage="deposit", refundAddress=address_of(PAYER))
-    await desk.call(claim, A2B_Task=TASK)
-    desk.time += GRACE_SECONDS - 1
-    await desk.gate.maintain()
-    assert desk.task() is TaskState.NEEDS_FINAL
-    desk.time += 1
-    await desk.gate.maintain()
-    task = desk.ledger.task(TASK)
+async def test_a_missing_final_payment_fails_the_task_after_thirty_minutes(two_stages: PaidServer) -> None:
+    server = two_stages
+    claim = claim_of(server.pays(10_000), stage="deposit", refundAddress=address_of(PAYER))
+    await server.call(claim, A2B_Task=TASK)
+    server.time += GRACE_SECONDS - 1
+    await server.gate.maintain()
+    assert server.task() is TaskState.NEEDS_FINAL
+    server.time += 1
+    await server.gate.maintain()
+    task = server.ledger.task(TASK)
     assert task is not None
     assert (task.state, task.body, task.refund is not None) == (TaskState.FAILED, None, True)
-    late = claim_of(desk.pays(40_000), stage="final")
-    assert refusal(await desk.call(late, A2B_Task=TASK)) == (402, -32032, "stage")
-    assert len(desk.node.sent) == 1
+    late = claim_of(server.pays(40_000), stage="final")
+    assert refusal(await server.call(late, A2B_Task=TASK)) == (402, -32032, "stage")
+    assert len(server.node.sent) == 1
 
 
-async def test_a_final_payment_that_the_node_refuses_leaves_the_task_open(two_stages: Desk) -> None:
-    desk = two_stages
-    await desk.call(claim_of(desk.pays(10_000), stage="deposit"), A2B_Task=TASK)
-    send, desk.node.send = desk.node.send, _refuse  # type: ignore[method-assign]
-    answer = await desk.call(claim_of(desk.pays(40_000), stage="final"), A2B_Task=TASK)
+async def test_a_final_payment_that_the_node_refuses_leaves_the_task_open(two_stages: PaidServer) -> None:
+    server = two_stages
+    await server.call(claim_of(server.pays(10_000), stage="deposit"), A2B_Task=TASK)
+    send, server.node.send = server.node.send, _refuse  # type: ignore[method-assign]
+    answer = await server.call(claim_of(server.pays(40_000), stage="final"), A2B_Task=TASK)
     assert refusal(answer) == (402, -32031, "not-accepted")
-    assert desk.task() is TaskState.NEEDS_FINAL
-    desk.node.send = send  # type: ignore[method-assign]
-    assert (await desk.call(claim_of(desk.pays(40_000), stage="final"), A2B_Task=TASK)).body == b"work 1"
+    assert server.task() is TaskState.NEEDS_FINAL
+    server.node.send = send  # type: ignore[method-assign]
+    assert (await server.call(claim_of(server.pays(40_000), stage="final"), A2B_Task=TASK)).body == b"work 1"
 
 
 async def _refuse(_raw: bytes) -> None:
@@ -198,108 +198,108 @@ async def _refuse(_raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("stage", ["final", "deposit"])
-async def test_a_stage_that_the_task_does_not_take_is_a_mismatch(desk: Desk, stage: str) -> None:
-    assert refusal(await desk.call(claim_of(desk.pays(), stage=stage)))[:2] == (402, -32032)
+async def test_a_stage_that_the_task_does_not_take_is_a_mismatch(server: PaidServer, stage: str) -> None:
+    assert refusal(await server.call(claim_of(server.pays(), stage=stage)))[:2] == (402, -32032)
 
 
-async def test_a_client_that_repeats_its_call_gets_the_answer_and_pays_once(desk: Desk) -> None:
-    claim = claim_of(desk.pays())
-    first = await desk.call(claim, A2B_Task=TASK)
-    again = await desk.call(claim, A2B_Task=TASK)
+async def test_a_client_that_repeats_its_call_gets_the_answer_and_pays_once(server: PaidServer) -> None:
+    claim = claim_of(server.pays())
+    first = await server.call(claim, A2B_Task=TASK)
+    again = await server.call(claim, A2B_Task=TASK)
     assert first.body == again.body == b"work 1"
-    assert (desk.done, len(desk.node.sent)) == (1, 1)
-    assert refusal(await desk.call(claim, A2B_Task="another-task-of-it-2")) == (402, -32031, "duplicate")
+    assert (server.done, len(server.node.sent)) == (1, 1)
+    assert refusal(await server.call(claim, A2B_Task="another-task-of-it-2")) == (402, -32031, "duplicate")
 
 
-async def test_an_unreachable_node_decides_nothing(desk: Desk) -> None:
-    tx = desk.pays()
-    await desk.gate.maintain()
-    desk.node.down = True
-    assert (await desk.call(claim_of(tx))).status == 503
-    assert (desk.done, desk.state_of(tx)) == (0, None)
+async def test_an_unreachable_node_decides_nothing(server: PaidServer) -> None:
+    tx = server.pays()
+    await server.gate.maintain()
+    server.node.down = True
+    assert (await server.call(claim_of(tx))).status == 503
+    assert (server.done, server.state_of(tx)) == (0, None)
 
     async def work() -> GateAnswer:
-        desk.node.down = True
-        return await desk.work()
+        server.node.down = True
+        return await server.work()
 
-    desk.node.down = False
+    server.node.down = False
     carried = {"A2B-Payment": json.dumps(claim_of(tx)), "A2B-Task": TASK}
-    assert (await desk.gate.answer(carried, b"", work)).status == 503
-    assert (desk.state_of(tx), desk.node.sent) == (PaymentState.RELEASED, [])
+    assert (await server.gate.answer(carried, b"", work)).status == 503
+    assert (server.state_of(tx), server.node.sent) == (PaymentState.RELEASED, [])
 
 
-async def test_a_payment_whose_sending_is_unknown_is_finished_later_and_the_answer_is_there(desk: Desk) -> None:
-    tx, send = desk.pays(), desk.node.send
+async def test_a_payment_whose_sending_is_unknown_is_finished_later_and_the_answer_is_there(server: PaidServer) -> None:
+    tx, send = server.pays(), server.node.send
 
     async def sends_and_breaks(raw: bytes) -> None:
         await send(raw)
-        desk.node.down = True
-        await desk.node.next_height()
+        server.node.down = True
+        await server.node.next_height()
 
-    desk.node.send = sends_and_breaks  # type: ignore[method-assign]
-    assert (await desk.call(claim_of(tx), A2B_Task=TASK)).status == 503
-    assert desk.state_of(tx) is PaymentState.SENDING
-    desk.node.down, desk.node.send = False, send  # type: ignore[method-assign]
-    desk.time += LEASE_SECONDS
-    await desk.gate.maintain()
-    assert (desk.state_of(tx), desk.task(), len(desk.node.sent)) == (PaymentState.SENT, TaskState.COMPLETED, 1)
-    assert (await desk.call(claim_of(tx), A2B_Task=TASK)).body == b"work 1"
+    server.node.send = sends_and_breaks  # type: ignore[method-assign]
+    assert (await server.call(claim_of(tx), A2B_Task=TASK)).status == 503
+    assert server.state_of(tx) is PaymentState.SENDING
+    server.node.down, server.node.send = False, send  # type: ignore[method-assign]
+    server.time += LEASE_SECONDS
+    await server.gate.maintain()
+    assert (server.state_of(tx), server.task(), len(server.node.sent)) == (PaymentState.SENT, TaskState.COMPLETED, 1)
+    assert (await server.call(claim_of(tx), A2B_Task=TASK)).body == b"work 1"
 
 
-async def test_work_that_never_ends_gives_the_payment_back(desk: Desk) -> None:
-    tx = desk.pays()
+async def test_work_that_never_ends_gives_the_payment_back(server: PaidServer) -> None:
+    tx = server.pays()
 
     async def work() -> GateAnswer:
-        desk.time += WORK_SECONDS
-        await desk.new_gate().maintain()
-        return await desk.work()
+        server.time += WORK_SECONDS
+        await server.new_gate().maintain()
+        return await server.work()
 
     carried = {"A2B-Payment": json.dumps(claim_of(tx)), "A2B-Task": TASK}
-    assert refusal(await desk.gate.answer(carried, b"", work))[2] == "not-accepted"
-    assert (desk.state_of(tx), desk.task(), desk.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
+    assert refusal(await server.gate.answer(carried, b"", work))[2] == "not-accepted"
+    assert (server.state_of(tx), server.task(), server.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
 
 
-async def test_a_payment_is_watched_until_it_is_deep_and_sent_again_when_forgotten(desk: Desk) -> None:
-    tx = desk.pays()
-    await desk.call(claim_of(tx))
-    desk.node.evict()
-    await desk.gate.maintain()
-    assert tx.hex_id in desk.node.mempool
-    desk.node.mine()
-    desk.node.reorganise(1)
+async def test_a_payment_is_watched_until_it_is_deep_and_sent_again_when_forgotten(server: PaidServer) -> None:
+    tx = server.pays()
+    await server.call(claim_of(tx))
+    server.node.evict()
+    await server.gate.maintain()
+    assert tx.hex_id in server.node.mempool
+    server.node.mine()
+    server.node.reorganise(1)
     coin = tx.inputs[0].prevout
-    desk.node.double_spend(coin)
-    await desk.gate.maintain()
-    assert (desk.state_of(tx), desk.ledger.counted()) == (PaymentState.CONFLICTED, 0)
-    desk.node.evict()  # the other one is gone: what was sent first is valid again
-    await desk.gate.maintain()
-    assert (desk.state_of(tx), desk.ledger.counted()) == (PaymentState.SENT, 50_000)
+    server.node.double_spend(coin)
+    await server.gate.maintain()
+    assert (server.state_of(tx), server.ledger.counted()) == (PaymentState.CONFLICTED, 0)
+    server.node.evict()  # the other one is gone: what was sent first is valid again
+    await server.gate.maintain()
+    assert (server.state_of(tx), server.ledger.counted()) == (PaymentState.SENT, 50_000)
     for _ in range(DEPTH):
-        desk.node.mine()
-    await desk.gate.maintain()
-    assert (desk.state_of(tx), desk.ledger.watched("bsv:regtest", 0)) == (PaymentState.SETTLED, [])
+        server.node.mine()
+    await server.gate.maintain()
+    assert (server.state_of(tx), server.ledger.watched("bsv:regtest", 0)) == (PaymentState.SETTLED, [])
 
 
-async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(desk: Desk) -> None:
-    desk.prices[:] = [price(interval="month")]
-    desk.gate, desk.time = desk.new_gate(), 1_769_860_800.0  # 31 January 2026, 12:00
-    answer = await desk.call(claim_of(desk.pays()))
+async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(server: PaidServer) -> None:
+    server.prices[:] = [price(interval="month")]
+    server.gate, server.time = server.new_gate(), 1_769_860_800.0  # 31 January 2026, 12:00
+    answer = await server.call(claim_of(server.pays()))
     subscription = header(answer, "A2B-Subscription")
     assert header(answer, "A2B-Paid-Until") == "2026-02-28T12:00:00Z"
-    assert (await desk.call(A2B_Subscription=subscription)).body == b"work 2"
-    assert (await desk.call(A2B_Subscription="unknown")).status == 402
-    desk.time = 1_772_236_800.0  # 28 February, 00:00
-    renewed = await desk.call(claim_of(desk.pays()), A2B_Subscription=subscription)
+    assert (await server.call(A2B_Subscription=subscription)).body == b"work 2"
+    assert (await server.call(A2B_Subscription="unknown")).status == 402
+    server.time = 1_772_236_800.0  # 28 February, 00:00
+    renewed = await server.call(claim_of(server.pays()), A2B_Subscription=subscription)
     assert header(renewed, "A2B-Paid-Until") == "2026-03-31T12:00:00Z"
-    desk.time = 1_774_958_400.0  # 31 March, 12:00
-    assert refusal(await desk.call(A2B_Subscription=subscription)) == (402, -32030, "missing")
-    late = await desk.call(claim_of(desk.pays()), A2B_Subscription=subscription)
+    server.time = 1_774_958_400.0  # 31 March, 12:00
+    assert refusal(await server.call(A2B_Subscription=subscription)) == (402, -32030, "missing")
+    late = await server.call(claim_of(server.pays()), A2B_Subscription=subscription)
     assert header(late, "A2B-Paid-Until") == "2026-04-30T12:00:00Z"
 
 
-async def test_each_carrier_of_a_claim_is_read(desk: Desk) -> None:
+async def test_each_carrier_of_a_claim_is_read(server: PaidServer) -> None:
     def bodies() -> list[tuple[dict[str, str], bytes]]:
-        claims = [claim_of(desk.pays()) for _ in range(7)]
+        claims = [claim_of(server.pays()) for _ in range(7)]
         text = json.dumps(claims[0])
         return [
             ({"A2B-Payment": text}, b"plain"),
@@ -312,30 +312,30 @@ async def test_each_carrier_of_a_claim_is_read(desk: Desk) -> None:
         ]
 
     for number, (headers, body) in enumerate(bodies(), 1):
-        answer = await desk.gate.answer(headers, body, desk.work)
+        answer = await server.gate.answer(headers, body, server.work)
         assert (answer.status, answer.body) == (200, b"work %d" % number), body
-    assert desk.ledger.counted() == 350_000
+    assert server.ledger.counted() == 350_000
 
 
-async def test_json_rpc_calls_are_refused_in_their_own_form(desk: Desk) -> None:
+async def test_json_rpc_calls_are_refused_in_their_own_form(server: PaidServer) -> None:
     for body in (a2a({"kind": "text", "text": "do"}), mcp()):
-        answer = await desk.gate.answer({}, body, desk.work)
+        answer = await server.gate.answer({}, body, server.work)
         error = json.loads(answer.body)
         assert (answer.status, error["id"], error["error"]["code"]) == (402, 7, -32030)
         assert error["error"]["message"] == "PaymentMissing"
         assert error["error"]["data"]["accepts"][0]["scheme"] == "a2b"
 
 
-async def test_what_asks_for_no_work_or_is_named_as_free_is_free(desk: Desk) -> None:
-    desk.prices[:] = [price(skillIds=["paid"])]
-    desk.gate = PaymentGate(desk.prices, desk.ledger, desk.node, free=["free", "resources/read"])
+async def test_what_asks_for_no_work_or_is_named_as_free_is_free(server: PaidServer) -> None:
+    server.prices[:] = [price(skillIds=["paid"])]
+    server.gate = PaymentGate(server.prices, server.ledger, server.node, free=["free", "resources/read"])
     for method in ("tools/list", "initialize", "notifications/initialized", "tasks/get", "resources/read"):
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
-        assert (await desk.gate.answer({}, body, desk.work)).status == 200, method
+        assert (await server.gate.answer({}, body, server.work)).status == 200, method
     for body in (mcp("free"), a2a(metadata={"skillId": "free"})):
-        assert (await desk.gate.answer({}, body, desk.work)).status == 200
+        assert (await server.gate.answer({}, body, server.work)).status == 200
     for body in (mcp("paid"), a2a(metadata={"skillId": "paid"}), a2a()):
-        assert (await desk.gate.answer({}, body, desk.work)).status == 402
+        assert (await server.gate.answer({}, body, server.work)).status == 402
 
 
 @pytest.mark.parametrize(
@@ -350,28 +350,28 @@ async def test_what_asks_for_no_work_or_is_named_as_free_is_free(desk: Desk) -> 
     ],
 )
 async def test_a_request_that_others_may_read_otherwise_is_refused(
-    desk: Desk, headers: dict[str, str], body: bytes
+    server: PaidServer, headers: dict[str, str], body: bytes
 ) -> None:
-    assert refusal(await desk.gate.answer(headers, body, desk.work))[:2] == (402, -32031)
-    assert desk.done == 0
+    assert refusal(await server.gate.answer(headers, body, server.work))[:2] == (402, -32031)
+    assert server.done == 0
 
 
-async def test_an_error_of_json_rpc_gives_the_payment_back(desk: Desk) -> None:
-    tx = desk.pays()
+async def test_an_error_of_json_rpc_gives_the_payment_back(server: PaidServer) -> None:
+    tx = server.pays()
 
     async def work() -> GateAnswer:
         return GateAnswer(200, (), b'{"jsonrpc": "2.0", "id": 7, "error": {"code": -32000, "message": "no"}}')
 
-    assert (await desk.gate.answer({}, mcp(**{"x-payment": claim_of(tx)}), work)).status == 200
-    assert (desk.state_of(tx), desk.node.sent) == (PaymentState.RELEASED, [])
+    assert (await server.gate.answer({}, mcp(**{"x-payment": claim_of(tx)}), work)).status == 200
+    assert (server.state_of(tx), server.node.sent) == (PaymentState.RELEASED, [])
 
 
-async def test_logs_hold_neither_claims_nor_tasks(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_logs_hold_neither_claims_nor_tasks(server: PaidServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    tx = desk.pays()
+    tx = server.pays()
     claim = claim_of(tx)
-    await desk.call(claim, A2B_Task=TASK)
-    await desk.gate.maintain()
+    await server.call(claim, A2B_Task=TASK)
+    await server.gate.maintain()
     assert tx.hex_id in caplog.text
     assert claim["rawTx"] not in caplog.text
     assert TASK not in caplog.text
@@ -397,16 +397,16 @@ SPECIFICATION = """[
 """The examples of A2B \u00a74.1."""
 
 
-async def test_prices_read_by_any_json_reader_are_due_as_they_are_written(desk: Desk) -> None:
+async def test_prices_read_by_any_json_reader_are_due_as_they_are_written(server: PaidServer) -> None:
     text = SPECIFICATION % (address_of(SERVER), address_of(SERVER))
-    desk.with_prices(*json.loads(text))
-    assert [offer.amount for offer in desk.gate.offers] == [Decimal("0.0005"), Decimal("0.03")]
-    body = json.loads((await desk.call()).body)
+    server.with_prices(*json.loads(text))
+    assert [offer.amount for offer in server.gate.offers] == [Decimal("0.0005"), Decimal("0.03")]
+    body = json.loads((await server.call()).body)
     due = {(one["extra"]["configId"], one["extra"]["stage"]): one["amount"] for one in body["accepts"]}
     assert due == {
         ("wt-basic", "full"): "50000", ("watchtower-18m", "full"): "3000000", ("watchtower-18m", "deposit"): "600000",
     }  # fmt: skip
-    assert (await desk.call(claim_of(desk.pays(50_000), configId="wt-basic"))).status == 200
+    assert (await server.call(claim_of(server.pays(50_000), configId="wt-basic"))).status == 200
 
 
 @pytest.mark.parametrize(
@@ -427,14 +427,16 @@ async def test_prices_read_by_any_json_reader_are_due_as_they_are_written(desk: 
         ("free", "/1 cannot be read"),
     ],
 )
-def test_a_price_that_cannot_be_read_is_an_error_of_the_gate_that_names_it(desk: Desk, wrong: Any, words: str) -> None:
+def test_a_price_that_cannot_be_read_is_an_error_of_the_gate_that_names_it(
+    server: PaidServer, wrong: Any, words: str
+) -> None:
     prices = [price(), price(id="q") | wrong if isinstance(wrong, dict) else wrong]
     with pytest.raises(UnreadableOfferError, match=f"the price {words}"):
-        PaymentGate(prices, desk.ledger, desk.node)
+        PaymentGate(prices, server.ledger, server.node)
     with pytest.raises(UnreadableOfferError, match=f"the price /x-payment-config{words}"):
-        PaymentGate({"name": "An agent", "x-payment-config": prices}, desk.ledger, desk.node)
+        PaymentGate({"name": "An agent", "x-payment-config": prices}, server.ledger, server.node)
 
 
-def test_more_prices_than_are_read_are_an_error_of_the_gate(desk: Desk) -> None:
+def test_more_prices_than_are_read_are_an_error_of_the_gate(server: PaidServer) -> None:
     with pytest.raises(UnreadableOfferError, match="only the first 64 of 65 prices"):
-        PaymentGate([price(id=str(number)) for number in range(65)], desk.ledger, desk.node)
+        PaymentGate([price(id=str(number)) for number in range(65)], server.ledger, server.node)

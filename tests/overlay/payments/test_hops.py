@@ -26,18 +26,18 @@ from overlay.systems.payments.gate_answers import GateAnswer
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError
-from tests.overlay.payments.desk import TASK, Desk, a2a, mcp, refusal
 from tests.overlay.payments.fake_node import FakeNode, claim_of, price
+from tests.overlay.payments.paid_server import TASK, PaidServer, a2a, mcp, refusal
 
 AGENT = PublisherKey(b"\x03" * 32, "regtest")
 TOOL = price(id="tool", amount="0.0002", skillIds=["chart"])
 
 
 @pytest.fixture
-def tool(tmp_path: Path, desk: Desk) -> Iterator[Desk]:
-    """The tool's own desk, on the same chain."""
+def tool(tmp_path: Path, server: PaidServer) -> Iterator[PaidServer]:
+    """The tool's own server, on the same chain."""
     ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'tool.db'}")
-    yield Desk(ledger, node=desk.node).with_prices(TOOL)
+    yield PaidServer(ledger, node=server.node).with_prices(TOOL)
     ledger.close()
 
 
@@ -48,35 +48,35 @@ def agent_pays(node: FakeNode) -> PaymentClaim:
     return build_claim(offers_in(TOOL)[0], AGENT, [Coin(coin, 60_000)], most_satoshis=25_000)
 
 
-async def agent(tool: Desk, claim: PaymentClaim) -> GateAnswer:
+async def agent(tool: PaidServer, claim: PaymentClaim) -> GateAnswer:
     """The agent's work: a call of the tool, whose refusal or error is its own failure."""
     answer = await tool.call(body=mcp("chart", **claim.meta(TASK)))
     is_done = answer.status == 200 and b"isError" not in answer.body
     return answer if is_done else GateAnswer(502, (), b"the tool did not answer")
 
 
-async def test_a_paid_agent_pays_for_its_tool(desk: Desk, tool: Desk) -> None:
-    paid, hop = desk.pays(), agent_pays(desk.node)
+async def test_a_paid_agent_pays_for_its_tool(server: PaidServer, tool: PaidServer) -> None:
+    paid, hop = server.pays(), agent_pays(server.node)
     body = a2a({"data": {"x-payment": claim_of(paid)}})
-    answer = await desk.gate.answer({}, body, lambda: agent(tool, hop))
+    answer = await server.gate.answer({}, body, lambda: agent(tool, hop))
     assert (answer.status, answer.body, tool.done) == (200, b"work 1", 1)
-    assert (desk.ledger.counted(), tool.ledger.counted()) == (50_000, 20_000)
-    assert {hop.payment.tx.hex_id, paid.hex_id} <= desk.node.mempool.keys()
+    assert (server.ledger.counted(), tool.ledger.counted()) == (50_000, 20_000)
+    assert {hop.payment.tx.hex_id, paid.hex_id} <= server.node.mempool.keys()
     # who repeats the hop, because its answer got lost, pays once
     assert (await agent(tool, hop)).body == b"work 1"
     assert (tool.done, tool.ledger.counted()) == (1, 20_000)
 
 
 @pytest.mark.parametrize("why", ["the tool fails", "the tool is not paid enough"])
-async def test_neither_is_paid_where_the_tool_does_not_answer(desk: Desk, tool: Desk, why: str) -> None:
-    paid, hop = desk.pays(), agent_pays(desk.node)
+async def test_neither_is_paid_where_the_tool_does_not_answer(server: PaidServer, tool: PaidServer, why: str) -> None:
+    paid, hop = server.pays(), agent_pays(server.node)
     if why == "the tool fails":
         tool.body = b'{"jsonrpc":"2.0","id":7,"result":{"isError":true}}'
     else:
         tool.with_prices(TOOL | {"amount": "0.0003"})
     body = a2a({"data": {"x-payment": claim_of(paid)}})
-    assert (await desk.gate.answer({}, body, lambda: agent(tool, hop))).status == 502
-    assert (desk.ledger.counted(), tool.ledger.counted(), desk.node.sent) == (0, 0, [])
+    assert (await server.gate.answer({}, body, lambda: agent(tool, hop))).status == 502
+    assert (server.ledger.counted(), tool.ledger.counted(), server.node.sent) == (0, 0, [])
 
 
 def test_a_claim_is_carried_as_servers_read_it() -> None:
@@ -142,16 +142,16 @@ def test_a_claim_in_a_header_that_readers_read_differently_is_refused(text: str)
     assert refused.value.reason == "claim-malformed"
 
 
-async def test_a_gate_of_its_own_reads_the_stored_rates(desk: Desk, tmp_path: Path) -> None:
+async def test_a_gate_of_its_own_reads_the_stored_rates(server: PaidServer, tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path / 'rates.db'}")
     exchange, now = ExchangeRates(Quotes(engine).newest), int(time())
     in_usd = price(currency="USD", amount="0.05", acceptedCurrencies=["USD", "BSV"])
-    gate = PaymentGate(in_usd, desk.ledger, desk.node, exchange=exchange, clock=lambda: desk.time)
-    carried = {"A2B-Payment": json.dumps(claim_of(desk.pays(100_000)))}
-    assert refusal(await gate.answer(carried, b"", desk.work))[2] == "no-rate"
+    gate = PaymentGate(in_usd, server.ledger, server.node, exchange=exchange, clock=lambda: server.time)
+    carried = {"A2B-Payment": json.dumps(claim_of(server.pays(100_000)))}
+    assert refusal(await gate.answer(carried, b"", server.work))[2] == "no-rate"
     table = RateTable(base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="", quoted_at=now,
                       until=now + 3600)  # fmt: skip
     Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=table)])
     await gate.maintain()
-    assert (await gate.answer(carried, b"", desk.work)).status == 200
+    assert (await gate.answer(carried, b"", server.work)).status == 200
     engine.dispose()

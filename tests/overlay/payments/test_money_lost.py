@@ -25,8 +25,8 @@ from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, read_exactly, serialise
 from parsers.cards.rate_table import RateTable
 from parsers.claims.payment import UtxoChain
-from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of, claim_of, price, script_of
+from tests.overlay.payments.paid_server import TASK, PaidServer, a2a, header, mcp, refusal
 
 DEPOSIT = price(depositPct="0.2")
 ON_BCH = price(id="bch", currency="BCH", acceptedCurrencies=["BCH"],
@@ -53,56 +53,58 @@ def deposit(tx: Transaction, **members: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def two_chains(desk: Desk) -> tuple[Desk, BchNode]:
+def two_chains(server: PaidServer) -> tuple[PaidServer, BchNode]:
     bch = BchNode()
-    desk.prices[:] = [price(), ON_BCH]
-    desk.gate = PaymentGate(desk.prices, desk.ledger, bch, desk.node, clock=lambda: desk.time)
-    return desk, bch
+    server.prices[:] = [price(), ON_BCH]
+    server.gate = PaymentGate(server.prices, server.ledger, bch, server.node, clock=lambda: server.time)
+    return server, bch
 
 
-def pays_bch(desk: Desk, bch: BchNode) -> Transaction:
-    tx = desk.pays()
-    bch.coins |= {tx_input.prevout: desk.node.coins[tx_input.prevout] for tx_input in tx.inputs}
+def pays_bch(server: PaidServer, bch: BchNode) -> Transaction:
+    tx = server.pays()
+    bch.coins |= {tx_input.prevout: server.node.coins[tx_input.prevout] for tx_input in tx.inputs}
     return tx
 
 
 async def test_a_payment_on_a_chain_that_is_no_longer_configured_is_left_as_it_is(
-    desk: Desk, caplog: pytest.LogCaptureFixture
+    server: PaidServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tx = desk.pays()
-    await desk.call(claim_of(tx))
-    elsewhere = PaymentGate(desk.prices, desk.ledger, BchNode(), clock=lambda: desk.time)
+    tx = server.pays()
+    await server.call(claim_of(tx))
+    elsewhere = PaymentGate(server.prices, server.ledger, BchNode(), clock=lambda: server.time)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             await elsewhere.maintain()
-    assert desk.state_of(tx) is PaymentState.SENT
+    assert server.state_of(tx) is PaymentState.SENT
     assert [record.getMessage().count("bsv:regtest") for record in caplog.records] == [1]
 
 
-async def test_a_node_that_is_down_hides_no_double_spend_on_another_chain(two_chains: tuple[Desk, BchNode]) -> None:
-    desk, bch = two_chains
-    coin = desk.node.mint(90_000)
-    tx, on_bch = desk.pays(coin=coin), pays_bch(desk, bch)
+async def test_a_node_that_is_down_hides_no_double_spend_on_another_chain(
+    two_chains: tuple[PaidServer, BchNode],
+) -> None:
+    server, bch = two_chains
+    coin = server.node.mint(90_000)
+    tx, on_bch = server.pays(coin=coin), pays_bch(server, bch)
     paid = claim_of(on_bch, configId="bch", currency="BCH")
-    assert [(await desk.call(claim)).status for claim in (paid, claim_of(tx))] == [200, 200]
-    desk.node.double_spend(coin)
+    assert [(await server.call(claim)).status for claim in (paid, claim_of(tx))] == [200, 200]
+    server.node.double_spend(coin)
     bch.down = True
     with pytest.raises(SourceError):
-        await desk.gate.maintain()
-    assert desk.state_of(tx) is PaymentState.CONFLICTED
+        await server.gate.maintain()
+    assert server.state_of(tx) is PaymentState.CONFLICTED
 
 
 async def test_a_node_that_is_down_at_the_start_stops_only_payments_on_its_chain(
-    two_chains: tuple[Desk, BchNode],
+    two_chains: tuple[PaidServer, BchNode],
 ) -> None:
-    desk, bch = two_chains
+    server, bch = two_chains
     bch.down = True
-    assert (await desk.call(claim_of(desk.pays()))).status == 200
-    paid = claim_of(pays_bch(desk, bch), configId="bch", currency="BCH")
-    assert (await desk.call(paid)).status == 503
+    assert (await server.call(claim_of(server.pays()))).status == 200
+    paid = claim_of(pays_bch(server, bch), configId="bch", currency="BCH")
+    assert (await server.call(paid)).status == 503
     bch.down = False
-    desk.time += REOPEN_SECONDS
-    assert (await desk.call(paid)).status == 200
+    server.time += REOPEN_SECONDS
+    assert (await server.call(paid)).status == 200
 
 
 # -- refunds
@@ -112,28 +114,30 @@ def outpoints(raw: bytes | None) -> list[Outpoint]:
     return [tx_input.prevout for tx_input in read_exactly(raw or b"").inputs]
 
 
-async def test_the_deposit_that_was_sent_is_refunded_and_not_one_that_was_refused(desk: Desk) -> None:
-    desk.with_prices(DEPOSIT)
-    send, desk.node.send = desk.node.send, refuse  # type: ignore[method-assign]
-    assert refusal(await desk.call(deposit(desk.pays(10_000)), A2B_Task=TASK))[2] == "not-accepted"
-    desk.node.send, desk.fails, desk.time = send, 500, desk.time + 1  # type: ignore[method-assign]
-    sent = desk.pays(10_000)
-    assert (await desk.call(deposit(sent), A2B_Task=TASK)).status == 500
-    task = desk.ledger.task(TASK)
+async def test_the_deposit_that_was_sent_is_refunded_and_not_one_that_was_refused(server: PaidServer) -> None:
+    server.with_prices(DEPOSIT)
+    send, server.node.send = server.node.send, refuse  # type: ignore[method-assign]
+    assert refusal(await server.call(deposit(server.pays(10_000)), A2B_Task=TASK))[2] == "not-accepted"
+    server.node.send, server.fails, server.time = send, 500, server.time + 1  # type: ignore[method-assign]
+    sent = server.pays(10_000)
+    assert (await server.call(deposit(sent), A2B_Task=TASK)).status == 500
+    task = server.ledger.task(TASK)
     assert task is not None
     assert outpoints(task.refund) == [sent.outpoint(0)]
-    assert [one.id for one in desk.ledger.refunds()] == [TASK]
+    assert [one.id for one in server.ledger.refunds()] == [TASK]
 
 
-async def test_a_failed_task_whose_deposit_was_sent_is_not_used_again(desk: Desk, caplog: Any) -> None:
-    desk.with_prices(DEPOSIT)
-    desk.fails = 500
+async def test_a_failed_task_whose_deposit_was_sent_is_not_used_again(server: PaidServer, caplog: Any) -> None:
+    server.with_prices(DEPOSIT)
+    server.fails = 500
     with caplog.at_level(logging.INFO):
-        await desk.call(claim_of(desk.pays(10_000), stage="deposit"), A2B_Task=TASK)  # names no address for a refund
+        await server.call(
+            claim_of(server.pays(10_000), stage="deposit"), A2B_Task=TASK
+        )  # names no address for a refund
     assert TASK in caplog.text  # by which the operator finds it
-    desk.time += 1
-    assert refusal(await desk.call(deposit(desk.pays(10_000)), A2B_Task=TASK))[:2] == (402, -32031)
-    assert (desk.done, len(desk.node.sent), desk.ledger.refunds()) == (1, 1, [])
+    server.time += 1
+    assert refusal(await server.call(deposit(server.pays(10_000)), A2B_Task=TASK))[:2] == (402, -32031)
+    assert (server.done, len(server.node.sent), server.ledger.refunds()) == (1, 1, [])
 
 
 @pytest.mark.parametrize("without_prefix", [str, lambda text: text.rpartition(":")[2]])
@@ -174,40 +178,40 @@ class Rates(ExchangeRates):
         return RateTable(base="USD", rates=rates, source="", quoted_at=0, until=10**12)
 
 
-async def test_a_paid_call_is_repeated_at_whatever_rate_there_is_by_then(desk: Desk) -> None:
+async def test_a_paid_call_is_repeated_at_whatever_rate_there_is_by_then(server: PaidServer) -> None:
     rates, in_usd = Rates(), price(currency="USD", amount="0.05", acceptedCurrencies=["USD", "BSV"])
-    desk.gate = PaymentGate([in_usd], desk.ledger, desk.node, exchange=rates, clock=lambda: desk.time)
-    claim = claim_of(desk.pays())
-    first = await desk.call(claim, A2B_Task=TASK)
+    server.gate = PaymentGate([in_usd], server.ledger, server.node, exchange=rates, clock=lambda: server.time)
+    claim = claim_of(server.pays())
+    first = await server.call(claim, A2B_Task=TASK)
     rates.bsv_per_usd *= 2
-    desk.node.down = True  # nor is a node needed for it
-    again = await desk.call(claim, A2B_Task=TASK)
+    server.node.down = True  # nor is a node needed for it
+    again = await server.call(claim, A2B_Task=TASK)
     assert (first.status, again.status, again.body) == (200, 200, first.body)
-    assert desk.done == 1
+    assert server.done == 1
 
 
-async def test_a_client_that_sends_its_own_payment_during_the_work_has_paid(desk: Desk) -> None:
-    tx = desk.pays()
+async def test_a_client_that_sends_its_own_payment_during_the_work_has_paid(server: PaidServer) -> None:
+    tx = server.pays()
 
     async def work() -> GateAnswer:
-        desk.node.accept(tx)
-        return await desk.work()
+        server.node.accept(tx)
+        return await server.work()
 
-    assert (await desk.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
-    assert (desk.state_of(tx), desk.ledger.counted()) == (PaymentState.SENT, 50_000)
+    assert (await server.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
+    assert (server.state_of(tx), server.ledger.counted()) == (PaymentState.SENT, 50_000)
 
 
-async def test_a_task_that_failed_or_whose_answer_is_gone_says_so(desk: Desk) -> None:
-    desk.with_prices(DEPOSIT)
-    failed, completed = deposit(desk.pays(10_000)), claim_of(desk.pays())
-    desk.fails = 500
-    await desk.call(failed, A2B_Task=TASK)
-    assert refusal(await desk.call(failed, A2B_Task=TASK)) == (402, -32032, "task-failed")
-    desk.fails, other = 0, "task-of-the-client-0002"
-    await desk.call(completed, A2B_Task=other)
-    desk.time += KEPT_SECONDS + 1
-    await desk.gate.maintain()
-    assert refusal(await desk.call(completed, A2B_Task=other)) == (402, -32032, "answer-gone")
+async def test_a_task_that_failed_or_whose_answer_is_gone_says_so(server: PaidServer) -> None:
+    server.with_prices(DEPOSIT)
+    failed, completed = deposit(server.pays(10_000)), claim_of(server.pays())
+    server.fails = 500
+    await server.call(failed, A2B_Task=TASK)
+    assert refusal(await server.call(failed, A2B_Task=TASK)) == (402, -32032, "task-failed")
+    server.fails, other = 0, "task-of-the-client-0002"
+    await server.call(completed, A2B_Task=other)
+    server.time += KEPT_SECONDS + 1
+    await server.gate.maintain()
+    assert refusal(await server.call(completed, A2B_Task=other)) == (402, -32032, "answer-gone")
 
 
 # -- failed work
@@ -225,10 +229,10 @@ async def test_a_task_that_failed_or_whose_answer_is_gone_says_so(desk: Desk) ->
         b'data: {"id":7,"result":{"statusUpdate":{"status":{"state":"TASK_STATE_FAILED"}}}}\n\n',
     ],
 )
-async def test_failed_work_is_not_charged_whatever_form_its_error_has(desk: Desk, body: bytes) -> None:
-    desk.body = body
-    answer = await desk.call(body=mcp(**{"x-payment": claim_of(desk.pays())}))
-    assert (answer.status, answer.body, desk.node.sent, desk.ledger.counted()) == (200, body, [], 0)
+async def test_failed_work_is_not_charged_whatever_form_its_error_has(server: PaidServer, body: bytes) -> None:
+    server.body = body
+    answer = await server.call(body=mcp(**{"x-payment": claim_of(server.pays())}))
+    assert (answer.status, answer.body, server.node.sent, server.ledger.counted()) == (200, body, [], 0)
 
 
 @pytest.mark.parametrize(
@@ -240,78 +244,78 @@ async def test_failed_work_is_not_charged_whatever_form_its_error_has(desk: Desk
         b"data: no JSON\n\n",
     ],
 )
-async def test_done_work_is_charged(desk: Desk, body: bytes) -> None:
-    desk.body = body
-    await desk.call(body=a2a({"data": {"x-payment": claim_of(desk.pays())}}))
-    assert desk.ledger.counted() == 50_000
+async def test_done_work_is_charged(server: PaidServer, body: bytes) -> None:
+    server.body = body
+    await server.call(body=a2a({"data": {"x-payment": claim_of(server.pays())}}))
+    assert server.ledger.counted() == 50_000
 
 
 # -- renewals
 
 
-async def test_renewals_at_once_all_count(desk: Desk) -> None:
-    desk.with_prices(price(interval="month"))
-    subscription = header(await desk.call(claim_of(desk.pays())), "A2B-Subscription")
-    claims = [claim_of(desk.pays()) for _ in range(4)]
-    await asyncio.gather(*(desk.call(claim, A2B_Subscription=subscription) for claim in claims))
-    stored = desk.ledger.paid_interval(subscription)
+async def test_renewals_at_once_all_count(server: PaidServer) -> None:
+    server.with_prices(price(interval="month"))
+    subscription = header(await server.call(claim_of(server.pays())), "A2B-Subscription")
+    claims = [claim_of(server.pays()) for _ in range(4)]
+    await asyncio.gather(*(server.call(claim, A2B_Subscription=subscription) for claim in claims))
+    stored = server.ledger.paid_interval(subscription)
     assert stored is not None
     assert stored.periods == 5
 
 
-async def test_a_payment_that_names_an_unknown_subscription_begins_one_and_says_which(desk: Desk) -> None:
-    desk.with_prices(price(interval="month"))
-    answer = await desk.call(claim_of(desk.pays()), A2B_Subscription="of-another-server")
+async def test_a_payment_that_names_an_unknown_subscription_begins_one_and_says_which(server: PaidServer) -> None:
+    server.with_prices(price(interval="month"))
+    answer = await server.call(claim_of(server.pays()), A2B_Subscription="of-another-server")
     subscription = header(answer, "A2B-Subscription")
-    assert (await desk.call(A2B_Subscription=subscription)).status == 200
+    assert (await server.call(A2B_Subscription=subscription)).status == 200
 
 
 # -- what is deleted
 
 
-async def test_what_was_given_back_is_deleted_after_a_day(desk: Desk) -> None:
-    coin, desk.fails = desk.node.mint(90_000), 400
-    refused = [desk.pays(50_000 + number, coin) for number in range(3)]
+async def test_what_was_given_back_is_deleted_after_a_day(server: PaidServer) -> None:
+    coin, server.fails = server.node.mint(90_000), 400
+    refused = [server.pays(50_000 + number, coin) for number in range(3)]
     for tx in refused:
-        await desk.call(claim_of(tx), A2B_Task=TASK)
-    desk.fails = 0
-    paid, other = desk.pays(), "task-of-the-client-0002"
-    await desk.call(claim_of(paid), A2B_Task=other)
-    desk.time += KEPT_SECONDS + 1
-    await desk.gate.maintain()
-    assert [desk.state_of(tx) for tx in (*refused, paid)] == [None, None, None, PaymentState.SENT]
-    assert [desk.task(task) for task in (TASK, other)] == [None, TaskState.COMPLETED]
+        await server.call(claim_of(tx), A2B_Task=TASK)
+    server.fails = 0
+    paid, other = server.pays(), "task-of-the-client-0002"
+    await server.call(claim_of(paid), A2B_Task=other)
+    server.time += KEPT_SECONDS + 1
+    await server.gate.maintain()
+    assert [server.state_of(tx) for tx in (*refused, paid)] == [None, None, None, PaymentState.SENT]
+    assert [server.task(task) for task in (TASK, other)] == [None, TaskState.COMPLETED]
 
 
-async def test_a_double_spent_payment_is_not_watched_for_ever(desk: Desk) -> None:
-    coin = desk.node.mint(90_000)
-    await desk.call(claim_of(desk.pays(coin=coin)))
-    desk.node.double_spend(coin)
-    await desk.gate.maintain()
-    assert len(desk.ledger.watched("bsv:regtest", int(desk.time) - CONFLICT_SECONDS)) == 1
-    desk.time += CONFLICT_SECONDS + 1
-    assert desk.ledger.watched("bsv:regtest", int(desk.time) - CONFLICT_SECONDS) == []
+async def test_a_double_spent_payment_is_not_watched_for_ever(server: PaidServer) -> None:
+    coin = server.node.mint(90_000)
+    await server.call(claim_of(server.pays(coin=coin)))
+    server.node.double_spend(coin)
+    await server.gate.maintain()
+    assert len(server.ledger.watched("bsv:regtest", int(server.time) - CONFLICT_SECONDS)) == 1
+    server.time += CONFLICT_SECONDS + 1
+    assert server.ledger.watched("bsv:regtest", int(server.time) - CONFLICT_SECONDS) == []
 
 
-async def test_work_may_take_as_long_as_the_gate_says(desk: Desk) -> None:
+async def test_work_may_take_as_long_as_the_gate_says(server: PaidServer) -> None:
     hours = 6 * 3_600
-    slow = PaymentGate(desk.prices, desk.ledger, desk.node, work_seconds=hours, clock=lambda: desk.time)
+    slow = PaymentGate(server.prices, server.ledger, server.node, work_seconds=hours, clock=lambda: server.time)
 
     async def work() -> GateAnswer:
-        desk.time += hours - 1
-        await desk.gate.maintain()
-        return await desk.work()
+        server.time += hours - 1
+        await server.gate.maintain()
+        return await server.work()
 
-    tx = desk.pays()
+    tx = server.pays()
     assert (await slow.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
-    assert desk.state_of(tx) is PaymentState.SENT
+    assert server.state_of(tx) is PaymentState.SENT
 
 
 # -- the ledger's own database
 
 
 async def test_a_payment_that_was_sent_before_its_ledger_failed_is_finished_when_the_ledger_works_again(
-    desk: Desk, database_url: str
+    server: PaidServer, database_url: str
 ) -> None:
     """The state in which earlier versions left payments to an overlay: they had no table of paid intervals."""
 
@@ -322,19 +326,19 @@ async def test_a_payment_that_was_sent_before_its_ledger_failed_is_finished_when
         engine.dispose()
 
     run("DROP TABLE paid_intervals")
-    tx, repeated = desk.pays(), {"A2B_Task": TASK}
+    tx, repeated = server.pays(), {"A2B_Task": TASK}
     with pytest.raises(StoreError, match="paid_intervals"):
-        await desk.call(claim_of(tx), **repeated)
-    assert (len(desk.node.sent), desk.task(), desk.state_of(tx)) == (1, TaskState.RUNNING, PaymentState.SENDING)
-    desk.time += LEASE_SECONDS
+        await server.call(claim_of(tx), **repeated)
+    assert (len(server.node.sent), server.task(), server.state_of(tx)) == (1, TaskState.RUNNING, PaymentState.SENDING)
+    server.time += LEASE_SECONDS
     with pytest.raises(StoreError, match="paid_intervals"):
-        await desk.gate.maintain()
-    desk.ledger.close()
-    desk.ledger = PaymentLedger.open(database_url)
-    desk.gate = desk.new_gate()
-    desk.time += LEASE_SECONDS
-    await desk.gate.maintain()
-    assert (desk.task(), desk.state_of(tx)) == (TaskState.COMPLETED, PaymentState.SENT)
-    answer = await desk.call(claim_of(tx), **repeated)
-    assert (answer.status, answer.body, len(desk.node.sent), desk.done) == (200, b"work 1", 1, 1)
-    desk.ledger.close()
+        await server.gate.maintain()
+    server.ledger.close()
+    server.ledger = PaymentLedger.open(database_url)
+    server.gate = server.new_gate()
+    server.time += LEASE_SECONDS
+    await server.gate.maintain()
+    assert (server.task(), server.state_of(tx)) == (TaskState.COMPLETED, PaymentState.SENT)
+    answer = await server.call(claim_of(tx), **repeated)
+    assert (answer.status, answer.body, len(server.node.sent), server.done) == (200, b"work 1", 1, 1)
+    server.ledger.close()

@@ -14,8 +14,8 @@ from indexer.store import connect
 from indexer.store.payments import PaymentLedger
 from overlay import cli
 from parsers.bitcoin.tx import read_exactly
-from tests.overlay.payments.desk import TASK, Desk
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, price, script_of
+from tests.overlay.payments.paid_server import TASK, PaidServer
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/a2b.db"
 
 
-async def fail_after_deposit(url: str) -> Desk:
+async def fail_after_deposit(url: str) -> PaidServer:
     """A task failed after its deposit of 10,000 satoshis was sent."""
     ledger = PaymentLedger.open(url)
-    desk = Desk(ledger).with_prices(price(depositPct="0.2"))
-    desk.fails = 500
-    claim = claim_of(desk.pays(10_000), stage="deposit", refundAddress=address_of(PAYER))
-    assert (await desk.call(claim, A2B_Task=TASK)).status == 500
+    server = PaidServer(ledger).with_prices(price(depositPct="0.2"))
+    server.fails = 500
+    claim = claim_of(server.pays(10_000), stage="deposit", refundAddress=address_of(PAYER))
+    assert (await server.call(claim, A2B_Task=TASK)).status == 500
     ledger.close()
-    return desk
+    return server
 
 
 def test_a_refund_is_listed_signed_accepted_and_removed(
@@ -44,7 +44,7 @@ def test_a_refund_is_listed_signed_accepted_and_removed(
 
     connect(url).dispose()
     assert a2b("refunds", "--database", url, "--json") == (0, "[]\n")
-    desk = asyncio.run(fail_after_deposit(url))
+    server = asyncio.run(fail_after_deposit(url))
     code, text = a2b("refunds", "--database", url, "--json")
     (row,) = json.loads(text)
     assert (code, row["taskId"], row["chain"], row["refundAddress"]) == (0, TASK, "bsv:regtest", address_of(PAYER))
@@ -59,7 +59,7 @@ def test_a_refund_is_listed_signed_accepted_and_removed(
     key.chmod(0o600)
     assert a2b("sign", str(unsigned), "--key-file", str(key), "--out", str(signed))[0] == 0
     tx = read_exactly(bytes.fromhex(json.loads(signed.read_text())["rawTx"]))
-    asyncio.run(desk.node.send(bytes.fromhex(json.loads(signed.read_text())["rawTx"])))  # which checks its signature
+    asyncio.run(server.node.send(bytes.fromhex(json.loads(signed.read_text())["rawTx"])))  # which checks its signature
     assert [(output.satoshis, output.script) for output in tx.outputs] == [(row["satoshis"], script_of(PAYER))]
 
     assert a2b("refunds", "--database", url, "--done", "another")[0] == 1

@@ -16,7 +16,7 @@ from overlay.systems.ard.ard_requests import expression, order
 from overlay.systems.ard.catalog_entries import identifier, listing_id
 from parsers.cards import server_id
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house, recorded, send
+from tests.overlay.protocols.vectors import api_page, recorded, send
 
 MCP, A2A = "application/mcp-server-card+json", "application/a2a-agent-card+json"
 
@@ -66,16 +66,16 @@ def test_entries_and_manifest_fit_the_schema(overlay_url: str, shared: Path) -> 
     catalog_schema(shared).validate(local_http.get(f"{overlay_url}/.well-known/ai-catalog.json").json())
 
 
-def test_totals_ids_and_order_are_those_of_the_house(overlay_url: str) -> None:
+def test_totals_ids_and_order_are_those_of_the_api(overlay_url: str) -> None:
     for text in ("weather", "a", ""):
-        items = house(overlay_url, q=text, limit=100)["items"]
+        items = api_page(overlay_url, q=text, limit=100)["items"]
         results = everything(overlay_url, text, pageSize=3)
         assert [result["metadata"]["id"] for result in results] == [item["id"] for item in items]
         scores = [result["score"] for result in results]
         assert all(0 <= score <= 100 for score in scores)
         assert not scores or scores[0] == max(scores)
     listed = local_http.get(f"{overlay_url}/agents", params={"pageSize": 100}).json()
-    assert listed["total"] == house(overlay_url)["total"] == len(listed["items"])
+    assert listed["total"] == api_page(overlay_url)["total"] == len(listed["items"])
 
 
 def test_an_entry_leads_to_the_exact_card_and_to_itself(overlay_url: str) -> None:
@@ -92,10 +92,10 @@ def test_an_entry_leads_to_the_exact_card_and_to_itself(overlay_url: str) -> Non
 
 def test_filters_select_by_every_constraint(overlay_url: str) -> None:
     tools = everything(overlay_url, "", filter={"type": MCP}, pageSize=100)
-    assert len(tools) == house(overlay_url, type="tool")["total"]
+    assert len(tools) == api_page(overlay_url, type="tool")["total"]
     assert {tool["type"] for tool in tools} == {MCP}
     both = everything(overlay_url, "", filter={"type": [MCP, A2A]}, pageSize=100)
-    assert len(both) == house(overlay_url)["total"]
+    assert len(both) == api_page(overlay_url)["total"]
     tagged = search(overlay_url, "", filter={"type": [A2A], "tags": ["lightning"]})["results"]
     assert tagged
     assert all("lightning" in entry["tags"] for entry in tagged)
@@ -131,19 +131,21 @@ def explore(url: str, *facets: dict[str, Any], **query: Any) -> Any:
 def test_facets_count_what_search_finds(overlay_url: str) -> None:
     types = explore(overlay_url, {"field": "type"})["type"]
     counts = {bucket["value"]: bucket["count"] for bucket in types["buckets"]}
-    assert counts == {media: house(overlay_url, type=kind)["total"] for media, kind in ((MCP, "tool"), (A2A, "agent"))}
+    assert counts == {
+        media: api_page(overlay_url, type=kind)["total"] for media, kind in ((MCP, "tool"), (A2A, "agent"))
+    }
     [only] = explore(overlay_url, {"field": "type"}, text="weather", filter={"type": MCP})["type"]["buckets"]
-    assert only == {"value": MCP, "count": house(overlay_url, q="weather", type="tool")["total"]}
+    assert only == {"value": MCP, "count": api_page(overlay_url, q="weather", type="tool")["total"]}
     tags = explore(overlay_url, {"field": "tags", "limit": 2}, text="weather")["tags"]
     for bucket in tags["buckets"]:
-        assert bucket["count"] == house(overlay_url, q="weather", tag=bucket["value"])["total"]
+        assert bucket["count"] == api_page(overlay_url, q="weather", tag=bucket["value"])["total"]
     every = explore(overlay_url, {"field": "tags", "limit": 1000}, text="weather")["tags"]
     assert tags["otherCount"] == sum(bucket["count"] for bucket in every["buckets"][2:])
     frequent = explore(overlay_url, {"field": "tags", "minCount": 2}, text="weather")["tags"]["buckets"]
     assert frequent == [bucket for bucket in every["buckets"] if bucket["count"] >= 2]
     chains = explore(overlay_url, {"field": "metadata.chain"}, {"field": "publisher"})
-    assert chains["metadata.chain"]["buckets"] == [{"value": "bsv:regtest", "count": house(overlay_url)["total"]}]
-    assert chains["publisher"]["buckets"][0]["count"] == house(overlay_url)["total"]
+    assert chains["metadata.chain"]["buckets"] == [{"value": "bsv:regtest", "count": api_page(overlay_url)["total"]}]
+    assert chains["publisher"]["buckets"][0]["count"] == api_page(overlay_url)["total"]
 
 
 def test_lists_are_filtered_by_expression_and_ordered(overlay_url: str) -> None:
@@ -208,7 +210,7 @@ def test_other_errors_have_the_protocols_shape(overlay_url: str) -> None:
 
 
 def test_a_config_of_several_servers_names_its_entries(overlay_url: str) -> None:
-    item = next(item for item in house(overlay_url, q="calendar")["items"] if "#" in item["id"])
+    item = next(item for item in api_page(overlay_url, q="calendar")["items"] if "#" in item["id"])
     response = local_http.get(f"{overlay_url}/agents/{item['id'].partition('#')[0]}")
     assert response.status_code == 404
     named = [word for word in response.json()["message"].replace(",", "").split() if word.startswith("urn:air:")]

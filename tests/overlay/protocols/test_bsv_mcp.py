@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import Recorded, house, recorded, send
+from tests.overlay.protocols.vectors import Recorded, api_page, recorded, send
 
 TXID = "ab" * 32
 
@@ -78,7 +78,7 @@ def test_a_tool_is_printed_with_its_command_and_place(overlay_url: str, shared: 
 
 def test_an_agent_is_printed_without_a_command(overlay_url: str, shared: Path) -> None:
     request = next(request for request in recorded(shared, "bsv_mcp") if "q=Finder" in request.target)
-    items = house(overlay_url, q="Finder", type="agent")["items"]
+    items = api_page(overlay_url, q="Finder", type="agent")["items"]
     text = printed(send(overlay_url, request), "agent")
     assert [line[3:] for line in text.splitlines() if line[:1].isdigit()] == [
         f"**{item['name']}** - {item['description'] or 'No description'}" for item in items

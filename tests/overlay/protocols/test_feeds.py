@@ -21,7 +21,7 @@ from tests.local_http import local_http
 from tests.overlay.calls import engine_of, problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed
-from tests.overlay.protocols.vectors import house
+from tests.overlay.protocols.vectors import api_page
 from tests.overlay.web.test_search_page import page
 from tests.waiting import PATIENCE
 
@@ -49,8 +49,8 @@ def json_feed(url: str, **parameters: Any) -> dict[str, Any]:
 
 
 def newest(url: str, **parameters: Any) -> list[dict[str, Any]]:
-    """The listings of the house's search that hold all words, the newest first."""
-    setup = house(url, sort="updated", status="live", limit=100, **parameters)
+    """The listings of the API's search that hold all words, the newest first."""
+    setup = api_page(url, sort="updated", status="live", limit=100, **parameters)
     items: list[dict[str, Any]] = setup["items"][: setup["matched"]]
     return items
 
@@ -77,7 +77,7 @@ def test_a_feed_has_the_listings_that_hold_all_words_the_newest_first(
 
 
 def test_a_search_with_more_words_than_a_listing_holds_is_an_empty_feed_that_is_valid(overlay_url: str) -> None:
-    assert house(overlay_url, q="security zebra")["total"]
+    assert api_page(overlay_url, q="security zebra")["total"]
     atom = atom_feed(overlay_url, q="security zebra")
     assert (atom.entries, atom.feed.updated) == ([], "1970-01-01T00:00:00Z")
     assert json_feed(overlay_url, q="security zebra")["items"] == []

@@ -13,7 +13,7 @@ from overlay.api.routes import STREAM, Route
 from overlay.app.http_app import ROUTES, load_systems
 from overlay.installation import NAMES
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house
+from tests.overlay.protocols.vectors import api_page
 
 ONE, OTHER = "one.example", "other.example:8443"
 GETS: dict[str, Route] = {
@@ -34,7 +34,7 @@ ABSENT = dict.fromkeys(("digest", "sha256", "agent", "task", "subscription"), "x
 @pytest.fixture(scope="module")
 def members(overlay_url: str) -> dict[str, str]:
     """What stands for the names in paths."""
-    [agent] = house(overlay_url, type="agent", q="dex chart", limit=1)["items"]
+    [agent] = api_page(overlay_url, type="agent", q="dex chart", limit=1)["items"]
     servers = local_http.get(f"{overlay_url}/v0.1/servers", params={"limit": 1}).json()["servers"]
     return {
         "id": agent["id"], "what": agent["txid"], "name": "style.css", "page": "search", "tag": "search",

@@ -12,7 +12,7 @@ from aiohttp import ClientSession
 
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 ENDPOINTS = ("http://127.0.0.1:6379/", "http://169.254.169.254/latest", "http://localhost:9/a2a", "http://[::1]:9/a2a")
@@ -36,7 +36,7 @@ async def _text(client: ClientSession, path: str) -> str:
 async def test_manifests_and_rows_of_a_listing_leave_its_local_endpoint_out(tmp_path: Path, endpoint: str) -> None:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks, name="live")
-    async with serving(house(tmp_path, chain, limits="off")) as client:
+    async with serving(new_app(tmp_path, chain, limits="off")) as client:
         card = agent("Lantern", url=endpoint, skills=[{"id": "light", "name": "Light", "description": "x", "tags": []}])
         chain.arrive(kit.mine(kit.inscribe(card)))
 

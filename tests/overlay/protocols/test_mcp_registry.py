@@ -19,7 +19,7 @@ from tests.indexing import empty, fresh
 from tests.local_http import local_http
 from tests.overlay.protocols.official_oracle import issues
 from tests.overlay.protocols.test_server_json import schema
-from tests.overlay.protocols.vectors import house, recorded, send
+from tests.overlay.protocols.vectors import api_page, recorded, send
 
 __all__ = ["empty"]
 
@@ -69,8 +69,8 @@ def test_pages_of_any_size_hold_the_same(overlay_url: str, version: str | None, 
         assert keys(overlay_url, limit=limit, **narrowed) == whole
 
 
-def test_latest_versions_are_the_tools_of_the_house(overlay_url: str) -> None:
-    items = {item["id"]: item for item in house(overlay_url, type="tool", status="live", limit=100)["items"]}
+def test_latest_versions_are_the_tools_of_the_api(overlay_url: str) -> None:
+    items = {item["id"]: item for item in api_page(overlay_url, type="tool", status="live", limit=100)["items"]}
     rows = [row for page in pages(overlay_url, version="latest", limit=100) for row in page]
     assert {row["_meta"][INSCRIPTION]["id"] for row in rows} == items.keys()
     for row in rows:
@@ -139,7 +139,7 @@ def test_searching_a_name_finds_it(overlay_url: str) -> None:
     assert keys(overlay_url, search=GIT) == [(GIT, "0.0.2"), (GIT, "0.0.1")]
     assert keys(overlay_url, search=GIT.partition("/")[0], version="latest") == [(GIT, "0.0.2")]
     assert keys(overlay_url, search="network.a2b.000000000000") == []
-    full = house(overlay_url, q="Git History")["items"][0]["id"].partition("_")[0]
+    full = api_page(overlay_url, q="Git History")["items"][0]["id"].partition("_")[0]
     assert get(overlay_url, f"/v0/servers/network.a2b.{full}/Git-History/versions/latest")["server"]["name"] == GIT
 
 

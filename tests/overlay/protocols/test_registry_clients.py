@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, missing
-from tests.overlay.protocols.vectors import house
+from tests.overlay.protocols.vectors import api_page
 
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 HERE = Path(__file__).parent
@@ -33,14 +33,14 @@ def read_by_python(script: str, url: str) -> Any:
 
 
 def tools(url: str) -> list[str]:
-    """The names of the tools that the house lists."""
-    return sorted(item["name"] for item in house(url, type="tool", limit=100)["items"])
+    """The names of the tools that the API lists."""
+    return sorted(item["name"] for item in api_page(url, type="tool", limit=100)["items"])
 
 
 def test_ard_sdk_searches_explores_and_lists(overlay_url: str) -> None:
     result = read_by_python("ard_sdk_client.py", overlay_url)
-    everything, of_a = house(overlay_url, limit=100), house(overlay_url, q="a", limit=100)
-    assert result["first"] == [item["id"] for item in house(overlay_url, q="watchtower")["items"]]
+    everything, of_a = api_page(overlay_url, limit=100), api_page(overlay_url, q="a", limit=100)
+    assert result["first"] == [item["id"] for item in api_page(overlay_url, q="watchtower")["items"]]
     assert len(result["paged"]) == len(set(result["paged"])) == result["federated"] == of_a["total"]
     assert sum(result["explored"].values()) == result["total"] == len(result["listed"]) == everything["total"]
     assert result["explores"]

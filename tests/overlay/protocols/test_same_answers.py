@@ -13,7 +13,7 @@ import pytest
 
 from overlay.client import OverlayClient
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house
+from tests.overlay.protocols.vectors import api_page
 
 LIMIT = 50
 QUESTIONS = ("watchtower", "dex chart", "clause summariser", "agent", "trial", "zzqxjkv")
@@ -87,19 +87,19 @@ def feed(url: str, words: str) -> Answer:
     return [unquote(item["url"].rpartition("/")[2]) for item in items], None
 
 
-DOORS: dict[str, Callable[[str, str], Answer]] = {"a2a": a2a, "ard": ard, "bsv": bsv, "mcp": mcp, "mrp": mrp}
+SYSTEMS: dict[str, Callable[[str, str], Answer]] = {"a2a": a2a, "ard": ard, "bsv": bsv, "mcp": mcp, "mrp": mrp}
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("words", QUESTIONS)
-def test_a_door_answers_a_search_as_the_house_does(overlay_url: str, door: str, words: str) -> None:
-    page = house(overlay_url, q=words, limit=20 if door == "mrp" else LIMIT)  # MRP has no size of a page
+def test_a_system_answers_a_search_as_the_api_does(overlay_url: str, system: str, words: str) -> None:
+    page = api_page(overlay_url, q=words, limit=20 if system == "mrp" else LIMIT)  # MRP has no size of a page
     items = page["items"]
-    if door == "bsv":  # one output for all servers of a config, and none for pointers of other chains
+    if system == "bsv":  # one output for all servers of a config, and none for pointers of other chains
         items = [item for item in items if item["outpoint"]]
-    ids, total = DOORS[door](overlay_url, words)
+    ids, total = SYSTEMS[system](overlay_url, words)
     expected = [item["id"] for item in items]
-    if door == "bsv":
+    if system == "bsv":
         expected = list(dict.fromkeys(id_.partition("#")[0] for id_ in expected))
     assert ids == expected
     assert total in (None, page["total"])
@@ -115,7 +115,7 @@ def test_every_page_of_prices_names_the_comparison(
     with OverlayClient(overlay_url) as overlay:
         assert overlay.search(**parameters).price_comparison == comparison
     for page in (
-        house(overlay_url, **parameters),
+        api_page(overlay_url, **parameters),
         a2a_page(overlay_url, **parameters),
         mcp_page(overlay_url, **parameters),
     ):
@@ -125,7 +125,7 @@ def test_every_page_of_prices_names_the_comparison(
 @pytest.mark.parametrize("words", QUESTIONS)
 def test_a_feed_has_the_listings_with_all_words(overlay_url: str, words: str) -> None:
     """In the order of time, so that a listing with some of the words would come before better ones."""
-    page = house(overlay_url, q=words, limit=LIMIT)
+    page = api_page(overlay_url, q=words, limit=LIMIT)
     ids, _ = feed(overlay_url, words)
     assert len(ids) == page["matched"]
     assert set(ids) <= {item["id"] for item in page["items"]}
@@ -136,7 +136,7 @@ def test_the_mcp_registry_has_the_tools_without_duplicates(overlay_url: str, wor
     """Its servers are tools that are confirmed, and its limit counts versions."""
     servers = read(overlay_url, "/v0.1/servers", search=words, version="latest", limit=LIMIT)["servers"]
     ids = [server["server"]["_meta"]["network.a2b/inscription"]["id"] for server in servers]
-    items = house(overlay_url, q=words, type="tool", status="live", limit=LIMIT)["items"]
+    items = api_page(overlay_url, q=words, type="tool", status="live", limit=LIMIT)["items"]
     assert sorted(ids) == sorted(item["id"] for item in items)
 
 
@@ -145,5 +145,5 @@ def test_the_bazaar_has_what_can_be_paid_in_bsv(overlay_url: str, words: str) ->
     """It has no listing whose amount in satoshis is unknown."""
     resources = read(overlay_url, "/discovery/search", query=words, limit=LIMIT)["resources"]
     priced = {"acceptedCurrency": "BSV", "priceCurrency": "BSV", "minPrice": "0", "status": "live"}
-    items = house(overlay_url, q=words, limit=LIMIT, **priced)["items"]
+    items = api_page(overlay_url, q=words, limit=LIMIT, **priced)["items"]
     assert [resource["metadata"]["id"] for resource in resources] == [item["id"] for item in items]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.conftest import missing
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house
+from tests.overlay.protocols.vectors import api_page
 
 EXAMPLES = 15
 """Requests for each operation and phase; with all phases, about 2,500."""
@@ -58,7 +58,7 @@ NOT_IMPLEMENTED = tuple(
 
 def configuration(url: str) -> str:
     """Real values for paths, and the checks that do not hold for some operations."""
-    item = house(url, type="tool")["items"][0]
+    item = api_page(url, type="tool")["items"][0]
     servers = local_http.get(f"{url}/v0.1/servers").json()["servers"]
     style = re.search(r"/static/([^?\"]+)", local_http.get(url, headers={"Accept": "text/html"}).text)
     assert style

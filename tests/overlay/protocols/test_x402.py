@@ -14,7 +14,7 @@ import pytest
 from overlay.systems.x402.x402_api import accepts, resource
 from tests.conftest import missing
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house, recorded, send
+from tests.overlay.protocols.vectors import api_page, recorded, send
 
 CLIENT = Path(__file__).parent / "x402_client"
 REFUSED = ("limit=0", "limit=many", "offset=-1", "nonsense=1", "/discovery/search")
@@ -32,8 +32,8 @@ def ids(items: list[dict[str, Any]]) -> list[str]:
 
 
 def priced_in_bsv(url: str, **parameters: Any) -> list[str]:
-    """The listings of the house with an offer that is priced in BSV."""
-    items = house(url, status="live", limit=100, **parameters)["items"]
+    """The listings of the API with an offer that is priced in BSV."""
+    items = api_page(url, status="live", limit=100, **parameters)["items"]
     return [item["id"] for item in items if any(offer["currency"] == "BSV" for offer in item["offers"])]
 
 
@@ -63,7 +63,7 @@ def test_resources_are_the_listings_that_can_be_paid_in_bsv(overlay_url: str) ->
             assert int(requirement["amount"]) == round(float(offer["amount"]) * 10**8)
 
 
-def test_words_find_what_the_house_finds(overlay_url: str) -> None:
+def test_words_find_what_the_api_finds(overlay_url: str) -> None:
     for words in ("watchtower", "weather", "nobody"):
         answer = get(overlay_url, "search", query=words, limit=10)
         assert ids(answer["resources"]) == priced_in_bsv(overlay_url, q=words)

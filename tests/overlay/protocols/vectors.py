@@ -35,8 +35,8 @@ def send(url: str, request: Recorded) -> httpx.Response:
     return local_http.request(request.method, url + request.target, headers=request.headers, content=request.body)
 
 
-def house(url: str, **parameters: Any) -> dict[str, Any]:
-    """A page of the house API."""
+def api_page(url: str, **parameters: Any) -> dict[str, Any]:
+    """A page of the API."""
     response = local_http.get(f"{url}/v1/search", params=parameters)
     assert response.status_code == 200, response.text
     page: dict[str, Any] = response.json()

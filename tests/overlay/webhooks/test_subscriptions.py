@@ -22,8 +22,8 @@ from tests.fakes import MemoryChain
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed
-from tests.overlay.webhooks.office import KEY, Target, target, verify
-from tests.serving import house, serving
+from tests.overlay.webhooks.webhook_registry import KEY, Target, target, verify
+from tests.serving import new_app, serving
 from tests.waiting import until
 
 __all__ = ["target"]
@@ -32,7 +32,7 @@ PATH = "/v1/subscriptions"
 HOOK = "https://hook.example/in?key=1"
 
 
-class Town(NamedTuple):
+class WebhookServer(NamedTuple):
     """A running program, its data folder, its chain, and a client."""
 
     client: ClientSession
@@ -74,32 +74,32 @@ def bearer(created: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture
-async def town(tmp_path: Path, target: Target) -> AsyncIterator[Town]:
+async def server(tmp_path: Path, target: Target) -> AsyncIterator[WebhookServer]:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks, name="live")
     flags = {**target.flags, "public_url": "https://registry.example", "limits": "off"}
-    async with serving(house(tmp_path, chain, **flags)) as client:
-        yield Town(client, tmp_path / "data", kit, chain)
+    async with serving(new_app(tmp_path, chain, **flags)) as client:
+        yield WebhookServer(client, tmp_path / "data", kit, chain)
 
 
-async def test_a_saved_search_takes_lists_and_other_names_of_filters(town: Town, target: Target) -> None:
+async def test_a_saved_search_takes_lists_and_other_names_of_filters(server: WebhookServer, target: Target) -> None:
     skill = agent("Lantern", tags=["b"])["skills"][0]["id"]
-    await town.subscribe({"type": "a2b-agent", "tag": "a,B", "skill": skill.upper()})
-    town.chain.arrive(town.kit.mine(town.kit.inscribe(agent("Lantern", tags=["b"]))))
+    await server.subscribe({"type": "a2b-agent", "tag": "a,B", "skill": skill.upper()})
+    server.chain.arrive(server.kit.mine(server.kit.inscribe(agent("Lantern", tags=["b"]))))
     await until(lambda: target.messages)
     assert [message.changes for message in target.messages] == [[("match", "Lantern")]]
 
 
-async def test_a_saved_search_is_delivered_by_a_running_program(town: Town, target: Target) -> None:
-    created = await town.subscribe({"q": "lantern", "type": "agent", "tag": ["a", "b"]})
+async def test_a_saved_search_is_delivered_by_a_running_program(server: WebhookServer, target: Target) -> None:
+    created = await server.subscribe({"q": "lantern", "type": "agent", "tag": ["a", "b"]})
     assert created["search"] == "q=lantern&type=agent&tag=a&tag=b"
     assert (created["state"], created["url"], created["sequence"]) == ("active", HOOK, 0)
-    async with town.client.get(PATH) as response:
+    async with server.client.get(PATH) as response:
         assert await response.json() == {"publicKey": created["publicKey"]}
     key = b64decode(created["publicKey"].removeprefix("whpk_"))
     [challenge] = target.challenges
     verify(challenge, key)
-    town.chain.arrive(town.kit.mine(town.kit.inscribe(agent("Lantern", tags=["b"]))))
+    server.chain.arrive(server.kit.mine(server.kit.inscribe(agent("Lantern", tags=["b"]))))
     await until(lambda: target.messages)
     [message] = target.messages
     verify(message, key)
@@ -107,29 +107,29 @@ async def test_a_saved_search_is_delivered_by_a_running_program(town: Town, targ
     assert message.changes == [("match", "Lantern")]
     [change] = message.body["changes"]
     assert change["url"].startswith("https://registry.example/v1/listings/")
-    async with town.client.get(change["url"].removeprefix("https://registry.example")) as response:
+    async with server.client.get(change["url"].removeprefix("https://registry.example")) as response:
         item = await response.json()
     assert {name: item[name] for name in change["listing"]} == change["listing"], "found by who looks then"
-    log = await town.log(created)
+    log = await server.log(created)
     while log["deliveries"][0]["state"] == "waiting":  # the target has it; the program may be about to store that
-        log = await town.log(created)
+        log = await server.log(created)
     [entry] = log["deliveries"]
     assert (entry["sequence"], entry["state"], entry["outcome"], entry["changes"]) == (1, "delivered", "200", 1)
 
 
-async def test_the_secret_is_shown_once_and_stored_as_a_hash(town: Town) -> None:
-    created = await town.subscribe({"q": "lantern"})
-    stored = b"".join(file.read_bytes() for file in town.folder.glob("a2b.db*"))
+async def test_the_secret_is_shown_once_and_stored_as_a_hash(server: WebhookServer) -> None:
+    created = await server.subscribe({"q": "lantern"})
+    stored = b"".join(file.read_bytes() for file in server.folder.glob("a2b.db*"))
     assert created["id"].encode() in stored
     assert created["secret"].encode() not in stored
-    assert "secret" not in await town.log(created)
+    assert "secret" not in await server.log(created)
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {created['secret']}"}):
         for method in ("GET", "DELETE"):
-            async with town.client.request(method, f"{PATH}/{created['id']}", headers=headers) as response:
+            async with server.client.request(method, f"{PATH}/{created['id']}", headers=headers) as response:
                 await problem(response, 403)
-    assert await town.delete(created) == 204
-    assert await town.delete(created) == 404
-    async with town.client.get(f"{PATH}/nothing", headers=bearer(created)) as response:
+    assert await server.delete(created) == 204
+    assert await server.delete(created) == 404
+    async with server.client.get(f"{PATH}/nothing", headers=bearer(created)) as response:
         await problem(response, 404)
 
 
@@ -149,10 +149,10 @@ async def test_the_secret_is_shown_once_and_stored_as_a_hash(town: Town) -> None
     ],
 )
 async def test_a_target_has_to_answer_the_challenge_by_the_key_and_not_by_an_echo(
-    town: Town, target: Target, reply: str, status: int, ok: bool
+    server: WebhookServer, target: Target, reply: str, status: int, ok: bool
 ) -> None:
     target.reply, target.status = reply, status
-    async with await town.post({"q": "lantern"}) as response:
+    async with await server.post({"q": "lantern"}) as response:
         if ok:
             assert response.status == 201
             return
@@ -162,18 +162,20 @@ async def test_a_target_has_to_answer_the_challenge_by_the_key_and_not_by_an_ech
 
 
 @pytest.mark.parametrize("key", ["", "short", "x" * 257, "a key with spaces in it", "schlüssel" * 4])
-async def test_a_key_that_can_be_guessed_or_mistaken_is_refused(town: Town, target: Target, key: str) -> None:
-    async with await town.client.post(PATH, json={"url": HOOK, "key": key, "search": {"q": "lantern"}}) as response:
+async def test_a_key_that_can_be_guessed_or_mistaken_is_refused(
+    server: WebhookServer, target: Target, key: str
+) -> None:
+    async with await server.client.post(PATH, json={"url": HOOK, "key": key, "search": {"q": "lantern"}}) as response:
         problem_body = await problem(response, 400)
     assert [(fault["pointer"], fault["code"]) for fault in problem_body["errors"]] == [("/key", "not-a-key")]
     assert target.challenges == []
 
 
-async def test_the_key_is_neither_stored_nor_sent(town: Town, target: Target) -> None:
-    await town.subscribe({"q": "lantern"})
+async def test_the_key_is_neither_stored_nor_sent(server: WebhookServer, target: Target) -> None:
+    await server.subscribe({"q": "lantern"})
     [challenge] = target.challenges
     assert KEY.encode() not in challenge.raw
-    assert KEY.encode() not in b"".join(file.read_bytes() for file in town.folder.glob("a2b.db*"))
+    assert KEY.encode() not in b"".join(file.read_bytes() for file in server.folder.glob("a2b.db*"))
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,10 @@ async def test_the_key_is_neither_stored_nor_sent(town: Town, target: Target) ->
         ("https://hook.example/" + "x" * 1_024, "too-long"),
     ],
 )
-async def test_targets_are_reached_by_the_safe_fetcher_only(town: Town, target: Target, url: str, code: str) -> None:
-    async with await town.post({"q": "lantern"}, url) as response:
+async def test_targets_are_reached_by_the_safe_fetcher_only(
+    server: WebhookServer, target: Target, url: str, code: str
+) -> None:
+    async with await server.post({"q": "lantern"}, url) as response:
         problem_body = await problem(response, 400)
     assert problem_body["errors"][0] == {"pointer": "/url", "code": code, "detail": problem_body["errors"][0]["detail"]}
     assert target.challenges == []
@@ -217,36 +221,36 @@ async def test_targets_are_reached_by_the_safe_fetcher_only(town: Town, target: 
     ],
 )
 async def test_a_search_that_is_none_is_refused_by_name(
-    town: Town, target: Target, search: Any, pointer: str, code: str
+    server: WebhookServer, target: Target, search: Any, pointer: str, code: str
 ) -> None:
-    async with await town.post(search) as response:
+    async with await server.post(search) as response:
         problem_body = await problem(response, 400)
     assert [(fault.get("pointer"), fault["code"]) for fault in problem_body["errors"]] == [(pointer, code)]
     assert target.challenges == []
 
 
-async def test_a_client_has_at_most_five_subscriptions(town: Town, target: Target) -> None:
-    created = [await town.subscribe({"q": f"lantern {number}"}) for number in range(PER_CLIENT)]
-    async with await town.post({"q": "one more"}) as response:
+async def test_a_client_has_at_most_five_subscriptions(server: WebhookServer, target: Target) -> None:
+    created = [await server.subscribe({"q": f"lantern {number}"}) for number in range(PER_CLIENT)]
+    async with await server.post({"q": "one more"}) as response:
         assert "delete one" in (await problem(response, 429))["detail"]
         assert response.headers["Retry-After"]
     assert len(target.challenges) == PER_CLIENT, "the sixth target was not asked"
-    assert await town.delete(created[0]) == 204
+    assert await server.delete(created[0]) == 204
     target.reply = "no"
-    async with await town.post({"q": "one more"}) as response:
+    async with await server.post({"q": "one more"}) as response:
         await problem(response, 400)
-    async with await town.post({"q": "one more"}) as response:
+    async with await server.post({"q": "one more"}) as response:
         assert "the next visit is in" in (await problem(response, 429))["detail"], "six challenges of a domain at once"
 
 
-async def test_bodies_that_are_none_are_refused(town: Town) -> None:
+async def test_bodies_that_are_none_are_refused(server: WebhookServer) -> None:
     for body, pointer in (
         (b"", ""),
         (b"{", ""),
         (b'{"url": "https://a.example", "search": {}}', "/key"),
         (b'{"x": 1}', "/url"),
     ):
-        async with town.client.post(PATH, data=body) as response:
+        async with server.client.post(PATH, data=body) as response:
             problem_body = await problem(response, 400)
             assert problem_body["errors"][0]["pointer"] == pointer
 

@@ -17,7 +17,7 @@ from tests.fakes import MemoryChain
 from tests.oracles.anchors import ZERO, admitted, anchors, twice
 from tests.oracles.merkle import judge
 from tests.oracles.registry import Registry, read_chain
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -57,7 +57,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
     kit.mine(moved, kit.burn(created[1], to="fee"), kit.point("agent.example"))
     raws = [block.raw for block in kit.blocks]
     folder = tmp_path_factory.mktemp("anchors")
-    async with serving(house(folder, MemoryChain(*raws), limits="off")) as client:
+    async with serving(new_app(folder, MemoryChain(*raws), limits="off")) as client:
         await until_told(client, "/v1/status", lambda status: status["chains"][0].get("height") == len(raws) - 1)
         yield World(client, raws, read_chain(raws), kit)
 
@@ -171,7 +171,7 @@ async def test_a_topic_is_named_and_served_here(world: World) -> None:
 async def test_without_a_bsv_chain_there_is_no_anchor(tmp_path: Path) -> None:
     kit = ChainKit("btc")
     async with (
-        serving(house(tmp_path, MemoryChain(*kit.blocks, coin="btc"), limits="off")) as client,
+        serving(new_app(tmp_path, MemoryChain(*kit.blocks, coin="btc"), limits="off")) as client,
         client.post("/requestTopicAnchorTip", json={}, headers=TOPIC) as answer,
     ):
         assert answer.status == 400
@@ -181,7 +181,7 @@ async def test_without_a_bsv_chain_there_is_no_anchor(tmp_path: Path) -> None:
 async def test_before_the_first_block_of_the_topic_the_tip_is_empty(tmp_path: Path) -> None:
     kit = ChainKit()
     async with (
-        serving(house(tmp_path, MemoryChain(kit.blocks[0]), limits="off")) as client,
+        serving(new_app(tmp_path, MemoryChain(kit.blocks[0]), limits="off")) as client,
         client.post("/requestTopicAnchorTip", json={}, headers=TOPIC) as answer,
     ):
         tip = await answer.json()

@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 
 from parsers.bitcoin.tx import read
 from tests.minting import Mint, forged, path_in
-from tests.serving import get, house, serving
+from tests.serving import get, new_app, serving
 from tests.waiting import until_told
 
 TOKEN = "a token of 24 characters"
@@ -27,7 +27,7 @@ async def test_a_merkle_path_is_verified_with_our_own_headers(tmp_path: Path) ->
     mint = Mint()
     raw = mint.inscribed("Reported")
     txid = read(raw).hex_id
-    async with serving(house(tmp_path, mint.chain, arc_callback_token=TOKEN)) as session:
+    async with serving(new_app(tmp_path, mint.chain, arc_callback_token=TOKEN)) as session:
         async with session.post("/submit", data=mint.package(raw), headers=TOPICS) as answer:
             assert answer.status == 200
         block = mint.kit.mine(raw)
@@ -51,7 +51,7 @@ async def test_a_rejected_transaction_is_deleted_with_its_descendants(tmp_path: 
     first = mint.inscribed("First")
     second = mint.inscribed("First", 1, mint.coin_of(first, 0), version="2")
     other = mint.inscribed("Other", 2)
-    async with serving(house(tmp_path, mint.chain, arc_callback_token=TOKEN)) as session:
+    async with serving(new_app(tmp_path, mint.chain, arc_callback_token=TOKEN)) as session:
         for package in (mint.package(first, second), mint.package(other)):
             async with session.post("/submit", data=package, headers=TOPICS) as answer:
                 assert answer.status == 200
@@ -76,7 +76,7 @@ async def test_only_who_knows_the_token_may_report(tmp_path: Path, token: str) -
     mint = Mint()
     raw = mint.inscribed("Kept")
     rejected = {"txid": read(raw).hex_id, "txStatus": "REJECTED"}
-    async with serving(house(tmp_path, mint.chain, arc_callback_token=token)) as session:
+    async with serving(new_app(tmp_path, mint.chain, arc_callback_token=token)) as session:
         async with session.post("/submit", data=mint.package(raw), headers=TOPICS) as answer:
             assert answer.status == 200
         await until_told(session, "/v1/search", lambda page: page["total"] == 1)

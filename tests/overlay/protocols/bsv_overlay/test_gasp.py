@@ -15,7 +15,7 @@ from parsers.bitcoin.tx import read_exactly
 from tests.minting import Mint
 from tests.overlay.protocols.bsv_overlay.overlay_clients import engine
 from tests.overlay.protocols.vectors import recorded
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 from tests.waiting import PATIENCE, until_told
 
 TOPIC = {"X-BSV-Topic": "tm_agent_registry"}
@@ -91,7 +91,7 @@ async def test_a_submitted_transaction_is_proved_by_its_ancestors(tmp_path: Path
     first = mint.inscribed("First")
     second = mint.inscribed("Second", 1, mint.coin_of(first, 1))
     txids = [read_exactly(raw).hex_id for raw in (first, second)]
-    async with serving(house(tmp_path, mint.chain, limits="off")) as session:
+    async with serving(new_app(tmp_path, mint.chain, limits="off")) as session:
         async with session.post("/submit", data=mint.package(first, second), headers={"X-Topics": "tm_a2b"}) as answer:
             assert answer.status == 200
         await until_told(session, "/v1/search", lambda page: page["total"] == 2)
@@ -120,7 +120,7 @@ async def test_an_unconfirmed_transaction_is_offered_once_it_can_be_proved(tmp_p
     mint = Mint()
     raw = mint.inscribed("Unproved")
     mint.chain.unconfirmed[read_exactly(raw).txid] = raw
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         await until_told(session, "/v1/search", lambda page: page["total"] == 1)
         assert await outputs(session) == []
         status, answer = await node(session, f"{read_exactly(raw).hex_id}.0", read_exactly(raw).hex_id)

@@ -16,7 +16,7 @@ from parsers.bitcoin.tx import read
 from tests.fakes import MemoryChain
 from tests.minting import Mint
 from tests.overlay.protocols.bsv_overlay.overlay_clients import engine_server
-from tests.serving import get, house, serving
+from tests.serving import get, new_app, serving
 from tests.waiting import PATIENCE, until_told
 
 TOPICS = {"X-Topics": "tm_agent_registry"}
@@ -59,7 +59,7 @@ async def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         sessions = []
         for number, chain in enumerate(chains):
             peer = f"http://127.0.0.1:{ports[1 - number]}/"
-            overlay = house(tmp_path / str(number), chain, port=ports[number], gasp_peers=peer, limits="off")
+            overlay = new_app(tmp_path / str(number), chain, port=ports[number], gasp_peers=peer, limits="off")
             sessions.append(await stack.enter_async_context(serving(overlay)))
         yield Pair(mint, chains, sessions)
 
@@ -96,12 +96,12 @@ async def test_an_overlay_that_was_away_catches_up(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(puller, "PULL_SECONDS", 0.05)
     mint = Mint(coins=40)
     raws = [mint.inscribed(f"Agent {number}", number) for number in range(30)]
-    async with serving(house(tmp_path / "a", mint.chain, limits="off")) as session:
+    async with serving(new_app(tmp_path / "a", mint.chain, limits="off")) as session:
         for raw in raws:
             async with session.post("/submit", data=mint.package(raw), headers=TOPICS) as answer:
                 assert answer.status == 200
         peer, chain = str(session._base_url), MemoryChain(*mint.kit.blocks, name="live")
-        async with serving(house(tmp_path / "b", chain, gasp_peers=peer)) as other:
+        async with serving(new_app(tmp_path / "b", chain, gasp_peers=peer)) as other:
             await until_told(other, "/v1/search?limit=1", lambda page: page["total"] == len(raws))
 
 
@@ -116,7 +116,7 @@ async def test_the_engine_of_the_reference_is_pulled_from(tmp_path: Path, monkey
     roots = {str(mint.path.height): mint.path.merkle_root[::-1].hex()}
     async with (
         engine_server(roots=roots, submit=[package.hex() for package in packages]) as peer,
-        serving(house(tmp_path, mint.chain, gasp_peers=peer)) as session,
+        serving(new_app(tmp_path, mint.chain, gasp_peers=peer)) as session,
     ):
         page = await until_told(session, "/v1/search?limit=100", lambda page: page["total"] == 9)
         assert {item["status"] for item in page["items"]} == {"pending"}

@@ -15,7 +15,7 @@ from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 from tests.waiting import PATIENCE, until_told
 
 REGISTRY = "ls_agent_registry"
@@ -56,7 +56,7 @@ class Registry:
 async def registry(tmp_path: Path) -> AsyncIterator[Registry]:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks)
-    async with serving(house(tmp_path, chain, limits="off")) as client:
+    async with serving(new_app(tmp_path, chain, limits="off")) as client:
         yield Registry(kit, chain, client)
 
 
@@ -96,7 +96,7 @@ async def test_listings_of_other_chains_have_no_output(tmp_path: Path) -> None:
     echo, other = kits[0].inscribe(agent("Echo")), kits[1].reveal(agent("Other"))
     for kit, chain, outpoint in zip(kits, chains, (echo, other), strict=True):
         chain.arrive(kit.mine(outpoint))
-    async with serving(house(tmp_path, *chains, limits="off")) as client:
+    async with serving(new_app(tmp_path, *chains, limits="off")) as client:
         registry = Registry(kits[0], chains[0], client)
         await until_told(client, "/v1/search", lambda page: page["total"] == 2)
         for query in ({}, {"chain": ["bsv", "btc"]}):

@@ -16,7 +16,7 @@ from parsers.bitcoin import beef
 from parsers.bitcoin.tx import read, varint
 from tests.bitcoind import pay
 from tests.minting import Mint
-from tests.serving import get, house, running, serving
+from tests.serving import get, new_app, running, serving
 from tests.waiting import PATIENCE, until_told
 
 TOPIC = "tm_agent_registry"
@@ -31,7 +31,7 @@ async def send(session: ClientSession, beef: bytes, topics: str = f'["{TOPIC}"]'
 async def test_a_submission_is_listed_as_pending_until_it_is_mined(tmp_path: Path) -> None:
     mint = Mint()
     raw = mint.inscribed("Echo")
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
         both = "tm_a2b, tm_agent_registry"  # as the Python client writes it
         assert await send(session, mint.package(raw, version=2), both) == (200, {"tm_a2b": FRESH, TOPIC: FRESH})
@@ -48,7 +48,7 @@ async def test_where_no_source_can_say_a_submission_is_found_only_where_it_is_as
     mint.chain.has_blocks_alone = True
     raw = mint.inscribed("Echo")
     id_ = f"{read(raw).hex_id}_0"
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
         unproved = "/v1/search?q=echo&status=undecided"
         [item] = (await until_told(session, unproved, lambda page: page["items"]))["items"]
@@ -69,7 +69,7 @@ async def test_where_no_source_can_say_a_submission_is_found_only_where_it_is_as
 async def test_coins_that_others_have_spent_in_a_block_fill_no_search(tmp_path: Path) -> None:
     mint = Mint(coins=9)
     mint.mine(pay(mint.coins[1:], [(1_000, mint.key.lock)]))
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         for number in range(1, 9):
             await send(session, mint.package(mint.inscribed(f"Free {number}", number)))
         assert (await send(session, mint.package(mint.inscribed("Honest"))))[0] == 200
@@ -81,8 +81,8 @@ async def test_coins_that_others_have_spent_in_a_block_fill_no_search(tmp_path: 
 async def test_two_processes_share_one_database(tmp_path: Path) -> None:
     mint = Mint()
     raw = mint.inscribed("Apart")
-    index = house(tmp_path, mint.chain, serve=False)
-    async with running(index), serving(house(tmp_path, follow=False)) as session:
+    index = new_app(tmp_path, mint.chain, serve=False)
+    async with running(index), serving(new_app(tmp_path, follow=False)) as session:
         await until_told(session, "/v1/status", lambda status: status["chains"][0]["height"] == 2)
         assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
         await until_told(session, "/v1/search?q=apart", lambda page: page["items"])
@@ -93,7 +93,7 @@ async def test_topics_and_bodies_are_refused_in_the_shape_of_overlay_express(tmp
     beef = mint.package(mint.inscribed("Refused"))
     unknown = ('["tm_unknown"]', '["tm_a2b","tm_unknown"]', "tm_a2b tm_b")
     malformed = ("[]", "{}", "[1]", '["tm_a2b"', "[" * 4_000, ",", '["tm_a2b",""]', "tm_a2b," * 17)
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         for topics, code in [
             *((item, "unknown-topic") for item in unknown),
             *((item, "bad-topics") for item in malformed),
@@ -114,7 +114,7 @@ async def test_off_chain_values_follow_the_beef(tmp_path: Path) -> None:
     mint = Mint()
     beef = mint.package(mint.inscribed("Aside"))
     framed = varint(len(beef)) + beef + b"anything"
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         assert (await send(session, framed))[0] == 400
         assert await send(session, framed, **{"x-includes-off-chain-values": "true"}) == (200, {TOPIC: FRESH})
 
@@ -129,7 +129,7 @@ async def test_submissions_do_not_hold_up_checks(tmp_path: Path, monkeypatch: py
         return submit(admissions, data, client)
 
     monkeypatch.setattr(Admissions, "submit", slow)
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         beefs = [mint.package(mint.inscribed(f"Slow {coin}", coin)) for coin in range(2)]
         sent = [asyncio.create_task(send(session, beef)) for beef in beefs]
         try:
@@ -146,7 +146,7 @@ async def test_lookups_return_submitted_outputs_with_their_ancestors(tmp_path: P
     mint = Mint()
     first = mint.inscribed("Parent")
     second = mint.inscribed("Offspring", 1, mint.coin_of(first, 1))
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         await send(session, mint.package(first, second))
         await until_told(session, "/v1/search?q=offspring", lambda page: page["items"])
         question = {"service": "ls_agent_registry", "query": {"q": "offspring"}}

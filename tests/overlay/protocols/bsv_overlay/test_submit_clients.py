@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 
 from tests.minting import Mint
 from tests.overlay.protocols.bsv_overlay.overlay_clients import submitted, submitted_by_python
-from tests.serving import house, serving
+from tests.serving import new_app, serving
 from tests.waiting import until_told
 
 TOPIC = "tm_agent_registry"
@@ -28,7 +28,7 @@ async def test_the_broadcaster_finds_this_host_and_every_form_of_beef_gets_the_s
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"http://localhost:{port}"
-    async with serving(house(tmp_path, mint.chain, port=port, public_url=url, limits="off")) as session:
+    async with serving(new_app(tmp_path, mint.chain, port=port, public_url=url, limits="off")) as session:
         fresh, moved, other = await submitted(url, *packages)
         assert fresh == {form: {TOPIC: FRESH} for form in FORMS} | {"broadcaster": "success"}
         spent = {TOPIC: {"outputsToAdmit": [0], "coinsToRetain": [0]}}
@@ -41,7 +41,7 @@ async def test_the_broadcaster_finds_this_host_and_every_form_of_beef_gets_the_s
 
 async def test_the_python_client_submits_with_a_comma_list_of_topics(tmp_path: Path) -> None:
     mint = Mint()
-    async with serving(house(tmp_path, mint.chain)) as session:
+    async with serving(new_app(tmp_path, mint.chain)) as session:
         answer = await submitted_by_python(str(session._base_url).rstrip("/"), mint.package(mint.inscribed("Snake")))
         assert answer == {TOPIC: FRESH, "tm_a2b": FRESH}
 

@@ -21,7 +21,7 @@ from mcp.client.stdio import stdio_client
 from overlay.systems.mcp.tools import NOTICE, TOOLS
 from tests.conftest import ROOT, missing
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house, recorded, send
+from tests.overlay.protocols.vectors import api_page, recorded, send
 
 HERE = Path(__file__).parent
 WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
@@ -80,7 +80,7 @@ def test_tools_have_schemas_and_descriptions(ask: Ask) -> None:
         assert tool.annotations.read_only_hint
 
 
-def test_every_tool_answers_as_the_house_does(ask: Ask, overlay_url: str) -> None:
+def test_every_tool_answers_as_the_api_does(ask: Ask, overlay_url: str) -> None:
     async def work(client: Client) -> dict[str, Any]:
         calls = {
             "search": {"q": "watchtower", "type": "agent"},
@@ -100,7 +100,7 @@ def test_every_tool_answers_as_the_house_does(ask: Ask, overlay_url: str) -> Non
         assert answer.structured_content["notice"] == NOTICE
         Draft202012Validator(tool.output_schema).validate(answer.structured_content)
     shown = {name: answer.structured_content for name, answer in answers.items()}
-    page = house(overlay_url, q="watchtower", type="agent")
+    page = api_page(overlay_url, q="watchtower", type="agent")
     assert [item["id"] for item in shown["search"]["items"]] == [item["id"] for item in page["items"]]
     assert shown["search"]["total"] == page["total"]
     listing = local_http.get(f"{overlay_url}/v1/listings/{WATCHTOWER}").json()
@@ -124,7 +124,7 @@ def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
                 return ids
             arguments["cursor"] = page["nextCursor"]
 
-    assert sorted(ask(work)) == sorted(item["id"] for item in house(overlay_url, limit=100)["items"])
+    assert sorted(ask(work)) == sorted(item["id"] for item in api_page(overlay_url, limit=100)["items"])
 
 
 def test_what_could_not_be_applied_is_named(ask: Ask, overlay_url: str) -> None:
@@ -133,7 +133,7 @@ def test_what_could_not_be_applied_is_named(ask: Ask, overlay_url: str) -> None:
     async def work(client: Client) -> Any:
         return (await client.call_tool("search", arguments)).structured_content
 
-    page, wanted = ask(work), house(overlay_url, **arguments)
+    page, wanted = ask(work), api_page(overlay_url, **arguments)
     assert page["unappliedFilters"] == wanted["unappliedFilters"] == ["priceCurrency"]
     assert page["notes"] == wanted["notes"]
 
@@ -147,7 +147,7 @@ def test_filters_are_taken_by_their_other_names_too(ask: Ask, overlay_url: str) 
 
     properties, page = ask(work)
     assert {"skill", "skillId", "currency", "acceptedCurrency"} <= properties.keys()
-    wanted = house(overlay_url, type="agent", skillId="getDexChart,watchChannels")
+    wanted = api_page(overlay_url, type="agent", skillId="getDexChart,watchChannels")
     assert page["total"] == wanted["total"] > 0
 
 

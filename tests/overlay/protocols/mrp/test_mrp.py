@@ -22,7 +22,7 @@ from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_ro
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from tests.conftest import missing
 from tests.local_http import local_http
-from tests.overlay.protocols.vectors import house, recorded, send
+from tests.overlay.protocols.vectors import api_page, recorded, send
 
 PYTHON = Path(__file__).parent / "python_modules"
 WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
@@ -148,7 +148,7 @@ def test_every_answer_fits_the_strict_schemas(overlay_url: str, schemas: Registr
             assert answer["trace"] == {"root": "r", "parent": "p"}
     check(schemas, local_http.post(f"{overlay_url}/mrp/execute", content=b"{").json())
     check(schemas, local_http.get(f"{overlay_url}/mrp/manifest").json(), "manifest")
-    for item in house(overlay_url, limit=100)["items"]:
+    for item in api_page(overlay_url, limit=100)["items"]:
         manifest = local_http.get(f"{overlay_url}/mrp/manifest/{item['id'].replace('#', '%23').replace('/', '%2F')}")
         assert manifest.headers["Content-Type"] == "application/mrp-manifest+json"
         check(schemas, manifest.json(), "manifest")
@@ -156,7 +156,7 @@ def test_every_answer_fits_the_strict_schemas(overlay_url: str, schemas: Registr
 
 def test_offers_are_what_a_search_finds(overlay_url: str) -> None:
     results = offers(overlay_url, "lightning watchtower")
-    page = house(overlay_url, q="lightning watchtower", limit=20)
+    page = api_page(overlay_url, q="lightning watchtower", limit=20)
     fitting = [item["id"] for item in page["items"] if "lacks" not in item]
     offered = [offer["listing"] for offer in results]
     assert fitting
@@ -168,18 +168,18 @@ def test_offers_are_what_a_search_finds(overlay_url: str) -> None:
 
 def test_what_holds_less_than_half_of_an_intent_is_not_offered(overlay_url: str) -> None:
     intent = "watchtower zorbling quixotics"  # the last two are in no listing
-    assert house(overlay_url, q=intent)["total"]
+    assert api_page(overlay_url, q=intent)["total"]
     assert offers(overlay_url, intent) == []
 
 
 def test_budgets_and_proofs_narrow_offers(overlay_url: str) -> None:
-    priced = house(overlay_url, priceCurrency="USD", maxPrice="1000", sort="price", limit=100)["items"]
+    priced = api_page(overlay_url, priceCurrency="USD", maxPrice="1000", sort="price", limit=100)["items"]
     item = next(item for item in reversed(priced) if item["skills"])
     amount, name = item["cheapest"]["amount"], item["skills"][0]["id"]
     wanted = f"mrp://capability/{name}?budget={{}}&format=json"
     assert item["id"] in [offer["listing"] for offer in offers(overlay_url, wanted.format(amount))]
     assert offers(overlay_url, wanted.format("0.0000001")) == []
-    all_in_budget = house(overlay_url, priceCurrency="USD", maxPrice=amount, q="agent", limit=20)["total"]
+    all_in_budget = api_page(overlay_url, priceCurrency="USD", maxPrice=amount, q="agent", limit=20)["total"]
     assert len(offers(overlay_url, "agent", max_cost=float(amount))) == all_in_budget
     parsed = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["a2b:domain"]})
     assert all(any(proof.startswith("a2b:domain:") for proof in offer["proofs"]) for offer in parsed["offers"])
@@ -395,11 +395,11 @@ def test_the_registry_is_read_page_by_page(overlay_url: str) -> None:
         cursor = page.json()["next_page"]
         if not cursor:
             break
-    assert sorted(ids) == sorted(item["id"] for item in house(overlay_url, limit=100)["items"])
+    assert sorted(ids) == sorted(item["id"] for item in api_page(overlay_url, limit=100)["items"])
 
 
 def test_a_capability_is_a_skill_or_a_tool(overlay_url: str) -> None:
-    for item in house(overlay_url, limit=100)["items"]:
+    for item in api_page(overlay_url, limit=100)["items"]:
         for name in [skill["id"] for skill in item["skills"]] + item["tools"]:
             page = local_http.get(f"{overlay_url}/mrp/registry/query", params={"capability": name, "limit": 100}).json()
             assert all(name in entry["capabilities"] for entry in page["results"])

@@ -1,4 +1,4 @@
-"""A desk: a gate with its ledger, node and clock, and a server that answers calls. Also the forms of calls."""
+"""A server behind a gate, with its ledger, node and clock. Also the forms of calls."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEPOSIT = {"depositPct": "0.2"}
 
 
 @dataclass
-class Desk:
-    """A gate with its ledger, node and clock, and a server that answers calls."""
+class PaidServer:
+    """A server that answers paid calls behind a gate, with its ledger, node and clock."""
 
     ledger: PaymentLedger
     node: FakeNode = field(default_factory=FakeNode)
@@ -47,8 +47,8 @@ class Desk:
         carried = {} if claim is None else {"A2B-Payment": json.dumps(claim)}
         return await self.gate.answer(carried | named, body, self.work, url="http://server.example/work", skill=skill)
 
-    def with_prices(self, *prices: dict[str, Any]) -> Desk:
-        """This desk with other prices."""
+    def with_prices(self, *prices: dict[str, Any]) -> PaidServer:
+        """This server with other prices."""
         self.prices[:] = prices
         self.gate = self.new_gate()
         return self

@@ -1,4 +1,4 @@
-"""A target of webhooks on this machine, and a house without HTTP that delivers to it when a test says so."""
+"""A target of webhooks on this machine, and a context without HTTP that delivers to it when a test says so."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Target:
         return {"fetch_resolve": resolve, "fetch_ca_file": self.ca_file}
 
 
-class Office:
+class WebhookRegistry:
     """A chain, its index, subscriptions, and the loop that delivers, step by step."""
 
     def __init__(self, folder: Path, url: str, target: Target) -> None:
@@ -195,9 +195,9 @@ async def target(tmp_path: Path) -> AsyncIterator[Target]:
 
 
 @pytest.fixture
-async def office(tmp_path: Path, database_url: str, target: Target) -> AsyncIterator[Office]:
+async def registry(tmp_path: Path, database_url: str, target: Target) -> AsyncIterator[WebhookRegistry]:
     """On each database in turn."""
-    created = Office(tmp_path, database_url, target)
+    created = WebhookRegistry(tmp_path, database_url, target)
     with created.indexing:
         yield created
         created.index.close()
