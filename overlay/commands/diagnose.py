@@ -52,7 +52,7 @@ def diagnose(args: Namespace) -> int:
     """Print the steps from the transaction to the listing."""
     if (args.what is None) == (args.raw is None):
         raise UsageError("give a txid or an outpoint, or --raw")
-    transaction = _transaction_id(args.what) if args.what is not None else _raw_bytes(args.raw)
+    transaction = _transaction_id(args.what) if args.what is not None else raw_bytes(args.raw)
     if args.follow:
         answer = follow(args, transaction, traces.is_settled)
     else:
@@ -112,7 +112,8 @@ def _transaction_id(text: str) -> str:
         ) from None
 
 
-def _raw_bytes(raw: str) -> bytes:
+def raw_bytes(raw: str) -> bytes:
+    """A raw transaction: hex, or `@` and a file of hex or of `--out`. Raises UsageError, OSError."""
     if raw.startswith("@"):
         with Path(raw[1:]).open("rb") as file:
             raw = _hex_of(file.read(MAX_FILE_BYTES).decode("ascii", "replace"))

@@ -216,8 +216,8 @@ def test_a_file_of_hex_and_one_of_out_are_raw_transactions(tmp_path: Path) -> No
     file = tmp_path / "raw"
     for text in ("00ff", " 00ff\n", '{"txid": "…", "rawTx": "00ff", "extended": "00"}'):
         file.write_text(text)
-        assert diagnose._raw_bytes(f"@{file}") == b"\x00\xff"
+        assert diagnose.raw_bytes(f"@{file}") == b"\x00\xff"
     for text in ('{"rawTx": 5}', "{}", "{"):
         file.write_text(text)
         with pytest.raises(diagnose.UsageError):
-            diagnose._raw_bytes(f"@{file}")
+            diagnose.raw_bytes(f"@{file}")
