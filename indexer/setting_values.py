@@ -80,9 +80,9 @@ class ChainUrl(NamedTuple):
         """The same chain, read from that height on, whatever its URL says; unchanged for None."""
         if height is None:
             return self
-        place, _, query = self.url.partition("?")
+        location, _, query = self.url.partition("?")
         others = [part for part in query.split("&") if part and not part.startswith("from=")]
-        return self._replace(url=f"{place}?{'&'.join([*others, f'from={height}'])}")
+        return self._replace(url=f"{location}?{'&'.join([*others, f'from={height}'])}")
 
 
 def folder(name: str, text: str) -> Path:

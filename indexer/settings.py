@@ -35,11 +35,11 @@ def _as_it_is(_name: str, text: str) -> str:
 
 def _index_url(_name: str, text: str) -> str:
     """The URL of an index; that of an engine of earlier releases with a warning, as one of the present default."""
-    scheme, colon, place = text.partition(":")
+    scheme, colon, location = text.partition(":")
     if scheme != "tantivy":
         return text
-    log.warning("the search index tantivy:%s is read as native:%s, and built anew there", place, place)
-    return f"native{colon}{place}"
+    log.warning("the search index tantivy:%s is read as native:%s, and built anew there", location, location)
+    return f"native{colon}{location}"
 
 
 def _words(_name: str, text: str) -> str:
@@ -143,7 +143,7 @@ class Settings:
         return {name: tuple(chain.url for chain in self.chains if chain.name == name) for name in names}
 
 
-_SETTINGS = {one.name: one for one in fields(Settings) if one.metadata}
+_SETTINGS = {declared.name: declared for declared in fields(Settings) if declared.metadata}
 KEYS = tuple(_SETTINGS)
 """Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
 
@@ -210,8 +210,8 @@ def _build(values: Mapping[str, Any]) -> Settings:
         **values,
     }
     parsed = {
-        name: one.metadata["parse"](name, str(texts.get(name, one.metadata["default"])))
-        for name, one in _SETTINGS.items()
+        name: declared.metadata["parse"](name, str(texts.get(name, declared.metadata["default"])))
+        for name, declared in _SETTINGS.items()
     }
     heights, token = read.starts(parsed["from_height"], parsed["chains"]), parsed["junglebus_token"]
     parsed["chains"] = tuple(chain.with_token(token).starting(heights.get(chain.name)) for chain in parsed["chains"])

@@ -76,4 +76,4 @@ def absence(name: str) -> str:
 
 def installed() -> list[System]:
     """Every system that is installed."""
-    return [one for one in map(system, NAMES) if one is not None]
+    return [member for member in map(system, NAMES) if member is not None]

@@ -110,9 +110,9 @@ def subset(component: str, names: Iterable[str]) -> dict[str, Schema]:
 def outline(component: str, names: Iterable[str]) -> Schema:
     """The schema of an answer with some members of a component, in which objects are not described further. Raises
     KeyError for a name that it does not have."""
-    wanted = subset(component, names)
-    required = [name for name in wanted if name in SCHEMAS[component]["required"]]
-    return {"type": "object", "properties": {name: _flat(part) for name, part in wanted.items()}, "required": required}
+    chosen = subset(component, names)
+    required = [name for name in chosen if name in SCHEMAS[component]["required"]]
+    return {"type": "object", "properties": {name: _flat(part) for name, part in chosen.items()}, "required": required}
 
 
 def _flat(schema: Schema) -> Schema:

@@ -95,10 +95,10 @@ _OTHER_FILES = 384  # of the database, the index and sources, and what is accept
 def room() -> int:
     """How many connections may be open, after raising this process' soft limit of open files towards the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
+    files = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+        soft = files
     return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft - _OTHER_FILES))
 
 

@@ -32,9 +32,9 @@ class SharedLoad:
         self._salt = secrets.token_bytes(16)  # so that nobody can choose addresses that share a cell
         self._cells = memoryview(mmap.mmap(-1, 2 * _CELLS * processes)).cast("H")
 
-    def take(self, own: int) -> None:
+    def take(self, number: int) -> None:
         """Write to the part of process number `own` from now on."""
-        self._base = own * _CELLS
+        self._base = number * _CELLS
 
     def add(self, key: str, calls: int) -> None:
         """Add to the calls of this process."""
@@ -129,10 +129,10 @@ class Counters:
         self.buckets, self.messages = SharedBuckets(), SharedBuckets(kinds=1)
         self.load = SharedLoad(processes)
 
-    def take(self, own: int) -> None:
+    def take(self, number: int) -> None:
         """Write to the part of process number `own` from now on."""
-        self._base = own * _SLOT
-        self.load.take(own)
+        self._base = number * _SLOT
+        self.load.take(number)
 
     def observe(self, route: int, status: int, seconds: float) -> None:
         """Count one more response of a route (0 to 63), with its status and duration."""

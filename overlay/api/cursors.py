@@ -35,9 +35,9 @@ class PagePosition(NamedTuple):
     question: str = ""
 
 
-def encode(place: PagePosition) -> str:
+def encode(position: PagePosition) -> str:
     """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
-    *scalars, shown, question = place
+    *scalars, shown, question = position
     return _as_text(orjson.dumps((*scalars, _as_text(shown), question)))
 
 

@@ -74,10 +74,10 @@ async def proof(request: web.Request) -> web.Response:
 async def headers(request: web.Request) -> web.Response:
     """Consecutive headers of a chain from a height on, which link blocks to each other and to a checkpoint."""
     parameters = read_query(request, HEADERS)
-    services, wanted, first = request.app[SERVICES], parameters.get("chain"), parameters.get("from") or 0
-    chain = next((pair for pair in services.chains().items() if wanted in (None, *pair)), None)
+    services, chain_name, first = request.app[SERVICES], parameters.get("chain"), parameters.get("from") or 0
+    chain = next((pair for pair in services.chains().items() if chain_name in (None, *pair)), None)
     if chain is None:
-        detail = f"chain: {shown(wanted or '')} is not indexed here; there are {', '.join(services.chains())}"
+        detail = f"chain: {shown(chain_name or '')} is not indexed here; there are {', '.join(services.chains())}"
         raise bad_request("unknown-chain", detail, "chain")
     return conditional(await read_json(request, _headers, services.store, chain, first))
 

@@ -92,15 +92,15 @@ _LIMIT_HEADERS = {
 def document(routes: Iterable[Route], version: str, systems: Iterable[SystemApi] = ()) -> dict[str, Any]:
     """OpenAPI 3.1 of these routes and of those of systems, for program version `version`."""
     systems, paths = tuple(systems), dict[str, dict[str, Any]]()
-    describe = [one.describe for one in systems if one.describe is not None]
-    for route in (*routes, *chain.from_iterable(one.routes for one in systems)):
+    describe = [system.describe for system in systems if system.describe is not None]
+    for route in (*routes, *chain.from_iterable(system.routes for system in systems)):
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, describe)
     return {
         "openapi": "3.1.0",
         "info": {"title": "A2B registry overlay", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": dict(ChainMap(dict(COMPONENTS), *(dict(one.schemas) for one in systems)))},
+        "components": {"schemas": dict(ChainMap(dict(COMPONENTS), *(dict(system.schemas) for system in systems)))},
     }
 
 
@@ -118,8 +118,8 @@ def _operation(route: Route, describe: Iterable[Callable[[Route, dict[str, Any]]
     }
     if route.body:
         operation["requestBody"] = {"required": True, "content": {route.body_media: {"schema": ref(route.body)}}}
-    for one in describe:
-        one(route, operation)
+    for describe_operation in describe:
+        describe_operation(route, operation)
     operation["responses"] = dict(sorted(operation["responses"].items(), key=_by_refusal))
     return operation
 
@@ -145,10 +145,10 @@ def _in_path(name: str) -> dict[str, Any]:
 
 
 def _in_query(parameters: Iterable[Parameter]) -> Iterable[dict[str, Any]]:
-    for one in parameters:
-        yield _parameter(one.name, one, one.description)
-        for alias in one.aliases:
-            yield _parameter(alias, one, f"The same as `{one.name}`.")
+    for parameter in parameters:
+        yield _parameter(parameter.name, parameter, parameter.description)
+        for alias in parameter.aliases:
+            yield _parameter(alias, parameter, f"The same as `{parameter.name}`.")
 
 
 def parameter_json(parameter: Parameter, where: str) -> dict[str, Any]:

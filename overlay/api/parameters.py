@@ -357,7 +357,7 @@ def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
         faults.append(Fault("repeated", detail, parameter.name))
         return None
     try:
-        parsed = [_one(parameter, text) for text in texts]
+        parsed = [_parsed(parameter, text) for text in texts]
     except ValueRefusedError as error:
         faults.append(Fault(error.code, f"{parameter.name}: {error}", parameter.name))
         return None
@@ -366,7 +366,7 @@ def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
     return tuple(parsed) if len(parsed) == 1 else tuple(dict.fromkeys(parsed))
 
 
-def _one(parameter: Parameter, text: str) -> Any:
+def _parsed(parameter: Parameter, text: str) -> Any:
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueRefusedError("not-utf-8", f"{shown(text)} is not UTF-8")
     if len(text) > values.MAX_VALUE_BYTES and parameter.name not in ("q", "cursor"):

@@ -141,7 +141,7 @@ def checked(model: type[_Body], value: Any) -> _Body:
 
 
 def _refused(model: type[Body], error: ValidationError) -> BadRequestError:
-    return BadRequestError([_fault(model, one) for one in error.errors(include_url=False)])
+    return BadRequestError([_fault(model, detail) for detail in error.errors(include_url=False)])
 
 
 def _fault(model: type[Body], error: Any) -> Fault:

@@ -140,11 +140,11 @@ def next_cursor(search_request: SearchRequest, hits: Hits, index: Cursor | None)
     rates = (
         table_version(search_request.rates) if search_request.rates and search_request.query.sort in PRICE_SORTS else ""
     )
-    place = cursors.PagePosition(
+    position = cursors.PagePosition(
         search_request.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates, _shown(search_request, hits),
         question_mark(search_request.query),
     )  # fmt: skip
-    return cursors.encode(place)
+    return cursors.encode(position)
 
 
 def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
@@ -235,7 +235,7 @@ def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str
         return hits.total, hits.matched
 
     respellings = zero_results.respellings(query.text, engine.terms())
-    emptied = [_emptied(query, one, engine) for one in zero_results.emptied_by(query, count)]
+    emptied = [_emptied(query, option, engine) for option in zero_results.emptied_by(query, count)]
     meant = [proposal._asdict() for proposal in zero_results.proposals(query, words, respellings, count)]
     return {name: members for name, members in (("emptiedBy", emptied), ("didYouMean", meant)) if members}
 

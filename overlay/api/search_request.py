@@ -117,7 +117,7 @@ def from_pairs(
     needed = SORTS.get(sort.removeprefix("-"))
     if needed is not None and (needed not in systems or system(needed) is None):
         faults.append(Fault("unknown-value", f"sort: {needed} {absence(needed)}", "sort"))
-    place = _place(values_by_name, sort, faults) if "cursor" in values_by_name else None
+    page_position = _page_position(values_by_name, sort, faults) if "cursor" in values_by_name else None
     price_currency = _price_currency(values_by_name, exchange, faults)
     height_chain = next(iter(names or chains), None)
     _check_height(values_by_name.get("asOfHeight"), height_chain, heights, faults)
@@ -129,13 +129,13 @@ def from_pairs(
     table: RateTable | None = None
     notes = tuple(_on_words(words))
     if price_currency is not None:
-        table = _table(exchange, price_currency, place)
+        table = _table(exchange, price_currency, page_position)
         rates = exchange.crosses(table, price_currency) if table else {}
         by_filter = "priceCurrency" not in values_by_name
         query = query._replace(price_currency=price_currency, priced_by_filter=by_filter, rates=rates)
         notes += tuple(_on_prices(values_by_name, price_currency, table, exchange))
     elif _by_price(values_by_name):
-        if place is not None and place.rates:
+        if page_position is not None and page_position.rates:
             raise _rates_changed()
         notes += (NOT_COMPARED,)
     if "priceCurrency" not in values_by_name and not _BOUNDS.isdisjoint(values_by_name):
@@ -143,21 +143,23 @@ def from_pairs(
     if not _HEIGHTS.keys().isdisjoint(values_by_name):
         query = _at_heights(query, values_by_name, height_chain)
         notes += tuple(_on_heights(values_by_name, names, height_chain))
-    if place is not None:
-        query = query._replace(after=place.key, offset=min(place.position, MAX_OFFSET), shown=place.shown)
+    if page_position is not None:
+        query = query._replace(
+            after=page_position.key, offset=min(page_position.position, MAX_OFFSET), shown=page_position.shown
+        )
     return SearchRequest(
         query=query,
         kind=query.kind or "all",
         sort=sort,
-        position=place.position if place else query.offset,
-        beyond=not place and values_by_name.get("offset", 0) > MAX_OFFSET,
+        position=page_position.position if page_position else query.offset,
+        beyond=not page_position and values_by_name.get("offset", 0) > MAX_OFFSET,
         explain=values_by_name.get("explain", False),
         notes=notes,
         text=text,
         highlight=values_by_name.get("highlight", False),
         rates=table,
-        after=Cursor(place.epoch, place.seq) if place else None,
-        continued=place.question if place else None,
+        after=Cursor(page_position.epoch, page_position.seq) if page_position else None,
+        continued=page_position.question if page_position else None,
     )
 
 
@@ -173,15 +175,17 @@ def check_cursor(search_request: SearchRequest) -> None:
         raise bad_request("bad-cursor", detail, "cursor")
 
 
-def _table(exchange: ExchangeRates, price_currency: str, place: cursors.PagePosition | None) -> RateTable | None:
+def _table(
+    exchange: ExchangeRates, price_currency: str, page_position: cursors.PagePosition | None
+) -> RateTable | None:
     """The newest exchange rates; for a later page of an order by price those of its first page. Raises
     BadRequestError where these are not stored any more."""
     newest = exchange.quoting(price_currency)
-    if place is None or place.sort.removeprefix("-") not in PRICE_SORTS:
+    if page_position is None or page_position.sort.removeprefix("-") not in PRICE_SORTS:
         return newest
-    if place.rates == (table_version(newest) if newest else ""):
+    if page_position.rates == (table_version(newest) if newest else ""):
         return newest
-    table = exchange.of_version(place.rates, price_currency)
+    table = exchange.of_version(page_position.rates, price_currency)
     if table is None:
         raise _rates_changed()
     return table
@@ -262,21 +266,21 @@ def _chains(texts: tuple[str, ...], configured: Mapping[str, str], faults: list[
     return tuple(names)
 
 
-def _place(values_by_name: Mapping[str, Any], sort: str, faults: list[Fault]) -> cursors.PagePosition | None:
+def _page_position(values_by_name: Mapping[str, Any], sort: str, faults: list[Fault]) -> cursors.PagePosition | None:
     text = values_by_name["cursor"]
     if values_by_name.get("offset"):
         faults.append(Fault("conflict", "give cursor or offset, not both", "cursor"))
     try:
-        place = cursors.decode(text)
+        position = cursors.decode(text)
     except ValueError as error:
         faults.append(Fault("bad-cursor", str(error), "cursor"))
         return None
-    if place.sort != sort:
-        detail = f"the cursor belongs to sort={shown(place.sort)}, not to sort={shown(sort)}"
+    if position.sort != sort:
+        detail = f"the cursor belongs to sort={shown(position.sort)}, not to sort={shown(sort)}"
         faults.append(Fault("bad-cursor", detail, "cursor"))
-    elif not is_key(sort.removeprefix("-"), place.key):
+    elif not is_key(sort.removeprefix("-"), position.key):
         faults.append(Fault("bad-cursor", "the cursor was not given out here", "cursor"))
-    return place
+    return position
 
 
 def _price_currency(values_by_name: Mapping[str, Any], exchange: ExchangeRates, faults: list[Fault]) -> str | None:

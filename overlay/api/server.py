@@ -103,34 +103,34 @@ class _Protocol(RequestHandler):
     """A connection that answers malformed requests with problem details, is refused above the limits, and is aborted
     when the client reads nothing of a response."""
 
-    __slots__ = ("_limits", "_place", "_stuck")
+    __slots__ = ("_client", "_limits", "_stuck")
 
     def __init__(self, limits: ConnectionLimits, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
-        self._limits, self._place = limits, ""
+        self._limits, self._client = limits, ""
         self._stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")
-        place = self._limits.take(peer[0] if isinstance(peer, tuple) else "")
-        if place is not None:
-            self._place = place
+        client = self._limits.take(peer[0] if isinstance(peer, tuple) else "")
+        if client is not None:
+            self._client = client
             super().connection_made(transport)
         elif isinstance(transport, asyncio.Transport):
             transport.write(_FULL)
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._place:
+        if self._client:
             super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._stuck is not None:
             self._stuck.cancel()
-        if self._place:
-            self._limits.give_back(self._place)
+        if self._client:
+            self._limits.give_back(self._client)
             super().connection_lost(exc)
-            self._place = ""
+            self._client = ""
 
     def pause_writing(self) -> None:
         super().pause_writing()

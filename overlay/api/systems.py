@@ -75,21 +75,23 @@ class SystemApi:
     describe: Callable[[Route, dict[str, Any]], None] | None = None
 
 
-def load_api(one: System) -> SystemApi:
+def load_api(system: System) -> SystemApi:
     """What a system adds to a server."""
-    api: SystemApi = one.module(one.api).API
+    api: SystemApi = system.module(system.api).API
     return api
 
 
-def periodic_jobs(one: System, parts: Parts) -> list[PeriodicJob]:
+def periodic_jobs(system: System, parts: Parts) -> list[PeriodicJob]:
     """What a system does again and again in a process."""
-    names = [one.jobs] * (parts.index is not None) + [one.indexing] * (parts.writer is not None)
-    return [job for name in names if name for job in one.module(name).jobs(parts)]
+    names = [system.jobs] * (parts.index is not None) + [system.indexing] * (parts.writer is not None)
+    return [job for name in names if name for job in system.module(name).jobs(parts)]
 
 
-def host_checks(one: System, fetcher: HttpFetcher, txt: TxtRecords, store: Store, writer: Writer) -> list[DueChecks]:
+def host_checks(system: System, fetcher: HttpFetcher, txt: TxtRecords, store: Store, writer: Writer) -> list[DueChecks]:
     """The checks of hosts that the fetch loop runs for a system."""
-    checks: list[DueChecks] = one.module(one.visits).host_checks(fetcher, txt, store, writer) if one.visits else []
+    checks: list[DueChecks] = (
+        system.module(system.visits).host_checks(fetcher, txt, store, writer) if system.visits else []
+    )
     return checks
 
 
@@ -110,7 +112,7 @@ def active(settings: Settings) -> tuple[System, ...]:
     served = chosen(settings)
     results = tuple(installed()) if settings.doors else served
     for setting, name in SETTINGS.items():
-        if getattr(settings, setting) and name not in {one.name for one in results}:
+        if getattr(settings, setting) and name not in {result.name for result in results}:
             raise SettingsError(f"{setting} is set, and {name} {absence(name)}")
     return results
 
@@ -124,16 +126,16 @@ def warn_of_doors(settings: Settings) -> None:
 def _named(setting: str, text: str, names: Sequence[str]) -> tuple[System, ...]:
     """The systems that a text names: `all`, `off`, or names separated by spaces."""
     if text in ("all", "off"):
-        return tuple(one for one in installed() if one.name in names) if text == "all" else ()
+        return tuple(member for member in installed() if member.name in names) if text == "all" else ()
     words = text.split()
     for word in words:
         if word not in names:
             raise SettingsError(f"{setting} holds {word[:60]!a}: write all, off, or some of {' '.join(names)}")
         if system(word) is None:
             raise SettingsError(f"{setting} holds {word}, and {word} is not installed")
-    return tuple(one for one in installed() if one.name in words)
+    return tuple(member for member in installed() if member.name in words)
 
 
 def signing(systems: Iterable[System]) -> list[str]:
     """The names of those that sign."""
-    return [one.name for one in systems if one.signs]
+    return [member.name for member in systems if member.signs]

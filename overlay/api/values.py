@@ -40,13 +40,13 @@ def shown(value: str) -> str:
 def json_texts(value: Any) -> Iterator[str]:
     """A JSON value, or each of a list, as it would be in a query string; null counts as absent. Whole numbers may come
     as `10.0`: the `Value` of Protocol Buffers has no integers."""
-    for one in value if isinstance(value, list) else (value,):
-        if isinstance(one, bool):
-            yield str(one).lower()
-        elif isinstance(one, float) and one.is_integer():
-            yield str(int(one))
-        elif one is not None:
-            yield str(one)
+    for member in value if isinstance(value, list) else (value,):
+        if isinstance(member, bool):
+            yield str(member).lower()
+        elif isinstance(member, float) and member.is_integer():
+            yield str(int(member))
+        elif member is not None:
+            yield str(member)
 
 
 def words(value: str) -> str:

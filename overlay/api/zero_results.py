@@ -158,8 +158,8 @@ def _filters(words: ParsedText) -> Iterator[str]:
 def _means(typed: str, text: str, words: ParsedText) -> bool:
     """Whether a text parses to these words with these filters, and nothing else."""
     understood = read(typed)
-    wanted = ParsedText(text=understood.text, **{name: getattr(words, name) for name in _TYPED})
-    return understood == wanted and understood.text.split() == text.split()
+    conditions = ParsedText(text=understood.text, **{name: getattr(words, name) for name in _TYPED})
+    return understood == conditions and understood.text.split() == text.split()
 
 
 def respellings(text: str, terms: Terms) -> list[str]:
@@ -180,7 +180,7 @@ def _options(compound: Compound, terms: Terms) -> list[str]:
     if is_in_use or len(compound.parts) > 1 or not is_spelt(word) or not 3 < len(word) <= _LONGEST:
         return [compound.written]
     near = terms.similar(word, allowed_edits(compound.written, word) + 1)
-    likely = [one.word for one in near if one.listings >= _FEWEST_LISTINGS and one.word[0] == word[0]]
+    likely = [term.word for term in near if term.listings >= _FEWEST_LISTINGS and term.word[0] == word[0]]
     return [*_cut(word, terms), *likely][:_MOST_FOR_A_WORD] or [compound.written]
 
 
@@ -195,6 +195,6 @@ def _cut(word: str, terms: Terms) -> Iterator[str]:
 
 def _joined(written: list[str], terms: Terms) -> Iterator[str]:
     """The text with two neighbours joined, where that is a word in use."""
-    for index, (one, other) in enumerate(pairwise(written)):
-        if terms.frequency(stem(f"{one}{other}".casefold())):
-            yield " ".join([*written[:index], f"{one}{other}", *written[index + 2 :]])
+    for index, (first, second) in enumerate(pairwise(written)):
+        if terms.frequency(stem(f"{first}{second}".casefold())):
+            yield " ".join([*written[:index], f"{first}{second}", *written[index + 2 :]])

@@ -79,7 +79,7 @@ class AppContext:
         self.identity = open_identity(self.settings) if self.engine is not None else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None
         self.systems = active(self.settings)
-        self.system_names = tuple(one.name for one in self.systems)
+        self.system_names = tuple(member.name for member in self.systems)
         self.search_start: SearchStart | None = None
         if self.engine is not None:
             projector = IndexProjector(self.store, self.engine, self.duplicates, self.system_names)
@@ -90,8 +90,8 @@ class AppContext:
             duplicates=self.duplicates, identity=self.identity, visits=self.visits,
             when_searchable=self.search_start.before if self.search_start is not None else None,
         )  # fmt: skip
-        for one in self.systems if self.engine is not None else ():
-            if (bring := load_api(one).bring) is not None:
+        for member in self.systems if self.engine is not None else ():
+            if (bring := load_api(member).bring) is not None:
                 self.parts.services.update(bring(self.parts))
         self.scheduler.add(self._jobs())
 
@@ -136,7 +136,7 @@ class AppContext:
                 jobs.append(
                     PeriodicJob(name="stored-changes", run=self.watcher.changes, every=POLL_SECONDS, role=Role.SERVER)
                 )
-        return jobs + [job for one in self.systems for job in periodic_jobs(one, self.parts)]
+        return jobs + [job for member in self.systems for job in periodic_jobs(member, self.parts)]
 
     def process_info(self) -> ProcessInfo:
         """What metrics and health checks are answered from."""
@@ -164,7 +164,7 @@ class AppContext:
         )  # fmt: skip
         site = SiteSettings(
             limits=settings.limits, trusted_proxies=settings.trusted_proxies, public_url=settings.public_url,
-            change_blocks=settings.change_blocks, systems=tuple(one.name for one in chosen(settings)),
+            change_blocks=settings.change_blocks, systems=tuple(member.name for member in chosen(settings)),
             metrics_elsewhere=settings.metrics is not None,
         )  # fmt: skip
         return AppServices(

@@ -51,7 +51,7 @@ def create_app(services: AppServices) -> web.Application:
     systems = load_systems(services.site.systems)
     # paths of systems first, as the id of a listing may contain slashes
     core = [route for route in ROUTES if not (services.site.metrics_elsewhere and route in METRICS_ROUTES)]
-    routes = [*chain.from_iterable(one.routes for one in systems), *core]
+    routes = [*chain.from_iterable(api.routes for api in systems), *core]
     app[OPENAPI] = document(core, services.process.version, systems)
     app[CONTEXT] = RequestContext(
         services.site.limits,
@@ -59,8 +59,8 @@ def create_app(services: AppServices) -> web.Application:
         services.process.counters,
         page=for_people,
         log_requests=services.process.log_requests,
-        guards=[one.guard for one in systems if one.guard is not None],
-        beyond_limit=[one.beyond_limit for one in systems if one.beyond_limit is not None],
+        guards=[api.guard for api in systems if api.guard is not None],
+        beyond_limit=[api.beyond_limit for api in systems if api.beyond_limit is not None],
         damage=services.process.damage,
     )
     load = services.process.counters.load
@@ -84,19 +84,19 @@ def create_app(services: AppServices) -> web.Application:
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_end_reading)
     app.cleanup_ctx.append(_read_for_streams)
-    app.cleanup_ctx.extend(one.run for one in systems if one.run is not None)
+    app.cleanup_ctx.extend(api.run for api in systems if api.run is not None)
     return app
 
 
 def route_paths(systems: Iterable[SystemApi]) -> list[str]:
     """The paths of the core and of these systems, each at the number under which its requests are counted."""
-    routes = [*chain.from_iterable(one.routes for one in systems), *ROUTES]
+    routes = [*chain.from_iterable(api.routes for api in systems), *ROUTES]
     return list(dict.fromkeys(route.path for route in routes))
 
 
 def load_systems(names: Iterable[str]) -> list[SystemApi]:
     """What the systems of these names add."""
-    return [load_api(one) for one in map(system, names) if one is not None]
+    return [load_api(member) for member in map(system, names) if member is not None]
 
 
 def _without_parameters(handler: Handler) -> Handler:

@@ -246,9 +246,9 @@ class AsyncOverlayClient:
     ) -> AsyncIterator[httpx.Response]:
         """An open response. Redirects are followed here: httpx would read, and decode, their bodies without a bound."""
         timeout = httpx.Timeout(self.limits.silence_seconds, read=read_seconds or self.limits.silence_seconds)
-        own = dict(call.headers) | ({} if call.content is None else {"Content-Type": "application/json"})
+        call_headers = dict(call.headers) | ({} if call.content is None else {"Content-Type": "application/json"})
         request = self._http.build_request(
-            call.method, self._url(call), headers=own | (headers or {}), params=list(call.parameters) or None,
+            call.method, self._url(call), headers=call_headers | (headers or {}), params=list(call.parameters) or None,
             content=call.content, timeout=timeout,
         )  # fmt: skip
         for _ in range(self.limits.redirects + 1):

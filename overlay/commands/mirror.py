@@ -113,10 +113,10 @@ def _compare(args: Namespace, store: Store) -> int:
     from overlay.verify.anchor_sources import RemoteAnchors, StoreAnchors
     from parsers.bitcoin.basm_answers import TOPIC
 
-    own = StoreAnchors(TopicRecords(store), args.name, store.chains()[args.name])
+    ours = StoreAnchors(TopicRecords(store), args.name, store.chains()[args.name])
     with OverlayClient(args.url) as client:
         theirs = RemoteAnchors(args.url, lambda path, question: client.ask(calls.anchors(path, question, TOPIC)))
-        comparison = compare(own, theirs)
+        comparison = compare(ours, theirs)
     counts = store.registrations.counts(args.name)
     where = on_one_line(args.url)
     say(f"{counts['live']:,} live registrations, {counts['burned']:,} burned, up to block {comparison.last:,}")

@@ -38,7 +38,7 @@ def rebuild(args: Namespace) -> int:
     from overlay.projection.projector import IndexProjector
 
     settings = settings_of(args)
-    systems = tuple(one.name for one in active(settings))
+    systems = tuple(member.name for member in active(settings))
     tune_garbage_collection()
     with (
         closing(open_store(settings, create=False)) as store,

@@ -45,7 +45,7 @@ def pieces(text: str, ranges: Sequence[Sequence[int]], longest: int | None = Non
     """A stranger's text on one line, cut where marked stretches (in UTF-16 code units) begin and end, and after
     `longest` characters."""
     units = text.encode("utf-16-le", "surrogatepass")
-    bounds = [0, *(place for start, end in ranges for place in (start, end)), len(units) // 2]
+    bounds = [0, *(bound for start, end in ranges for bound in (start, end)), len(units) // 2]
     cut_pieces: list[Piece] = []
     left = len(text) if longest is None else longest
     for number, (start, end) in enumerate(pairwise(bounds)):
@@ -105,7 +105,7 @@ def help_lines(page: Mapping[str, Any]) -> Iterator[str]:
     for relaxation in page.get("emptiedBy", ()):
         yield f"leave out {' and '.join(relaxation['parameters'])}: {_count(relaxation['total'])}"
         for name, values in relaxation.get("near", {}).items():
-            yield f"or is it {name} {', '.join(on_one_line(one['value'], _LONGEST) for one in values)}?"
+            yield f"or is it {name} {', '.join(on_one_line(value['value'], _LONGEST) for value in values)}?"
 
 
 def _count(total: int) -> str:
@@ -299,7 +299,7 @@ def _show(page: Mapping[str, Any], *, is_one_page: bool) -> None:
     for line in help_lines(page):
         say(line)
     if corrected := page.get("corrected"):
-        to, words = (", ".join(on_one_line(one[name]) for one in corrected) for name in ("to", "word"))
+        to, words = (", ".join(on_one_line(correction[name]) for correction in corrected) for name in ("to", "word"))
         say(f"showing results for {to}: no listing contains {words}")
     if page["items"] and not page["total"]:
         say("nothing contains these words; these are near to them in meaning")

@@ -133,16 +133,16 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for anchor in shown:
         named = anchor["hash"] or "no hash"
         met = "met" if anchor["met"] else "not met"
-        place = "unconfirmed" if anchor["height"] is None else f"block {anchor['height']:,}"
-        yield "anchor", f"{anchor['chain']} {place} {anchor['txid']}: {named}, {met}"
+        block = "unconfirmed" if anchor["height"] is None else f"block {anchor['height']:,}"
+        yield "anchor", f"{anchor['chain']} {block} {anchor['txid']}: {named}, {met}"
     if (more := item.get("anchorCount", 0) - len(shown)) > 0:
         yield "anchor", f"and {more:,} more"
 
 
 def located(reason: Mapping[str, Any]) -> str:
     """What an error or a warning says, after the JSON pointer to what it is about; none is the whole card."""
-    place = f"{on_one_line(reason['pointer'])}: " if reason["pointer"] else ""
-    return f"{place}{on_one_line(reason['detail'])}"
+    pointer = f"{on_one_line(reason['pointer'])}: " if reason["pointer"] else ""
+    return f"{pointer}{on_one_line(reason['detail'])}"
 
 
 def offer_line(offer: Mapping[str, Any]) -> str:

@@ -72,9 +72,9 @@ def _remote(args: Namespace, trusted: TrustedSource | None) -> VerificationRepor
         source = ClientSource(lambda call: client.ask(call, is_checked=False))
         completeness = None
         if args.complete:
-            own = _remote_anchors(args.url, stack)
+            anchors = _remote_anchors(args.url, stack)
             local = [] if args.against else [_local_anchors(stack.enter_context(_repository(settings_of(args))))]
-            completeness = _completeness(args, stack, own, *local)
+            completeness = _completeness(args, stack, anchors, *local)
         return _check(source, args, args.chain, trusted, completeness)
 
 
@@ -99,13 +99,13 @@ def _repository(settings: Settings) -> Iterator[ListingRepository]:
         yield ListingRepository(store)
 
 
-def _completeness(args: Namespace, stack: ExitStack, own: AnchorSource, *others: AnchorSource) -> Completeness:
+def _completeness(args: Namespace, stack: ExitStack, first: AnchorSource, *others: AnchorSource) -> Completeness:
     from overlay.verify.completeness import Completeness
 
     against = [*(_remote_anchors(url, stack) for url in args.against), *others]
     if not against:
         raise UsageError("--complete compares two overlays: name another one with --against URL")
-    return Completeness(own, against)
+    return Completeness(first, against)
 
 
 def _remote_anchors(url: str, stack: ExitStack) -> AnchorSource:

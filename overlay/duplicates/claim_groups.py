@@ -132,8 +132,8 @@ class ClaimGroups:
                         firsts.setdefault(key, (kind, first))
         for number in before.keys() & after.keys():
             if before[number].owner != after[number].owner:  # which warnings compare
-                own = [claim for claim in after[number].claims if claim[0] in WARNED]
-                firsts |= {key: (kind, b"") for kind, key, entry in own if self.claims.run(key)[0] == entry}
+                warned = [claim for claim in after[number].claims if claim[0] in WARNED]
+                firsts |= {key: (kind, b"") for kind, key, entry in warned if self.claims.run(key)[0] == entry}
         concerned: set[int] = set()
         for key, (kind, first) in firsts.items():
             run = self.claims.run(key)

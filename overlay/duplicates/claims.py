@@ -130,8 +130,8 @@ def same_url(url: str) -> str:
         host, port = url_host(f"https://{parts.hostname or ''}/") or parts.hostname, parts.port
         if not host:
             return ""
-        own = "" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
-        return f"{parts.scheme}://{host}{own}{parts.path.rstrip('/')}?{parts.query}"
+        port_part = "" if port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{port}"
+        return f"{parts.scheme}://{host}{port_part}{parts.path.rstrip('/')}?{parts.query}"
     except ValueError:
         return ""
 

@@ -218,8 +218,8 @@ def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -
         for value in values:
             for number, id_, on, registration, owner, rank, kinds, keys, seniorities in db.execute(query, (value,)):
                 tail, entries = pack(">I", number), list[bytes]()
-                for count, place in _PLACE.iter_unpack(seniorities):
-                    entries += [place + tail] * count
+                for count, identity in _PLACE.iter_unpack(seniorities):
+                    entries += [identity + tail] * count
                 names, numbers = kinds.split("\n") if kinds else (), unpack(f"<{len(entries)}q", keys)
                 claims = tuple(zip(names, numbers, entries, strict=True))
                 yield ClaimedListing(number, id_, on, registration, owner, rank, claims)

@@ -66,6 +66,8 @@ def listing_with_duplicates(
     indexed = None if "servers" in item else stored_item(item["id"])
     if indexed is not None:
         stored = decode(indexed)
-        item["warnings"] = item["warnings"] + [one for one in stored["warnings"] if one["code"] in _WARNINGS]
+        item["warnings"] = item["warnings"] + [
+            warning for warning in stored["warnings"] if warning["code"] in _WARNINGS
+        ]
         item |= {"duplicates": stored["duplicates"]} if "duplicates" in stored else {}
     return item

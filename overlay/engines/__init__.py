@@ -59,9 +59,9 @@ class Progress(NamedTuple):
     of: int
 
 
-def is_further(one: Cursor | None, other: Cursor | None) -> bool:
+def is_further(left: Cursor | None, right: Cursor | None) -> bool:
     """Whether `one` is of the same epoch as `other` and has read more of it."""
-    return one is not None and other is not None and one.epoch == other.epoch and one.seq > other.seq
+    return left is not None and right is not None and left.epoch == right.epoch and left.seq > right.seq
 
 
 class Engine(Protocol):
@@ -150,7 +150,7 @@ class EngineModule(Protocol):
     SLOW: bool
     """Whether a search takes so long that it needs a thread."""
 
-    def open_versions(self, place: str) -> Versions:
+    def open_versions(self, location: str) -> Versions:
         """The versions of the index that a URL names after its scheme. Raises EngineError, OSError."""
         ...
 
@@ -173,9 +173,9 @@ IN_FILES = frozenset(("native", "whoosh"))
 
 def engine_module(url: str) -> tuple[EngineModule, str]:
     """The module and the place that a URL `<scheme>:<place>` names. Raises UnknownEngineError."""
-    scheme, colon, place = url.partition(":")
-    if not colon or scheme not in ENGINES or not place:
+    scheme, colon, location = url.partition(":")
+    if not colon or scheme not in ENGINES or not location:
         raise UnknownEngineError(
             f"{masked(url)!r} names no index: use native:PATH, whoosh:PATH or opensearch:https://HOST:9200/NAME"
         )
-    return cast("EngineModule", import_module(ENGINES[scheme])), place
+    return cast("EngineModule", import_module(ENGINES[scheme])), location

@@ -104,13 +104,13 @@ class Assembler:
     ) -> RegistrationFacts:
         """What is stored of registrations with these ids, histories, cards, and besides those of their badges these
         hosts."""
-        wanted = list(ids)
-        badges = self._store.badges.get(wanted)
+        requested = list(ids)
+        badges = self._store.badges.get(requested)
         named = {badge.host for badge in badges.values() if badge.host} | {host for host in hosts if host}
         signed = [digest for digest, body in bodies.items() if SIGNATURES in body]
         return RegistrationFacts(
             badges=badges,
-            systems=facts_of(self._store, wanted, self._systems),
+            systems=facts_of(self._store, requested, self._systems),
             identities=self._store.motebit_hosts.get(named) if named else {},
             endpoint_checks=self._store.motebit_endpoints.of_hosts(named) if named else {},
             signatures=self._store.signatures.get(signed) if signed else {},

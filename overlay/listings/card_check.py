@@ -76,11 +76,11 @@ def _offers(offers: tuple[Offer, ...]) -> dict[str, Any]:
 def _preview(card: cards.Card) -> dict[str, Any]:
     """The result card: the members that the item would have."""
     if isinstance(card, ToolConfig) and len(card.servers) > 1:
-        return {"type": "tool", "servers": [_one(server) for server in card.servers]}
-    return _one(card.servers[0] if isinstance(card, ToolConfig) else card)
+        return {"type": "tool", "servers": [_preview_item(server) for server in card.servers]}
+    return _preview_item(card.servers[0] if isinstance(card, ToolConfig) else card)
 
 
-def _one(card: Shown) -> dict[str, Any]:
+def _preview_item(card: Shown) -> dict[str, Any]:
     return {"type": card.kind.value, **card_fields(card), "cheapest": cheapest_json(card.offers)}
 
 

@@ -26,18 +26,18 @@ def registration_of(pointers: PointerListing, chains: Mapping[str, str]) -> Regi
     if resolution is None or pointers.body is None:
         return None
     anchor, first = resolution.anchor, _first(resolution)
-    place = anchor.outpoint or Outpoint(anchor.txid, 0)
+    outpoint = anchor.outpoint or Outpoint(anchor.txid, 0)
     state = RegistrationState(
         id=pointers.id,
         kind=cards.read_of(pointers.id, pointers.body, anchor.kind).kind,
         status=Status.BURNED if pointers.ended else Status.LIVE,
-        outpoint=None if pointers.ended else place,
+        outpoint=None if pointers.ended else outpoint,
         offset=0,
         satoshis=0,
         owner=resolution.newest.owner,
         map={},
         card=resolution.card,
-        winner=place,
+        winner=outpoint,
         updated_height=anchor.height,
         created_height=first.height,
     )
@@ -113,12 +113,12 @@ def card_periods(pointers: PointerListing) -> list[tuple[bytes, Since]]:
 
     periods = [(anchor.digest or b"", since(anchor, anchor.time)) for anchor in anchors[-MAX_PERIODS:]]
     if resolution.anchor.digest is None:
-        own = resolution.anchor
-        time = own.time if resolution.fact.by_cid else max(own.time, resolution.fact.first_at // 1000)
-        periods.append((resolution.card, since(own, time)))
+        current = resolution.anchor
+        time = current.time if resolution.fact.by_cid else max(current.time, resolution.fact.first_at // 1000)
+        periods.append((resolution.card, since(current, time)))
         served_again = _served_again_since(resolution, pointers.fetching)
         if served_again is not None and served_again > time:
-            periods += [(digest, since(own, served_again)) for digest in (b"", resolution.card)]
+            periods += [(digest, since(current, served_again)) for digest in (b"", resolution.card)]
     return periods
 
 

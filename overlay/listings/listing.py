@@ -146,13 +146,13 @@ def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
     members = {name: getattr(registration, name) for name in Registration.__slots__}
     return tuple(
         Listing(
-            **members | {"pending": _pending(registration.pending, one) if registration.pending else None},
-            card=one,
+            **members | {"pending": _pending(registration.pending, shown_card) if registration.pending else None},
+            card=shown_card,
             count=len(shown),
             warnings=card.warnings if isinstance(card, ToolConfig) else (),
-            changes=_changes(registration, one),
+            changes=_changes(registration, shown_card),
         )
-        for one in shown
+        for shown_card in shown
     )
 
 

@@ -20,7 +20,7 @@ class LogoImages:
 
     def __init__(self, stored: Stored | None = None) -> None:
         self._stored = stored
-        self._wanted: set[str] = set()
+        self._requested: set[str] = set()
         self._lock = Lock()
         self._newest = 0
 
@@ -30,8 +30,8 @@ class LogoImages:
             return {}
         requested = {url for url in urls if url}
         with self._lock:
-            if len(self._wanted) + len(requested) <= MOST_NOTED:
-                self._wanted |= requested
+            if len(self._requested) + len(requested) <= MOST_NOTED:
+                self._requested |= requested
         return self._stored.thumbnails(requested) if requested else {}
 
     def stamp(self) -> int:
@@ -45,14 +45,14 @@ class LogoImages:
     @property
     def has_requests(self) -> bool:
         """Whether any were requested since the last `flush`."""
-        return bool(self._wanted)
+        return bool(self._requested)
 
     def flush(self) -> None:
         """Store the requests, and update `stamp`. Raises what the database raises."""
         if self._stored is None:
             return
         with self._lock:
-            wanted, self._wanted = self._wanted, set()
-        if wanted:
-            self._stored.request(wanted, int(time.time() * 1000))
+            requested, self._requested = self._requested, set()
+        if requested:
+            self._stored.request(requested, int(time.time() * 1000))
         self._newest = self._stored.newest()

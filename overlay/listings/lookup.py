@@ -142,9 +142,9 @@ def single_listing(repository: ListingRepository, text: str) -> Listing:
     """The one listing that an id names. Raises ListingNotFoundError, also for a registration of several servers."""
     candidates = listings(repository, text)
     registration_id, key = parse_id(text)
-    wanted = registration_id if key is None else f"{registration_id}#{key}"
+    listing_id = registration_id if key is None else f"{registration_id}#{key}"
     for candidate in candidates:
-        if candidate.id == wanted:
+        if candidate.id == listing_id:
             return candidate
     ids = ", ".join(candidate.id for candidate in candidates[:_MAX_NAMED_IDS])
     raise ListingNotFoundError(f"{_quoted(text)} is no single listing; there are {ids}")

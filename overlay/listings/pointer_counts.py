@@ -47,10 +47,10 @@ class ListedPointers:
 
     def _look(self, ids: Iterable[str]) -> None:
         """Update the status of these ids. A registry entry with revisions of its own is counted with those."""
-        wanted = set(ids)
-        for id_ in wanted:
+        missing = set(ids)
+        for id_ in missing:
             self._statuses.pop(id_, None)
-        registered = self._store.history.with_pending(wanted) if wanted else {}
-        for pointers in pointer_listings(self._store, wanted - registered.keys()):
+        registered = self._store.history.with_pending(missing) if missing else {}
+        for pointers in pointer_listings(self._store, missing - registered.keys()):
             if pointers.resolution is not None and pointers.body is not None:
                 self._statuses[pointers.id] = "burned" if pointers.ended else "live"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import ListingNotFoundError, registration
-from overlay.listings.stored_proofs import Evidence, Located, NoProofError
+from overlay.listings.stored_proofs import Located, NoProofError, StoredProof
 from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -25,26 +25,26 @@ def proof(repository: ListingRepository, text: str, first: int | None = None) ->
     if listing.created_time is None:
         raise ListingNotFoundError(f"{plain} is unconfirmed: there is a proof once it is in a block")
     try:
-        evidence = repository.evidence(plain)
+        proof = repository.proof(plain)
     except NoProofError as error:
         raise ListingNotFoundError(f"there is no proof of {plain}: {error}") from error
-    members = _members(plain, evidence)
+    members = _members(plain, proof)
     if listing.owner_checked is not None:
         members["ownerCheckedAt"] = timestamp(listing.owner_checked)
     if first is not None:
-        headers = repository.headers(evidence.chain, first, MAX_HEADERS)
+        headers = repository.headers(proof.chain, first, MAX_HEADERS)
         members |= {"from": first, "headers": [header.hex() for header in headers]}
     return members
 
 
-def _members(id_: str, evidence: Evidence) -> dict[str, Any]:
-    members: dict[str, Any] = {"id": id_, "chain": evidence.caip2, **_located_json(evidence.winner)}
-    if evidence.current is not None:
-        members["current"] = _located_json(evidence.current)
-    if evidence.before is not None and evidence.after is not None:
-        members["before"] = [_hop(hop) for hop in evidence.before]
-        members["after"] = [_hop(hop) for hop in evidence.after]
-        members["parents"] = [raw.hex() for raw in evidence.parents]
+def _members(id_: str, proof: StoredProof) -> dict[str, Any]:
+    members: dict[str, Any] = {"id": id_, "chain": proof.caip2, **_located_json(proof.winner)}
+    if proof.current is not None:
+        members["current"] = _located_json(proof.current)
+    if proof.before is not None and proof.after is not None:
+        members["before"] = [_hop(hop) for hop in proof.before]
+        members["after"] = [_hop(hop) for hop in proof.after]
+        members["parents"] = [raw.hex() for raw in proof.parents]
     return members
 
 

@@ -12,7 +12,7 @@ from overlay.installation import NAMES
 from overlay.listings.assembler import Assembler, Revisions
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
 from overlay.listings.registrations import ChainHistory, by_chain
-from overlay.listings.stored_proofs import Evidence, evidence
+from overlay.listings.stored_proofs import StoredProof, proof
 from overlay.listings.topic_records import TopicRecords
 from parsers.bitcoin.tx import Outpoint
 
@@ -59,11 +59,11 @@ class ListingRepository:
     def listings(self, ids: Iterable[str], revisions: Revisions | None = None, /) -> dict[str, Registration]:
         """The newest states of registrations and pointers by id, in a few statements; unknown ids are left out.
         `revisions` are those of these ids, where they were read before."""
-        wanted = list(dict.fromkeys(ids))
-        records = self.revisions(wanted) if revisions is None else revisions
-        pointed = {shown.state.id: shown for shown in self._assembler.pointed(wanted, records)}
+        requested = list(dict.fromkeys(ids))
+        records = self.revisions(requested) if revisions is None else revisions
+        pointed = {shown.state.id: shown for shown in self._assembler.pointed(requested, records)}
         on_chain: dict[str, ChainHistory] = {}
-        for id_ in wanted:
+        for id_ in requested:
             if id_ not in pointed and (record := records.get(id_)) is not None:
                 # chains that share their past may hold the same transaction: the first by name counts
                 first = (record.confirmed or record.pending)[0].chain
@@ -80,9 +80,9 @@ class ListingRepository:
 
     def histories(self, ids: Iterable[str], revisions: Revisions | None = None, /) -> dict[str, list[HistoryEntry]]:
         """The same of several ids: a list for each. `revisions` as for `listings`."""
-        wanted = list(ids)
-        records = self.revisions(wanted) if revisions is None else revisions
-        return {id_: self._history(id_, records.get(id_, store.RegistrationHistory())) for id_ in wanted}
+        requested = list(ids)
+        records = self.revisions(requested) if revisions is None else revisions
+        return {id_: self._history(id_, records.get(id_, store.RegistrationHistory())) for id_ in requested}
 
     def _history(self, id_: str, record: store.RegistrationHistory) -> list[HistoryEntry]:
         if not is_outpoint(id_):
@@ -108,9 +108,9 @@ class ListingRepository:
         """Cards by their SHA-256; those that are not stored are left out."""
         return self.store.content.cards(digests)
 
-    def evidence(self, registration_id: str, /) -> Evidence:
+    def proof(self, registration_id: str, /) -> StoredProof:
         """The proof of a registration. Raises NoProofError."""
-        return evidence(self.store, registration_id)
+        return proof(self.store, registration_id)
 
     def proved(self, txids: Iterable[str], /) -> set[str]:
         """Those of these txids (hex, display order) with a stored proof."""

@@ -37,7 +37,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class StoredProof:
     """The proof of a listing. `winner` is the outpoint of its winning revision, `current` the satoshi's current
     location, None when that is the same outpoint or is not proved here.
 
@@ -56,7 +56,7 @@ class Evidence:
     parents: tuple[bytes, ...] = ()
 
 
-def evidence(store: Store, registration: str) -> Evidence:
+def proof(store: Store, registration: str) -> StoredProof:
     """The proof of a registration's winning revision, or of the pointer that lists a card. Raises NoProofError, also
     for an id without a revision."""
     history = store.history.of(registration)
@@ -70,7 +70,7 @@ def evidence(store: Store, registration: str) -> Evidence:
     return _with_lineage(_bare(store, chain, state.winner), store, history, state)
 
 
-def _of_pointer(store: Store, id_: str) -> Evidence:
+def _of_pointer(store: Store, id_: str) -> StoredProof:
     """The proof of the pointer that lists a card; the card itself is in no block."""
     pointers = None if is_outpoint(id_) else pointer_listing(store, id_)
     anchor = pointers.resolution.anchor if pointers is not None and pointers.resolution is not None else None
@@ -81,7 +81,7 @@ def _of_pointer(store: Store, id_: str) -> Evidence:
     return _bare(store, anchor.chain, anchor.outpoint)
 
 
-def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
+def _bare(store: Store, chain: str, outpoint: Outpoint) -> StoredProof:
     """The proof of one revision, without the other transactions of its satoshi."""
     caip2 = store.chains().get(chain, chain)
     size = store.proofs.sizes(chain, [outpoint.txid]).get(outpoint.txid, 0)
@@ -95,10 +95,12 @@ def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
             "no proof is stored: its transaction has more than 16 MiB, or its block is below the first indexed one, or "
             "was indexed before proofs were stored; in that case, index the chain again"
         )
-    return Evidence(chain=chain, caip2=caip2, winner=_located(outpoint, proved, caip2))
+    return StoredProof(chain=chain, caip2=caip2, winner=_located(outpoint, proved, caip2))
 
 
-def _with_lineage(partial: Evidence, store: Store, history: Sequence[Revision], state: RegistrationState) -> Evidence:
+def _with_lineage(
+    partial: StoredProof, store: Store, history: Sequence[Revision], state: RegistrationState
+) -> StoredProof:
     """Add the satoshi's current location and the other transactions of the history, where they are stored."""
     txids = list(dict.fromkeys(past.event.txid for past in history))
     winner, last = partial.winner.proved.txid, txids[-1]
@@ -118,25 +120,25 @@ def _with_lineage(partial: Evidence, store: Store, history: Sequence[Revision], 
     return replace(partial, before=tuple(ordered[:number]), after=tuple(ordered[number + 1 :]), parents=parents)
 
 
-def _with_current(partial: Evidence, store: Store, txid: bytes, outpoint: Outpoint | None) -> Evidence:
+def _with_current(partial: StoredProof, store: Store, txid: bytes, outpoint: Outpoint | None) -> StoredProof:
     last = store.proofs.get(partial.chain, txid)
     return partial if last is None else replace(partial, current=_located(outpoint, last, partial.caip2))
 
 
-def _parents(partial: Evidence, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
+def _parents(partial: StoredProof, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
     """The stored transactions whose outputs are spent beside the satoshi: their values decide where it goes."""
     network = by_caip2(partial.caip2)
     segwit = network is not None and network.rules.segwit
     txids = {hop.txid for hop in way}
-    wanted: set[bytes] = set()
+    parent_txids: set[bytes] = set()
     for hop in way[1:]:
         spent = [spending.prevout.txid for spending in tx.read(hop.proof.raw, segwit=segwit).inputs]
         ours = max((number for number, txid in enumerate(spent) if txid in txids), default=0)
-        wanted |= set(spent[:ours]) - txids
+        parent_txids |= set(spent[:ours]) - txids
     # which satoshi an envelope in a witness inscribes depends on the inputs of its transaction (law 3a)
     revealed = tx.read(way[0].proof.raw, segwit=True).inputs if segwit else ()
     inscribed = {spending.prevout.txid for spending in revealed if len(revealed) > 1} - txids
-    some = sorted(wanted | inscribed)[:MAX_LINEAGE]
+    some = sorted(parent_txids | inscribed)[:MAX_LINEAGE]
     sizes = store.proofs.sizes(partial.chain, some)
     looked_up = store.content.parent_sizes(inscribed.intersection(some) - sizes.keys())
     if sum(sizes.values()) + sum(looked_up.values()) > room:

@@ -49,7 +49,11 @@ Facts = Mapping[str, SystemFact]
 @cache
 def sources(names: tuple[str, ...] = NAMES) -> Mapping[str, FactSource]:
     """The sources of those of these systems that are installed and say something of listings."""
-    return {one.name: one.module(one.facts).FACTS for one in installed() if one.facts and one.name in names}
+    return {
+        member.name: member.module(member.facts).FACTS
+        for member in installed()
+        if member.facts and member.name in names
+    }
 
 
 @cache

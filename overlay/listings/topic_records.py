@@ -29,10 +29,10 @@ class TopicRecords:
     def mined(self, chain: str, txids: Iterable[bytes], room: int, /) -> dict[bytes, Proof]:
         """The stored transactions of these (txids in internal byte order), each with its merkle path: in this order as
         many as have `room` bytes in all, without those that are too large."""
-        wanted = list(dict.fromkeys(txids))
-        sizes = self._store.proofs.sizes(chain, wanted)
+        requested = list(dict.fromkeys(txids))
+        sizes = self._store.proofs.sizes(chain, requested)
         chosen: list[bytes] = []
-        for txid in wanted:
+        for txid in requested:
             if txid in sizes and sizes[txid] <= room:
                 room -= sizes[txid]
                 chosen.append(txid)

@@ -67,13 +67,13 @@ class ExchangeRates:
         while self.retired and (len(self.retired) > MAX_RETIRED or next(iter(self.retired.values()))[1] <= now):
             self.retired.popitem(last=False)
 
-    def of_version(self, wanted: str, currency: str) -> RateTable | None:
+    def of_version(self, version: str, currency: str) -> RateTable | None:
         """The table that quotes a currency and has this version: one in use, or one retired in the last
         `RETIRED_SECONDS` that has not expired; None when there is none."""
         now = self._clock()
-        tables = [*self.usable(), *(table for table, until in [self.retired.get(wanted, (None, 0.0))] if until > now)]
+        tables = [*self.usable(), *(table for table, until in [self.retired.get(version, (None, 0.0))] if until > now)]
         quoting = (table for table in tables if table is not None and now < table.until and currency in table.rates)
-        return next((table for table in quoting if table_version(table) == wanted), None)
+        return next((table for table in quoting if table_version(table) == version), None)
 
     def usable(self) -> tuple[RateTable, ...]:
         """The tables that are not too old, the preferred first."""

@@ -56,11 +56,11 @@ class DocumentReader:
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
         unconfirmed state or a fetched card."""
-        wanted = list(registrations)
+        requested = list(registrations)
         chains = self._store.chains()
-        records = self._store.history.with_pending(wanted)
+        records = self._store.history.with_pending(requested)
         elsewhere: set[str] = set()
-        for registration in self._assembler.pointed(wanted, records):
+        for registration in self._assembler.pointed(requested, records):
             if registration.state.id in records:
                 elsewhere.add(registration.state.id)
             yield from _documents([self._pointed(registration)])
@@ -71,7 +71,7 @@ class DocumentReader:
         times = self._settled_times(histories)
         for start in range(0, len(histories), AT_ONCE):
             some = histories[start : start + AT_ONCE]
-            yield from _documents([self._stretches(one, chains, bodies, facts, times, elsewhere) for one in some])
+            yield from _documents([self._stretches(record, chains, bodies, facts, times, elsewhere) for record in some])
 
     def _stretches(
         self,
@@ -93,7 +93,10 @@ class DocumentReader:
         heights: dict[str, set[int]] = {}
         for history in histories:
             heights.setdefault(history.chain, set()).update(past.height for past in history.confirmed)
-        return {chain: self._store.blocks.monotonic_times(chain, wanted) for chain, wanted in heights.items()}
+        return {
+            chain: self._store.blocks.monotonic_times(chain, heights_of_chain)
+            for chain, heights_of_chain in heights.items()
+        }
 
     def _pointed(self, registration: Registration) -> list[_Stretch]:
         """A listing from pointers, with the claims of its earlier cards."""

@@ -53,9 +53,9 @@ class SearchIndex:
     def __init__(self, url: str, version: Any = None, *, meaning: bool = False) -> None:
         """Open the index at a URL, or create it. With `meaning`, text vectors count in its order, where its engine has
         any. Raises UnknownEngineError, OSError."""
-        self._module, place = engine_module(url)
+        self._module, location = engine_module(url)
         self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
-        self._versions = self._module.open_versions(place)
+        self._versions = self._module.open_versions(location)
         self._is_live = version is None
         self.is_compiling = False
         """Whether searches and writes raise CompilingError, as their kernels are not compiled yet."""
@@ -316,13 +316,13 @@ def _is_by_age(query: Query) -> bool:
 def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
     """What a lookup finds: the verified listings first, then the oldest."""
     matches, rows, before = engine.search(query, planned, 0, 0), list[EngineHit](), 0
-    for place, fact in enumerate(("verified", "unverified")):
+    for number, fact in enumerate(("verified", "unverified")):
         part = query._replace(
             more_facts=(*query.more_facts, (fact,)), sort="created", descending=False, facets=(), offset=0
         )
-        own = engine.search(part, planned, max(0, start - before), max(0, stop - before))
-        rows += [row._replace(key=(place, *row.key[1:])) for row in own.rows]
-        before += own.total
+        results = engine.search(part, planned, max(0, start - before), max(0, stop - before))
+        rows += [row._replace(key=(number, *row.key[1:])) for row in results.rows]
+        before += results.total
     return matches._replace(rows=rows)
 
 
@@ -456,5 +456,5 @@ def _lacks(matches: Matches, planned: QueryPlan) -> list[tuple[str, ...]]:
     numbers = iter(range(len(unscored)))
     scored = [row.scored or Scored(cast("Factors", computed), next(numbers)) for row in rows]
     content = [(column, group.word) for column, group in enumerate(planned.groups) if not group.is_stop]
-    best = [one.factors.terms[one.row].tolist() for one in scored]
+    best = [hit.factors.terms[hit.row].tolist() for hit in scored]
     return [tuple([word for column, word in content if row[column] < 0]) for row in best]

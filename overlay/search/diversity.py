@@ -54,9 +54,9 @@ def _limited(sources: Sources, results: Sequence[int], count: int, most: int) ->
     owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
     first: list[int] = []
     rest: list[int] = []
-    for place, index in enumerate(results):
+    for rank, index in enumerate(results):
         if len(first) == count:
-            return first, [*rest, *results[place:]]
+            return first, [*rest, *results[rank:]]
         owner, domain = sources[index]
         if owners[owner] < most and domains[domain] < most:
             first.append(index)

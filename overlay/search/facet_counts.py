@@ -13,7 +13,7 @@ from overlay.search.facts import EXACT, LISTED, MAX_TRIED, MOST_VALUES
 from overlay.search.prices import asks_offer, asks_price
 from overlay.search.query import Matches, Query
 
-_OWN: dict[str, tuple[str, Any]] = {
+_OF_LISTING: dict[str, tuple[str, Any]] = {
     "type": ("kind", None),
     "skillId": ("skills", ()),
     "acceptedCurrency": ("currencies", ()),
@@ -28,7 +28,7 @@ _OWN: dict[str, tuple[str, Any]] = {
 def without_own(query: Query, facet: str) -> Query:
     """The query without the filter of a facet; the same object when there is none. The default statuses (live and
     pending) are no filter."""
-    name, nothing = _OWN[facet]
+    name, nothing = _OF_LISTING[facet]
     values = getattr(query, name)
     if facet == "acceptedCurrency" and query.priced_by_filter:
         return query._replace(currencies=(), price_currency=None, priced_by_filter=False, rates={})
@@ -104,7 +104,7 @@ def _chosen(wide: Query, name: str, upper: Counts, total: int, limit: int, find:
 
 def choosing(query: Query, facet: str, value: str) -> Query:
     """The query with one value of a facet of `OF_OFFERS` chosen instead of the present filter."""
-    chosen: dict[str, Any] = {_OWN[facet][0]: (value.casefold() if facet == "skillId" else value,), "facets": ()}
+    chosen: dict[str, Any] = {_OF_LISTING[facet][0]: (value.casefold() if facet == "skillId" else value,), "facets": ()}
     if prices_it(query, facet):
         chosen |= {"price_currency": value, "rates": query.quotes(value) if query.quotes else {}}
     return query._replace(**chosen)

@@ -149,7 +149,7 @@ _FILTERS = ("tag", "chain", "domain", "owner", "skill", "currency", "interval")
 _filters = attrgetter("tags", "chains", "domains", "owners", "skills", "currencies", "intervals")
 
 
-def wanted(query: Query) -> Iterator[tuple[str, ...]]:
+def required(query: Query) -> Iterator[tuple[str, ...]]:
     """The facts that a query requires: one of each group. Facts about offers may be met by different offers."""
     if query.kind is not None:
         yield (f"kind:{query.kind}",)
@@ -181,7 +181,7 @@ def unwanted(query: Query) -> list[str]:
 
 
 def selection(query: Query) -> Iterator[tuple[str, ...]]:
-    """As `wanted`: the statuses, and current documents only, or those of the chain of `as_of`."""
+    """As `required`: the statuses, and current documents only, or those of the chain of `as_of`."""
     yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)
     if query.statuses:
         yield tuple(f"status:{status}" for status in query.statuses)

@@ -29,13 +29,13 @@ class Marked(NamedTuple):
 
 def highlights(item: Mapping[str, Any], plan: QueryPlan) -> list[Marked]:
     """The texts of an item, the summary among them, that contain words of the query."""
-    wanted = {alternative.term for group in plan.groups for alternative in group.alternatives}
+    terms = {alternative.term for group in plan.groups for alternative in group.alternatives}
     marked: list[Marked] = []
     letters, left = MOST_LETTERS, MOST_RANGES
-    for pointer, text in texts(item) if wanted else ():
+    for pointer, text in texts(item) if terms else ():
         if letters <= 0 or left <= 0:
             break
-        ranges = _merged(span for span in spans(text[:letters]) if stem(span.word) in wanted)[:left]
+        ranges = _merged(span for span in spans(text[:letters]) if stem(span.word) in terms)[:left]
         letters -= len(text)
         left -= len(ranges)
         if ranges:

@@ -79,23 +79,23 @@ def _scan(
         cosine = product(vectors, document, query) * inverse[document]
         if cosine <= 0 or (held == most and (most == 0 or cosine <= cosines[most - 1])):
             continue
-        place = held if held < most else most - 1
-        while place > 0 and cosines[place - 1] < cosine:
-            cosines[place] = cosines[place - 1]
-            documents[place] = documents[place - 1]
-            place -= 1
-        cosines[place] = cosine
-        documents[place] = document
+        index = held if held < most else most - 1
+        while index > 0 and cosines[index - 1] < cosine:
+            cosines[index] = cosines[index - 1]
+            documents[index] = documents[index - 1]
+            index -= 1
+        cosines[index] = cosine
+        documents[index] = document
         held = min(held + 1, most)
     return held
 
 
 @kernel("cosines")
 def _fill(vectors: Vectors, inverse: Floats, documents: Numbers, query: npt.NDArray[np.int16], cosines: Floats) -> None:
-    for place in range(len(documents)):
-        document = documents[place]
+    for index in range(len(documents)):
+        document = documents[index]
         if 0 <= document < len(vectors):
-            cosines[place] = product(vectors, document, query) * inverse[document]
+            cosines[index] = product(vectors, document, query) * inverse[document]
 
 
 @kernel("results")
@@ -105,17 +105,17 @@ def fuse(
     """Fill the scores of listings of which meaning has this `share` (`search.meaning`); cosines are NaN for listings
     that are not compared."""
     greatest, least, most = 0.0, np.inf, -np.inf
-    for place in range(len(scores)):
-        greatest = max(greatest, scores[place])
-        if not np.isnan(cosines[place]):
-            least, most = min(least, cosines[place]), max(most, cosines[place])
+    for index in range(len(scores)):
+        greatest = max(greatest, scores[index])
+        if not np.isnan(cosines[index]):
+            least, most = min(least, cosines[index]), max(most, cosines[index])
     if greatest == 0:
         greatest = 1.0
-    for place in range(len(scores)):
-        results[place] = (1 - share) * scores[place]
-        if cosines[place] > least:  # the quotient first: it is at most 1 however near the cosines are to each other
-            added = share * greatest * ((cosines[place] - least) / (most - least))
-            results[place] = min(greatest, results[place] + added)
+    for index in range(len(scores)):
+        results[index] = (1 - share) * scores[index]
+        if cosines[index] > least:  # the quotient first: it is at most 1 however near the cosines are to each other
+            added = share * greatest * ((cosines[index] - least) / (most - least))
+            results[index] = min(greatest, results[index] + added)
 
 
 def prepare() -> None:

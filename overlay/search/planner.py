@@ -76,9 +76,9 @@ class TermGroup(NamedTuple):
     def corrected_to(self) -> str | None:
         """The likeliest correction, where nothing but corrections of the word is in use."""
         others = self.alternatives[1:]  # the first is the word itself
-        if not others or any(one.match != "corrected" for one in others):
+        if not others or any(alternative.match != "corrected" for alternative in others):
             return None
-        return max(others, key=lambda one: one.weight).written
+        return max(others, key=lambda alternative: alternative.weight).written
 
 
 class QueryPlan(NamedTuple):
@@ -261,11 +261,11 @@ class _Planner:
         """The compounds that a word may be part of."""
         if word.compound.whole:
             yield stem(word.compound.whole)
-        for one, other in pairwise(self._words[max(0, position - 1) : position + 2]):
-            if all(is_spelt(word.text) or word.text.isdigit() for word in (one, other)) and not (
-                one.text.isdigit() and other.text.isdigit()
+        for first, second in pairwise(self._words[max(0, position - 1) : position + 2]):
+            if all(is_spelt(word.text) or word.text.isdigit() for word in (first, second)) and not (
+                first.text.isdigit() and second.text.isdigit()
             ):
-                yield stem(one.text + other.text)
+                yield stem(first.text + second.text)
 
     def _corrections(self, word: _QueryWord) -> Iterator[tuple[_NearTerm, float]]:
         """Corrections of a word, and their weights."""
@@ -274,9 +274,9 @@ class _Planner:
             near = [candidate for candidate in near if candidate.edits == 1] or near
             near.sort(key=lambda candidate: -candidate.listings)
         near = near[: MAX_CORRECTIONS_IN_LONG if self._is_long else MAX_CORRECTIONS]
-        likely = [one.listings * (1.0 if one.edits == 1 else _SECOND_EDIT) for one in near]
-        for one, part in zip(near, likely, strict=True):
-            yield one, CORRECTED * (part / sum(likely)) ** 0.5
+        likely = [term.listings * (1.0 if term.edits == 1 else _SECOND_EDIT) for term in near]
+        for term, part in zip(near, likely, strict=True):
+            yield term, CORRECTED * (part / sum(likely)) ** 0.5
 
     def _near(self, word: _QueryWord) -> list[_NearTerm]:
         """The terms within the allowed edits of a word."""

@@ -56,9 +56,9 @@ def pack(document: Document) -> bytes:
     offers; the offers; the number of skills of the card; the ids of these and of other skills that offers name,
     case-folded; and by offer the indexes into these ids (null: all of the card)."""
     names = dict.fromkeys(skill.id.casefold() for skill in document.skills)
-    own = len(names)
+    unnamed = len(names)
     if not document.offers:
-        return encode([None, [], own, list(names), []])
+        return encode([None, [], unnamed, list(names), []])
     for offer in document.offers:
         names.update(dict.fromkeys(map(str.casefold, offer.skill_ids or ())))
     index_of = {name: index for index, name in enumerate(names)}
@@ -71,7 +71,7 @@ def pack(document: Document) -> bytes:
     ]
     first = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in document.offers), _NO_FILTER)
     shown = first and (first.id, plain(first.amount), first.currency, first.interval_key)
-    return encode([shown, rows, own, list(names), skills])
+    return encode([shown, rows, unnamed, list(names), skills])
 
 
 def offer_filter_of(query: Query) -> OfferFilter:
@@ -102,11 +102,11 @@ def _cheapest_of_all(packed: bytes) -> Cheapest | None:
     return Cheapest(*decode(packed)[0])
 
 
-def _cheapest(into: str | None, wanted: OfferFilter, packed: bytes) -> Cheapest | None:
-    offer = offer_filter.cheapest(_unpack(packed, wanted), wanted)
+def _cheapest(into: str | None, filters: OfferFilter, packed: bytes) -> Cheapest | None:
+    offer = offer_filter.cheapest(_unpack(packed, filters), filters)
     if offer is None:
         return None
-    price = offer_filter.worth(offer, wanted)
+    price = offer_filter.worth(offer, filters)
     is_converted = price is not None and into not in (None, offer.currency)
     converted = (plain(price), into) if price is not None and into is not None and is_converted else None
     return Cheapest(offer.id, plain(offer.amount), offer.currency, offer.interval_key, converted)
@@ -114,15 +114,15 @@ def _cheapest(into: str | None, wanted: OfferFilter, packed: bytes) -> Cheapest 
 
 def meets(packed: bytes, query: Query) -> bool:
     """Whether one offer of a packed listing meets all filters of a query, which has a filter that only offers meet."""
-    wanted = offer_filter_of(query)
-    return any(offer_filter.matches(entry, wanted) for entry in _unpack(packed, wanted))
+    filters = offer_filter_of(query)
+    return any(offer_filter.matches(entry, filters) for entry in _unpack(packed, filters))
 
 
-def _unpack(packed: bytes, wanted: OfferFilter) -> Iterator[PriceEntry[PackedOffer]]:
+def _unpack(packed: bytes, filters: OfferFilter) -> Iterator[PriceEntry[PackedOffer]]:
     """The price entries of a packed listing, in card order; their skills are left out where the filter names none."""
-    _, rows, own, names, skills = decode(packed)
+    _, rows, unnamed, names, skills = decode(packed)
     for (id_, currency, amount, interval, accepted), numbers in zip(rows, skills, strict=True):
-        of_offer = () if not wanted.skills else names[:own] if numbers is None else map(names.__getitem__, numbers)
+        of_offer = () if not filters.skills else names[:unnamed] if numbers is None else map(names.__getitem__, numbers)
         yield PriceEntry(frozenset(of_offer), PackedOffer(id_, currency, Decimal(amount), interval, accepted))
 
 

@@ -76,11 +76,11 @@ class PlanWords:
     """The words of a plan as arrays, by group or by alternative, in their order."""
 
     def __init__(self, plan: QueryPlan) -> None:
-        alternatives = [one for group in plan.groups for one in group.alternatives]
-        self.terms = [one.term for one in alternatives]
+        alternatives = [alternative for group in plan.groups for alternative in group.alternatives]
+        self.terms = [alternative.term for alternative in alternatives]
         self.starts = np.array([0, *accumulate(len(group.alternatives) for group in plan.groups)], np.int64)
-        self.values = np.array([one.value for one in alternatives], np.float64)
-        self.weights = np.array([one.weight for one in alternatives], np.float64)
+        self.values = np.array([alternative.value for alternative in alternatives], np.float64)
+        self.weights = np.array([alternative.weight for alternative in alternatives], np.float64)
         self.rarities = np.array([group.rarity for group in plan.groups], np.float64)
         self.is_stop = np.array([group.is_stop for group in plan.groups], np.uint8)
         self._arrays = (
@@ -143,11 +143,11 @@ def bloom_of(numbers: Ints) -> np.int64:
 
 
 @compiled
-def _mark_pairs(member: npt.NDArray[np.uint8], one: np.int64, other: np.int64, held: Bytes) -> None:
+def _mark_pairs(member: npt.NDArray[np.uint8], first: np.int64, second: np.int64, held: Bytes) -> None:
     """Mark the pairs of neighbouring groups of which one term is followed by another."""
-    if one != other:
+    if first != second:
         for group in range(member.shape[1] - 1):
-            if member[one, group] and member[other, group + 1]:
+            if member[first, group] and member[second, group + 1]:
                 held[group] = 1
 
 
@@ -161,14 +161,14 @@ def field_norm(ends: Numbers, row: int, field: int) -> float:
 
 
 @compiled
-def _next_place(terms: Numbers, place: int, end: int, slots: Numbers) -> int:
+def _next_slot(terms: Numbers, position: int, end: int, slots: Numbers) -> int:
     """The first place from `place` on, before `end`, of a term that is in a hash table; `end` without one. Most terms
     are not, and their slots are empty."""
     mask = np.uint32(len(slots) - 1)
-    while place < end:
-        if slots[terms[place] & mask] != _EMPTY and slots[_slot(slots, terms[place])] != _EMPTY:
-            return place
-        place += 1
+    while position < end:
+        if slots[terms[position] & mask] != _EMPTY and slots[_slot(slots, terms[position])] != _EMPTY:
+            return position
+        position += 1
     return end
 
 
@@ -193,9 +193,9 @@ def _scan(
         section_end = np.int64(forwards.ends[row + section])
         last = before = np.int64(-1)
         last_at = before_at = -NEAR - 1
-        place = _next_place(forwards.terms, start + section_start, start + section_end, slots)
-        while place < start + section_end:
-            column = _slot(slots, forwards.terms[place])
+        position = _next_slot(forwards.terms, start + section_start, start + section_end, slots)
+        while position < start + section_end:
+            column = _slot(slots, forwards.terms[position])
             frequency[column] += norm
             if field == 0:
                 in_name[column] = 1
@@ -204,12 +204,12 @@ def _scan(
                 else:
                     whole += 1
             if section < FIELD_COUNT:
-                if place - last_at <= NEAR:
+                if position - last_at <= NEAR:
                     _mark_pairs(member, last, column, held)
-                if place - before_at <= NEAR:
+                if position - before_at <= NEAR:
                     _mark_pairs(member, before, column, held)
-                before, before_at, last, last_at = last, last_at, column, place
-            place = _next_place(forwards.terms, place + 1, start + section_end, slots)
+                before, before_at, last, last_at = last, last_at, column, position
+            position = _next_slot(forwards.terms, position + 1, start + section_end, slots)
         section_start = section_end
     return placed, whole
 
@@ -242,8 +242,8 @@ def may_be_exact(forwards: Forwards, document: int, bloom: np.int64) -> bool:
     if forwards.flags[document] & COMPOUND_FLAG:
         return True
     start = forwards.offsets[document]
-    for place in range(start, start + np.int64(forwards.ends[document * SECTIONS])):
-        if not (bloom >> np.int64(forwards.terms[place] & 63)) & 1:
+    for position in range(start, start + np.int64(forwards.ends[document * SECTIONS])):
+        if not (bloom >> np.int64(forwards.terms[position] & 63)) & 1:
             return False
     return True
 
@@ -252,25 +252,25 @@ def may_be_exact(forwards: Forwards, document: int, bloom: np.int64) -> bool:
 def push(heap: Floats, size: int, most: int, value: float) -> int:
     """Add a value to a heap of the `most` largest, the least first; its new size."""
     if size < most:
-        place = size
+        index = size
         size += 1
-        while place > 0 and heap[(place - 1) >> 1] > value:
-            heap[place] = heap[(place - 1) >> 1]
-            place = (place - 1) >> 1
-        heap[place] = value
+        while index > 0 and heap[(index - 1) >> 1] > value:
+            heap[index] = heap[(index - 1) >> 1]
+            index = (index - 1) >> 1
+        heap[index] = value
     elif most and value > heap[0]:
-        place = 0
+        index = 0
         while True:
-            child = 2 * place + 1
+            child = 2 * index + 1
             if child >= most:
                 break
             if child + 1 < most and heap[child + 1] < heap[child]:
                 child += 1
             if heap[child] >= value:
                 break
-            heap[place] = heap[child]
-            place = child
-        heap[place] = value
+            heap[index] = heap[child]
+            index = child
+        heap[index] = value
     return size
 
 
@@ -284,25 +284,25 @@ def _proximity(held: Bytes, rarities: Floats) -> float:
 
 
 @compiled
-def _precedes(one: int, other: int, documents: Ints, upper: Floats, ranks: Longs) -> bool:
-    if upper[one] != upper[other]:
-        return bool(upper[one] > upper[other])
-    return bool(ranks[documents[one]] < ranks[documents[other]])
+def _precedes(left: int, right: int, documents: Ints, upper: Floats, ranks: Longs) -> bool:
+    if upper[left] != upper[right]:
+        return bool(upper[left] > upper[right])
+    return bool(ranks[documents[left]] < ranks[documents[right]])
 
 
 @compiled
-def _sink(queue: Ints, size: int, place: int, documents: Ints, upper: Floats, ranks: Longs) -> None:
+def _sink(queue: Ints, size: int, index: int, documents: Ints, upper: Floats, ranks: Longs) -> None:
     """Restore a heap of indexes, the highest bound first, of equal ones the lowest rank, below a place."""
-    moved = queue[place]
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
+    moved = queue[index]
+    while 2 * index + 1 < size:
+        child = 2 * index + 1
         if child + 1 < size and _precedes(queue[child + 1], queue[child], documents, upper, ranks):
             child += 1
         if not _precedes(queue[child], moved, documents, upper, ranks):
             break
-        queue[place] = queue[child]
-        place = child
-    queue[place] = moved
+        queue[index] = queue[child]
+        index = child
+    queue[index] = moved
 
 
 @compiled
@@ -313,8 +313,8 @@ def _queued(documents: Ints, upper: Floats, least: float, ranks: Longs) -> Ints:
         if upper[index] >= least:
             queue[size] = index
             size += 1
-    for place in range((size >> 1) - 1, -1, -1):
-        _sink(queue, size, place, documents, upper, ranks)
+    for number in range((size >> 1) - 1, -1, -1):
+        _sink(queue, size, number, documents, upper, ranks)
     return queue[:size]
 
 

@@ -43,9 +43,9 @@ def _in_compound(compound: str) -> tuple[Span, ...]:
         if is_run:
             texts = clusters_of(piece)
             bounds = accumulate(map(len, texts), initial=offset)
-            run = [Span(*place, text) for place, text in zip(pairwise(bounds), texts, strict=True)]
+            run = [Span(*bounds_of_part, text) for bounds_of_part, text in zip(pairwise(bounds), texts, strict=True)]
             clusters += run
-            clusters += (Span(one.start, other.end, one.word + other.word) for one, other in pairwise(run))
+            clusters += (Span(first.start, second.end, first.word + second.word) for first, second in pairwise(run))
         else:
             parts.append(Span(offset, offset + len(piece), piece.casefold()[:MAX_WORD]))
     plain = [part._replace(word=word) for part in parts if (word := without_symbols(part.word))]

@@ -79,7 +79,7 @@ def _commonest(labels: Sequence[Set[Suggestion]]) -> list[Suggestion]:
 
     def rank(key: tuple[str, str]) -> tuple[int, tuple[str, str]]:
         same = spellings[key]
-        return -(counts[same[0]] if len(same) == 1 else sum(not own.isdisjoint(same) for own in labels)), key
+        return -(counts[same[0]] if len(same) == 1 else sum(not names.isdisjoint(same) for names in labels)), key
 
     return [
         max(spellings[key], key=lambda label: (counts[label], label.id or "", label.text))
@@ -119,8 +119,8 @@ def completed_by_items(rows: Sequence[EngineHit], typed: Typed) -> Completed:
         skills = [
             Skill(skill["id"], skill.get("name") or "", tags=skill.get("tags", ())) for skill in item.get("skills", ())
         ]
-        own = set(labels_of(item.get("tags", ()), skills))
-        labels.append({label for label in own if _label_completes(label, typed.beginnings)})
+        item_labels = set(labels_of(item.get("tags", ()), skills))
+        labels.append({label for label in item_labels if _label_completes(label, typed.beginnings)})
         contained.update(words(name), words(description))
     return Completed(names, labels, contained)
 

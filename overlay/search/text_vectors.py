@@ -92,8 +92,8 @@ def _sum(
     summed = np.empty(size, np.float64)
     for text in range(len(results)):
         summed[:] = 0
-        for place in range(offsets[text], offsets[text + 1]):
-            row = numbers[place]
+        for index in range(offsets[text], offsets[text + 1]):
+            row = numbers[index]
             if row < len(rows):
                 scale = np.float64(scales[row])
                 for number in range(size):

@@ -49,15 +49,17 @@ def compare(ours: AnchorSource, theirs: AnchorSource) -> Comparison:
         return Comparison(first, last, pair[0], (), notes)
     start = _first_difference(ours, theirs, first, last) if has_same_start else first
     differences: list[DifferingBlock] = []
-    for own, other in zip(walk(ours, start, last), walk(theirs, start, last), strict=True):
-        if own.block_hash != other.block_hash:
-            if own.height == first:
+    for our_anchor, their_anchor in zip(walk(ours, start, last), walk(theirs, start, last), strict=True):
+        if our_anchor.block_hash != their_anchor.block_hash:
+            if our_anchor.height == first:
                 raise NotCheckedError(f"{theirs.name} is on another branch: it has other blocks from {first:,} on")
-            return Comparison(first, own.height - 1, _anchor_of(ours, own.height - 1), tuple(differences), notes)
-        if own.root != other.root:
-            differences.append(DifferingBlock(own, other))
+            return Comparison(
+                first, our_anchor.height - 1, _anchor_of(ours, our_anchor.height - 1), tuple(differences), notes
+            )
+        if our_anchor.root != their_anchor.root:
+            differences.append(DifferingBlock(our_anchor, their_anchor))
             if len(differences) == MAX_DIFFERENCES:
-                return Comparison(first, own.height, own, tuple(differences), notes)
+                return Comparison(first, our_anchor.height, our_anchor, tuple(differences), notes)
     if not differences and has_same_start:
         raise NotCheckedError(
             f"the anchors of {ours.name} and {theirs.name} differ at height {start:,}, and the blocks they are over do "

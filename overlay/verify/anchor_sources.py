@@ -83,9 +83,11 @@ class RemoteAnchors:
 
     def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Transactions, as many as one request may name."""
-        wanted = list(txids)[:TXIDS_AT_ONCE]
-        question = {"txids": [txid[::-1].hex() for txid in wanted]}
-        return self._read("/requestRawTransactions", question, lambda answer: basm_answers.transactions(answer, wanted))
+        requested = list(txids)[:TXIDS_AT_ONCE]
+        question = {"txids": [txid[::-1].hex() for txid in requested]}
+        return self._read(
+            "/requestRawTransactions", question, lambda answer: basm_answers.transactions(answer, requested)
+        )
 
     def _read(self, path: str, question: Mapping[str, Any], read: Callable[[Any], _T]) -> _T:
         answer = self._post(path, question)

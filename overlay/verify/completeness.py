@@ -37,10 +37,10 @@ class _NoRegistrations:
 
 @dataclass(slots=True)
 class Completeness:
-    """The anchors of the overlay that serves a listing (`own`), and those of `others`. `blocks` are to be linked to the
-    chain with those of the listing."""
+    """The anchors of the overlay that serves a listing (`serving`), and those of `others`. `blocks` are linked to the
+    chain together with those of the listing."""
 
-    own: AnchorSource
+    serving: AnchorSource
     others: Sequence[AnchorSource]
     blocks: list[MinedBlock] = field(default_factory=list)
     _comparisons: list[tuple[AnchorSource, Comparison]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Completeness:
             if network.coin != "bsv":
                 raise NotCheckedError(f"there are no anchors of {network}")
             for other in self.others:
-                comparison = compare(self.own, other)
+                comparison = compare(self.serving, other)
                 self._comparisons.append((other, comparison))
                 for anchor in (comparison.anchor, *(difference.ours for difference in comparison.differences)):
                     self._add_block(anchor, fetch)
@@ -81,7 +81,7 @@ class Completeness:
             return self._checked(claim, links)
         except ContradictionError as error:
             # what is wrong with another overlay's answers says nothing against this one
-            raise (NotProvedError if error.source is self.own else NotCheckedError)(str(error)) from None
+            raise (NotProvedError if error.source is self.serving else NotCheckedError)(str(error)) from None
 
     def _checked(self, claim: ServerClaim, links: HeaderLinks) -> str:
         for block in self.blocks:
@@ -93,9 +93,11 @@ class Completeness:
             unjudged = [sentence for sentence in extra if sentence]
             if unjudged:
                 raise NotCheckedError("; ".join([*unjudged, *comparison.notes]))
-            extra_there = f"; {other.name} leaves out some that {self.own.name} has" if comparison.differences else ""
+            extra_there = (
+                f"; {other.name} leaves out some that {self.serving.name} has" if comparison.differences else ""
+            )
             sentences.append(
-                f"{other.name} admits nothing that {self.own.name} leaves out, from block {comparison.first:,} to "
+                f"{other.name} admits nothing that {self.serving.name} leaves out, from block {comparison.first:,} to "
                 f"{comparison.last:,}{extra_there}; {scanned}"
             )
             sentences += comparison.notes
@@ -105,23 +107,23 @@ class Completeness:
         """Why what only `other` admitted does not show that `own` leaves something out; "" where it has nothing more.
         Raises NotProvedError where it does."""
         theirs = other.admitted(difference.theirs)
-        ours = {admitted.txid for admitted in self.own.admitted(difference.ours)}
+        ours = {admitted.txid for admitted in self.serving.admitted(difference.ours)}
         missing = [admitted.txid for admitted in theirs if admitted.txid not in ours]
         height = difference.theirs.height
-        for transaction in _transactions(missing, (other, self.own)):
+        for transaction in _transactions(missing, (other, self.serving)):
             if merkle_root(other, height, transaction.txid) != self._headers[height][36:68]:
                 raise NotCheckedError(f"{other.name} does not prove that {transaction.hex_id} is in block {height:,}")
             if _is_admitted(transaction, height, claim.network):
                 raise NotProvedError(
-                    f"{self.own.name} leaves out transaction {transaction.hex_id} of block {height:,}, which "
+                    f"{self.serving.name} leaves out transaction {transaction.hex_id} of block {height:,}, which "
                     f"{other.name} has, with a record of the registry in it"
                 )
             _check_not_moved(transaction, claim, height)
         if not missing:
             return ""
         return (
-            f"{other.name} admits {missing[0][::-1].hex()} in block {height:,} and {self.own.name} does not: it has no "
-            "record of its own, and only an index of your own can say whether it moves a registration"
+            f"{other.name} admits {missing[0][::-1].hex()} in block {height:,} and {self.serving.name} does not: it "
+            "has no record of its own, and only an index of your own can say whether it moves a registration"
         )
 
     def _scan(self, other: AnchorSource, claim: ServerClaim, comparison: Comparison) -> str:
@@ -142,7 +144,7 @@ class Completeness:
                 )
             if anchor.admitted:
                 txids = [admitted.txid for admitted in other.admitted(anchor)]
-                for transaction in _transactions(txids, (other, self.own)):
+                for transaction in _transactions(txids, (other, self.serving)):
                     _check_not_moved(transaction, claim, anchor.height)
         return f"of {count:,} transactions admitted since block {last.height:,} none moves the satoshi"
 
@@ -163,8 +165,8 @@ def _is_admitted(transaction: Transaction, height: int, network: Network) -> boo
 
 def _transactions(txids: Sequence[bytes], sources: Sequence[AnchorSource]) -> Iterator[Transaction]:
     """These transactions, from the first source that delivers each. Raises NotCheckedError for one that none does."""
-    wanted = iter(txids)
-    while batch := list(islice(wanted, TXIDS_AT_ONCE)):
+    remaining = iter(txids)
+    while batch := list(islice(remaining, TXIDS_AT_ONCE)):
         while batch:
             raws = next((raws for source in sources if (raws := source.transactions(batch))), None)
             if raws is None:

@@ -152,33 +152,33 @@ class HeaderLinks:
         part.first, part.last = min(part.first, first), max(part.last, last)
         return part
 
-    def _take(self, wanted: _Range, done: int, of: int) -> None:
+    def _take(self, requested: _Range, done: int, of: int) -> None:
         """Fetch the headers of a range until it is complete or one is invalid."""
         pages = 0
         try:
-            while (height := wanted.first + wanted.count) <= wanted.last:
+            while (height := requested.first + requested.count) <= requested.last:
                 pages += 1
                 if pages > MAX_PAGES:
                     raise NotProvedError(
-                        f"{MAX_PAGES:,} answers held no more than {wanted.count:,} headers of "
-                        f"{wanted.last - wanted.first + 1:,}"
+                        f"{MAX_PAGES:,} answers held no more than {requested.count:,} headers of "
+                        f"{requested.last - requested.first + 1:,}"
                     )
                 headers = self.fetch(height)
                 if not headers:
                     raise NotProvedError(
-                        f"the answers end at header {height:,}, and headers up to {wanted.last:,} are needed"
+                        f"the answers end at header {height:,}, and headers up to {requested.last:,} are needed"
                     )
-                if wanted.count:
-                    wanted.chain.add(headers)
+                if requested.count:
+                    requested.chain.add(headers)
                 else:
                     _check_genesis(self.network, height, headers[0])
-                    wanted.chain.begin(height, headers)
-                wanted.count += len(headers)
-                self.progress(done + wanted.count, of)
+                    requested.chain.begin(height, headers)
+                requested.count += len(headers)
+                self.progress(done + requested.count, of)
         except SourceError as error:
-            wanted.problem = NotProvedError(str(error))
+            requested.problem = NotProvedError(str(error))
         except NotProvedError as error:
-            wanted.problem = error
+            requested.problem = error
 
     def _in_range(self, block: MinedBlock, part: _Range) -> str:
         """How headers link a block, in a sentence. Raises NotProvedError."""

@@ -78,10 +78,10 @@ def of_card(claim: ServerClaim) -> dict[str, Any]:
         trusted = [item_json.warning_json(reason) for reason in card.warnings]
         shown: dict[str, Any] = {"servers": _server_ids(claim, card)}
     else:
-        one = _one(claim, card)
-        shown = item_json.card_fields(one, card.warnings if isinstance(card, ToolConfig) else ())
+        read = _read_card(claim, card)
+        shown = item_json.card_fields(read, card.warnings if isinstance(card, ToolConfig) else ())
         trusted = shown["warnings"]
-        shown |= {"cheapest": item_json.cheapest_json(one.offers), "servers": ABSENT}
+        shown |= {"cheapest": item_json.cheapest_json(read.offers), "servers": ABSENT}
     here = host(claim)
     return (
         dict.fromkeys(OPTIONAL_OF_CARDS, ABSENT)
@@ -96,7 +96,11 @@ def of_card(claim: ServerClaim) -> dict[str, Any]:
 def host(claim: ServerClaim) -> str:
     """The domain of a listing: that of the pointer's locator, else that of the card's url; "" for none."""
     card = read_card(claim)
-    shown = card.servers[0] if isinstance(card, ToolConfig) and _is_whole_of_several(claim, card) else _one(claim, card)
+    shown = (
+        card.servers[0]
+        if isinstance(card, ToolConfig) and _is_whole_of_several(claim, card)
+        else _read_card(claim, card)
+    )
     pointed_at = "" if claim.origin else from_pointer.host(claim.registration)
     return pointed_at or url_host(shown.url)
 
@@ -111,7 +115,7 @@ def _server_ids(claim: ServerClaim, card: Card) -> list[str]:
     return [cards.server_id(claim.registration, server.key, len(servers)) for server in servers]
 
 
-def _one(claim: ServerClaim, card: Card) -> AgentCard | McpServer:
+def _read_card(claim: ServerClaim, card: Card) -> AgentCard | McpServer:
     """The agent or the server that the id names. Raises NotProvedError."""
     shown: dict[str, AgentCard | McpServer] = {}
     if isinstance(card, ToolConfig):

@@ -73,16 +73,16 @@ class RatingCheck:
             frozenset(facts["keys"]), facts["owner"], facts["ownerOf"], frozenset(facts["ratedPayers"])
         )
         again = rate(self._records, listing, self._first["asOf"])
-        own = None if again.score is None else again.score / 1_000
-        if (own, f"E{again.rung}", again.completed + again.failed) != (
+        score = None if again.score is None else again.score / 1_000
+        if (score, f"E{again.rung}", again.completed + again.failed) != (
             rating["score"],
             rating["rung"],
             rating["evidence"],
         ):
-            raise NotProvedError(f"the rating is {rating['score']}, and the evidence comes to {own}")
+            raise NotProvedError(f"the rating is {rating['score']}, and the evidence comes to {score}")
         return (
             f"{len(self._records):,} records from {len(self._works):,} documents, paid in {len(self.blocks):,} blocks, "
-            f"come to {own}; owners of other keys, rated payers, and what is left out are the server's word"
+            f"come to {score}; owners of other keys, rated payers, and what is left out are the server's word"
         )
 
     def _read(self) -> None:
@@ -112,8 +112,8 @@ class RatingCheck:
 
     def _record(self, card: AgentCard, record: Mapping[str, Any]) -> EvidenceRecord:
         counter_signer = record["counterSigner"] or ""
-        wanted = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
-        completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(wanted)
+        expected = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
+        completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(expected)
         if completed_at is None:
             raise NotProvedError(f"the document {record['document']} is no evidence of what a record says")
         payment = record["payment"]
@@ -139,8 +139,8 @@ class RatingCheck:
             own_kind = next((kind[member] for member in kind if member in document), "receipt")
             keys = {card.motebit.motebit_id: bytes.fromhex(card.motebit.public_key)} if card.motebit else {}
             self._works[name] = {
-                (one.digest, one.worker, one.outcome, one.task, one.counter_signer): one.completed_at
-                for one, _ in evidence_of(own_kind, document, received_at, keys)
+                (work.digest, work.worker, work.outcome, work.task, work.counter_signer): work.completed_at
+                for work, _ in evidence_of(own_kind, document, received_at, keys)
             }
         return self._works[name]
 
@@ -154,7 +154,7 @@ class RatingCheck:
         if (proved.txid, payer, funding) != (payment["txid"], payment["payer"], payment["funding"]):
             raise NotProvedError(f"the proof of {payment['txid']} is of another payment")
         received = proved.received(chain)
-        if payment["paid"] not in {received.get(one, 0) for one in self._first["facts"]["keys"]}:
+        if payment["paid"] not in {received.get(key, 0) for key in self._first["facts"]["keys"]}:
             raise NotProvedError(f"{payment['txid']} does not pay {payment['paid']:,} satoshis to the listing")
         return int.from_bytes(self._add_block(proved).header[68:72], "little") * 1_000
 

@@ -95,25 +95,25 @@ def to_winner(claim: ServerClaim, trusted: TrustedSource | None = None) -> Satos
     if claim.before is None or claim.after is None:
         raise NotProvedError("the answer does not hold the transactions to follow the satoshi through")
     way = [*(hop.tx for hop in claim.before), claim.tx]
-    place = _follow(claim, _register(claim, way[0], trusted), way[1:], trusted)
-    if place.location != claim.outpoint or place.winner != claim.outpoint:
-        raise NotProvedError(f"the last valid card on the way is at {place.winner}, and not at {claim.outpoint}")
-    if place.card != sha256(claim.card).digest():
+    state = _follow(claim, _register(claim, way[0], trusted), way[1:], trusted)
+    if state.location != claim.outpoint or state.winner != claim.outpoint:
+        raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {claim.outpoint}")
+    if state.card != sha256(claim.card).digest():
         raise NotProvedError(f"the card inscribed at {claim.outpoint} on the way is not the one served")
-    return place
+    return state
 
 
 def to_now(claim: ServerClaim, trusted: TrustedSource | None = None) -> SatoshiState:
     """Follow the satoshi to its current location; the winning revision must be the last valid card on the path. Raises
     NotProvedError naming the end of the path. Does not check that these transactions are in blocks."""
     start = to_winner(claim, trusted)
-    place = _follow(claim, start, [hop.tx for hop in claim.after or ()], trusted)
-    if place.winner != claim.outpoint:
-        raise NotProvedError(f"the last valid card on the way is at {place.winner}, and not at {claim.outpoint}")
-    if place.location != claim.location:
-        raise NotProvedError(f"the satoshi ends {where(place.location)}, and is said to be {where(claim.location)}")
+    state = _follow(claim, start, [hop.tx for hop in claim.after or ()], trusted)
+    if state.winner != claim.outpoint:
+        raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {claim.outpoint}")
+    if state.location != claim.location:
+        raise NotProvedError(f"the satoshi ends {where(state.location)}, and is said to be {where(claim.location)}")
     _check_parents(claim)
-    return place
+    return state
 
 
 def where(location: Outpoint | None) -> str:
@@ -139,14 +139,14 @@ def _register(claim: ServerClaim, first: Transaction, trusted: TrustedSource | N
 
 
 def _follow(
-    claim: ServerClaim, place: SatoshiState, way: Sequence[Transaction], trusted: TrustedSource | None
+    claim: ServerClaim, state: SatoshiState, way: Sequence[Transaction], trusted: TrustedSource | None
 ) -> SatoshiState:
     value = _values(claim, trusted)
     for tx in way:
-        if place.location is None:
+        if state.location is None:
             raise NotProvedError(f"the satoshi is burned before transaction {tx.hex_id}")
-        place = _step(tx, place, place.location, value, claim)
-    return place
+        state = _step(tx, state, state.location, value, claim)
+    return state
 
 
 def _values(claim: ServerClaim, trusted: TrustedSource | None) -> Value:
@@ -161,14 +161,14 @@ def _values(claim: ServerClaim, trusted: TrustedSource | None) -> Value:
     return value
 
 
-def _step(tx: Transaction, place: SatoshiState, location: Outpoint, value: Value, claim: ServerClaim) -> SatoshiState:
+def _step(tx: Transaction, state: SatoshiState, location: Outpoint, value: Value, claim: ServerClaim) -> SatoshiState:
     """A registration after a transaction that spends `location`, its previous location."""
     in_witness = claim.network.rules.envelope == "witness"
     prevouts = [spent.prevout for spent in tx.inputs]
     if location not in prevouts:
         raise NotProvedError(f"transaction {tx.hex_id} does not spend {location}")
     number = prevouts.index(location)
-    position = next(positions(prevouts, [(number, place.offset)], value))
+    position = next(positions(prevouts, [(number, state.offset)], value))
     if isinstance(position, UnknownPosition):
         missing = position.missing[0]
         raise NotProvedError(
@@ -176,22 +176,22 @@ def _step(tx: Transaction, place: SatoshiState, location: Outpoint, value: Value
         )
     target = OutputRanges(tx.outputs, one_sat_rule=not in_witness).locate(position)
     if target.burned or target.vout is None:
-        return replace(place, location=None, offset=0)
+        return replace(state, location=None, offset=0)
     arrived = tx.outpoint(target.vout)
-    here = ((number, place.offset), position)
+    here = ((number, state.offset), position)
     records = [output_record.read(tx, target.vout)]
     if in_witness:
-        on_it = [reveal for reveal in reveals(tx) if place.is_first and reveal.satoshi in here]
+        on_it = [reveal for reveal in reveals(tx) if state.is_first and reveal.satoshi in here]
         updates = [reveal.record for reveal in on_it if _is_bound(tx, reveal, value)]
         records = updates or [output_record.read_tape(tx)]
-    place = replace(place, location=arrived, offset=target.offset)
+    state = replace(state, location=arrived, offset=target.offset)
     for record in records:
         judged = verdict.judge_update(claim.kind, record)
         if judged.fields:
-            place = replace(place, fields=merge_map(place.fields, judged.fields))
+            state = replace(state, fields=merge_map(state.fields, judged.fields))
         if judged.event is EventKind.REINSCRIBED and judged.card:
-            place = replace(place, winner=arrived, card=judged.card)
-    return place
+            state = replace(state, winner=arrived, card=judged.card)
+    return state
 
 
 def _check_parents(claim: ServerClaim) -> None:

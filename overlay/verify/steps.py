@@ -84,7 +84,9 @@ def card(context: VerificationContext) -> Finding:
     shown = item_members.of_card(claim) | {"id": claim.id, "cardSha256": sha256(claim.card).hexdigest()}
     if claim.origin is None:
         return Finding(pointer_checks.check_card(claim, pointer_checks.read(claim)), shown | _of_hashed())
-    records = (one.record for one in satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted))
+    records = (
+        inscribed.record for inscribed in satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted)
+    )
     if not any(record.inscription is not None and record.inscription.body == claim.card for record in records):
         raise NotProvedError(f"output {claim.outpoint.vout} of the transaction does not inscribe these bytes")
     in_output = claim.network.rules.envelope == "output"
@@ -167,25 +169,25 @@ def lineage(context: VerificationContext) -> Finding:
     if claim.origin is None:
         still = {"outpoint": str(claim.outpoint), "owner": None, "status": "live", "app": ""}
         return Finding("a pointer does not move", still)
-    place = satoshi_path.to_now(claim, context.trusted)
+    state = satoshi_path.to_now(claim, context.trusted)
     for hop in claim.hops:
         _check_hop(context, hop)
     _check_current(claim)
     now = claim.after[-1].tx if claim.after else claim.tx
     owner = None
-    if place.location is not None:
-        owner = address.owner(now.outputs[place.location.vout].script, network.coin, network.kind)
+    if state.location is not None:
+        owner = address.owner(now.outputs[state.location.vout].script, network.coin, network.kind)
     first = claim.before[0].block if claim.before else claim.block
     shown = {
-        "outpoint": str(place.location) if place.location else None, "owner": owner,
-        "status": "live" if place.location else "burned", "app": place.fields.get("app", ""),
+        "outpoint": str(state.location) if state.location else None, "owner": owner,
+        "status": "live" if state.location else "burned", "app": state.fields.get("app", ""),
         "createdHeight": _height(context, first),
     }  # fmt: skip
     if not claim.hops:
         return Finding("the transaction is the registration itself, and the satoshi is still there", shown)
     count = len(claim.hops) + 1
     return Finding(
-        f"followed from the registration, the satoshi is {satoshi_path.where(place.location)} after {count:,} "
+        f"followed from the registration, the satoshi is {satoshi_path.where(state.location)} after {count:,} "
         "transactions, each in a block of the chain", shown,
     )  # fmt: skip
 

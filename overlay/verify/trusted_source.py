@@ -89,10 +89,10 @@ class HeaderFile:
         return None
 
 
-def _contains(data: mmap.mmap, wanted: bytes, good: Callable[[mmap.mmap, int, int], bool]) -> bool:
-    position = data.find(wanted)
-    while position >= 0 and not good(data, position, position + len(wanted)):
-        position = data.find(wanted, position + 1)
+def _contains(data: mmap.mmap, digest: bytes, good: Callable[[mmap.mmap, int, int], bool]) -> bool:
+    position = data.find(digest)
+    while position >= 0 and not good(data, position, position + len(digest)):
+        position = data.find(digest, position + 1)
     return position >= 0
 
 

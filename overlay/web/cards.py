@@ -65,7 +65,7 @@ class Result:
     tags: tuple[tuple[str, Markup], ...]
     says: Excerpt | None
     url: str
-    place: str
+    mined: str
     mark: Identicon
     logo: str
     badges: tuple[Badge, ...]
@@ -87,7 +87,7 @@ def result(
     """The card of a listing, with the ranges of `places` marked in its name and summary."""
     return Result(
         item=item,
-        place=_place(item),
+        mined=_mined(item),
         badges=tuple(badges(item, proved=proved)),
         url=f"/listings/{segment(item['id'])}",
         mark=mark(item["id"], item["name"]),
@@ -104,7 +104,7 @@ def preview(shown: Mapping[str, Any], exchange: ExchangeRates) -> Result:
     cheapest = shown["cheapest"]
     return Result(
         item={**shown, "rating": None},
-        place="",
+        mined="",
         badges=(),
         url="",
         mark=mark(shown["name"], shown["name"]),
@@ -115,7 +115,7 @@ def preview(shown: Mapping[str, Any], exchange: ExchangeRates) -> Result:
     )
 
 
-def _place(item: Mapping[str, Any]) -> str:
+def _mined(item: Mapping[str, Any]) -> str:
     """When and where the shown revision was mined; the chain alone while it is unconfirmed."""
     if "blockHeight" not in item:
         return str(item["chain"])

@@ -285,10 +285,13 @@ def alternative_searches(
         others = [pair for pair in parameters if name_of(pair[0]) not in proposal["parameters"]]
         ways += [
             AlternativeSearch(
-                "Did you mean", f"{_LABELS[name]} “{one['value']}”", link([*others, (name, one["value"])]), one["count"]
+                "Did you mean",
+                f"{_LABELS[name]} “{value['value']}”",
+                link([*others, (name, value["value"])]),
+                value["count"],
             )
             for name, values in proposal.get("near", {}).items()
-            for one in values
+            for value in values
         ]
         for name in proposal["parameters"]:
             left = without(left, name)

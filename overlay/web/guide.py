@@ -161,8 +161,8 @@ def _first_with(operations: list[dict[str, Any]]) -> Callable[[dict[str, Any]], 
 
     def first_operation(operation: dict[str, Any]) -> str:
         many = len(operation["parameters"]) > _MANY
-        own: str = operation["operationId"]
-        return first[repr(operation["parameters"])] if many else own
+        fallback: str = operation["operationId"]
+        return first[repr(operation["parameters"])] if many else fallback
 
     return first_operation
 

@@ -83,6 +83,6 @@ def _piece(text: str, ranges: tuple[Range, ...]) -> Markup:
     if start:
         start = text.find(" ", start, ranges[0][0]) + 1 or ranges[0][0]
     end = start + _LONG
-    inside = [(max(one - start, 0), other - start) for one, other in ranges if one < end]
+    inside = [(max(first - start, 0), last - start) for first, last in ranges if first < end]
     cut = text[start:end]
     return Markup("{}{}{}").format("…" if start else "", marked(cut, inside), "…" if end < len(text) else "")

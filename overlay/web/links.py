@@ -10,7 +10,7 @@ from overlay.api.values import ValueRefusedError
 
 Pairs = Sequence[tuple[str, str]]
 
-_PLACE = frozenset({"offset", "cursor"})
+_PAGE_POSITION = frozenset({"offset", "cursor"})
 
 
 def named(parameters: Pairs, name: str) -> list[str]:
@@ -24,10 +24,10 @@ def name_of(key: str) -> str:
     return parameter.name if parameter else key
 
 
-def link(parameters: Pairs, place: Mapping[str, str] | None = None) -> str:
+def link(parameters: Pairs, page: Mapping[str, str] | None = None) -> str:
     """The address of the search page with these parameters, at a position (`offset` or `cursor`)."""
-    remaining = [(key, value) for key, value in parameters if key not in _PLACE and value.strip()]
-    query_string = urlencode([*remaining, *(place or {}).items()])
+    remaining = [(key, value) for key, value in parameters if key not in _PAGE_POSITION and value.strip()]
+    query_string = urlencode([*remaining, *(page or {}).items()])
     return f"/?{query_string}" if query_string else "/"
 
 

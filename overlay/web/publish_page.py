@@ -79,7 +79,9 @@ def previews(services: AppServices, preview_json: dict[str, Any] | None) -> list
     """The result cards of a checked card file; none for prices alone."""
     if preview_json is None or preview_json["type"] == "prices":
         return []
-    return [render_card(preview(one, services.exchange)) for one in preview_json.get("servers", [preview_json])[:10]]
+    return [
+        render_card(preview(server, services.exchange)) for server in preview_json.get("servers", [preview_json])[:10]
+    ]
 
 
 def previews_of(services: AppServices, raw: bytes) -> list[Markup]:
@@ -97,7 +99,7 @@ def _inscriptions(raw: bytes) -> Iterator[Inscription]:
                 inscription for output in transaction.outputs if (inscription := read(output.script)) is not None
             )
             for spent in transaction.inputs:
-                yield from (one.inscription for one in tapscript.read(spent.witness) if not one.fault)
+                yield from (envelope.inscription for envelope in tapscript.read(spent.witness) if not envelope.fault)
             return
 
 

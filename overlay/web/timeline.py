@@ -182,10 +182,10 @@ def _new_owner(revisions: Sequence[Mapping[str, Any]], number: int) -> str | Non
     return owner if owner and owner != before else None
 
 
-def _read(store: ListingRepository, bodies: dict[str, bytes], wanted: Sequence[str]) -> int:
+def _read(store: ListingRepository, bodies: dict[str, bytes], digests: Sequence[str]) -> int:
     """Read the cards that are not read yet; returns their size in bytes."""
     size = 0
-    for digest in wanted:
+    for digest in digests:
         if digest not in bodies and (body := store.card(bytes.fromhex(digest))) is not None:
             bodies[digest] = body
             size += len(body)

@@ -23,7 +23,7 @@ from overlay.engines import Cursor
 from overlay.installation import ALWAYS
 from overlay.listings.listing import listings_of
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
-from overlay.listings.stored_proofs import Evidence, Located, NoProofError
+from overlay.listings.stored_proofs import Located, NoProofError, StoredProof
 from overlay.projection.documents import document
 from overlay.search.document import Document
 from overlay.search.forward import Analysed
@@ -147,7 +147,7 @@ class FakeStore:
     def card(self, sha: bytes, /) -> bytes | None:
         return next((item.card_body for item in self.listings.values() if item.state.card == sha), None)
 
-    def evidence(self, registration_id: str, /) -> Evidence:
+    def proof(self, registration_id: str, /) -> StoredProof:
         """A made-up transaction alone in a made-up block; burned listings have none."""
         state = self.listings[registration_id].state
         if state.status is Status.BURNED:
@@ -159,7 +159,7 @@ class FakeStore:
         ref = BlockRef(CHAIN, 100, sha256d(header), bytes(32), 0, header)
         created = Proved(txid, ref, Proof(raw, path.to_bytes()))
         winner = Located(Outpoint(txid, 0), created, write([(raw, path)]))
-        return Evidence(chain=CHAIN, caip2=CAIP2, winner=winner, current=winner, before=(created,), after=(created,))
+        return StoredProof(chain=CHAIN, caip2=CAIP2, winner=winner, current=winner, before=(created,), after=(created,))
 
     def proved(self, txids: Iterable[str], /) -> set[str]:
         """All of them."""

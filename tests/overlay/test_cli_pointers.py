@@ -90,10 +90,10 @@ async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
         await indexing.catch_up()
         catalogue = ListingRepository(indexing.store)
         with pytest.raises(NoProofError, match="no block holds it yet"):
-            catalogue.evidence("a.example")
+            catalogue.proof("a.example")
         (job,) = due_locators(indexing.store, 10**15, 1)
         visits.record_fetch(indexing.writer, "a.example", serves(job.next_at + 1, ALPHA))
-        result = catalogue.evidence("a.example")
+        result = catalogue.proof("a.example")
         assert result.winner.outpoint == created
         assert result.winner.proved.proof.raw == kit.raw(created)
         assert result.winner.proved.ref.height == len(kit.blocks) - 1

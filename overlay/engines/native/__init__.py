@@ -261,9 +261,9 @@ def _searched(view: NativeView, query: Query, plan: QueryPlan, start: int, stop:
     return search(segments, float(view.manifest.newest), query, plan, start, stop)
 
 
-def open_versions(place: str) -> IndexVersions:
+def open_versions(location: str) -> IndexVersions:
     """The versions of the index in a folder."""
-    return IndexVersions(Path(place), LAYOUT)
+    return IndexVersions(Path(location), LAYOUT)
 
 
 def open_engine(version: Path, *, make: bool) -> NativeEngine:

@@ -8,7 +8,7 @@ import numpy as np
 
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.segment import Bytes, Ints, Scratch, Segment
-from overlay.search.facts import is_plain, selection, unwanted, wanted
+from overlay.search.facts import is_plain, required, selection, unwanted
 from overlay.search.prices import asks_offer, asks_price
 from overlay.search.query import Query
 from parsers.cards.money import decimal_key
@@ -23,7 +23,7 @@ def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
     plain = is_plain(query)
     mask = segment.plain if plain else segment.live
     used = 0
-    for group in (*(() if plain else selection(query)), *wanted(query)):
+    for group in (*(() if plain else selection(query)), *required(query)):
         kernels.admit(
             mask, scratch.masks[used], segment.arrays["fact_offsets"], segment.arrays["fact_documents"],
             segment.numbers("facts", group),
@@ -154,9 +154,9 @@ def _price_bounds(segment: Segment, query: Query) -> tuple[Ints, Ints]:
                 continue
             least, most = bounds
         if least is not None:
-            (place,) = segment.positions("amounts", [decimal_key(least)])
-            low[number] = place if place >= 0 else -1 - place
+            (position,) = segment.positions("amounts", [decimal_key(least)])
+            low[number] = position if position >= 0 else -1 - position
         if most is not None:
-            (place,) = segment.positions("amounts", [decimal_key(most)])
-            high[number] = place if place >= 0 else -2 - place
+            (position,) = segment.positions("amounts", [decimal_key(most)])
+            high[number] = position if position >= 0 else -2 - position
     return low, high

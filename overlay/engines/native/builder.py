@@ -128,8 +128,8 @@ class SegmentBuilder:
 
     def _add_offers(self, document: Document) -> None:
         columns, number = self._columns, self._numbers
-        own = {skill.id.casefold(): None for skill in document.skills} if document.offers else {}
-        self._add_numbers("own_skills", "skills", own)
+        skill_ids = {skill.id.casefold(): None for skill in document.skills} if document.offers else {}
+        self._add_numbers("own_skills", "skills", skill_ids)
         for offer in document.offers:
             columns["offer_currency"].append(number["currencies"][offer.currency])
             columns["offer_interval"].append(number["intervals"][offer.interval_key])

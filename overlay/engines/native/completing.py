@@ -31,8 +31,8 @@ def completed(segments: Sequence[Segment], typed: Typed) -> Completed:
         indexes = [index for index, row in enumerate(latest) if row[2] is segment]
         documents = np.array([latest[index][3] for index in indexes], np.int64)
         words |= _words(segment, documents, typed.completions)
-        for place, label in _labels(segment, documents, typed.beginnings):
-            index = indexes[place]
+        for position, label in _labels(segment, documents, typed.beginnings):
+            index = indexes[position]
             if label.kind == "listing":
                 names[index] = label._replace(id=latest[index][1].decode("utf-8", "surrogatepass"))
             else:
@@ -47,9 +47,9 @@ def _latest(segments: Sequence[Segment], plan: QueryPlan) -> list[Row]:
     newest = np.concatenate([np.empty(0, np.int64), *times])
     least = np.partition(newest, -MAX_LISTINGS)[-MAX_LISTINGS] if len(newest) > MAX_LISTINGS else 0
     rows: list[Row] = []
-    for (segment, documents), own in zip(held, times, strict=True):
-        chosen = documents[own >= least]
-        ages, ids = (-own[own >= least]).tolist(), segment.rows("id", chosen)
+    for (segment, documents), segment_times in zip(held, times, strict=True):
+        chosen = documents[segment_times >= least]
+        ages, ids = (-segment_times[segment_times >= least]).tolist(), segment.rows("id", chosen)
         rows += zip(ages, ids, repeat(segment), chosen.tolist(), strict=False)
     return sorted(rows, key=itemgetter(0, 1))[:MAX_LISTINGS]
 
@@ -58,10 +58,10 @@ def _latest_of(segment: Segment, plan: QueryPlan) -> Ints:
     """The latest documents of a segment that contain all words, in no order."""
     a, mask = segment.arrays, segment.plain
     with segment.scratch() as scratch:
-        for place, group in enumerate(plan.content):
-            terms = segment.numbers("terms", [one.term for one in group.alternatives])
-            admit(mask, scratch.masks[place % 2], a["term_offsets"], a["term_documents"], terms)
-            mask = scratch.masks[place % 2]
+        for position, group in enumerate(plan.content):
+            terms = segment.numbers("terms", [alternative.term for alternative in group.alternatives])
+            admit(mask, scratch.masks[position % 2], a["term_offsets"], a["term_documents"], terms)
+            mask = scratch.masks[position % 2]
         return first(np.flatnonzero(mask), a["newest"], a["id_rank"], MAX_LISTINGS, False)
 
 
@@ -84,4 +84,4 @@ def _words(segment: Segment, documents: Ints, words: Sequence[str]) -> set[str]:
         documents, a["document_surfaces_offsets"], a["text_surfaces"], a["document_surfaces"],
         segment.positions("surfaces", words), is_contained,
     )  # fmt: skip
-    return {words[place] for place in np.flatnonzero(is_contained).tolist()}
+    return {words[index] for index in np.flatnonzero(is_contained).tolist()}

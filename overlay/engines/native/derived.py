@@ -129,7 +129,7 @@ def _prices(arrays: Arrays) -> Arrays:
         "amount_double": np.array([float(amount_of_key(key)) for key in strings(arrays, "amounts")], np.float64),
         "price": np.asarray(price, np.uint32).reshape(-1),
         **{
-            f"price_{name}": np.ascontiguousarray(distinct[:, place], np.uint32)
-            for place, name in enumerate(("currency", "interval", "amount"))
+            f"price_{name}": np.ascontiguousarray(distinct[:, column], np.uint32)
+            for column, name in enumerate(("currency", "interval", "amount"))
         },
     }

@@ -43,7 +43,7 @@ class SegmentCounts:
     def _of_field(self, field: str) -> tuple[Numbers, Longs]:
         if field not in self._groups:
             bounds = self._segment.positions("values", [f"{field}:", f"{field};"]).tolist()
-            low, high = (place if place >= 0 else -1 - place for place in bounds)
+            low, high = (bound if bound >= 0 else -1 - bound for bound in bounds)
             totals = np.zeros_like(self._counts)
             numbers = kernels.total_groups(
                 self._counted, low, high, self._segment.arrays["value_group"], self._counts, totals
@@ -79,10 +79,10 @@ class FieldCounts:
     def commonest(self, prefix: str, limit: int) -> tuple[tuple[tuple[str, int], ...], int]:
         """The most frequent values with a beginning, and the number of all these."""
         groups = [part.groups(self._field, prefix) for part in self._parts]
-        hashes, totals = _merged([(own, sums) for _, own, sums in groups])
+        hashes, totals = _merged([(names, sums) for _, names, sums in groups])
         chosen = kernels.first(np.arange(len(totals)), totals, hashes, limit, False)
         chosen = chosen[np.lexsort((hashes[chosen], -totals[chosen].astype(np.int64)))]
-        shown = self._shown([(numbers, own) for numbers, own, _ in groups], hashes[chosen])
+        shown = self._shown([(numbers, names) for numbers, names, _ in groups], hashes[chosen])
         return tuple(zip(shown, totals[chosen].tolist(), strict=True)), len(totals)
 
     def _shown(self, groups: Sequence[tuple[Numbers, Longs]], chosen: Longs) -> list[str]:
@@ -101,9 +101,9 @@ def _merged(parts: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
     if len(parts) == 1:
         return parts[0]
     hashes, totals = np.empty(0, np.uint64), np.empty(0, np.uint64)
-    for own, sums in sorted(parts, key=lambda part: -len(part[0])):
-        is_new = ~_join(hashes, totals, own, sums)
-        hashes, totals = np.concatenate((hashes, own[is_new])), np.concatenate((totals, sums[is_new]))
+    for names, sums in sorted(parts, key=lambda part: -len(part[0])):
+        is_new = ~_join(hashes, totals, names, sums)
+        hashes, totals = np.concatenate((hashes, names[is_new])), np.concatenate((totals, sums[is_new]))
     return hashes, totals
 
 

@@ -38,8 +38,8 @@ class TokenRows(NamedTuple):
 @compiled
 def _append(tokens: TokenRows, compounds: Numbers, start: int, stop: int, target: Numbers, end: int) -> int:
     """Copy the terms of compounds[start:stop] behind `end`; the new end."""
-    for place in range(start, stop):
-        compound = compounds[place]
+    for index in range(start, stop):
+        compound = compounds[index]
         for token in range(tokens.offsets[compound], tokens.offsets[compound + 1]):
             target[end] = tokens.values[token]
             end += 1
@@ -64,8 +64,8 @@ def forward_rows(
     for document in range(len(offsets) - 1):
         start = end
         for field in range(FIELD_COUNT):
-            begin, place = end, document * FIELD_COUNT + field
-            for text in range(fields[place], fields[place + 1]):
+            begin, row = end, document * FIELD_COUNT + field
+            for text in range(fields[row], fields[row + 1]):
                 if end > begin:
                     for _ in range(GAP):
                         forward[end] = BREAK
@@ -73,8 +73,8 @@ def forward_rows(
                 end = _append(terms, compounds, texts[text], texts[text + 1], forward, end)
             ends[document * SECTIONS + field] = end - start
         for field in range(FIELD_COUNT):
-            place = document * FIELD_COUNT + field
-            for text in range(fields[place], fields[place + 1]):
+            row = document * FIELD_COUNT + field
+            for text in range(fields[row], fields[row + 1]):
                 end = _append(pairs, compounds, texts[text], texts[text + 1], forward, end)
                 end = _append(wholes, compounds, texts[text], texts[text + 1], forward, end)
             ends[document * SECTIONS + FIELD_COUNT + field] = end - start
@@ -87,8 +87,8 @@ def _add_new(
     words: TokenRows, compounds: Numbers, start: int, stop: int, document: int, last: Ints, target: Numbers, end: int
 ) -> int:
     """Copy those words of compounds[start:stop] behind `end` that the document has not yet; the new end."""
-    for place in range(start, stop):
-        compound = compounds[place]
+    for index in range(start, stop):
+        compound = compounds[index]
         for token in range(words.offsets[compound], words.offsets[compound + 1]):
             word = words.values[token]
             if last[word] != document:
@@ -115,14 +115,14 @@ def word_rows(
     word."""
     end = 0
     for document in range(len(offsets) - 1):
-        place = document * FIELD_COUNT
+        row = document * FIELD_COUNT
         name, last_field, after = (
-            texts[fields[place]],
-            fields[place + FIELD_COUNT - 1],
-            texts[fields[place + FIELD_COUNT]],
+            texts[fields[row]],
+            fields[row + FIELD_COUNT - 1],
+            texts[fields[row + FIELD_COUNT]],
         )
-        end = _add_new(words, compounds, name, texts[fields[place + 1]], document, last, rows, end)
-        if described[document] and last_field < fields[place + FIELD_COUNT]:
+        end = _add_new(words, compounds, name, texts[fields[row + 1]], document, last, rows, end)
+        if described[document] and last_field < fields[row + FIELD_COUNT]:
             start, stop = texts[last_field], texts[last_field + 1]
             end = _add_new(words, compounds, start, stop, document, last, rows, end)
         firsts[document] = end - offsets[document]

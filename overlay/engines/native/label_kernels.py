@@ -25,11 +25,11 @@ def completing(
         size += rows[document + 1] - rows[document]
     indexes, numbers = np.empty(size, np.int64), np.empty(size, np.int64)
     size = 0
-    for place in range(len(documents)):
-        for position in range(rows[documents[place]], rows[documents[place] + 1]):
+    for index in range(len(documents)):
+        for position in range(rows[documents[index]], rows[documents[index] + 1]):
             label = labels[position]
             if label < len(offsets) - 1 and _completes(data, offsets[label], offsets[label + 1], keys, key_offsets):
-                indexes[size], numbers[size] = place, label
+                indexes[size], numbers[size] = index, label
                 size += 1
     return indexes[:size], numbers[:size]
 
@@ -51,11 +51,11 @@ def _completes(data: Bytes, start: int, end: int, keys: Bytes, key_offsets: Ints
 @compiled
 def _end_of_search(data: Bytes, start: int, end: int, keys: Bytes, key_start: int, key_end: int) -> int:
     """-1 if the line from `start` contains keys[key_start:key_end], else where it ends, at most `end`."""
-    for place in range(start, end):
-        if data[place] == _NEWLINE:
-            return place
+    for index in range(start, end):
+        if data[index] == _NEWLINE:
+            return index
         same = 0
-        while key_start + same < key_end and place + same < end and data[place + same] == keys[key_start + same]:
+        while key_start + same < key_end and index + same < end and data[index + same] == keys[key_start + same]:
             same += 1
         if key_start + same == key_end:
             return -1
@@ -64,13 +64,13 @@ def _end_of_search(data: Bytes, start: int, end: int, keys: Bytes, key_start: in
 
 @kernel("is_contained")
 def contained(
-    documents: Ints, rows: Ints, counts: Numbers, surfaces: Numbers, wanted: Ints, is_contained: Bytes
+    documents: Ints, rows: Ints, counts: Numbers, surfaces: Numbers, labels: Ints, is_contained: Bytes
 ) -> int:
     """Mark those of the wanted surfaces that are among the first surfaces of a document, of which `counts` says how
     many."""
     for document in documents:
         for position in range(rows[document], min(rows[document] + counts[document], rows[document + 1])):
-            for place in range(len(wanted)):
-                if surfaces[position] == wanted[place]:
-                    is_contained[place] = 1
+            for index in range(len(labels)):
+                if surfaces[position] == labels[index]:
+                    is_contained[index] = 1
     return len(documents)

@@ -46,8 +46,8 @@ def merge(
 def prepare() -> None:
     """Compile the kernels of merging and of tables."""
     tables.find(tables.pack([b"a"]), [b"a"])
-    one = merge([], [])
-    merge([one], [np.zeros(0, np.bool_)])
+    empty = merge([], [])
+    merge([empty], [np.zeros(0, np.bool_)])
 
 
 def _part(arrays: Mapping[str, Array], mask: npt.NDArray[np.bool_]) -> _MergedPart:
@@ -113,13 +113,13 @@ def _pieces(member: ArrayMember, parts: Sequence[_MergedPart], merged: Mapping[s
 @kernel("target")
 def _copy_rows(source: Bytes, offsets: Offsets, rows: Offsets, size: int, target: Bytes, end: int) -> int:
     """Copy rows of values of `size` bytes behind `end`; the new end. Neighbours are copied at once."""
-    place = 0
-    while place < len(rows):
-        first = rows[place]
+    row = 0
+    while row < len(rows):
+        first = rows[row]
         last = first
-        while place + 1 < len(rows) and rows[place + 1] == last + 1:
-            place, last = place + 1, last + 1
-        place += 1
+        while row + 1 < len(rows) and rows[row + 1] == last + 1:
+            row, last = row + 1, last + 1
+        row += 1
         start, length = offsets[first] * size, (offsets[last + 1] - offsets[first]) * size
         for byte in range(length):  # a slice would take Numba a second to compile
             target[end + byte] = source[start + byte]
@@ -142,7 +142,7 @@ def _mark(numbers: Numbers, used: Bytes) -> int:
 @kernel("numbers")
 def _renumber(numbers: Numbers, new: Numbers) -> int:
     """Replace numbers in place, none of which is outside but BREAK."""
-    for place in range(len(numbers)):
-        if numbers[place] != BREAK:
-            numbers[place] = new[numbers[place]]
+    for index in range(len(numbers)):
+        if numbers[index] != BREAK:
+            numbers[index] = new[numbers[index]]
     return len(numbers)

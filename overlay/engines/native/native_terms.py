@@ -27,14 +27,16 @@ class _Vocabulary(NamedTuple):
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> _Vocabulary:
         """That of segments; of several, without the surfaces of no listing, whose numbers are outside the table."""
-        tables = [StringTable(one.arrays["surfaces_bytes"], one.arrays["surfaces_offsets"]) for one in segments]
+        tables = [
+            StringTable(segment.arrays["surfaces_bytes"], segment.arrays["surfaces_offsets"]) for segment in segments
+        ]
         if len(segments) == 1:
             return cls(tables[0], segments[0].of_surface, [np.arange(len(segments[0].of_surface), dtype=np.uint32)])
-        used = [one.of_surface != 0 for one in segments]
+        used = [segment.of_surface != 0 for segment in segments]
         table, numbers = merge(tables, [marks.view(np.uint8) for marks in used])
         counts = np.zeros(len(table.offsets) - 1, np.uint32)
-        for one, marks, new in zip(segments, used, numbers, strict=True):
-            counts[new[marks]] += one.of_surface[marks]
+        for segment, marks, new in zip(segments, used, numbers, strict=True):
+            counts[new[marks]] += segment.of_surface[marks]
         return cls(table, counts, numbers)
 
 

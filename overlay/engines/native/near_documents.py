@@ -24,7 +24,7 @@ def nearest_documents(results: Sequence[SegmentResults], query: Query) -> list[N
     if not floods:
         return near
     both = list(map(_union, near, _nearest(results, query, floods)))
-    cosines = np.concatenate([one.cosines for one in both])
+    cosines = np.concatenate([source.cosines for source in both])
     order = np.argsort(-cosines, kind="stable")
     sources = _sources(results, both)
     positions = spread([sources[position] for position in order.tolist()], NEAREST)[:NEAREST]
@@ -33,32 +33,34 @@ def nearest_documents(results: Sequence[SegmentResults], query: Query) -> list[N
 
 def _nearest(results: Sequence[SegmentResults], query: Query, left_out: Sequence[int]) -> list[Nearest]:
     vector, parts = of_question(query.text), list[Nearest]()
-    for one in results:
-        a, admitted = one.segment.arrays, one.admitted
+    for result in results:
+        a, admitted = result.segment.arrays, result.admitted
         if left_out:
             admitted = admitted * ~(np.isin(a["owner"], left_out) | np.isin(a["domain"], left_out))
-        parts.append(nearest(one.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
+        parts.append(nearest(result.segment.vectors, a["vector_inverse"], admitted, vector, NEAREST))
     if len(parts) == 1:
         return parts
-    return _chosen(parts, np.argsort(-np.concatenate([one.cosines for one in parts]), kind="stable")[:NEAREST])
+    return _chosen(parts, np.argsort(-np.concatenate([result.cosines for result in parts]), kind="stable")[:NEAREST])
 
 
 def _chosen(parts: Sequence[Nearest], positions: Ints) -> list[Nearest]:
     """Those of all parts at some positions."""
-    is_chosen = np.zeros(sum(len(one.documents) for one in parts), bool)
+    is_chosen = np.zeros(sum(len(part.documents) for part in parts), bool)
     is_chosen[positions] = True
-    marks = np.split(is_chosen, np.cumsum([len(one.documents) for one in parts])[:-1])
-    return [Nearest(one.documents[own], one.cosines[own]) for one, own in zip(parts, marks, strict=True)]
+    marks = np.split(is_chosen, np.cumsum([len(part.documents) for part in parts])[:-1])
+    return [Nearest(part.documents[marked], part.cosines[marked]) for part, marked in zip(parts, marks, strict=True)]
 
 
-def _union(one: Nearest, other: Nearest) -> Nearest:
-    documents, first = np.unique(np.concatenate((one.documents, other.documents)), return_index=True)
-    return Nearest(documents, np.concatenate((one.cosines, other.cosines))[first])
+def _union(left: Nearest, right: Nearest) -> Nearest:
+    documents, first = np.unique(np.concatenate((left.documents, right.documents)), return_index=True)
+    return Nearest(documents, np.concatenate((left.cosines, right.cosines))[first])
 
 
 def _sources(results: Sequence[SegmentResults], parts: Sequence[Nearest]) -> list[list[int]]:
     columns = [
-        np.concatenate([one.segment.arrays[name][near.documents] for one, near in zip(results, parts, strict=True)])
+        np.concatenate(
+            [result.segment.arrays[name][near.documents] for result, near in zip(results, parts, strict=True)]
+        )
         for name in ("owner", "domain")
     ]
     sources: list[list[int]] = np.stack(columns, 1).tolist()

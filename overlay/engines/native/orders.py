@@ -26,7 +26,7 @@ _Part = tuple[SegmentResults, Ints]
 def in_order(results: Sequence[SegmentResults], query: Query, start: int, stop: int) -> list[Row]:
     """The results from position `start` to `stop`, each with its document."""
     rows: list[Row] = []
-    tiers = zip(*(one.tiers() for one in results), strict=True)
+    tiers = zip(*(result.tiers() for result in results), strict=True)
     for tier, documents in enumerate(tiers):
         parts = list(zip(results, documents, strict=True))
         if len(rows) < stop:
@@ -77,8 +77,8 @@ def _by_price(parts: Sequence[_Part], query: Query, tier: int, most: int) -> lis
             (others, documents[~is_priced], np.zeros(int(np.count_nonzero(~is_priced)), np.uint64)),
         ):
             ranks = segment.arrays["id_rank"][chosen]
-            for place in kernels.first(np.arange(len(chosen)), values, ranks, most, reverse).tolist():
-                document = int(chosen[place])
+            for index in kernels.first(np.arange(len(chosen)), values, ranks, most, reverse).tolist():
+                document = int(chosen[index])
                 record = NativeRecord(segment, document)
                 rows.append((EngineHit(key_of(record), 0.0, record), segment, document))
     rows = _sorted(priced, 2, reverse=reverse)[:most]

@@ -56,7 +56,7 @@ def _ranked(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
     for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True):
         exact = {index: _exact(segment, query, index, is_per_day=is_per_day) for index in order[start:end].tolist()}
         prices = sorted({price for price in exact.values() if price is not None})
-        rank_of = {price: start + place for place, price in enumerate(prices)}
+        rank_of = {price: start + number for number, price in enumerate(prices)}
         for index, price in exact.items():
             ranks[index] = NOWHERE if price is None else rank_of[price]
     return ranks
@@ -79,8 +79,8 @@ def _approximate(segment: Segment, query: Query, *, is_per_day: bool) -> tuple[I
 
 
 def _free(segment: Segment) -> int:
-    (place,) = segment.positions("amounts", ["0000"])
-    return int(place)
+    (position,) = segment.positions("amounts", ["0000"])
+    return int(position)
 
 
 def _rate(query: Query, currency: str) -> float:

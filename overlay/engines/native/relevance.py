@@ -42,7 +42,7 @@ def by_relevance(
     stop: int,
 ) -> list[EngineHit]:
     """The results from position `start` to `stop`."""
-    total, most = sum(len(one.documents) for one in results), max(CANDIDATES, stop)
+    total, most = sum(len(result.documents) for result in results), max(CANDIDATES, stop)
     near = nearest_documents(results, query) if plan.finds_by_meaning else [_NOT_NEAR] * len(results)
     bounded = _bounded(results, newest, words, most, ())
     ranked = _Ranked(results, list(map(_with_near, results, bounded, near)), newest, words, most)
@@ -75,15 +75,15 @@ def _bounded(
     cannot be among the first `most` of the others."""
     proximity, sources = words.most_proximity(), np.array(left_out, np.uint32)
     uppers, least = [], 0.0
-    for one in results:
-        a, upper = one.segment.arrays, np.empty(len(one.documents), np.float64)
+    for result in results:
+        a, upper = result.segment.arrays, np.empty(len(result.documents), np.float64)
         bound = kernels.bounds(
-            one.documents, one.scratch.scores, one.scratch.held, one.segment.forwards, newest, a["owner"], a["domain"],
-            sources, one.numbers, proximity, most, upper,
+            result.documents, result.scratch.scores, result.scratch.held, result.segment.forwards, newest,
+            a["owner"], a["domain"], sources, result.numbers, proximity, most, upper,
         )  # fmt: skip
         uppers.append(upper)
         least = max(least, bound)
-    return [Bounded(one.documents, upper, least) for one, upper in zip(results, uppers, strict=True)]
+    return [Bounded(result.documents, upper, least) for result, upper in zip(results, uppers, strict=True)]
 
 
 def _with_near(results: SegmentResults, bounded: Bounded, near: Nearest) -> Bounded:
@@ -98,8 +98,8 @@ def _with_near(results: SegmentResults, bounded: Bounded, near: Nearest) -> Boun
     return Bounded(documents, upper, bounded.least)
 
 
-def _union(one: Ints, other: Ints) -> Bounded:
-    documents = np.union1d(one, other)
+def _union(left: Ints, right: Ints) -> Bounded:
+    documents = np.union1d(left, right)
     return Bounded(documents, np.full(len(documents), inf), 0.0)
 
 
@@ -115,13 +115,15 @@ class _Ranked:
         words: PlanWords,
         most: int,
     ) -> None:
-        self._segments = [one.segment for one in results]
+        self._segments = [result.segment for result in results]
         self.documents, factors = list[Ints](), list[Factors]()
-        for one, own in zip(results, bounded, strict=True):
-            most_ranked = MOST_RANKED if 0 < most <= MOST_RANKED else len(own.documents)
-            ids, numbered = one.segment.arrays["id_rank"], words.numbered(one.numbers)
-            indexes, of_indexes = factors_of_best(own, ids, most, most_ranked, one.segment.forwards, numbered, newest)
-            self.documents.append(own.documents[indexes])
+        for result, numbers in zip(results, bounded, strict=True):
+            most_ranked = MOST_RANKED if 0 < most <= MOST_RANKED else len(numbers.documents)
+            ids, numbered = result.segment.arrays["id_rank"], words.numbered(result.numbers)
+            indexes, of_indexes = factors_of_best(
+                numbers, ids, most, most_ranked, result.segment.forwards, numbered, newest
+            )
+            self.documents.append(numbers.documents[indexes])
             factors.append(of_indexes)
         self._factors = _joined(factors)
         self._scores = self._factors.scores
@@ -165,8 +167,8 @@ class _Ranked:
         """The indexes of documents that are near."""
         return np.concatenate(
             [
-                np.flatnonzero(np.isin(documents, one.documents)) + part.start
-                for (_, documents, part), one in zip(self._parts(), near, strict=True)
+                np.flatnonzero(np.isin(documents, nearest.documents)) + part.start
+                for (_, documents, part), nearest in zip(self._parts(), near, strict=True)
             ]
         )
 
@@ -174,9 +176,9 @@ class _Ranked:
         """The cosines of documents and the question, by their text vectors; NaN for the other documents."""
         cosines, vector = np.full(len(self._scores), np.nan), of_question(query.text)
         for segment, documents, part in self._parts():
-            own = indexes[(indexes >= part.start) & (indexes < part.stop)]
+            indexes_here = indexes[(indexes >= part.start) & (indexes < part.stop)]
             inverse = segment.arrays["vector_inverse"]
-            cosines[own] = cosines_of(segment.vectors, inverse, documents[own - part.start], vector)
+            cosines[indexes_here] = cosines_of(segment.vectors, inverse, documents[indexes_here - part.start], vector)
         return cosines
 
     def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:
@@ -206,11 +208,11 @@ def factors_of(
     results: Sequence[SegmentResults], members: Sequence[tuple[Segment, int]], newest: float, words: PlanWords
 ) -> Factors:
     """The factors of documents, which are among the results."""
-    chosen = [[index for index, (segment, _) in enumerate(members) if segment is one.segment] for one in results]
+    chosen = [[index for index, (segment, _) in enumerate(members) if segment is result.segment] for result in results]
     documents = [np.array([members[index][1] for index in indexes], np.int64) for indexes in chosen]
     parts = [
-        factors_of_all(own, one.segment.forwards, words.numbered(one.numbers), newest)
-        for one, own in zip(results, documents, strict=True)
+        factors_of_all(numbers, result.segment.forwards, words.numbered(result.numbers), newest)
+        for result, numbers in zip(results, documents, strict=True)
     ]
     order = np.argsort(np.array(list(chain.from_iterable(chosen)), np.int64))
     return Factors._make(column[order] for column in _joined(parts))

@@ -93,9 +93,9 @@ def score(
                     best, held, touched, total,
                 )  # fmt: skip
         if kind == 0:
-            for place in range(total):
-                complete[touched[place]] = held[touched[place]] == content
-                matched += complete[touched[place]]
+            for index in range(total):
+                complete[touched[index]] = held[touched[index]] == content
+                matched += complete[touched[index]]
     return total, matched
 
 
@@ -148,8 +148,8 @@ def _score_group(
 @kernel("scores", "held", "complete")
 def reset(scores: Singles, held: Bytes, complete: Bytes, touched: Ints, total: int) -> int:
     """Make `scores`, `held` and `complete` zero again."""
-    for place in range(total):
-        document = touched[place]
+    for index in range(total):
+        document = touched[index]
         scores[document] = 0
         held[document] = 0
         complete[document] = 0
@@ -179,9 +179,9 @@ def bounds(
     there are fewer."""
     heap, size = np.empty(most, np.float64), 0
     groups, bloom = len(proximity) - 1, bloom_of(numbers)
-    for place in range(len(documents)):
-        document = documents[place]
-        upper[place] = -1.0
+    for index in range(len(documents)):
+        document = documents[index]
+        upper[index] = -1.0
         is_left_out = False
         for source in left_out:
             is_left_out |= owners[document] == source or domains[document] == source
@@ -197,7 +197,7 @@ def bounds(
             continue
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
         lower = scores[document] * static * (1 - 1e-5)
-        upper[place] = bound * static if may_gain else lower
+        upper[index] = bound * static if may_gain else lower
         size = push(heap, size, most, lower)
     return heap[0] if size == most else 0.0
 
@@ -210,34 +210,34 @@ def first(documents: Ints, values: Longs, ranks: Longs, most: int, is_reversed: 
     size = 0
     for document in documents:
         if size < len(chosen):
-            place = size
+            index = size
             size += 1
-            while place > 0 and _precedes(values, ranks, chosen[(place - 1) >> 1], document, is_reversed):
-                chosen[place] = chosen[(place - 1) >> 1]
-                place = (place - 1) >> 1
-            chosen[place] = document
+            while index > 0 and _precedes(values, ranks, chosen[(index - 1) >> 1], document, is_reversed):
+                chosen[index] = chosen[(index - 1) >> 1]
+                index = (index - 1) >> 1
+            chosen[index] = document
         elif size and _precedes(values, ranks, document, chosen[0], is_reversed):
-            place = 0
+            index = 0
             while True:
-                child = 2 * place + 1
+                child = 2 * index + 1
                 if child >= size:
                     break
                 if child + 1 < size and _precedes(values, ranks, chosen[child], chosen[child + 1], is_reversed):
                     child += 1
                 if not _precedes(values, ranks, document, chosen[child], is_reversed):
                     break
-                chosen[place] = chosen[child]
-                place = child
-            chosen[place] = document
+                chosen[index] = chosen[child]
+                index = child
+            chosen[index] = document
     return chosen
 
 
 @compiled
-def _precedes(values: Longs, ranks: Longs, one: int, other: int, is_reversed: bool) -> bool:
+def _precedes(values: Longs, ranks: Longs, left: int, right: int, is_reversed: bool) -> bool:
     """Whether one document comes before another."""
-    if values[one] != values[other]:
-        return bool(values[one] > values[other]) != is_reversed
-    return bool(ranks[one] < ranks[other]) != is_reversed
+    if values[left] != values[right]:
+        return bool(values[left] > values[right]) != is_reversed
+    return bool(ranks[left] < ranks[right]) != is_reversed
 
 
 @kernel("counts", "counted")
@@ -303,18 +303,18 @@ def may_begin(numbers: Numbers, data: Bytes, offsets: Ints, skip: int, prefix: B
     """Whether strings, `skip` bytes from their start, begin with a prefix once their case is folded: 0 no, 1 yes, 2
     perhaps, where a byte is of no ASCII character."""
     for index in range(len(numbers)):
-        place, end = offsets[numbers[index]] + skip, offsets[numbers[index] + 1]
+        start, end = offsets[numbers[index]] + skip, offsets[numbers[index] + 1]
         begins[index] = 1
         for byte in prefix:
-            if place >= end:
+            if start >= end:
                 begins[index] = 0
-            elif data[place] >= 128 or byte >= 128:
+            elif data[start] >= 128 or byte >= 128:
                 begins[index] = 2
-            elif (data[place] + 32 if 65 <= data[place] <= 90 else data[place]) != byte:
+            elif (data[start] + 32 if 65 <= data[start] <= 90 else data[start]) != byte:
                 begins[index] = 0
             if begins[index] != 1:
                 break
-            place += 1
+            start += 1
     return len(numbers)
 
 
@@ -390,9 +390,9 @@ def lowest(
 ) -> int:
     """The lowest rank of the price of an offer that meets the filters, `NOWHERE` for none; with `is_of_first`, among
     the offers in the currency of the first of them."""
-    for place in range(len(documents)):
+    for index in range(len(documents)):
         best, currency = NOWHERE, np.int64(-1)
-        for offer in range(offers[documents[place]], offers[documents[place] + 1]):
+        for offer in range(offers[documents[index]], offers[documents[index] + 1]):
             value = ranks[prices[offer]]
             if not meets[offer] or value == NOWHERE:
                 continue
@@ -401,18 +401,18 @@ def lowest(
             if is_of_first and currencies[offer] != currency:
                 continue
             best = min(best, value)
-        lowest_ranks[place] = best
+        lowest_ranks[index] = best
     return len(documents)
 
 
 @kernel("is_held")
 def contains(documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, sequence: Numbers, is_held: Bytes) -> int:
     """Mark the documents with a sequence of terms in one text: by position, or a single term that has none."""
-    for place in range(len(documents)):
-        document = documents[place]
+    for index in range(len(documents)):
+        document = documents[index]
         base, row = offsets[document], document * SECTIONS
         last = np.int64(ends[row + (SECTIONS if len(sequence) == 1 else FIELD_COUNT) - 1])
-        is_held[place] = 0
+        is_held[index] = 0
         for start in range(base, base + last - len(sequence) + 1):
             if forward[start] != sequence[0]:
                 continue
@@ -420,7 +420,7 @@ def contains(documents: Ints, offsets: Ints, ends: Numbers, forward: Numbers, se
             while same < len(sequence) and forward[start + same] == sequence[same]:
                 same += 1
             if same == len(sequence) and not _crosses(ends, row, start - base, start - base + len(sequence)):
-                is_held[place] = 1
+                is_held[index] = 1
                 break
     return len(documents)
 

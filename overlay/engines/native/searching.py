@@ -35,8 +35,8 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
         results = [
             _results(segment, stack.enter_context(segment.scratch()), query, plan, words) for segment in segments
         ]
-        total, matched = sum(len(one.documents) for one in results), sum(one.matched for one in results)
-        values = [_values(one) for one in results] if query.facets else []
+        total, matched = sum(len(result.documents) for result in results), sum(result.matched for result in results)
+        values = [_values(result) for result in results] if query.facets else []
         facets = {name: FieldCounts(values, FACET_FIELDS[name]) for name in query.facets}
         rows: list[EngineHit] = []
         if stop > start and (total or (results and plan.finds_by_meaning)):
@@ -45,8 +45,8 @@ def search(segments: Sequence[Segment], newest: float, query: Query, plan: Query
                 rows = by_relevance(results, newest, query, plan, words, start, stop)
             else:
                 rows = _explained(in_order(results, query, start, stop), results, newest, words)
-        for one in results:
-            one.reset()
+        for result in results:
+            result.reset()
     return Matches(rows, total, matched, facets)
 
 

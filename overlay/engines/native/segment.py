@@ -128,11 +128,11 @@ class Segment:
 
     def with_fact(self, fact: str) -> Ints:
         """The documents with a fact that are not deleted."""
-        (place,) = self.positions("facts", [fact])
-        if place < 0:
+        (position,) = self.positions("facts", [fact])
+        if position < 0:
             return np.empty(0, np.int64)
         offsets = self.arrays["fact_offsets"]
-        documents = self.arrays["fact_documents"][offsets[place] : offsets[place + 1]].astype(np.int64)
+        documents = self.arrays["fact_documents"][offsets[position] : offsets[position + 1]].astype(np.int64)
         return np.asarray(documents[self.live[documents] != 0])
 
     @property

@@ -58,8 +58,8 @@ class _ArrayEntry(NamedTuple):
 def crc32c(data: Array, start: int = 0) -> int:
     """The CRC-32C of the bytes of an array, continuing from `start`."""
     data = data.view(np.uint8)
-    for place in range(0, len(data), _STEP):
-        start = extend(start, data[place : place + _STEP])
+    for offset in range(0, len(data), _STEP):
+        start = extend(start, data[offset : offset + _STEP])
     return start
 
 

@@ -61,11 +61,11 @@ def merge(
 
 
 @compiled
-def compare(one: Bytes, start: int, end: int, other: Bytes, other_start: int, other_end: int) -> int:
+def compare(left: Bytes, start: int, end: int, right: Bytes, right_start: int, right_end: int) -> int:
     """Below, at or above 0, as one[start:end] sorts before, with or after other[other_start:other_end]."""
-    length, other_length = end - start, other_end - other_start
-    for place in range(min(length, other_length)):
-        difference = np.int64(one[start + place]) - np.int64(other[other_start + place])
+    length, other_length = end - start, right_end - right_start
+    for index in range(min(length, other_length)):
+        difference = np.int64(left[start + index]) - np.int64(right[right_start + index])
         if difference != 0:
             return int(difference)
     return length - other_length
@@ -108,12 +108,12 @@ def commonest(data: Bytes, offsets: Offsets, counts: Numbers, prefix: Bytes, mos
             break
         if counts[number] == 0 or (size == most and counts[number] <= counts[chosen[size - 1]]):
             continue
-        place = min(size, most - 1)
-        size = place + 1
-        while place > 0 and counts[chosen[place - 1]] < counts[number]:
-            chosen[place] = chosen[place - 1]
-            place -= 1
-        chosen[place] = number
+        index = min(size, most - 1)
+        size = index + 1
+        while index > 0 and counts[chosen[index - 1]] < counts[number]:
+            chosen[index] = chosen[index - 1]
+            index -= 1
+        chosen[index] = number
     return chosen[:size]
 
 
@@ -127,16 +127,16 @@ def _next_used(used: Bytes, number: int, end: int) -> int:
 @compiled
 def _settle(data: Bytes, offsets: Offsets, heads: Offsets, order: Offsets, first: int) -> int:
     """Move the first table of order[first:] behind those whose next string sorts before its own."""
-    table, place = order[first], first
+    table, index = order[first], first
     head = heads[table]
-    while place + 1 < len(order):
-        other = heads[order[place + 1]]
+    while index + 1 < len(order):
+        other = heads[order[index + 1]]
         if compare(data, offsets[other], offsets[other + 1], data, offsets[head], offsets[head + 1]) >= 0:
             break
-        order[place] = order[place + 1]
-        place += 1
-    order[place] = table
-    return place
+        order[index] = order[index + 1]
+        index += 1
+    order[index] = table
+    return index
 
 
 @kernel("merged", "merged_offsets", "numbers")
@@ -164,8 +164,8 @@ def _merge(
         head = heads[table]
         start, end = offsets[head], offsets[head + 1]
         if last < 0 or compare(data, offsets[last], offsets[last + 1], data, start, end) != 0:
-            for place in range(start, end):
-                merged[size] = data[place]
+            for index in range(start, end):
+                merged[size] = data[index]
                 size += 1
             count, last = count + 1, head
             merged_offsets[count] = size

@@ -213,9 +213,9 @@ def _indexed(commit: int, kind: str, sources: Iterable[Json]) -> Iterator[Json]:
         yield {"_id": f"{kind}-{commit}-{number}", "_source": document}
 
 
-def open_versions(place: str) -> ClusterVersions:
+def open_versions(location: str) -> ClusterVersions:
     """The versions of an index on a cluster. Raises UnknownEngineError, EngineError."""
-    return ClusterVersions(place)
+    return ClusterVersions(location)
 
 
 def open_engine(version: ClusterVersion, *, make: bool) -> OpenSearchEngine:

@@ -63,12 +63,12 @@ class Cluster:
     recent: dict[str, tuple[float, Any]] = field(default_factory=dict)  # states by index, see `state.recent`
 
     @classmethod
-    def connect(cls, place: str) -> Cluster:
+    def connect(cls, location: str) -> Cluster:
         """Connect to the cluster of a URL, passed without its scheme `opensearch:`. Raises UnknownEngineError,
         EngineError, UnavailableError."""
-        shown = masked(f"opensearch:{place}")
+        shown = masked(f"opensearch:{location}")
         try:
-            cluster = _configured(place, shown)
+            cluster = _configured(location, shown)
         except (ValueError, OSError) as error:
             raise UnknownEngineError(
                 f"{shown!r} names no index: use opensearch:https://USER:PASSWORD@HOST:9200/NAME?shards=1&replicas=1 "
@@ -161,8 +161,8 @@ class Cluster:
             raise UnavailableError(f"{self.shown}: {shards['failed']} of {shards['total']} shards cannot be read now")
 
 
-def _configured(place: str, shown: str) -> Cluster:
-    parts = urlsplit(place)
+def _configured(location: str, shown: str) -> Cluster:
+    parts = urlsplit(location)
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
     if (
         parts.scheme not in ("http", "https")
@@ -195,8 +195,8 @@ def _configured(place: str, shown: str) -> Cluster:
     )
 
 
-def _host(scheme: str, place: str) -> Json:
-    parts = urlsplit(f"//{place}")
+def _host(scheme: str, location: str) -> Json:
+    parts = urlsplit(f"//{location}")
     if not parts.hostname:
         raise ValueError("a host is missing")
     return {"host": parts.hostname, "port": parts.port or 9200, "use_ssl": scheme == "https"}

@@ -86,13 +86,13 @@ def source(document: Document, commit: int, changes: TermCounts) -> Json:
 def _offers(document: Document) -> list[Json]:
     """The offers as nested documents; an offer for all skills has the skills of the card. `key` orders by amount, `day`
     by price per day."""
-    own = list(dict.fromkeys(skill.id.casefold() for skill in document.skills))
+    skill_ids = list(dict.fromkeys(skill.id.casefold() for skill in document.skills))
     return [
         {
             "currency": offer.currency,
             "accepts": list(dict.fromkeys((offer.currency, *offer.accepted))),
             "interval": offer.interval_key,
-            "skills": own if offer.skill_ids is None else list(map(str.casefold, offer.skill_ids)),
+            "skills": skill_ids if offer.skill_ids is None else list(map(str.casefold, offer.skill_ids)),
             "key": decimal_key(offer.amount),
             **({} if daily is None else {"day": decimal_key(daily)}),
         }

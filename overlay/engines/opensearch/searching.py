@@ -166,10 +166,10 @@ def _sort(sort: str, query: Query) -> list[Json]:
     score: Json = {"_score": "desc"}
     if sort in ("relevance", *PRICE_SORTS):
         return [score, {"id": "asc"}]
-    one, other = ("asc", "desc") if is_reversed(query) else ("desc", "asc")
+    forward, backward = ("asc", "desc") if is_reversed(query) else ("desc", "asc")
     if sort == "name":
-        return [score, {"name_order": other}]
-    return [score, {order_field(query): one}, {"id": other}]
+        return [score, {"name_order": backward}]
+    return [score, {order_field(query): forward}, {"id": backward}]
 
 
 def _row(hit: Json, sort: str) -> EngineHit:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from overlay.search.facts import selection, unwanted, wanted
+from overlay.search.facts import required, selection, unwanted
 from overlay.search.forward import FIELDS
 from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, asks_price, by_currency
@@ -22,7 +22,7 @@ MOST_SCORED = 250
 
 def filters(query: Query, in_use: InUse) -> list[Json]:
     """The filters of a query."""
-    clauses: list[Json] = [{"terms": {"fact": list(group)}} for group in (*selection(query), *wanted(query))]
+    clauses: list[Json] = [{"terms": {"fact": list(group)}} for group in (*selection(query), *required(query))]
     clauses += _numbers(query)
     if asks_offer(query):
         clauses.append(nested(offer(query, in_use)))

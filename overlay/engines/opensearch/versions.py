@@ -57,8 +57,8 @@ def _alias(cluster: Cluster) -> str:
 class ClusterVersions:
     """The versions of the index at a URL. Raises UnknownEngineError, EngineError."""
 
-    def __init__(self, place: str) -> None:
-        self._cluster = Cluster.connect(place)
+    def __init__(self, location: str) -> None:
+        self._cluster = Cluster.connect(location)
         self._alias = _alias(self._cluster)
         self._me = uuid4().hex
 

@@ -118,9 +118,9 @@ class WhooshEngine:
             writer.commit(mergetype=CLEAR if registrations is None else few_segments)
 
 
-def open_versions(place: str) -> IndexVersions:
+def open_versions(location: str) -> IndexVersions:
     """The versions of the index in a folder."""
-    return IndexVersions(Path(place), LAYOUT)
+    return IndexVersions(Path(location), LAYOUT)
 
 
 def open_engine(version: Path, *, make: bool) -> WhooshEngine:

@@ -10,7 +10,7 @@ from typing import Any
 
 from overlay.engines.whoosh.view import WhooshRow, WhooshView
 from overlay.search.facet_counts import CountedValues
-from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
+from overlay.search.facts import FACET_FIELDS, required, selection, unwanted
 from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest_for, meets, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, Cheapest, EngineHit, Matches, Query
@@ -65,7 +65,7 @@ def _group(view: WhooshView, group: TermGroup) -> Scores:
 
 def _tests(query: Query) -> Iterator[Callable[[WhooshRow], bool]]:
     """The conditions that a document meets."""
-    groups, banned = list(map(frozenset, (*selection(query), *wanted(query)))), unwanted(query)
+    groups, banned = list(map(frozenset, (*selection(query), *required(query)))), unwanted(query)
     yield lambda row: not any(map(row.facts.isdisjoint, groups)) and row.facts.isdisjoint(banned)
     if query.as_of is not None:
         yield lambda row: _between(row, "since", None, query.as_of)

@@ -23,7 +23,7 @@ from indexer.store.subscriptions import ListingReport, NewDelivery, Subscription
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.projection.documents import DocumentReader
 from overlay.search.document import Document
-from overlay.search.facts import facts, selection, unwanted, wanted
+from overlay.search.facts import facts, required, selection, unwanted
 from overlay.search.forward import Analysed
 from overlay.search.planner import required_terms
 from overlay.search.prices import asks_offer, meets, pack
@@ -95,7 +95,7 @@ class Percolator:
 def _saved(query: Query, keys: list[str]) -> _Saved:
     named = frozenset(fact for lookup in query.lookups if not lookup.leads for fact in lookup.facts)
     words = (named.union(_WORD + term for term in group) for group in required_terms(query.text))
-    filters = map(frozenset, (*selection(query), *wanted(query)))
+    filters = map(frozenset, (*selection(query), *required(query)))
     operators = query.operators
     phrases = (operators.phrases, operators.excluded) if operators else ((), ())
     return _Saved(query, keys, (*words, *filters), frozenset(unwanted(query)), *phrases)

@@ -21,7 +21,7 @@ from indexer.errors import SourceError, SourceUnavailableError
 from indexer.model import EventKind, Status
 from indexer.retries import Backoff
 from indexer.sync.follower import DeepReorgError
-from overlay.listings.stored_proofs import NoProofError, evidence
+from overlay.listings.stored_proofs import NoProofError, proof
 from tests import chain_records
 from tests.evm_server import CONTRACT, EvmServer, refusal, says
 from tests.indexing import Indexing
@@ -681,4 +681,4 @@ async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer,
         [("json", True), ("card", True), ("newest", True), ("listed", True)],
     ]
     with pytest.raises(NoProofError, match="its chain is read from a trusted endpoint and has no proof of work"):
-        evidence(indexing.store, *indexing.live())
+        proof(indexing.store, *indexing.live())

@@ -18,7 +18,7 @@ from indexer.sync import follower as follow
 from overlay.listings.item_json import listing_json
 from overlay.listings.listing import listings_of
 from overlay.listings.repository import ListingRepository
-from overlay.listings.stored_proofs import evidence
+from overlay.listings.stored_proofs import proof
 from overlay.projection.documents import DocumentReader
 from parsers import cards
 from parsers.bitcoin.tx import Outpoint, Transaction
@@ -142,7 +142,7 @@ async def test_an_update_after_a_late_start_belongs_to_the_registration_made_bef
         assert indexing.kinds(first) == ["reinscribed", "moved"]
         states = [past.event.state for past in indexing.store.history.of(str(first))]
         assert {state.created_height for state in states if state} == {2}
-        proof = evidence(indexing.store, str(first))
+        proof = proof(indexing.store, str(first))
         assert (proof.winner.outpoint, proof.before) == (update, None)
         block_writer.forget(indexing.writer, "demo", -1)
         indexing.restart()

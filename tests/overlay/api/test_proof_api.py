@@ -16,7 +16,7 @@ from indexer.store.schema import proofs as table
 from overlay.api.services import AppServices
 from overlay.listings import proofs, stored_proofs
 from overlay.listings.repository import ListingRepository
-from overlay.listings.stored_proofs import NoProofError, evidence
+from overlay.listings.stored_proofs import NoProofError, proof
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.tx import Outpoint, sha256d
 from parsers.bitcoin.tx import read as read_tx
@@ -125,8 +125,8 @@ def test_current_is_there_only_when_the_satoshi_moved_on_and_names_no_outpoint_o
     burned = kit.burn(gone)
     kit.mine(burned)
     with indexed(kit, tmp_path) as indexing:
-        assert evidence(indexing.store, str(still)).current is None
-        current = evidence(indexing.store, str(gone)).current
+        assert proof(indexing.store, str(still)).current is None
+        current = proof(indexing.store, str(gone)).current
     assert current is not None
     assert (current.outpoint, current.proved.txid) == (None, burned.txid)
 
@@ -196,7 +196,7 @@ def test_kept_parents_that_stand_before_the_satoshi_go_with_the_proof(kit: Chain
     moved = kit.spend([other, kit.fund(), listed, later], [(1, p2pkh("bob")), (10**6, p2pkh("bob"))])
     kit.mine(moved)
     with indexed(kit, tmp_path) as indexing:
-        result = evidence(indexing.store, str(listed))
+        result = proof(indexing.store, str(listed))
         assert [read_tx(parent).txid for parent in result.parents] == [other.txid]
         assert [item.txid for item in result.after or ()] == [moved.txid]
 
@@ -206,7 +206,7 @@ def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
     listed = kit.reveal(agent("Lite"))
     kit.mine(listed)
     with indexed(kit, tmp_path, "ltc") as indexing:
-        result = evidence(indexing.store, str(listed))
+        result = proof(indexing.store, str(listed))
     raw = result.winner.proved.proof.raw
     assert read_tx(raw, segwit=True).txid == listed.txid
     assert read_tx(raw, segwit=True).inputs[0].witness
@@ -222,19 +222,19 @@ def test_the_coinbase_that_proves_a_witness_counts_among_the_bytes_of_a_proof(
     listed = kit.reveal(agent("Lite"))
     kit.mine(listed)
     with indexed(kit, tmp_path, "ltc") as indexing:
-        proved = evidence(indexing.store, str(listed)).winner.proved
+        proved = proof(indexing.store, str(listed)).winner.proved
         assert proved.coinbase is not None
         whole = len(proved.proof.raw) + len(proved.coinbase.raw)
         monkeypatch.setattr(stored_proofs, "MAX_RAW", whole)
-        assert evidence(indexing.store, str(listed)).winner.proved == proved
+        assert proof(indexing.store, str(listed)).winner.proved == proved
         monkeypatch.setattr(stored_proofs, "MAX_RAW", whole - 1)
         with pytest.raises(NoProofError, match=f"has {whole:,} bytes"):
-            evidence(indexing.store, str(listed))
+            proof(indexing.store, str(listed))
 
 
-def test_who_nobody_knows_has_no_evidence(store: Store) -> None:
+def test_an_unknown_id_has_no_proof(store: Store) -> None:
     with pytest.raises(NoProofError, match="no block holds it"):
-        evidence(store, "nobody")
+        proof(store, "nobody")
 
 
 async def test_headers_are_served_by_chain_and_height(serve: Serve, services: AppServices) -> None:
