@@ -142,8 +142,8 @@ async def test_an_update_after_a_late_start_belongs_to_the_registration_made_bef
         assert indexing.kinds(first) == ["reinscribed", "moved"]
         states = [past.event.state for past in indexing.store.history.of(str(first))]
         assert {state.created_height for state in states if state} == {2}
-        proof = proof(indexing.store, str(first))
-        assert (proof.winner.outpoint, proof.before) == (update, None)
+        proved = proof(indexing.store, str(first))
+        assert (proved.winner.outpoint, proved.before) == (update, None)
         block_writer.forget(indexing.writer, "demo", -1)
         indexing.restart()
         await indexing.catch_up()
