@@ -34,7 +34,7 @@ def installed() -> None:
 
 
 class Key(NamedTuple):
-    """A private key, as a number; whom it belongs to is told by its lock."""
+    """A private key, as a number; its lock names its owner."""
 
     secret: int
 
@@ -164,17 +164,17 @@ class Bitcoind(Litecoind):
         return self._say([], body_of(card))
 
     def update(self, outpoint: Outpoint, card: Json | bytes, *, map_in: str = "tape") -> Outpoint:
-        """Re-inscribe the satoshi that is at `seat`."""
+        """Re-inscribe the satoshi of `outpoint`."""
         del map_in
         return self._say([self._satpoints[outpoint]], body_of(card))
 
     def move(self, outpoint: Outpoint, script: bytes | None = None) -> Outpoint:
-        """Send the satoshi that is at `seat` to another key."""
+        """Send the satoshi of `outpoint` to another key."""
         key = next(self._keys)
         return self._registered(self._spend([self._satpoints[outpoint]], [(1, script or key.lock)]), key)
 
     def move_behind_a_coin(self, outpoint: Outpoint) -> None:
-        """Send the satoshi that is at `seat` somewhere that only the value of the input before it can tell."""
+        """Send the satoshi of `outpoint` somewhere that only the value of the input before it determines."""
         before, payer = self._coins.pop(0), self._coins.pop(0)
         # the fee comes from a coin behind the satoshi: the node mines nothing that pays none
         outputs = [(before.satoshis, before.script), (1, next(self._keys).lock), (payer.satoshis - FEE, payer.script)]
@@ -182,7 +182,7 @@ class Bitcoind(Litecoind):
         self._coins += [Coin(tx.outpoint(vout), *outputs[vout], self._miner) for vout in (0, 2)]
 
     def burn(self, outpoint: Outpoint) -> None:
-        """Merge the satoshi that is at `seat` into the change."""
+        """Merge the satoshi of `outpoint` into the change."""
         self._spend([self._satpoints[outpoint]], [])
 
     def point(self, domain: str, digest: bytes | None = None) -> Outpoint:

@@ -1,4 +1,4 @@
-"""What a store holds, told in the words of the sample chain's README, to be compared with an oracle."""
+"""What a store holds, in the terms of the sample chain's README, for comparison with an oracle."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ class ChainKit:
         satoshis: int = 1,
         **form: Any,
     ) -> Outpoint:
-        """Re-inscribe the satoshi of `outpoint`, with identical MAP unless told (`map=None`: without MAP)."""
+        """Re-inscribe the satoshi of `outpoint`, with identical MAP by default (`map=None`: without MAP)."""
         owner = owner or self._owners[outpoint]
         fields = self._fields.get(outpoint, {}) if map is SAME else map or {}
         script = inscription(body_of(card), fields, owner, **form)

@@ -1,10 +1,10 @@
-"""An endpoint of an EVM chain on a local port: blocks held in memory, told in the shapes that geth tells.
+"""An endpoint of an EVM chain on a local port: blocks held in memory, in the shapes of geth's answers.
 
 async with EvmServer() as server:
     server.mine(); server.mine(says("https://shop.example/card.json", digest))
     server.fork(3, says(...))              # a branch on block 3, one block longer than what it replaces
     server.fail("eth_getLogs", refusal(-32005, "query returned more than 10000 results"))
-    server.lie("eth_getLogs", lambda told: told[:-1])
+    server.alter("eth_getLogs", lambda logs: logs[:-1])
     server.most_blocks = 10                # as free plans do
     server.made = 7                        # the block in which the contract was deployed
     server.archive_from = 90               # as a node that has no archive
@@ -51,7 +51,7 @@ def refusal(code: int, message: str, status: int = 200) -> Answer:
 
 @dataclass(frozen=True)
 class Block:
-    """A block as it is told, and its logs."""
+    """A block in an answer, and its logs."""
 
     row: dict[str, Any]
     logs: list[dict[str, Any]]
@@ -145,7 +145,7 @@ class EvmServer:
         """Answer the next calls of a method so, one after the other."""
         self.failing.setdefault(method, deque()).extend(answers)
 
-    def lie(self, method: str, change: Callable[[Any], Any]) -> None:
+    def alter(self, method: str, change: Callable[[Any], Any]) -> None:
         """From now on, change what a method tells."""
         self.faults[method] = change
 

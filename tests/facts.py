@@ -1,4 +1,4 @@
-"""Facts told in words that can be read: block `4a`, registration `a` moved to `a2`. For tests of what keeps facts."""
+"""Facts in readable names: block `4a`, registration `a` moved to `a2`. For tests of stores of facts."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 with Https(authority, "a.example") as server:
     server.bodies["a.example", "/.well-known/agent.json"] = b"{}"
-    server.resolve          # what A2B_FETCH_RESOLVE wants to be told
+    server.resolve          # the value of A2B_FETCH_RESOLVE
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Https:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a command is told so that it comes here."""
+        """The settings that lead a command to this server."""
         return {"A2B_FETCH_RESOLVE": self.resolve, "A2B_FETCH_CA_FILE": self.ca_file}
 
     def __enter__(self) -> Https:

@@ -117,7 +117,7 @@ class Indexing:
         return {
             "blocks": [self.store.blocks.get(chain, height) for height in heights],
             "events": self.store.history.select(),
-            "seats": sorted(self.store.registrations.outpoints(chain)),
+            "outpoints": sorted(self.store.registrations.outpoints(chain)),
             "hashes": self.hashes(heights, chain),
             "anchors": self.anchors(chain),
         }

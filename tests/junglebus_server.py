@@ -1,11 +1,11 @@
-"""A JungleBus server of a minted chain, on a local port: the recorded shapes, and faults and lies as a test says.
+"""A JungleBus server of a minted chain, on a local port: recorded shapes, faults and forged answers that a test sets.
 
     server = JungleBus(kit)
     async with server:
         chain = server.chain(tmp_path)           # what an indexer follows
         server.best = kit.branch(kit["3a"])      # the server has reorganised
         server.fail("proof", 500)                # the next answer of such a route
-        server.lie("spend", lambda body: ...)    # every answer of such a route, changed
+        server.alter("spend", lambda body: ...)    # every answer of such a route, changed
 
 Nothing here uses the code under test but the reader of transactions: proofs are written by hand, as BRC-74 says.
 """
@@ -111,12 +111,12 @@ class JungleBus:
         """The next request of a route is answered by this."""
         self._faults.setdefault(route, deque()).append(respond)
 
-    def lie(self, route: str, change: Callable[[Any], Any]) -> None:
+    def alter(self, route: str, change: Callable[[Any], Any]) -> None:
         """Every answer of a route is changed, until `honest`: JSON as decoded, bytes as they are."""
         self._forgeries[route] = change
 
     def honest(self) -> None:
-        """No more lies and faults."""
+        """End all forged answers and faults."""
         self._forgeries.clear()
         self._faults.clear()
 

@@ -225,7 +225,7 @@ class Litecoind:
         return self._inscribe(None, card, map_in, chunk)
 
     def update(self, outpoint: Outpoint, card: Json | bytes, *, map_in: str = "tape") -> Outpoint:
-        """Re-inscribe the satoshi that is at `seat`."""
+        """Re-inscribe the satoshi of `outpoint`."""
         return self._inscribe(outpoint, card, map_in, 520)
 
     def _inscribe(self, outpoint: Outpoint | None, card: Json | bytes, map_in: str, chunk: int) -> Outpoint:
@@ -251,15 +251,15 @@ class Litecoind:
         return reveal(created, committed.outpoint(0), held, outputs)
 
     def move(self, outpoint: Outpoint, script: bytes | None = None) -> Outpoint:
-        """Send the satoshi that is at `seat` to another output."""
+        """Send the satoshi of `outpoint` to another output."""
         return self.send([outpoint], [(OUTPUT_VALUE, script or self.script())]).outpoint(0)
 
     def move_behind_a_coin(self, outpoint: Outpoint) -> None:
-        """Send the satoshi that is at `seat` somewhere that only the value of the input before it can tell."""
+        """Send the satoshi of `outpoint` somewhere that only the value of the input before it determines."""
         self.send([outpoint], [(OUTPUT_VALUE, self.script())], coin_first=True)
 
     def burn(self, outpoint: Outpoint) -> None:
-        """Send the satoshi that is at `seat` into an output that cannot be spent."""
+        """Send the satoshi of `outpoint` into an output that cannot be spent."""
         self.send([outpoint], [(OUTPUT_VALUE, b"\x6a\x04dead")])
 
     def point(self, domain: str, digest: bytes | None = None) -> Outpoint:

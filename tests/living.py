@@ -22,7 +22,7 @@ class Node(MemoryChain):
 
     `spoiled` are hashes of blocks that are served with a wrong last byte, `evicted` transactions it does not take back.
     It fails once after `cut` more blocks, when that is set, and tells no mempool while it is `busy`. While `listed` is
-    set, that is what it lists as its mempool. `then` happens once, after it has told its mempool.
+    set, that is what it lists as its mempool. `then` happens once, after it has listed its mempool.
     """
 
     def __init__(self, *blocks: Block) -> None:

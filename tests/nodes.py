@@ -4,7 +4,7 @@
         chain = create("bsv", node.url)
         node.rest = False                 # as without -rest
         node.warming_up = "Loading block index..."
-        node.instead[path] = ...          # lies and cuts, see Answer
+        node.instead[path] = ...          # forged and cut answers, see Answer
         await node.stop(); await node.start()   # the same port
 
 Its answers are held to the recorded ones in `test_node_shapes.py`. What the tip, the branches and the mempool are is

@@ -1,4 +1,4 @@
-"""Pointers told in words that can be read: `points("a.example", CARD)` in block `4`. And what fetching came to."""
+"""Pointers in readable names: `points("a.example", CARD)` in block `4`. And results of fetches."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fails(begun: int, reason: str = "fetch-connect", **more: Any) -> FetchOutcom
 
 
 class Clock:
-    """A clock that goes when it is told to; it tells Unix seconds, and milliseconds as `now`."""
+    """A clock that a test moves: Unix seconds, and milliseconds as `now`."""
 
     def __init__(self, now: int = 1_000) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""A feed of exchange rates on this machine, that tells what a test wants, signed or lying.
+"""A feed of exchange rates on this machine, with the rates that a test sets, signed or forged.
 
 async with RateServer() as server:
     server.tell("/a", {"USD": 50}, timestamp=1000)

@@ -36,7 +36,7 @@ def a2b(*arguments: str, cwd: Path, stdin: bytes = b"", **more: str) -> subproce
 
 
 class Running:
-    """A command that goes on until it is told to stop; what it says is in the files `out` and `err` of its folder."""
+    """A command that runs until it is stopped; its output is in the files `out` and `err` of its folder."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
-"""An endpoint of Solana on a local port: a ledger of accounts, told in the shapes that validators tell.
+"""An endpoint of Solana on a local port: a ledger of accounts, in the shapes of validators' answers.
 
     async with SolanaServer() as server:
         server.put("agent", card)                # an account whose data are `a2b`, 0x00 and these bytes
         server.advance()                         # a later slot is final
         server.fail("getProgramAccounts", 429)   # the next call of a method is answered so
-        server.lie("getGenesisHash", lambda told: ...)
+        server.alter("getGenesisHash", lambda answer: ...)
 
 Addresses, accounts and answers are those of `solders`, the Python binding of Solana's own types.
 """
@@ -62,7 +62,7 @@ def hurry(chain: SolanaChain) -> None:
 
 
 class SolanaServer:
-    """Serves a ledger. `asked` holds the calls, in order; `blockless` slots whose block and time are not told."""
+    """Serves a ledger. `asked` holds the calls, in order; `blockless` slots without a block and time in answers."""
 
     def __init__(self, cluster: str = "a test's own cluster") -> None:
         self.genesis = Hash(hashlib.sha256(cluster.encode()).digest())
@@ -126,12 +126,12 @@ class SolanaServer:
         """The next call of a method is answered by this."""
         self._faults.setdefault(method, deque()).append(respond)
 
-    def lie(self, method: str, change: Callable[[Any], Any]) -> None:
+    def alter(self, method: str, change: Callable[[Any], Any]) -> None:
         """Every result of a method is changed, until `honest`."""
         self._forgeries[method] = change
 
     def honest(self) -> None:
-        """No more lies and faults."""
+        """End all forged answers and faults."""
         self._forgeries.clear()
         self._faults.clear()
 

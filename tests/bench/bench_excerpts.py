@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 class Silent(MemoryChain):
-    """A chain of which nothing is told but that its blocks are there."""
+    """A chain whose blocks hold no registration."""
 
     def __init__(self) -> None:
         super().__init__()

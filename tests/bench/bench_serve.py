@@ -181,7 +181,7 @@ async def ask(port: int, paths: list[str], coding: str, seconds: float) -> Loade
 
 
 def hello(port: int, workers: int) -> None:
-    """Serve a word, in so many processes, until told to stop."""
+    """Serve a word, in so many processes, until it is stopped."""
     group = Workers(workers)
 
     async def answer(_: web.Request) -> web.Response:

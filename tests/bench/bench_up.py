@@ -1,6 +1,6 @@
 """The whole program on a chain of 100,000 offers: `python -m tests.bench.bench_up [--offers N]`.
 
-A folder of blocks is mined with that many offers inscribed, `a2b up` is started on it as a user would, and it is told:
+A folder of blocks is mined with that many offers, `a2b up` is started on it as a user would, and these are measured:
 how long it takes to index, what memory it holds when it is idle, how long a new block takes to be found by a search,
 and how many searches a second it answers (see bench_http for those on one core).
 """

@@ -1,4 +1,4 @@
-"""A listing in a browser: its proof recomputed there, lies found out, prices converted, its settings copied."""
+"""A listing in a browser: its proof recomputed there, forgeries detected, prices converted, its settings copied."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ WAYS: dict[str, Any] = {
 async def test_a_transfer_that_is_not_proved_is_found_out(world: World, tab: Open, why: str) -> None:
     page = await (await tab()).go(world.page("story"))
 
-    async def lie(route: Any) -> None:
+    async def forgery(route: Any) -> None:
         answer = await route.fetch()
         await route.fulfill(response=answer, body=json.dumps(WAYS[why](await answer.json())))
 
-    await page.route("**/proof", lie)
+    await page.route("**/proof", forgery)
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
     assert await page.locator("#proof").get_attribute("data-result") == "fails"
@@ -121,11 +121,11 @@ WITNESSES: dict[str, Any] = {
 async def test_a_witness_that_was_not_mined_is_found_out(world: World, tab: Open, why: str) -> None:
     page = await (await tab()).go(world.page("witness"))
 
-    async def lie(route: Any) -> None:
+    async def forgery(route: Any) -> None:
         answer = await route.fetch()
         await route.fulfill(response=answer, body=json.dumps(WITNESSES[why](await answer.json())))
 
-    await page.route("**/proof", lie)
+    await page.route("**/proof", forgery)
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
     assert await page.locator("#proof").get_attribute("data-result") == "fails"
@@ -144,11 +144,11 @@ FORGERIES: dict[str, Any] = {
 async def test_a_lying_server_is_found_out(world: World, tab: Open, step: str) -> None:
     page = await (await tab()).go(world.page("story"))
 
-    async def lie(route: Any) -> None:
+    async def forgery(route: Any) -> None:
         answer = await route.fetch()
         await route.fulfill(response=answer, body=json.dumps(FORGERIES[step](await answer.json())))
 
-    await page.route("**/proof", lie)
+    await page.route("**/proof", forgery)
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
     assert await page.locator("#proof").get_attribute("data-result") == "fails"
@@ -158,11 +158,11 @@ async def test_a_lying_server_is_found_out(world: World, tab: Open, step: str) -
 async def test_another_card_is_found_out(world: World, tab: Open) -> None:
     page = await (await tab()).go(world.page("story"))
 
-    async def lie(route: Any) -> None:
+    async def forgery(route: Any) -> None:
         answer = await route.fetch()
         await route.fulfill(response=answer, body=(await answer.body()).replace(b"0.005", b"0.001"))
 
-    await page.route("**/card", lie)
+    await page.route("**/card", forgery)
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
     bad = await page.locator("#steps .bad strong").all_text_contents()

@@ -39,7 +39,7 @@ class Plug:
 
 @asynccontextmanager
 async def memory(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
-    """The fake that the stories are told with: the contract holds it to what the real ones do."""
+    """The fake of the story tests: the contract tests it against the behaviour of the real ones."""
     chain = MemoryChain(*kit.blocks)
     yield Plug(lambda: chain, chain.arrive, chain.unconfirmed.__setitem__)
 

@@ -63,7 +63,7 @@ def _plug(
 
     def garble() -> None:
         for method in ("eth_getBlockByNumber", "eth_getLogs"):
-            all_of_them(lambda server, method=method: server.lie(method, lambda _: {"garbage": ["\0", -1]}))  # type: ignore[misc]
+            all_of_them(lambda server, method=method: server.alter(method, lambda _: {"garbage": ["\0", -1]}))  # type: ignore[misc]
 
     return Plug(
         "eip155:1", fresh, say, lambda: all_of_them(lambda server: server.mine_empty(40)), fork, garble,
@@ -129,7 +129,7 @@ async def solana() -> AsyncIterator[Plug]:
             say,
             lambda: server.advance(40),
             None,
-            lambda: server.lie("getProgramAccounts", lambda _: {"garbage": ["\0", -1]}),
+            lambda: server.alter("getProgramAccounts", lambda _: {"garbage": ["\0", -1]}),
             server.honest,
         )
 

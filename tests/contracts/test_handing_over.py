@@ -97,7 +97,7 @@ def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
 def test_who_takes_over_goes_on_where_the_other_one_was_killed(
     store: Store, writer: Writer, engine_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before it told of others what follows for them; its claims are lost with it."""
+    """Killed before it announced what follows for others; its claims are lost with it."""
     with closing(Machine(store, engine_url, tmp_path / "2")) as two:
         with closing(Machine(store, engine_url, tmp_path / "1")) as one:
             one.begin()
@@ -107,7 +107,7 @@ def test_who_takes_over_goes_on_where_the_other_one_was_killed(
             )
             monkeypatch.setattr(one.duplicates, "queued", list)
             one.feed.run()
-            assert one.shown() == {}, "nobody is told yet that the first one is gone"
+            assert one.shown() == {}, "the end of the first one is not announced yet"
         assert two.feed.step() == 0, "nothing new"
         block_writer.append(writer, "demo", [says("4", copy("d", height=4))])
         two.feed.run()

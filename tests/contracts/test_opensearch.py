@@ -210,8 +210,8 @@ def test_a_read_only_index_answers_and_says_why_it_takes_nothing(
 
 
 @contextmanager
-def lying(status: int, body: Any) -> Iterator[str]:
-    """The address of a server that answers everything alike, and what was asked of it."""
+def wrong_server(status: int, body: Any) -> Iterator[str]:
+    """The address of a server that answers everything alike, and the requests that it received."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -262,7 +262,7 @@ def test_servers_that_are_of_no_use_are_named(
     status: int, body: Any, kind: type[EngineError], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters, "RETRIES", 0)
-    with lying(status, body) as address, pytest.raises(kind, match=words) as caught:
+    with wrong_server(status, body) as address, pytest.raises(kind, match=words) as caught:
         SearchIndex(f"opensearch:http://user:hidden@{address}/index")
     assert isinstance(caught.value, UnavailableError) == (kind is UnavailableError)
     assert "hidden" not in str(caught.value)

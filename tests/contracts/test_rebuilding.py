@@ -115,7 +115,7 @@ def test_only_what_was_made_beside_an_index_takes_its_place(index: SearchIndex, 
 
 
 def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: SearchIndex, other: SearchIndex) -> None:
-    """Who notices only when it writes is told to look again, so that no cursor goes back."""
+    """A writer that did not notice gets an error and must read again, so that no position goes back."""
     with other.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), seq=7)
         assert other.promote(fresh)
@@ -152,7 +152,7 @@ MEANWHILE = 7
 
 
 class Asking:
-    """Asks an index all the time, in a thread, how many listings there are, until it is told to stop."""
+    """Counts the listings of an index all the time, in a thread, until it is stopped."""
 
     def __init__(self, engine: SearchIndex) -> None:
         self._engine, self._stop = engine, threading.Event()
@@ -478,7 +478,7 @@ def until_tidy(engine: SearchIndex, url: str) -> None:
 DYING = """
 import os, signal, sys
 from overlay.engines import index_versions
-from tests.contracts import test_rebuilding as told
+from tests.contracts import test_rebuilding as stories
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 promote = index_versions.IndexVersions.promote
 work = {
@@ -487,9 +487,9 @@ work = {
     "shown": (index_versions.IndexVersions, "promote", lambda *given: die(promote(*given))),
     "after": (index_versions.IndexVersions, "_sweep", die),
 }
-engine = told.SearchIndex(sys.argv[1])
+engine = stories.SearchIndex(sys.argv[1])
 with engine.rebuilding() as fresh:
-    told.put(fresh, told.listing("3", "alpha"), seq=2)
+    stories.put(fresh, stories.listing("3", "alpha"), seq=2)
     setattr(*work[sys.argv[2]])
     engine.promote(fresh)
 """
@@ -508,7 +508,7 @@ def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
     with closing(SearchIndex(engine_url)) as later:
         assert matching_ids(later, "alpha") == meant
     for item in (index, other):
-        assert matching_ids(item, "alpha") in (meant, {"1", "2"}), "nobody may have told those who have it open"
+        assert matching_ids(item, "alpha") in (meant, {"1", "2"}), "those who have it open may not know of it"
     index.cleanup()
     assert matching_ids(index, "alpha") == meant
     assert generations(engine_url) == 1

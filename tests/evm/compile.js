@@ -5,7 +5,7 @@ const solc = require("solc");
 
 const name = "A2BPointers";
 const content = fs.readFileSync(path.join(__dirname, `${name}.sol`), "utf8");
-const told = JSON.parse(
+const output = JSON.parse(
   solc.compile(
     JSON.stringify({
       language: "Solidity",
@@ -19,10 +19,10 @@ const told = JSON.parse(
     }),
   ),
 );
-if (told.errors) {
-  console.error(told.errors.map((error) => error.formattedMessage).join("\n"));
+if (output.errors) {
+  console.error(output.errors.map((error) => error.formattedMessage).join("\n"));
   process.exit(1);
 }
-const { abi, evm } = told.contracts[`${name}.sol`][name];
+const { abi, evm } = output.contracts[`${name}.sol`][name];
 const built = { compiler: solc.version(), abi, bytecode: `0x${evm.bytecode.object}`, methods: evm.methodIdentifiers };
 console.log(JSON.stringify(built, null, 2));

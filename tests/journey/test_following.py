@@ -1,4 +1,4 @@
-"""Readers of the change feed over real processes that are killed, restarted and told to end: no gap, nothing twice."""
+"""Readers of the change feed over real processes that are killed, restarted and terminated: no gap, nothing twice."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Node:
 
 
 class Follower:
-    """A reader that comes back with the last id it saw, and keeps everything it was told."""
+    """A reader that comes back with the last id it saw, and keeps everything it received."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.last = ""
 
     def read(self, url: str, upto: int) -> None:
-        """Follow until a change of that number was told, or the stream breaks off."""
+        """Follow until it received a change of that number, or the stream breaks off."""
         headers = {"Last-Event-ID": self.last} if self.last else {}
         with (
             suppress(OSError, HTTPException),
@@ -66,7 +66,7 @@ class Follower:
         """Follow until then, coming back as often as it takes."""
         until = time.monotonic() + LONG
         while not self.messages or self.messages[-1]["seq"] < upto:
-            assert time.monotonic() < until, f"told {len(self.messages)} of {upto}"
+            assert time.monotonic() < until, f"received {len(self.messages)} of {upto}"
             self.read(url, upto)
 
 

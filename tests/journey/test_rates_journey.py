@@ -1,4 +1,4 @@
-"""From feeds of exchange rates to answers over HTTP: converted, failed over, lied to; also where others ask them."""
+"""From feeds of exchange rates to answers over HTTP: converted, failed over, altered to; also where others ask them."""
 
 from __future__ import annotations
 

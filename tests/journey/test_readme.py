@@ -1,4 +1,4 @@
-"""The questions of the README, asked of the packaged sample chain, have the answers that it prints."""
+"""The questions of the README have the answers that it prints, on the packaged sample chain."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 Every satoshi gets a serial number when it is mined, and every output a list of the serial numbers it holds. A
 registration is a serial number. There is no cleverness, no undo and no sharing of code with the indexer:
 
-    told = Registry()
+    registry = Registry()
     for raw in blocks:                   # the active chain from genesis, as raw bytes
-        told.add_block(raw)
-    told.registrations, told.pointers, told.rejected, told.state_hashes[height], told.state_lines()
+        registry.add_block(raw)
+    registry.registrations, registry.pointers, registry.rejected, registry.state_hashes[height], registry.state_lines()
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.overlay.lying_server import REGTEST, Server, words
+from tests.overlay.forging_server import REGTEST, Server, words
 
 Listed = dict[int, list[AdmittedTransaction]]
 
@@ -188,9 +188,9 @@ def test_who_admits_what_is_no_record_frames_nobody(world: World) -> None:
 
 
 def test_who_contradicts_itself_frames_nobody_and_is_not_complete(world: World) -> None:
-    lying = Unchained(world.overlay().hashes, world.overlay().listed)
-    lying.broken = 3
-    remote = RemoteAnchors("theirs", post_of(lying))
+    remote_overlay = Unchained(world.overlay().hashes, world.overlay().listed)
+    remote_overlay.broken = 3
+    remote = RemoteAnchors("theirs", post_of(remote_overlay))
     messages = words(world.check(world.fresh, world.honest, remote), "complete", verify.NOT_CHECKED)
     assert "theirs: the anchor at height 3 is not chained" in messages
     messages = words(world.check(world.fresh, remote, world.honest), "complete", verify.NOT_PROVED)
@@ -332,10 +332,10 @@ class Unchained(Overlay):
 def test_anchors_that_are_not_chained_are_a_contradiction() -> None:
     hashes = [block(height) for height in range(1, 2_000)]
     for broken in (1, 20, 1_500):
-        lying = Unchained(hashes, {})
-        lying.broken = broken
+        unchained = Unchained(hashes, {})
+        unchained.broken = broken
         with pytest.raises((ContradictionError, NotCheckedError), match="not chained"):
-            compare(RemoteAnchors("theirs", post_of(lying)), Overlay(hashes, {}))
+            compare(RemoteAnchors("theirs", post_of(unchained)), Overlay(hashes, {}))
 
 
 # -- what strangers answer --------------------------------------------------------------------------------------------

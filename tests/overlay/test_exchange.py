@@ -1,4 +1,4 @@
-"""Exchange rates as answers use them: which table, told how, and what happens without one."""
+"""Exchange rates as answers use them: which table, in which form, and what happens without one."""
 
 from __future__ import annotations
 

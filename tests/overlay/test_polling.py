@@ -1,4 +1,4 @@
-"""What other processes write is seen, and nothing is asked of a database that nobody writes to."""
+"""What other processes write is seen, and a database without writers gets no queries."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def test_when_no_chain_can_be_used_at_the_start_the_process_ends_and_says_
 
 
 class SparseChain(MemoryChain):
-    """A chain of which only blocks that said something are told."""
+    """A chain that gives only blocks with registrations."""
 
     sparse = True
 

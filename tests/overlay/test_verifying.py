@@ -1,4 +1,4 @@
-"""A listing is checked without trusting who tells: every lie is found out, and what is not proved is said."""
+"""A listing is verified without trusting the server: each forgery is detected, and what is not proved is named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.headers import header as mined
 from tests.indexing import Indexing
 from tests.oracles.wire import frames, read_block
 from tests.overlay.calls import TOWER
-from tests.overlay.lying_server import REGTEST, UPDATED, Own, Server, check, look, words
+from tests.overlay.forging_server import REGTEST, UPDATED, Own, Server, check, look, words
 from tests.parsers.writers import from_branch
 
 __all__ = ["look"]
@@ -173,24 +173,24 @@ def test_headers_are_asked_for_until_there_are_enough(server: Server) -> None:
     assert [done for done, _ in answers] == [50, 100, 126]
 
 
-# -- lies --------------------------------------------------------------------------------------------------------------
+# -- forgeries --------------------------------------------------------------------------------------------------------
 
-Lie = Callable[[Server], None]
+Forgery = Callable[[Server], None]
 
 
-def lied(name: str, value: object) -> Lie:
-    def lie(server: Server) -> None:
+def altered(name: str, value: object) -> Forgery:
+    def forgery(server: Server) -> None:
         server.proofs[UPDATED][name] = value
 
-    return lie
+    return forgery
 
 
-def of_the_tower(*names: str) -> Lie:
-    def lie(server: Server) -> None:
+def of_the_tower(*names: str) -> Forgery:
+    def forgery(server: Server) -> None:
         for name in names:
             server.proofs[UPDATED][name] = server.proofs[TOWER][name]
 
-    return lie
+    return forgery
 
 
 def other_price(server: Server) -> None:
@@ -256,16 +256,16 @@ def no_headers(server: Server) -> None:
     server.headers.clear()
 
 
-def shown_otherwise(name: str, value: object) -> Lie:
-    def lie(server: Server) -> None:
+def shown_otherwise(name: str, value: object) -> Forgery:
+    def forgery(server: Server) -> None:
         server.items[UPDATED][name] = value
 
-    return lie
+    return forgery
 
 
 UNSPENT_PARENT = serialise((TxInput(Outpoint(b"\1" * 32, 0), b"", 0),), (TxOutput(1, b"\x51" * 5),)).hex()
 
-FORGERIES: list[tuple[Lie, set[str], str]] = [
+FORGERIES: list[tuple[Forgery, set[str], str]] = [
     (other_price, {"listing"}, "differs from card and chain in: offers"),
     *(
         (shown_otherwise(name, value), {"listing"}, f"differs from card and chain in: {name}")
@@ -287,14 +287,14 @@ FORGERIES: list[tuple[Lie, set[str], str]] = [
         }.items()
     ),
     (shown_otherwise("id", UPDATED[:64] + ".0"), {"answer"}, "the proof is of"),
-    (lied("id", TOWER), {"answer"}, "the proof is of"),
-    (lied("beef", "00"), {"block"}, "the version of 4 bytes runs past the end"),
+    (altered("id", TOWER), {"answer"}, "the proof is of"),
+    (altered("beef", "00"), {"block"}, "the version of 4 bytes runs past the end"),
     (of_the_tower("beef"), {"block"}, "the BEEF served is of transaction"),
-    (lied("txid", TOWER[:64]), {"transaction"}, "and another is named"),
-    (lied("current", None), {"answer"}, "current is missing"),
-    (lied("current", {"outpoint": None}), {"answer"}, "rawTx is missing"),
-    (lied("parents", None), {"answer"}, "parents is missing"),
-    (lied("parents", [UNSPENT_PARENT]), {"lineage"}, "no transaction on the way spends"),
+    (altered("txid", TOWER[:64]), {"transaction"}, "and another is named"),
+    (altered("current", None), {"answer"}, "current is missing"),
+    (altered("current", {"outpoint": None}), {"answer"}, "rawTx is missing"),
+    (altered("parents", None), {"answer"}, "parents is missing"),
+    (altered("parents", [UNSPENT_PARENT]), {"lineage"}, "no transaction on the way spends"),
     (shown_otherwise("type", "robot"), {"answer"}, "and not an agent or a tool"),
     (shown_otherwise("type", "tool"), {"card", "registration", "lineage"}, "the card is not valid"),
     (other_card, {"card", "registration", "lineage"}, "does not inscribe these bytes"),
@@ -306,31 +306,31 @@ FORGERIES: list[tuple[Lie, set[str], str]] = [
     (of_the_tower("header", "blockHash"), {"block", "chain"}, "another root than the header's"),
     (of_the_tower("blockHash"), {"block"}, "not that of the block named"),
     (of_the_tower("bump", "header", "blockHash", "height"), {"block"}, "does not hold transaction"),
-    (lied("bump", "00"), {"block"}, "runs past the end"),
-    (lied("before", []), {"lineage"}, "and not the one that the id names"),
-    (lied("before", None), {"lineage"}, "does not hold the transactions"),
+    (altered("bump", "00"), {"block"}, "runs past the end"),
+    (altered("before", []), {"lineage"}, "and not the one that the id names"),
+    (altered("before", None), {"lineage"}, "does not hold the transactions"),
     (forged_block, {"chain"}, "do not hold the block"),
     (lazy_block, {"work", "chain"}, "does not meet its own target"),
     (other_genesis, {"chain"}, "the headers begin with"),
     (a_gap, {"chain"}, "which is not known"),
     (no_headers, {"chain"}, "the answers end at header 0"),
-    (lied("height", 121), {"block", "chain"}, "the merkle path is for height"),
+    (altered("height", 121), {"block", "chain"}, "the merkle path is for height"),
     (one_more_byte, {"answer"}, "is no transaction"),
-    (lied("height", True), {"answer"}, "height is missing or cannot be read"),
-    (lied("chain", "eip155:1"), {"answer"}, "does not support"),
-    (lied("chain", "bsv:mainnet"), {"chain"}, "bsv:regtest is expected"),
-    (lied("after", ["zz"]), {"answer"}, "after is missing or cannot be read"),
-    (lied("before", [{}] * 2_001), {"answer"}, "before is missing or cannot be read"),
-    (lied("blockHash", "00"), {"answer"}, "blockHash is missing or cannot be read"),
-    (lied("outpoint", "nowhere"), {"answer"}, "is not an outpoint"),
-    (lied("outpoint", UPDATED[:64] + "_7"), {"transaction", "card", "lineage"}, "and another is named"),
+    (altered("height", True), {"answer"}, "height is missing or cannot be read"),
+    (altered("chain", "eip155:1"), {"answer"}, "does not support"),
+    (altered("chain", "bsv:mainnet"), {"chain"}, "bsv:regtest is expected"),
+    (altered("after", ["zz"]), {"answer"}, "after is missing or cannot be read"),
+    (altered("before", [{}] * 2_001), {"answer"}, "before is missing or cannot be read"),
+    (altered("blockHash", "00"), {"answer"}, "blockHash is missing or cannot be read"),
+    (altered("outpoint", "nowhere"), {"answer"}, "is not an outpoint"),
+    (altered("outpoint", UPDATED[:64] + "_7"), {"transaction", "card", "lineage"}, "and another is named"),
 ]
 
 
-@pytest.mark.parametrize(("lie", "steps", "why"), FORGERIES, ids=range(len(FORGERIES)))
-def test_every_lie_is_found_out_and_named(server: Server, lie: Lie, steps: set[str], why: str) -> None:
+@pytest.mark.parametrize(("forgery", "steps", "why"), FORGERIES, ids=range(len(FORGERIES)))
+def test_every_forgery_is_detected_and_named(server: Server, forgery: Forgery, steps: set[str], why: str) -> None:
     server.items, server.proofs = deepcopy(server.items), deepcopy(server.proofs)
-    lie(server)
+    forgery(server)
     report = check(server)
     assert set(report.missing) >= steps
     assert any(why in step.detail for step in report.steps if step.outcome == verify.NOT_PROVED), report.steps

@@ -25,7 +25,7 @@ from tests.fakes import MemoryChain
 from tests.https import Https
 from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
-from tests.overlay.lying_server import REGTEST, Look, Own, Server, check, look, words
+from tests.overlay.forging_server import REGTEST, Look, Own, Server, check, look, words
 from tests.overlay.test_cli import Run, alone, run
 from tests.parsers.writers import build_split
 from tests.pointer_facts import Clock, card, digest, serves

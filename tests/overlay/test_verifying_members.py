@@ -1,4 +1,4 @@
-"""Every member of a true answer is changed, removed or added: each lie is found out, or the member is named."""
+"""Every member of a true answer is changed, removed or added: each change is detected, or the member is named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
-from tests.overlay.lying_server import REGTEST, Server, check, paths, remove
+from tests.overlay.forging_server import REGTEST, Server, check, paths, remove
 from tests.pointer_facts import card, digest, serves
 
 HOST = "echo.example"

@@ -19,7 +19,7 @@ from parsers.cards import Kind
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import p2pkh, tapscript
 from tests.headers import header as mined
-from tests.overlay.lying_server import Look, Own, Server, check, look, words
+from tests.overlay.forging_server import Look, Own, Server, check, look, words
 from tests.parsers.writers import from_branch
 
 __all__ = ["look"]
@@ -204,8 +204,8 @@ def test_the_app_and_the_created_height_follow_from_the_way(kit: ChainKit, look:
     assert (item["app"], item["createdHeight"]) == ("renamed", len(kit.branch()) - 4)
     server = Server(local, str(first))
     assert check(server, str(first)).missing == []
-    for lie in ({"app": "test"}, {"createdHeight": item["createdHeight"] + 3}):
-        server.items[str(first)] = item | lie
+    for forgery in ({"app": "test"}, {"createdHeight": item["createdHeight"] + 3}):
+        server.items[str(first)] = item | forgery
         assert check(server, str(first)).missing == ["listing"]
 
 

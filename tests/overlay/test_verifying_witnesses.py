@@ -19,7 +19,7 @@ from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import batch, body_of, p2pkh, tapscript
 from tests.overlay import lying_server
 from tests.overlay.answer_models import fits
-from tests.overlay.lying_server import Look, Server, look, paths, remove, words
+from tests.overlay.forging_server import Look, Server, look, paths, remove, words
 
 __all__ = ["look"]
 

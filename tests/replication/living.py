@@ -55,7 +55,7 @@ def shown(engine: SearchIndex) -> set[str]:
 
 
 class Reader:
-    """Somebody who reads the change feed, and keeps the ids it speaks of; counts the resets it is told."""
+    """A reader of the change feed that keeps the ids of changes, and counts resets."""
 
     def __init__(self) -> None:
         self.epoch: str | None = None

@@ -1,4 +1,4 @@
-"""Reads from a replica that lags: late, never wrong, and never back behind what was told before."""
+"""Reads from a replica that lags: late, never wrong, and never older than an earlier answer."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def test_what_the_kit_signs_is_valid_by_another_implementation() -> None:
     for number, coin in enumerate(coins):
         spent = TxOutput(coin.satoshis, Script(coin.script))
         assert TxInputContext(tx, number, spent).verify_input(limits, True)
-        lied = TxOutput(coin.satoshis + 1, Script(coin.script))
-        assert not lied_to(TxInputContext(tx, number, lied), limits)
+        altered = TxOutput(coin.satoshis + 1, Script(coin.script))
+        assert not lied_to(TxInputContext(tx, number, altered), limits)
 
 
 def lied_to(context: Any, limits: Any) -> bool:

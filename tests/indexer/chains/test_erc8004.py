@@ -126,7 +126,7 @@ async def test_another_endpoint_goes_on_with_what_the_first_said(server: EvmServ
         first = follow(server)
         # of the higher blocks the first endpoint says what no node says
         server.most_blocks = 70
-        server.lie("eth_getLogs", lambda logs: logs if server.ranges[-1][1] < 150 else 7)
+        server.alter("eth_getLogs", lambda logs: logs if server.ranges[-1][1] < 150 else 7)
         group = FailoverChain("demo", [("first", first), ("second", follow(second))], PACE)
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", group) as indexing:
             await indexing.catch_up()

@@ -283,7 +283,7 @@ HISTORIES = st.lists(st.lists(TRANSACTIONS, max_size=3), min_size=1, max_size=8)
 
 @given(HISTORIES)
 def test_what_a_store_remembers_is_enough_to_go_on(history: list[list[list[kit.Log]]]) -> None:
-    # an entry that was never told of is not remembered, so all are made first
+    # an entry that was never reported is not remembered, so all are made first
     first = [[born(HTTPS, 1), born(data_uri(file()), 2)]]
     whole, forgetful = Registry(), Registry(forgets=True)
     for transactions in first + history:

@@ -414,7 +414,7 @@ async def test_a_chain_that_changes_while_it_is_read_is_read_again(server: EvmSe
             tips.append(server.fork(31, says("https://new.example/card.json")))
         return rows
 
-    server.lie("eth_getLogs", meanwhile)
+    server.alter("eth_getLogs", meanwhile)
     await indexing.catch_up()  # what it took for block 32 is no longer there, as the next look shows
     await indexing.catch_up()
     assert pointers(indexing) == [(31, SHOP), (32, "https://new.example/card.json")]
@@ -583,7 +583,7 @@ async def test_logs_that_cannot_be_true_are_not_believed_and_following_goes_on(
     server: EvmServer, indexing: Indexing, change: object
 ) -> None:
     server.mine(says(SHOP))
-    server.lie("eth_getLogs", change)  # type: ignore[arg-type]
+    server.alter("eth_getLogs", change)  # type: ignore[arg-type]
     with pytest.raises(SourceUnavailableError):
         await indexing.catch_up()
     assert indexing.store.blocks.newest("demo") is None
@@ -594,7 +594,7 @@ async def test_logs_that_cannot_be_true_are_not_believed_and_following_goes_on(
 
 async def test_a_log_that_is_told_twice_counts_once(server: EvmServer, indexing: Indexing) -> None:
     server.mine(says(SHOP), carried(CARD))
-    server.lie("eth_getLogs", lambda rows: [*rows, *rows][::-1])
+    server.alter("eth_getLogs", lambda rows: [*rows, *rows][::-1])
     await indexing.catch_up()
     assert pointers(indexing) == [(1, SHOP)]
     assert len(indexing.live()) == 1
@@ -604,7 +604,7 @@ async def test_headers_that_cannot_be_true_are_not_believed(server: EvmServer, i
     await indexing.catch_up()
     server.mine(says(SHOP))
     for member in ("hash", "parentHash", "number", "timestamp", "logsBloom"):
-        server.lie("eth_getBlockByNumber", lambda row, member=member: {**row, member: "0xzz"})
+        server.alter("eth_getBlockByNumber", lambda row, member=member: {**row, member: "0xzz"})
         with pytest.raises(SourceUnavailableError, match="sends an invalid answer to eth_getBlockByNumber"):
             await indexing.catch_up()
     assert only(indexing).endpoint.violations == 5
@@ -659,7 +659,7 @@ def test_a_name_repeated_is_one_chain_over_several_endpoints() -> None:
     assert isinstance(join("eth", urls), FailoverChain)
 
 
-# -- what a publisher is told
+# -- messages for publishers
 
 
 async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer, indexing: Indexing) -> None:

@@ -114,7 +114,7 @@ async def test_times_and_heights_are_those_of_the_headers(sample: Path) -> None:
     await chain.close()
 
 
-# --- how blocks lie in files
+# --- how blocks are laid out in files
 
 
 async def test_blocks_may_come_in_any_order_across_files(kit: ChainKit, tmp_path: Path, opened: Open) -> None:

@@ -310,7 +310,7 @@ async def test_when_an_owner_was_checked_is_remembered_and_told(followed: Follow
     assert await indexing.followers[0].outpoint_monitor.still_unspent(echo) is None, (
         "the header of that block is not known yet"
     )
-    assert followed.source.violation_count == 0, "a block that was just found is no lie"
+    assert followed.source.violation_count == 0, "a block that was just mined is no violation"
     await followed.look()
     assert await indexing.followers[0].outpoint_monitor.still_unspent(echo) is False
     assert (await followed.look()).kinds(echo) == ["inscribed", "moved"]
@@ -401,7 +401,7 @@ async def test_headers_begin_below_a_checkpoint_and_end_at_the_tip(
 async def test_a_server_that_knows_nothing_of_an_output_does_not_call_it_unspent(followed: Followed) -> None:
     echo = followed.kit.inscribe(agent())
     followed.kit.mine(echo)
-    followed.server.lie("spend", lambda _: None)  # 404
+    followed.server.alter("spend", lambda _: None)  # 404
     indexing = await followed.look(3)
     assert indexing.live() == {str(echo)}
     assert indexing.store.spend_checks.unspent_at("demo", [echo]) == {}

@@ -1,4 +1,4 @@
-"""What goes wrong between us and a node, and the lies it may tell: each is retried, refused or said in clear words."""
+"""Faults between us and a node, and forged answers: each is retried, or refused with a clear error."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_addresses_are_read_as_written() -> None:
     assert read_address("bsv", "http://node.example").login is None
 
 
-# --- blocks that are cut, lied about or gone
+# --- blocks that are cut, altered about or gone
 
 
 def rest_path(kit: ChainKit, label: str) -> str:
@@ -314,16 +314,16 @@ async def test_a_block_that_is_cut_is_fetched_again(node: Node, kit: ChainKit, o
     assert not left
 
 
-@pytest.mark.parametrize("lie", ["another block", "nothing", "too short", "cut"])
+@pytest.mark.parametrize("forgery", ["another block", "nothing", "too short", "cut"])
 async def test_bytes_that_are_not_the_block_asked_for_are_never_given_out(
-    lie: str, node: Node, kit: ChainKit, opened: Open
+    forgery: str, node: Node, kit: ChainKit, opened: Open
 ) -> None:
     chain = await opened(node)
     await chain.tip()
     answers = {"another block": kit["5"].raw, "nothing": b"", "too short": kit["4"].raw[:79]}
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        return await cut(request, kit["4"].raw) if lie == "cut" else web.Response(body=answers[lie])
+        return await cut(request, kit["4"].raw) if forgery == "cut" else web.Response(body=answers[forgery])
 
     node.instead[rest_path(kit, "4")] = answer
     seen = []
@@ -335,7 +335,7 @@ async def test_bytes_that_are_not_the_block_asked_for_are_never_given_out(
     with pytest.raises(SourceUnavailableError) as refused:
         await read()
     assert seen == [0, 1, 2, 3], "what stands before it is given out"
-    assert ("does not answer" if lie == "cut" else "block 4 (") in str(refused.value)
+    assert ("does not answer" if forgery == "cut" else "block 4 (") in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -414,10 +414,10 @@ class FullSpool(Spool):
             full.write(b"".join(held))
 
 
-# --- headers that lie
+# --- forged headers
 
 
-def header_lies(kit: ChainKit) -> dict[str, tuple[bytes, str]]:
+def header_forgeries(kit: ChainKit) -> dict[str, tuple[bytes, str]]:
     last = kit["6"].raw[:80]
     lazy = next(
         raw for n in range(1_000) if (raw := last[:76] + n.to_bytes(4, "little")) and kit.coin.pow(raw)[-1] >= 0x80
@@ -430,9 +430,9 @@ def header_lies(kit: ChainKit) -> dict[str, tuple[bytes, str]]:
     }
 
 
-@pytest.mark.parametrize("lie", ["without work", "of its own bits", "cut"])
-async def test_headers_that_break_a_rule_are_not_followed(lie: str, kit: ChainKit, opened: Open) -> None:
-    raw, message = header_lies(kit)[lie]
+@pytest.mark.parametrize("forgery", ["without work", "of its own bits", "cut"])
+async def test_headers_that_break_a_rule_are_not_followed(forgery: str, kit: ChainKit, opened: Open) -> None:
+    raw, message = header_forgeries(kit)[forgery]
     async with Node(MemoryChain(*kit.branch(kit["5"]))) as node:
         chain = await opened(node)
         await chain.tip()
@@ -441,7 +441,7 @@ async def test_headers_that_break_a_rule_are_not_followed(lie: str, kit: ChainKi
         node.instead["getblockheader"] = lambda _: web.json_response({"result": raw.hex(), "error": None})
         with pytest.raises(SourceError, match=message) as refused:
             await chain.tip()
-        assert is_final(refused.value) == (lie != "cut")
+        assert is_final(refused.value) == (forgery != "cut")
 
 
 async def test_a_node_that_went_back_below_what_is_known_is_waited_for(

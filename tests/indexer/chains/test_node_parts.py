@@ -169,7 +169,7 @@ def ref(height: int) -> BlockRef:
 
 
 class Source:
-    """Gives blocks of told sizes when a test opens the gate; notes who asked, who has room, and who was cut short."""
+    """Gives blocks of set sizes when a test opens the gate; notes who asked, who has room, and who was cut short."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes

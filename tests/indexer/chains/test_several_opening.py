@@ -71,7 +71,7 @@ async def test_opening_waits_for_nobody_who_is_down(kit: ChainKit) -> None:
 
 
 class Silent(MemoryChain):
-    """A source that does not answer when it is opened, until it is told to."""
+    """A source that does not answer when it is opened, until a test allows it."""
 
     def __init__(self, *blocks: Block) -> None:
         super().__init__(*blocks)

@@ -26,18 +26,20 @@ KEY = "MKz2Xn8sV0d4Tt7qL1rWc3"
 __all__ = ["server"]
 
 
-# -- blocks that are not told
+# -- blocks without an answer
 
 
-@pytest.mark.parametrize("lie", [None, lambda _: None, lambda _: {}, lambda _: {"blockhash": "x", "blockTime": "x"}])
+@pytest.mark.parametrize(
+    "forgery", [None, lambda _: None, lambda _: {}, lambda _: {"blockhash": "x", "blockTime": "x"}]
+)
 async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
-    server: SolanaServer, lie: Any, caplog: pytest.LogCaptureFixture
+    server: SolanaServer, forgery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if lie is None:
+    if forgery is None:
         server.blockless.add(server.slot)
     else:
-        server.lie("getBlock", lie)
-        server.lie("getBlockTime", lambda _: None)
+        server.alter("getBlock", forgery)
+        server.alter("getBlockTime", lambda _: None)
     answers = []
     with caplog.at_level(logging.WARNING):
         for _ in range(2):

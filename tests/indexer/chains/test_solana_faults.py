@@ -1,4 +1,4 @@
-"""Endpoints of Solana that fail, lag, lie or tell rubbish: waited for or refused in clear words, nothing stored."""
+"""Endpoints of Solana that fail, lag, or answer wrongly: waited for or refused with a clear error, nothing stored."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_slots_that_go_back_are_refused(followed: Followed) -> None:
     def back(answer: Any) -> Any:
         return {"context": {"slot": server.slot - 1}, "value": []}
 
-    server.lie(ACCOUNTS, back)
+    server.alter(ACCOUNTS, back)
     message = await refused(followed)
     assert f"is at slot {server.slot - 1:,}, and slot {server.slot:,} was read before" in message
     assert "finalized slots do not go back" in message
@@ -97,14 +97,14 @@ async def test_slots_do_not_go_back_below_a_look_that_differed_in_nothing(follow
 
 async def test_other_accounts_at_the_slot_that_was_read_are_refused(followed: Followed) -> None:
     server, _, _ = followed
-    server.lie(ACCOUNTS, lambda answer: {**answer, "value": []})
+    server.alter(ACCOUNTS, lambda answer: {**answer, "value": []})
     assert f"has other accounts at slot {server.slot:,} than before" in await refused(followed)
     await goes_on(followed)
 
 
 async def test_an_endpoint_that_becomes_another_clusters_is_refused(followed: Followed) -> None:
     server, _, _ = followed
-    server.lie("getGenesisHash", lambda _: next(iter(GENESIS)))
+    server.alter("getGenesisHash", lambda _: next(iter(GENESIS)))
     message = await refused(followed, SourceError)
     assert f"the genesis hash is {next(iter(GENESIS))} now, and was {server.genesis}" in message
 
@@ -129,7 +129,7 @@ async def test_another_program_by_the_same_name_is_refused_and_burns_nothing(fol
 
 @pytest.mark.parametrize(("genesis", "network"), GENESIS.items())
 async def test_known_clusters_are_told_apart(server: SolanaServer, genesis: str, network: str) -> None:
-    server.lie("getGenesisHash", lambda _: genesis)
+    server.alter("getGenesisHash", lambda _: genesis)
     chain = server.chain()
     await chain.open()
     assert (chain.caip2, chain.network) == (f"solana:{genesis[:32]}", network)
@@ -238,7 +238,7 @@ def value(rows: Any) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize(
-    ("lie", "words"),
+    ("forgery", "words"),
     [
         (lambda _: None, "has no context"),
         (lambda _: [], "has no context"),
@@ -271,18 +271,18 @@ def value(rows: Any) -> Callable[[Any], Any]:
         (value([row(data=["A" * (14 << 20), "base64"])]), "holds more than 10,485,760 bytes"),
     ],
 )
-def test_answers_that_no_endpoint_gives_are_refused_whole(lie: Callable[[Any], Any], words: str) -> None:
+def test_answers_that_no_endpoint_gives_are_refused_whole(forgery: Callable[[Any], Any], words: str) -> None:
     good = {"context": {"slot": 9, "apiVersion": "3.1.8"}, "value": [row()]}
     assert accounts.parse_snapshot(good, str(PROGRAM)) == accounts.Snapshot(9, {bytes(named("z")): b""})
     with pytest.raises(accounts.SolanaAnswerError) as error:
-        accounts.parse_snapshot(lie(good), str(PROGRAM))
+        accounts.parse_snapshot(forgery(good), str(PROGRAM))
     assert words in str(error.value)
 
 
 async def test_nothing_is_stored_of_an_answer_that_no_endpoint_gives(followed: Followed) -> None:
     server, _, _ = followed
     server.put("b", agent("Good, beside a bad one"))
-    server.lie(ACCOUNTS, lambda answer: {**answer, "value": [*answer["value"], row(owner="me")]})
+    server.alter(ACCOUNTS, lambda answer: {**answer, "value": [*answer["value"], row(owner="me")]})
     assert "sends an invalid answer: the account" in await refused(followed)
     await goes_on(followed)
 
@@ -294,9 +294,9 @@ async def test_an_endpoint_that_leaves_accounts_out_burns_nothing(followed: Foll
         server.put(f"many {number}", agent())
     await indexing.catch_up()
     server.advance()
-    server.lie(ACCOUNTS, lambda answer: {**answer, "value": []})
+    server.alter(ACCOUNTS, lambda answer: {**answer, "value": []})
     assert "it leaves out the account" in await refused(followed)
-    server.lie(
+    server.alter(
         ACCOUNTS,
         lambda answer: {**answer, "value": [row for row in answer["value"] if row["pubkey"] != str(named("b"))]},
     )
@@ -321,11 +321,11 @@ async def test_an_account_that_another_program_took_or_that_lost_its_mark_is_clo
     assert indexing.store.registrations.counts("sol")["burned"] == 2
 
 
-@pytest.mark.parametrize("lie", [None, [], {"value": None}, {"value": []}, {"value": [{"owner": str(PROGRAM)}]}])
-async def test_what_is_told_of_missing_accounts_must_be_an_answer(followed: Followed, lie: Any) -> None:
+@pytest.mark.parametrize("forgery", [None, [], {"value": None}, {"value": []}, {"value": [{"owner": str(PROGRAM)}]}])
+async def test_an_answer_on_missing_accounts_must_be_well_formed(followed: Followed, forgery: Any) -> None:
     server, _, _ = followed
     server.shut("a")
-    server.lie("getMultipleAccounts", lambda _: lie)
+    server.alter("getMultipleAccounts", lambda _: forgery)
     assert "sends an invalid answer" in await refused(followed)
     await goes_on(followed)
 
@@ -368,7 +368,7 @@ async def test_what_is_no_answer_of_json_rpc_is_refused(followed: Followed, body
 
 @pytest.mark.parametrize("answer", [None, 7, "", "no genesis", "0" * 44, {"hash": "x"}])
 async def test_a_genesis_hash_that_is_none_is_refused(server: SolanaServer, answer: Any) -> None:
-    server.lie("getGenesisHash", lambda _: answer)
+    server.alter("getGenesisHash", lambda _: answer)
     chain = server.chain()
     with pytest.raises(SourceUnavailableError, match="its genesis hash is"):
         await chain.open()

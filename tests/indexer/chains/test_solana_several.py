@@ -1,4 +1,4 @@
-"""Several endpoints of one cluster: another is asked where one fails, lags, lies or is of another cluster."""
+"""Several endpoints of one cluster: another is used where one fails, lags, answers wrongly or is of another cluster."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_one_that_lags_behind_what_was_read_is_passed_over(world: World) -
 async def test_one_that_lies_is_not_asked_the_next_time(world: World) -> None:
     world.put("a", agent("A"))
     await world.live()
-    world.one.lie(ACCOUNTS, lambda answer: {**answer, "value": None})
+    world.one.alter(ACCOUNTS, lambda answer: {**answer, "value": None})
     world.put("b", agent("B"))
     with pytest.raises(SourceUnavailableError, match="sends an invalid answer"):
         await world.live()

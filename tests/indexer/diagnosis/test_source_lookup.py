@@ -45,7 +45,7 @@ class Village:
 
 
 class Telling(MemoryChain):
-    """A source that tells transactions of its blocks too, once they are put into `told`."""
+    """A source that also has the transactions of its blocks, once they are put into `raw_by_txid`."""
 
     def __init__(self, *blocks: Any) -> None:
         super().__init__(*blocks)

@@ -82,7 +82,7 @@ BAD_ANSWERS: dict[str, tuple[Behave, str]] = {
         forever(b"", b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n" * 500),
         "fetch-framing",
     ),
-    # lengths that lie
+    # wrong lengths
     "a body shorter than its length": (
         raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", close=True),
         "fetch-protocol",

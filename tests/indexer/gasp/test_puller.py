@@ -151,7 +151,7 @@ async def test_a_peer_whose_lists_never_end_is_paused_and_read_on_from_there(
     txid = peer.add(pulling.mint.inscribed("Later"), 1_000)
     requests = dict(peer.requests)
     await pulling.pull()
-    assert dict(peer.requests) == requests, "nothing is asked of a paused peer"
+    assert dict(peer.requests) == requests, "a paused peer gets no request"
     pulling.time = pullers.REST_SECONDS
     await pulling.pull()
     assert peer.requests["sync"] == 10, "an hour later as many again, and from where it was"

@@ -101,8 +101,8 @@ async def test_a_swapped_tapscript_in_a_folder_is_refused_until_an_honest_copy_i
 async def test_a_node_that_swaps_a_tapscript_is_refused(kit: ChainKit, follow: Follow) -> None:
     first = kit.reveal(agent("Echo"))
     kit.mine(first)
-    async with Node(MemoryChain(*kit.blocks[:-1], swapped(kit.tip), coin=kit.chain)) as lying:
-        indexing = await follow(node.create("demo", f"{lying.url}?chain={kit.chain}&network=regtest"))
+    async with Node(MemoryChain(*kit.blocks[:-1], swapped(kit.tip), coin=kit.chain)) as forged:
+        indexing = await follow(node.create("demo", f"{forged.url}?chain={kit.chain}&network=regtest"))
         assert indexing.live() == set()
         assert indexing.followers[0].progress.refused == 1
         await indexing.chains[0].close()
@@ -134,8 +134,8 @@ async def test_a_witness_in_a_block_that_commits_to_none_is_refused(follow: Foll
     moved = kit.spend([Outpoint(first, 0)], [(4_000, p2pkh("bob"))])
     honest = kit.mine(moved.outpoint(0))
     shown = serialise_tx((moved.inputs[0]._replace(witness=stack),), moved.outputs)
-    lying = replace(honest, raw=honest.raw.replace(kit.raw(moved.outpoint(0)), shown))
-    chain = MemoryChain(*kit.blocks[:-1], lying, coin="btc")
+    forged = replace(honest, raw=honest.raw.replace(kit.raw(moved.outpoint(0)), shown))
+    chain = MemoryChain(*kit.blocks[:-1], forged, coin="btc")
     indexing = await follow(chain)
     assert (indexing.live(), indexing.rejections()) == (set(), [])
     assert [why.partition("): ")[2] for _, why in chain.refused] == [

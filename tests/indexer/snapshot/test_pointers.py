@@ -23,7 +23,7 @@ async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
     kit.mine(kit.point("a.example", digest(ALPHA)), kit.point("not a domain", digest(ALPHA)))
     tool = kit.map_only(kit.pay(), {"app": "x", "type": "a2b-mcp", "uri": "https://b.example/tool.json"})
     kit.mine(tool)
-    with Indexing(f"sqlite:///{tmp_path}/told.db", MemoryChain(*kit.blocks)) as indexing:
+    with Indexing(f"sqlite:///{tmp_path}/copy.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         visits.record_fetch(indexing.writer, "a.example", serves(10**15, ALPHA))
         file = io.BytesIO()

@@ -200,10 +200,10 @@ async def test_a_source_that_answers_with_something_else_is_not_believed(worked:
     worked.ask(txid)
     worked.ask(b"\3" * 32)
 
-    async def lie(txids: Iterable[bytes]) -> dict[bytes, bytes]:
+    async def forgery(txids: Iterable[bytes]) -> dict[bytes, bytes]:
         return {b"\3" * 32: raw, txid: raw[:-1]}
 
-    worked.chain.transactions = lie  # type: ignore[method-assign]
+    worked.chain.transactions = forgery  # type: ignore[method-assign]
     await worked.loop.step()
     assert worked.offered == []
     assert worked.got(txid).state is worked.got(b"\3" * 32).state is RequestState.WAITING

@@ -1,4 +1,4 @@
-"""The loop, told as stories: blocks arrive, sources fail, branches lose, and the store keeps in step."""
+"""The loop in stories: blocks arrive, sources fail, branches lose, and the store follows."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_a_source_that_is_merely_behind_takes_nothing_back(url: str, kit: 
 
 
 class Forgetful(MemoryChain):
-    """A node that begins again from nothing just after it has told its tip."""
+    """A node that starts again from genesis just after it has reported its tip."""
 
     async def tip(self) -> BlockRef | None:
         tip = await super().tip()

@@ -242,7 +242,7 @@ async def test_an_unconfirmed_update_of_an_earlier_registration_is_pending(kit: 
         agree(indexing, kit, first, new)
 
 
-# -- what cannot be told ----------------------------------------------------------------------------------------------
+# -- undecidable updates ----------------------------------------------------------------------------------------------
 
 
 async def test_a_card_whose_past_cannot_be_read_is_undecided_and_says_why_until_it_can(kit: ChainKit, url: str) -> None:

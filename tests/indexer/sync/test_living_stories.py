@@ -1,4 +1,4 @@
-"""The stories of the living chain, each told by itself and with every choice: random lives reach each of them seldom.
+"""The stories of the living chain, each by itself and with every choice: random lives reach each of them seldom.
 
 Each was chosen because breaking the code on purpose in some place went unnoticed without it.
 """

@@ -39,7 +39,7 @@ law = settings(
 
 class Look(NamedTuple):
     """What happens between two looks at the source. `chance` decides what its mempool holds, 0 for nothing. It tells
-    that of `now`, or what it held or will hold at the look `before` or `after`, as lists and tips are told one after
+    that of `now`, or what it held or will hold at the look `before` or `after`, as lists and tips arrive one after
     the other. `hurried`: blocks are read and the mempool is not looked at."""
 
     arrivals: list[Block]

@@ -57,7 +57,7 @@ class Watch:
         return list(self.source.requests)
 
     def changed_ids(self) -> list[str]:
-        """The registrations that the outbox was told of since."""
+        """The registrations that were written to the outbox since."""
         since, self.seq = getattr(self, "seq", 0), self.indexing.store.outbox.newest_seq()
         return [
             change.id for change in self.indexing.store.outbox.after(since, 1_000) if change.reason == "owner-checked"

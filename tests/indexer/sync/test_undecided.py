@@ -1,4 +1,4 @@
-"""Law 3 where values are not known: an update that cannot be told is kept, listed, asked about again, never guessed."""
+"""Law 3 where values are not known: an undecidable update is stored, listed, requested again, never guessed."""
 
 from __future__ import annotations
 

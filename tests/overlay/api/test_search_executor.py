@@ -1,4 +1,4 @@
-"""Long searches: they hold nobody up, their number is bounded, and whoever gets no answer is told why."""
+"""Long searches: they delay nobody, their number is bounded, and a request without an answer gets the reason."""
 
 from __future__ import annotations
 

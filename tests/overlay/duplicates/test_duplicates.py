@@ -372,7 +372,7 @@ def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(regist
 
 
 def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry: Registry) -> None:
-    """Nobody knows what the others were told before."""
+    """No process knows what the others received before."""
     body, theirs = priced("Alpha", "0xabc"), card("Gamma")
     same_name = card("Gamma", url="https://elsewhere.example/")
     first = inscribed("a", body), inscribed("b", body), inscribed("c", theirs), inscribed("d", same_name)

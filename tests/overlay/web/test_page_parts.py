@@ -74,7 +74,7 @@ def test_cards_differ_exactly_where_their_values_do(before: Any, after: Any) -> 
     assert all(item.before != item.after for item in changes)
     old, new = leaves(before), leaves(after)
     if any(isinstance(step, int) for where in (*old, *new) for step in where):
-        return  # entries of lists are told by name
+        return  # entries of lists are compared by name
     names = {".".join(where): where for where in (*old, *new)}
     if len(names) == len(old.keys() | new.keys()):
         changed = {name for name, where in names.items() if old.get(where) != new.get(where)}

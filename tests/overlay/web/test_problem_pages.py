@@ -1,4 +1,4 @@
-"""Whoever reads HTML is told in HTML what went wrong on a page; all others get problem details."""
+"""A reader of HTML gets errors of pages in HTML; all others get problem details."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_ordinary_text_data_and_tokens_are_not_worth_reading() -> None:
     assert len(block.worth_reading(assembled(*ordinary), block.WatchedOutpoints())) == 0
     assert not flagged(b"\x6a" + push(b"the order of words: a2b or not a2b, json or -mcp, ord and order"))
     digits = b"".join(b"%sa2b%x" % (b"0123456789abcdef"[n % 16 : n % 16 + 1], n) for n in range(5000))
-    assert not flagged(b"\x00\x6a" + push(digits)), "hexadecimal text is told apart"
+    assert not flagged(b"\x00\x6a" + push(digits)), "hexadecimal text is distinguished"
     assert not flagged(envelope(b"text/plain", b'{"json": true}'))
     assert not flagged(b"\x76\xa9\x14" + b"\x03a2b".ljust(20) + b"\x88\xac")
 

@@ -192,9 +192,9 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", FORGERIES)
-def test_a_proof_that_does_not_hold_is_refused(lie: str) -> None:
-    changes, message = FORGERIES[lie]
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_proof_that_does_not_hold_is_refused(forgery: str) -> None:
+    changes, message = FORGERIES[forgery]
     answers: dict[str, Any] = {"raw": RAW, "path": PATH, "coinbase": FIRST, "branch": BRANCH}
     witness_commitment.verify(**answers)
     with pytest.raises(ParseError, match=message):

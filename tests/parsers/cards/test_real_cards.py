@@ -1,4 +1,4 @@
-"""Cards and configs that people really published are read, and told what their version asks for."""
+"""Cards and configs that people really published are read, with notes on what their version requires."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def sample_cards(sample: Path) -> list[tuple[dict[str, Any], bytes]]:
 
 
 def candidates(card: Any) -> list[bytes]:
-    """The ways the chain's cards may have been written; the right one is told by its hash."""
+    """The ways the chain's cards may have been written; the hash selects the right one."""
     return [
         json.dumps(card, ensure_ascii=ascii_only, indent=indent, separators=separators).encode()
         for ascii_only in (False, True)

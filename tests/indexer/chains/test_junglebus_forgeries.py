@@ -1,4 +1,4 @@
-"""A server that fails, and one that lies: every lie is refused and counted, and the loop goes on."""
+"""A server that fails, and one that forges answers: each forgery is refused and counted, and the loop goes on."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def flipped(raw: bytes, position: int = -1) -> bytes:
 
 
 def every(change: Callable[[dict[str, Any]], None]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """A lie about every entry of a list."""
+    """A forgery of every entry of a list."""
 
     def changed(body: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for entry in body:
@@ -91,11 +91,11 @@ def without_work(entry: dict[str, Any], prev: bytes) -> None:
             return
 
 
-# -- lies about transactions
+# -- forged transactions
 
 
 @pytest.mark.parametrize(
-    "lie",
+    "forgery",
     [
         pytest.param(flipped, id="another sibling"),
         pytest.param(lambda path: flipped(path, 0), id="another height"),
@@ -105,8 +105,8 @@ def without_work(entry: dict[str, Any], prev: bytes) -> None:
         pytest.param(lambda _: b"no path at all", id="something else"),
     ],
 )
-async def test_a_forged_proof_is_refused(followed: Followed, echo: Outpoint, lie: Callable[[bytes], bytes]) -> None:
-    followed.server.lie("proof", lie)
+async def test_a_forged_proof_is_refused(followed: Followed, echo: Outpoint, forgery: Callable[[bytes], bytes]) -> None:
+    followed.server.alter("proof", forgery)
     assert await trouble(followed) == []
     assert followed.indexing.live() == set()
     assert followed.source.violations.counts["proof"] >= 1
@@ -118,21 +118,21 @@ async def test_a_forged_proof_is_refused(followed: Followed, echo: Outpoint, lie
 
 
 async def test_the_proof_of_another_transaction_proves_nothing(followed: Followed, echo: Outpoint) -> None:
-    followed.server.lie("proof", lambda _: bump_of(followed.kit["2"], followed.kit["2"].txids[1]))
+    followed.server.alter("proof", lambda _: bump_of(followed.kit["2"], followed.kit["2"].txids[1]))
     await trouble(followed)
     assert (followed.indexing.live(), followed.source.violations.counts["proof"] > 0) == (set(), True)
 
 
 async def test_other_bytes_than_the_txid_says_are_refused_and_fetched(followed: Followed, echo: Outpoint) -> None:
-    followed.server.lie("page", every(other_bytes))
+    followed.server.alter("page", every(other_bytes))
     await trouble(followed, 1)
     assert followed.indexing.live() == {str(echo)}
     assert followed.source.violations.counts == {"txid": 1}
 
 
 async def test_other_bytes_everywhere_never_count(followed: Followed, echo: Outpoint) -> None:
-    followed.server.lie("page", every(other_bytes))
-    followed.server.lie("get", flipped)
+    followed.server.alter("page", every(other_bytes))
+    followed.server.alter("get", flipped)
     await trouble(followed)
     assert followed.indexing.live() == set()
     assert followed.source.violations.counts["txid"] >= 2
@@ -147,7 +147,7 @@ async def test_a_transaction_told_of_another_block_is_refused_there_and_read_whe
     def elsewhere(entry: dict[str, Any]) -> None:
         entry["block_height"] += 2
 
-    followed.server.lie("page", every(elsewhere))
+    followed.server.alter("page", every(elsewhere))
     await trouble(followed, 3)
     assert followed.source.violations.counts["block"] >= 1
     assert followed.indexing.live() == {str(echo)}
@@ -159,7 +159,7 @@ async def test_a_transaction_that_no_block_holds_never_counts(followed: Followed
     answer = followed.server.entry_json(followed.kit["3"], 2)
     made_up = {**answer, "id": loose.txid[::-1].hex(), "block_index": 7,
                "transaction": base64.b64encode(followed.kit.raw(loose)).decode()}  # fmt: skip
-    followed.server.lie("page", lambda body: [*body, made_up] if body else body)
+    followed.server.alter("page", lambda body: [*body, made_up] if body else body)
     await trouble(followed)
     assert followed.indexing.live() == {str(echo)}
 
@@ -171,27 +171,29 @@ async def test_sixty_four_bytes_are_not_believed_to_be_a_transaction(followed: F
         followed.source.prover.check_raw(sha256d(raw), raw)
 
 
-# -- lies about pages
+# -- forged pages
 
 
 @pytest.mark.parametrize(
-    "lie",
+    "forgery",
     [
         pytest.param(lambda body: body[::-1], id="backwards"),
         pytest.param(lambda body: [*body, *body], id="twice"),
         pytest.param(every(lambda entry: entry.update(block_height=1)), id="below what was asked for"),
     ],
 )
-async def test_a_page_out_of_order_is_refused(followed: Followed, echo: Outpoint, lie: Callable[[Any], Any]) -> None:
+async def test_a_page_out_of_order_is_refused(
+    followed: Followed, echo: Outpoint, forgery: Callable[[Any], Any]
+) -> None:
     kit = followed.kit
     kit.mine(kit.inscribe(agent("Next")), kit.inscribe(agent("and next")))
-    await told_to_lie(followed, "page", lie, "order")
+    await refuses_forgery(followed, "page", forgery, "order")
     await followed.agrees()
 
 
-async def told_to_lie(followed: Followed, route: str, lie: Callable[[Any], Any], kind: str) -> None:
-    """With the lie each look fails, and nothing is written; without it all is read."""
-    followed.server.lie(route, lie)
+async def refuses_forgery(followed: Followed, route: str, forgery: Callable[[Any], Any], kind: str) -> None:
+    """With the forgery each request fails, and nothing is written; without it everything is read."""
+    followed.server.alter(route, forgery)
     before = followed.indexing.facts()
     met = await trouble(followed)
     assert len(met) == 3
@@ -207,17 +209,19 @@ async def test_pages_without_end_are_refused(followed: Followed, echo: Outpoint)
     count = iter(range(10, 1_000_000))
     followed.source.subscription.matches_per_block = 50
 
-    await told_to_lie(followed, "page", lambda _: [{**first, "block_index": next(count)} for _ in range(3)], "order")
+    await refuses_forgery(
+        followed, "page", lambda _: [{**first, "block_index": next(count)} for _ in range(3)], "order"
+    )
     assert next(count) < 300
     await followed.agrees()
 
 
 async def test_empty_pages_that_promise_more_are_refused(followed: Followed, echo: Outpoint) -> None:
-    await told_to_lie(followed, "page", lambda _: [{"statusCode": 199, "block": 3, "transactions": 0}], "order")
+    await refuses_forgery(followed, "page", lambda _: [{"statusCode": 199, "block": 3, "transactions": 0}], "order")
 
 
 @pytest.mark.parametrize(
-    "lie",
+    "forgery",
     [
         pytest.param(lambda _: "text", id="text"),
         pytest.param(lambda _: [1, 2], id="numbers"),
@@ -232,22 +236,22 @@ async def test_empty_pages_that_promise_more_are_refused(followed: Followed, ech
     ],
 )
 async def test_a_page_of_another_shape_is_refused(
-    followed: Followed, echo: Outpoint, lie: Callable[[Any], Any]
+    followed: Followed, echo: Outpoint, forgery: Callable[[Any], Any]
 ) -> None:
-    await told_to_lie(followed, "page", lie, "answer")
+    await refuses_forgery(followed, "page", forgery, "answer")
     assert followed.indexing.live() == {str(echo)}
 
 
 async def test_an_answer_too_large_is_refused(followed: Followed, echo: Outpoint) -> None:
-    await told_to_lie(followed, "page", lambda _: b"[" + b" " * RESPONSE_BYTES + b"]", "answer")
+    await refuses_forgery(followed, "page", lambda _: b"[" + b" " * RESPONSE_BYTES + b"]", "answer")
     assert followed.indexing.live() == {str(echo)}
 
 
-# -- lies about headers
+# -- forged headers
 
 
 @pytest.mark.parametrize(
-    "lie",
+    "forgery",
     [
         pytest.param(lambda body: [*body[:2], *body[3:]], id="a block is missing"),
         pytest.param(lambda body: body[::-1] if len(body) > 1 else body, id="backwards"),
@@ -260,19 +264,19 @@ async def test_an_answer_too_large_is_refused(followed: Followed, echo: Outpoint
     ],
 )
 async def test_headers_that_do_not_fit_are_refused(
-    followed: Followed, echo: Outpoint, lie: Callable[[Any], Any]
+    followed: Followed, echo: Outpoint, forgery: Callable[[Any], Any]
 ) -> None:
-    await told_to_lie(followed, "list", lie, "header")
+    await refuses_forgery(followed, "list", forgery, "header")
     assert followed.indexing.live() == {str(echo)}
     await followed.agrees()
 
 
 async def test_a_header_that_nobody_worked_for_is_refused(followed: Followed, echo: Outpoint) -> None:
-    def lie(body: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def forgery(body: list[dict[str, Any]]) -> list[dict[str, Any]]:
         without_work(body[-1], followed.kit.tip.prev)
         return body
 
-    followed.server.lie("list", lie)
+    followed.server.alter("list", forgery)
     met = await trouble(followed, 1)
     assert "does not meet its bits" in str(met[0])
     assert followed.source.violations.counts["header"] == 1
@@ -298,7 +302,7 @@ async def test_another_chain_on_the_same_genesis_is_a_reorganisation_that_the_ne
     await followed.agrees()
 
 
-# -- lies about spends
+# -- forged spends
 
 
 async def test_lies_about_who_spent_an_owner_s_output_change_nothing(followed: Followed, echo: Outpoint) -> None:
@@ -306,18 +310,18 @@ async def test_lies_about_who_spent_an_owner_s_output_change_nothing(followed: F
     await followed.look()
     payment = kit.pay()
     kit.mine(payment)
-    for lie in (
+    for forgery in (
         lambda _: payment.txid[::-1],  # spends something else
         lambda _: b"short",
         lambda _: b"\xff" * 33,
     ):
         followed.later()
-        followed.server.lie("spend", lie)
+        followed.server.alter("spend", forgery)
         before = followed.source.violations.counts["spend"]
         assert await trouble(followed, 1) == []
         assert followed.source.violations.counts["spend"] == before + 1
         assert followed.indexing.kinds(echo) == ["inscribed"]
-    followed.server.lie("spend", lambda _: b"\xee" * 32)  # that transaction is known to nobody
+    followed.server.alter("spend", lambda _: b"\xee" * 32)  # that transaction is known to nobody
     assert await trouble(followed, 1) == []
     assert followed.indexing.kinds(echo) == ["inscribed"]
     followed.server.honest()
@@ -399,7 +403,7 @@ async def test_control_codes_lead_on_wait_or_turn_back(followed: Followed, echo:
     server.controls = [{"statusCode": 101, "message": "busy"}]
     assert "busy" in str((await trouble(followed, 1))[0])
     server.controls = []
-    server.lie("page", lambda body: body or [{"statusCode": 200, "block": 9}, {"statusCode": 100, "block": 0}])
+    server.alter("page", lambda body: body or [{"statusCode": 200, "block": 9}, {"statusCode": 100, "block": 0}])
     await followed.look(2)
     assert followed.indexing.live() == {str(echo)}
     assert any("height=10&last_idx=0" in path for path in server.requests)
@@ -414,7 +418,7 @@ async def test_the_loop_itself_goes_on_through_lies_and_faults(
     server, follower = followed.server, followed.indexing.followers[0]
     server.fail("tip", 500, 503)
     server.break_off("list", cut)
-    server.lie("page", lambda body: body[::-1] + body)
+    server.alter("page", lambda body: body[::-1] + body)
     running = asyncio.create_task(follower.run())
     try:
         await until(lambda: followed.source.violations.total >= 3)

@@ -1,4 +1,4 @@
-"""A server of listings that lies as a test says, and a source of the user's own that says what a test wants."""
+"""A server of listings that a test forges, and a source of the user's own with answers that a test sets."""
 
 from __future__ import annotations
 
