@@ -60,7 +60,8 @@ EXIT_CODES = {
     "sqlalchemy.exc.DBAPIError": 3,
     "builtins.OSError": 3,
 }
-"""Exit codes of the exceptions that are no mistake of this program's, by name: nothing is imported to look them up."""
+"""Exit codes of the exceptions that are not a mistake of this program's, by name: nothing is imported to look them
+up."""
 
 
 class _Version(Action):

@@ -65,7 +65,7 @@ SENTENCES: dict[str, str] = {
     "card-nesting": "the card is nested deeper than 64 levels",
     "card-json": "the card is not JSON",
     "card-number": "a number of the card has more than 100 digits or an exponent beyond 400",
-    "card-constant": "the card holds {}, which is no JSON number",
+    "card-constant": "the card holds {}, which is not a JSON number",
     "card-surrogate": "the card holds half of a surrogate pair",
     "card-object": "the card is not a JSON object",
     "card-name": "the card has no name",

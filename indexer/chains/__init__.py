@@ -51,7 +51,7 @@ HTTP_CHAINS: dict[str, str] = {
     "sol": SOLANA,
     "solana": SOLANA,
 }
-"""The module of an HTTP source that is no Bitcoin node, by `?chain=` or the configured name."""
+"""The module of an HTTP source that is not a Bitcoin node, by `?chain=` or the configured name."""
 
 HTTP_OPTIONS: dict[str, str] = {"contract": "indexer.chains.evm", "program": SOLANA}
 """The module of an HTTP source, by an option that no other kind of source has."""

@@ -220,8 +220,8 @@ class Chain(ABC):
         return None
 
     async def send(self, raw: bytes) -> None:  # noqa: ARG002
-        """Have the source relay a transaction; sending it again is no error. Raises RefusedTransactionError, also where
-        the source relays none, and SourceError."""
+        """Have the source relay a transaction; sending it again is not an error. Raises RefusedTransactionError, also
+        where the source relays none, and SourceError."""
         raise RefusedTransactionError(f"{self.name}: this kind of source relays no transactions")
 
     async def refuse(self, ref: BlockRef, reason: str) -> None:

@@ -82,7 +82,7 @@ class Gateway:
             except ParseError:
                 return None
         if block.content is not BlockContent.FILE:
-            raise FetchError("fetch-missing", f"{cid.base32} is no file but {block.content.value}")
+            raise FetchError("fetch-missing", f"{cid.base32} is not a file but {block.content.value}")
         return block.body
 
     async def _block(self, client: httpx.AsyncClient, cid: cids.Cid) -> cids.IpfsBlock:

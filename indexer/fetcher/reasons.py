@@ -44,8 +44,8 @@ SENTENCES: dict[str, str] = {
     # the content is not what the pointer names
     "fetch-mismatch": "what is served has another SHA-256: {}",
     "fetch-html": "a web page is served, not the card; its SHA-256 is {}",
-    "fetch-not-json": "what is served is no JSON object",
-    "fetch-picture": "what is served is no PNG, JPEG, GIF or WebP picture",
+    "fetch-not-json": "what is served is not a JSON object",
+    "fetch-picture": "what is served is not a PNG, JPEG, GIF or WebP picture",
     "fetch-picture-broken": "the picture cannot be decoded: {}",
     "fetch-cid": "what the gateway serves is not what the CID names: {}",
 }

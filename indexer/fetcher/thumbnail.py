@@ -34,8 +34,8 @@ CPU_SECONDS, MEMORY = 10, 1 << 30
 
 def thumbnail(body: bytes, most: int) -> bytes:
     """The first frame as WebP of at most `most` bytes within SIDE by SIDE pixels, with less quality or fewer pixels
-    where needed. Raises OSError or ValueError for bytes that are no picture of these formats, or cannot be made small
-    enough."""
+    where needed. Raises OSError or ValueError for bytes that are not a picture of these formats, or cannot be made
+    small enough."""
     from PIL import ImageOps
     from PIL.Image import open as read
 

@@ -132,7 +132,7 @@ def auxpow_fault(header: bytes, work: AuxPow, *, strict: bool = True) -> str | N
     if strict and int.from_bytes(work.parent[2:4], "little") == chain:
         return "it was mined together with its own chain"
     if work.coinbase_index != 0 or not work.coinbase.inputs:
-        return "the transaction that names it is no coinbase"
+        return "the transaction that names it is not a coinbase"
     if _climb(work.coinbase.txid, work.branch, 0) != work.parent[36:68]:
         return "the coinbase that names it is not in the other chain's block"
     return _commitment_fault(work, _climb(sha256d(header), work.chains, work.chain_index)[::-1], chain)

@@ -107,14 +107,14 @@ def check_signature(body: bytes, signature: str, key: str) -> None:
 def read(body: bytes, base: str) -> FeedTable:
     """The table in a feed's body, `{"rates": {"USD": 52.1, …}}`, for one unit of `base`.
 
-    A rate that is no number above 0 is left out, and so is a currency with two different rates. When it says
+    A rate that is not a number above 0 is left out, and so is a currency with two different rates. When it says
     of what time it is (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), that is kept. Raises
     RatesRefusedError for what is no such table, is for another base, or holds no usable rate.
     """
     try:
         value, repeated = strict_json.loads(body)
     except CardError as error:
-        raise RatesRefusedError("malformed", f"answers with what is no JSON: {error}") from None
+        raise RatesRefusedError("malformed", f"answers with what is not JSON: {error}") from None
     if repeated:
         raise RatesRefusedError("malformed", f"has {repeated[0].pointer[:80]!a} twice")
     rates = value.get("rates") if isinstance(value, dict) else None
@@ -151,7 +151,7 @@ def _check_base(value: Mapping[str, Any], table: Mapping[str, Decimal], base: st
 
 
 def _moment(stated: Any) -> int | None:
-    """Seconds since 1970, None for what is no time after that."""
+    """Seconds since 1970, None for what is not a time after that."""
     if isinstance(stated, str):
         try:
             read = datetime.fromisoformat(stated.strip().upper())

@@ -53,11 +53,11 @@ def rate_feeds(text: str) -> tuple[RateFeed, ...]:
 def _feed(word: str, number: int) -> RateFeed:
     match = _WORD.fullmatch(word)
     if match is None:
-        raise ValueError(f"its word number {number} is no feed: {_HOW}")
+        raise ValueError(f"its word number {number} is not a feed: {_HOW}")
     base, url = match[1].upper(), match[2]
     url, _, key = url.partition("#")
     if key and not _KEY.fullmatch(key):
-        raise ValueError(f"the feed number {number} ({base}) has a fragment that is no key: {_HOW}")
+        raise ValueError(f"the feed number {number} ({base}) has a fragment that is not a key: {_HOW}")
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and parts.port != 0

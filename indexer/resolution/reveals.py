@@ -34,7 +34,7 @@ class Reveal(NamedTuple):
 
 
 def reveals(tx: Transaction) -> Iterator[Reveal]:
-    """The envelopes of a transaction in order, also those that are no inscriptions."""
+    """The envelopes of a transaction in order, also those that are not inscriptions."""
     tape, total = output_record.read_tape(tx), OutputRanges(tx.outputs, one_sat_rule=False).total
     number = 0
     for index, spent in enumerate(tx.inputs):

@@ -45,7 +45,7 @@ _Header = Annotated[str, msgspec.Meta(pattern=r"^(|[0-9a-f]{160})\Z")]
 
 
 class SnapshotError(Exception):
-    """A file is no snapshot, or holds something false: the message says where and what."""
+    """A file is not a snapshot, or holds something false: the message says where and what."""
 
 
 class _LineObject(
@@ -228,14 +228,14 @@ def parse(line: bytes) -> tuple[str, Any]:
     try:
         record = _DECODER.decode(line)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise SnapshotError(f"this is no line of a snapshot ({error}): {line[:60]!a}") from None
+        raise SnapshotError(f"this is not a line of a snapshot ({error}): {line[:60]!a}") from None
     if record.format not in (None, FORMAT):
         raise SnapshotError(f"the format is {record.format[:60]!a}, and this version reads {FORMAT}")
     members = [name for name in record.__struct_fields__ if getattr(record, name) is not None]
     if members == ["format", "chains"]:
         del members[0]
     elif len(members) != 1 or members[0] in ("format", "chains"):
-        raise SnapshotError(f"this is no line of a snapshot: {line[:60]!a}")
+        raise SnapshotError(f"this is not a line of a snapshot: {line[:60]!a}")
     encoded = _ENCODER.encode(record)
     if len(line) != len(encoded) + 1 or not (line.startswith(encoded) and line.endswith(b"\n")):
         raise SnapshotError(f"this line is not in canonical form: {line[:60]!a}")

@@ -207,7 +207,7 @@ class _Import:
         try:
             txid = tx.read_exactly(raw, segwit=True).txid
         except ParseError as error:
-            raise SnapshotError(f"a parent is no transaction: {error}") from None
+            raise SnapshotError(f"a parent is not a transaction: {error}") from None
         if self._block is not None or txid <= self._last_parent:
             raise SnapshotError(f"the parent {txid[::-1].hex()} is out of order: parents follow cards, sorted by txid")
         self._last_parent = txid

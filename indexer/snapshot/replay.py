@@ -27,7 +27,7 @@ from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.errors import ParseError
 
 _NODES = 64
-"""Bytes of two nodes of a merkle tree, which are no transaction (CVE-2017-12842)."""
+"""Bytes of two nodes of a merkle tree, which are not a transaction (CVE-2017-12842)."""
 
 _SHORT = 150
 

@@ -78,7 +78,7 @@ class BadgeQueries(Queries):
     """Reads of badges."""
 
     def get(self, registrations: Iterable[str]) -> dict[str, DomainBadge]:
-        """The badges of these registrations; those that are no candidates are left out."""
+        """The badges of these registrations; those that are not candidates are left out."""
         matches = (row for batch in batches(registrations) for row in self._rows(_badges_of(), registrations=batch))
         return {row["registration"]: DomainBadge(**row) for row in matches}
 

@@ -132,7 +132,7 @@ def save_headers(connection: Connection, chain: str, first: int, raw: bytes) -> 
     Raises ValueError when they do not continue the headers stored below `first`.
     """
     if len(raw) % HEADER_BYTES:
-        raise ValueError(f"{len(raw):,} bytes are no headers of {HEADER_BYTES} bytes each")
+        raise ValueError(f"{len(raw):,} bytes are not headers of {HEADER_BYTES} bytes each")
     own = headers.c.chain == chain
     last = select(headers.c.first, headers.c.raw).where(own, headers.c.first < first)
     row = connection.execute(last.order_by(headers.c.first.desc()).limit(1)).first()

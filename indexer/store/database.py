@@ -60,7 +60,7 @@ def unchecked(url: str) -> Engine:
         target = make_url(url)
     except (ArgumentError, ValueError):
         raise DatabaseUrlError(
-            f"{masked(url)!a} is no database URL; use sqlite:///PATH or postgresql+psycopg://user@host/name"
+            f"{masked(url)!a} is not a database URL; use sqlite:///PATH or postgresql+psycopg://user@host/name"
         ) from None
     if target.drivername in ("postgresql", "postgres"):
         target = target.set(drivername="postgresql+psycopg")

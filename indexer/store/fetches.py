@@ -311,7 +311,7 @@ def _latest(facts: Mapping[bytes, int]) -> set[bytes]:
 def ids_of(connection: Connection, locator: str) -> list[str]:
     """The ids whose pointers on chain have this locator fetched, sorted."""
     own = _exists(connection, select(events.c.anchor).where(events.c.anchor == locator))
-    # ids that are no address are those of registries, whose entries name no hash
+    # ids that are not an address are those of registries, whose entries name no hash
     of_entries = (
         select(events.c.anchor)
         .join(sightings, SAME_POINTER)

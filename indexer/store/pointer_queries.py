@@ -139,7 +139,7 @@ def _anchor(row: Row) -> Anchor:
     event = rows.event(row)
     pointer = event.pointer
     if pointer is None:
-        raise ValueError(f"the event at place {row['place']} of {row['chain']} is no pointer")
+        raise ValueError(f"the event at place {row['place']} of {row['chain']} is not a pointer")
     return Anchor(
         chain=row["chain"],
         position=row["place"],

@@ -305,8 +305,8 @@ sightings = original_table(
     Index("sightings_by_digest", "locator", "digest"),
 )
 """When each valid pointer was first seen, in milliseconds since 1970: written with its event, and never rolled back.
-`locator` is what is fetched for it: its id (law 10), or its URI's where the id is no address; `digest` the SHA-256 that
-it names, empty for none. A place that later holds another pointer, as an account may, gets a new time."""
+`locator` is what is fetched for it: its id (law 10), or its URI's where the id is not an address; `digest` the SHA-256
+that it names, empty for none. A place that later holds another pointer, as an account may, gets a new time."""
 
 fetches = original_table(
     "fetches",

@@ -84,7 +84,7 @@ class Delivery(NamedTuple):
 
 
 class ListingReport(NamedTuple):
-    """What is reported of a listing to a subscription, as a digest; None when the listing is no result any more."""
+    """What is reported of a listing to a subscription, as a digest; None when the listing is not a result any more."""
 
     listing: str
     registration: str

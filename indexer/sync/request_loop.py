@@ -129,7 +129,7 @@ def _is(txid: bytes, raw: bytes, chain: Chain) -> bool:
     try:
         actual = tx.read_exactly(raw, segwit=chain.rules.segwit).txid
     except ParseError as error:
-        log.error("%s answered %s with bytes that are no transaction: %s", chain.name, txid[::-1].hex(), error)
+        log.error("%s answered %s with bytes that are not a transaction: %s", chain.name, txid[::-1].hex(), error)
         return False
     if actual != txid:
         log.error("%s answered %s with transaction %s", chain.name, txid[::-1].hex(), actual[::-1].hex())

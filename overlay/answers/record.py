@@ -24,7 +24,7 @@ class Amount(Decimal):
 def _written(value: Any) -> str:
     if isinstance(value, Amount):
         return plain(value)
-    raise TypeError(f"{type(value).__name__} is no part of an answer")
+    raise TypeError(f"{type(value).__name__} is not part of an answer")
 
 
 def _read(kind: type, value: Any) -> Any:
@@ -35,7 +35,7 @@ def _read(kind: type, value: Any) -> Any:
     except ArithmeticError:
         amount = Amount("NaN")
     if not amount.is_finite():
-        raise ValueError(f"{str(value)[:40]!a} is no decimal number")
+        raise ValueError(f"{str(value)[:40]!a} is not a decimal number")
     return amount
 
 
@@ -58,7 +58,7 @@ PerDay = Annotated[
     Amount | None,
     Meta(
         description="What the amount comes to for one day, to 12 digits: a month has 30.436875 days, a year 365.2425. "
-        "Null per call, and for what is no duration."
+        "Null per call, and for what is not a duration."
     ),
 ]
 

@@ -20,7 +20,7 @@ async def verify(request: web.Request) -> web.Response:
     """Whether a claim verifies by the keys that you trust, and if not, why not: 200 also where it does not."""
     kind = request.match_info["kind"]
     if kind not in KINDS:
-        raise NotFoundError(f"{kind[:100]!a} is no kind of claim; there are {', '.join(KINDS)}")
+        raise NotFoundError(f"{kind[:100]!a} is not a kind of claim; there are {', '.join(KINDS)}")
     return json_answer(await run_in(request, PUBLISHING, _verdict, kind, await body(request, MAX_CLAIM)))
 
 

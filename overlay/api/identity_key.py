@@ -59,7 +59,9 @@ def read(file: Path) -> IdentityKey:
         raise IdentityKeyError(f"the identity key {file} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         members = " and ".join(_MEMBERS)
-        raise IdentityKeyError(f"{file} is no identity key: a JSON object with {members}, 64 hex digits each") from None
+        raise IdentityKeyError(
+            f"{file} is not an identity key: a JSON object with {members}, 64 hex digits each"
+        ) from None
     return key
 
 

@@ -84,7 +84,7 @@ def _diagnosis_of(services: AppServices, raw: str) -> dict[str, Any]:
     try:
         return services.publishing.diagnose(bytes.fromhex(raw))
     except ParseError as error:
-        raise bad_request("not-a-transaction", f"rawTx is no transaction: {error}", pointer="/rawTx") from None
+        raise bad_request("not-a-transaction", f"rawTx is not a transaction: {error}", pointer="/rawTx") from None
 
 
 def _checked(document: bytes, kind: str | None) -> bytes:

@@ -313,7 +313,8 @@ def _check_height(
 
 
 def _on_words(words: ParsedText) -> Iterator[Fault]:
-    """Notes on words that were not searched for, or not as operators. They are no filter, so no parameter is named."""
+    """Notes on words that were not searched for, or not as operators. They are not a filter, so no parameter is
+    named."""
     if words.left_out:
         read = f"only {query_syntax.MAX_WORDS} words and {query_syntax.MAX_BYTES:,} bytes of q were searched for"
         yield Fault("words-left-out", f"{read}; left out: {one_line(on_one_line(words.left_out))}")

@@ -57,7 +57,7 @@ class AsyncOverlayClient:
 
     Every method raises RemoteError where the overlay cannot be reached or answers otherwise than one, and a
     RemoteProblemError where it answers with a problem: NotThereError for 404, RefusedError for other 4xx.
-    `transport` replaces the network, for tests. Raises RemoteError for what is no URL.
+    `transport` replaces the network, for tests. Raises RemoteError for what is not a URL.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Position(NamedTuple):
         """The position that `str` wrote. Raises ValueError."""
         match = _POSITION.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text[:100]!a} is no position in the changes")
+            raise ValueError(f"{text[:100]!a} is not a position in the changes")
         return cls(match[1], int(match[2]))
 
 
@@ -50,7 +50,7 @@ class ChangeStream:
         self._rest, self._data = b"", bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[RegistryChange]:
-        """The changes that these next bytes complete, each once. Raises RemoteError for what is no change stream."""
+        """The changes that these next bytes complete, each once. Raises RemoteError for what is not a change stream."""
         *lines, self._rest = _LINE_END.split(self._rest + chunk)
         self._check_size(len(self._rest))
         for line in lines:
@@ -80,7 +80,7 @@ class ChangeStream:
             change: RegistryChange = read(strict_json.answer(data), RegistryChange)
             position = Position.parse(f"{change.epoch}-{change.seq}")
         except (ParseError, msgspec.ValidationError, ValueError) as error:
-            raise RemoteError(f"the change stream has an event that is no change: {str(error)[:300]}") from None
+            raise RemoteError(f"the change stream has an event that is not a change: {str(error)[:300]}") from None
         last = self.position
         if change.op != "reset" and last is not None:
             if position.epoch != last.epoch:

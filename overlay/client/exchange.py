@@ -43,7 +43,7 @@ class ClientLimits:
 
 def base_url(url: str) -> str:
     """The base below which the routes are, from what a user gives: with a trailing `/` or `/v1`, too. Raises
-    UrlError for what is no HTTP URL."""
+    UrlError for what is not an HTTP URL."""
     base = url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
     try:
         parts = urlsplit(base)

@@ -25,7 +25,7 @@ class Asking(Protocol):
 
 
 class ClientSource:
-    """A `ListingSource` over a function that gives the answer to a call as JSON, or as bytes where it is no JSON."""
+    """A `ListingSource` over a function that gives the answer to a call as JSON, or as bytes where it is not JSON."""
 
     def __init__(self, ask: Callable[[Call[Any]], Any]) -> None:
         self._ask = ask

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Add `a2b block`."""
     parser = command(
-        commands, "block", block, "Block a worker by its key: it is no candidate for tasks. Without a key, list them.",
+        commands, "block", block, "Block a worker by its key: it gets no tasks. Without a key, list the blocked ones.",
         "data", "database",
     )  # fmt: skip
     parser.add_argument("key", metavar="KEY", nargs="?", help="the Ed25519 key, 64 hex digits")

@@ -146,7 +146,7 @@ def _local(settings: Settings, transaction: str | bytes) -> dict[str, Any]:
         try:
             return diagnosis.diagnose(settings, store, transaction)
         except ParseError as error:
-            raise UsageError(f"these bytes are no transaction: {error}") from None
+            raise UsageError(f"these bytes are not a transaction: {error}") from None
 
 
 def _show(answer: Mapping[str, Any]) -> None:

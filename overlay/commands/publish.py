@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
     _add_results(parser)
 
     parser = command(
-        commands, "broadcast", broadcast, "Send a saved transaction; sending it again is no error.",
+        commands, "broadcast", broadcast, "Send a saved transaction; sending it again is not an error.",
         "data", "database",
     )  # fmt: skip
     parser.add_argument("file", metavar="FILE", help="what another command saved with --out")
@@ -195,7 +195,7 @@ def broadcast(args: Namespace) -> int:
     try:
         saved = sending.OutgoingTransaction.of(json.loads(_read(Path(args.file), MAX_SAVED_BYTES)))
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UsageError(f"{args.file} is no transaction as --out saves it") from None
+        raise UsageError(f"{args.file} is not a transaction as --out saves it") from None
     sending.send(args, saved, Path(args.file))
     if not args.json:
         say(f"sent {saved.txid}")

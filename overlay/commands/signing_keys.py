@@ -33,7 +33,7 @@ def signing_key(args: Namespace) -> bytes:
         seed = b""
     if len(seed) != 32:
         source = args.key_file or VARIABLE
-        raise UsageError(f"{source} is no key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
+        raise UsageError(f"{source} is not a key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
     return seed
 
 

@@ -22,7 +22,7 @@ from parsers.reasons import Reason
 Shown = AgentCard | McpServer
 
 _UNVERIFIED = {
-    "malformed-signature": "it is no JWS by an algorithm that is verified (ES256, ES384, RS256, EdDSA)",
+    "malformed-signature": "it is not a JWS by an algorithm that is verified (ES256, ES384, RS256, EdDSA)",
     "key-set-elsewhere": "its key set (jku) is neither on the card's host nor on a domain above it",
     "unknown-key": "the key set has no such key",
     "bad-signature": "the signature is not of this card, in any canonical form in use",

@@ -147,7 +147,7 @@ def single_listing(repository: ListingRepository, text: str) -> Listing:
         if candidate.id == listing_id:
             return candidate
     ids = ", ".join(candidate.id for candidate in candidates[:_MAX_NAMED_IDS])
-    raise ListingNotFoundError(f"{_quoted(text)} is no single listing; there are {ids}")
+    raise ListingNotFoundError(f"{_quoted(text)} is not a single listing; there are {ids}")
 
 
 def history(repository: ListingRepository, text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Send a transaction: to a node by JSON-RPC, or to ARC. Sending it again is no error."""
+"""Send a transaction: to a node by JSON-RPC, or to ARC. Sending it again is not an error."""
 
 from __future__ import annotations
 

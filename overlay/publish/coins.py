@@ -90,7 +90,7 @@ def read_lines(text: str, most: int) -> list[Coin]:
 
 def _coin(entry: Any, name: str) -> Coin:
     if not isinstance(entry, dict):
-        raise CoinsError(f"{name} is no object with txid, vout and satoshis")
+        raise CoinsError(f"{name} is not an object with txid, vout and satoshis")
     text = str(entry["outpoint"]) if "outpoint" in entry else f"{entry.get('txid')}_{entry.get('vout')}"
     satoshis = entry.get("satoshis")
     try:

@@ -37,7 +37,7 @@ def _map(kind: Kind, app: str) -> bytes:
 def pointers(domain: str, card: bytes | None, coin: str) -> list[bytes]:
     """The data outputs that point to a domain's card: one; on DOGE several parts where one output is too small.
 
-    Raises ValueError for a name that is no domain, and for one that is too long for the parts.
+    Raises ValueError for a name that is not a domain, and for one that is too long for the parts.
     """
     digest = sha256(card).digest() if card is not None else None
     script = pointer.build(domain, digest, false=coin == "bsv")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _OPEN = frozenset(("requested", "seen", "mined", "newest"))
-"""Steps that are not done and are no fault: the transaction waits, or a later card counts."""
+"""Steps that are not done and are not a fault: the transaction waits, or a later card counts."""
 
 
 def tone(step: Mapping[str, Any]) -> str:

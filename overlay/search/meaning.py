@@ -47,7 +47,7 @@ def fused(scores: Floats, cosines: Floats, share: float) -> Floats:
     without any.
 
     `scores` are those by words, 0 for none; `cosines` are NaN for listings that are not compared. One that only meaning
-    finds is no result, with a score of 0, where its cosine is the least.
+    finds is not a result, with a score of 0, where its cosine is the least.
     """
     results = np.empty(len(scores), np.float64)
     fuse(scores, cosines, share, results)

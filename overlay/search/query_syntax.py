@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 class ParsedText(NamedTuple):
     """A parsed query text. `text` contains the words to rank by, those of `phrases` included; the other members are
     texts and values as typed, in order. `left_out` follows the words that are read; `is_sentence` where quotation marks
-    or hyphens were no operators because the text is long."""
+    or hyphens were not operators because the text is long."""
 
     text: str
     phrases: tuple[str, ...] = ()

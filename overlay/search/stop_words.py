@@ -61,7 +61,7 @@ _PUNCTUATION = f".,;:!?()[]{{}}<>/-{QUOTES}"
 
 
 def content_words(words: Sequence[str]) -> list[str]:
-    """The words of a text that are no stop words, as they are written; all, where there are no others."""
+    """The words of a text that are not stop words, as they are written; all, where there are no others."""
     folded = [fold(word).casefold().strip(_PUNCTUATION) for word in words]
     stop = stop_words(folded)
     return [word for word, plain in zip(words, folded, strict=True) if plain and plain not in stop] or list(words)

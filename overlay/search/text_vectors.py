@@ -106,7 +106,7 @@ def _sum(
 
 
 def of_question(text: str) -> Vector:
-    """The vector of the words of a question that are no stop words."""
+    """The vector of the words of a question that are not stop words."""
     return vector(" ".join(content_words(text.split())))
 
 

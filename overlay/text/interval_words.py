@@ -11,7 +11,7 @@ _UNITS = {"D": "days", "W": "weeks", "M": "months", "Y": "years", "TH": "hours",
 
 def per(interval: str) -> str:
     """An interval's canonical key (law 13) in the words of a price: `per month`, `per 18 months`; `none` is per call.
-    What is no duration of a single unit stays as it is."""
+    What is not a duration of a single unit stays as it is."""
     if interval in _ONE:
         return f"per {_ONE[interval]}"
     some = _SOME.fullmatch(interval)

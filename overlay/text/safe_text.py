@@ -23,7 +23,7 @@ _HIDDEN = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff"
     "\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-_PILE = re.compile(rf"[^\w\s\0-\x7f]{{{MOST_MARKS + 1},}}")  # there may be marks: they are no part of words to `re`
+_PILE = re.compile(rf"[^\w\s\0-\x7f]{{{MOST_MARKS + 1},}}")  # there may be marks: they are not part of words to `re`
 
 
 def visible(text: str) -> str:

@@ -181,4 +181,4 @@ def _parsed(raw: bytes) -> Transaction:
             raise ParseError("it has the size of two nodes of a merkle tree (CVE-2017-12842)")
         return tx.read_exactly(raw)
     except ParseError as error:
-        raise NotCheckedError(f"{sha256d(raw)[::-1].hex()} is no transaction: {error}") from None
+        raise NotCheckedError(f"{sha256d(raw)[::-1].hex()} is not a transaction: {error}") from None

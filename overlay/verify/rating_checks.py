@@ -115,7 +115,7 @@ class RatingCheck:
         expected = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
         completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(expected)
         if completed_at is None:
-            raise NotProvedError(f"the document {record['document']} is no evidence of what a record says")
+            raise NotProvedError(f"the document {record['document']} is not evidence of what a record says")
         payment = record["payment"]
         if payment and payment["proved"]:
             latest = self._check_payment(payment)

@@ -250,4 +250,4 @@ def _transaction(raw: bytes, segwit: bool, name: str) -> Transaction:
     try:
         return tx.read_exactly(raw, segwit=segwit)
     except ParseError as error:
-        raise NotProvedError(f"the answer's {name} is no transaction: {error}") from None
+        raise NotProvedError(f"the answer's {name} is not a transaction: {error}") from None

@@ -164,7 +164,7 @@ def read_form(document: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(document.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
     except (UnicodeError, ValueError):
-        raise bad_request("not-a-form", "the body is no form in UTF-8 of a few fields") from None
+        raise bad_request("not-a-form", "the body is not a form in UTF-8 of a few fields") from None
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
@@ -183,7 +183,7 @@ def _traced(services: AppServices, text: str) -> TraceOutcome:
             return TraceOutcome(text, trace=services.publishing.diagnose(bytes.fromhex(text)))
         return TraceOutcome(text, trace=services.publishing.diagnose(transaction_name(text)))
     except ParseError as error:
-        return TraceOutcome(text, fault=f"these bytes are no transaction: {error}")
+        return TraceOutcome(text, fault=f"these bytes are not a transaction: {error}")
     except ValueError:
         return TraceOutcome(
             text[:200], fault="this is neither a txid (64 hex digits) nor an outpoint (<txid>_<number>)"

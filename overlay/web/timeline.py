@@ -99,7 +99,7 @@ def _text(way: Way) -> str:
 
 
 def _step(step: str | ListStep) -> str:
-    """A step as text. A name in digits is quoted, so that it is no number of an entry."""
+    """A step as text. A name in digits is quoted, so that it is not a number of an entry."""
     if isinstance(step, str):
         return f".{_quoted(step)}"
     name = step.name

@@ -235,7 +235,7 @@ def _level(below: dict[int, bytes], leaves: Sequence[PathLeaf], level: int) -> t
 def _is_copy(leaf: PathLeaf, nodes: Mapping[int, bytes], below: Mapping[int, bytes]) -> bool:
     """Whether a stated node is a copy of its left sibling: by its flag, or by its hash, as some writers state it.
 
-    A node above a transaction of the path is no copy: no block has the same transaction twice (CVE-2012-2459)."""
+    A node above a transaction of the path is not a copy: no block has the same transaction twice (CVE-2012-2459)."""
     if leaf.hash is None:
         return True
     mirrors = bool(leaf.offset & 1) and nodes.get(leaf.offset - 1) == leaf.hash

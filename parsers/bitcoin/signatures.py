@@ -47,7 +47,7 @@ def is_signed(key: bytes, der: bytes, digest: bytes) -> bool:
 
 def add_to_key(key: bytes, scalar: bytes) -> bytes | None:
     """The compressed public key plus `scalar` (32 bytes, big-endian) times the generator; None where either is out of
-    range, the key is no point of the curve, or the sum is the point at infinity."""
+    range, the key is not a point of the curve, or the sum is the point at infinity."""
     import wallycore
 
     try:
@@ -57,7 +57,7 @@ def add_to_key(key: bytes, scalar: bytes) -> bytes | None:
 
 
 def compressed(key: bytes) -> bytes | None:
-    """A public key (33 or 65 bytes) in compressed form; None for bytes that are no point of the curve."""
+    """A public key (33 or 65 bytes) in compressed form; None for bytes that are not a point of the curve."""
     import wallycore
 
     try:

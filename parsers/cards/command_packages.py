@@ -58,7 +58,7 @@ _IMPLIED = frozenset(("-y", "--yes", "-i", "--interactive", "-t", "--tty", "-it"
 """Flags that clients add by themselves, some of them after the package's name, where they would be its arguments."""
 
 _OTHER_PACKAGE = frozenset(("-p", "--package", "--from", "--spec", "-c", "--call"))
-"""Flags by which the first word is no package but a program of another one."""
+"""Flags by which the first word is not a package but a program of another one."""
 
 _SHELLS = {"cmd": ("/c",), "sh": ("-c", "-lc"), "bash": ("-c", "-lc"), "zsh": ("-c", "-lc")}
 _SYNTAX = re.compile(r"""["'`$&|;<>(){}*?!~#\n\\]""")

@@ -72,7 +72,7 @@ def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
     """The entries of `mcpServers` that have a name, in order; an entry that is not an object counts as an empty one."""
     servers = config.get("mcpServers")
     if not isinstance(servers, dict):
-        fields.error("config-servers", "" if servers is None else "mcpServers is no object", "/mcpServers")
+        fields.error("config-servers", "" if servers is None else "mcpServers is not an object", "/mcpServers")
         return {}
     named: dict[str, Json] = {}
     too_long = ""

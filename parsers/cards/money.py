@@ -40,7 +40,7 @@ def _numeric(text: str) -> Decimal | None:
 def plain(value: Decimal) -> str:
     """An amount as text without exponent and without superfluous zeros, so that equal amounts have equal texts.
 
-    At most 1,000 characters. Raises ValueError for a value that is no amount.
+    At most 1,000 characters. Raises ValueError for a value that is not an amount.
     """
     _check(value)
     text = format(value, "f")
@@ -53,7 +53,7 @@ def decimal_key(value: Decimal) -> str:
     """A string of digits that sorts as the amounts do; equal amounts have equal keys.
 
     Four digits for the decimal exponent of the first significant digit (plus 5,000), then the significant digits.
-    Raises ValueError for a value that is no amount.
+    Raises ValueError for a value that is not an amount.
     """
     _check(value)
     if not value:
@@ -63,7 +63,7 @@ def decimal_key(value: Decimal) -> str:
 
 
 def amount_of_key(key: str) -> Decimal:
-    """The amount of a `decimal_key`. Raises ValueError for a text that is no key."""
+    """The amount of a `decimal_key`. Raises ValueError for a text that is not a key."""
     exponent, digits = int(key[:4]) - _KEY_OFFSET, key[4:]
     return Decimal((0, tuple(map(int, digits)), exponent - len(digits) + 1)) if digits else Decimal(0)
 

@@ -20,7 +20,7 @@ def read_motebit(card: Json, fields: Fields) -> MotebitClaim | None:
         return None
     identity, key, did = (fields.text(claim, name, f"/{MEMBER}") for name in ("motebit_id", "public_key", "did"))
     if not 0 < len(identity) <= MAX_ID or not identity.isprintable() or identity != identity.strip():
-        fields.warn("motebit-claim", f"motebit_id is no text of 1 to {MAX_ID} characters", f"/{MEMBER}/motebit_id")
+        fields.warn("motebit-claim", f"motebit_id is not a text of 1 to {MAX_ID} characters", f"/{MEMBER}/motebit_id")
         return None
     if not _KEY.fullmatch(key):
         fields.warn("motebit-claim", "public_key is not 64 hex digits", f"/{MEMBER}/public_key")

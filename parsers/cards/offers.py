@@ -213,7 +213,7 @@ def _accepted(entry: Json, currency: str, fields: Fields, pointer: str) -> tuple
     for number, value in enumerate(fields.items(entry, "acceptedCurrencies", pointer)):
         ticker = _ticker(value)
         if not ticker:
-            fields.warn("ignored", "a currency that is no ticker", f"{pointer}/acceptedCurrencies/{number}")
+            fields.warn("ignored", "a currency that is not a ticker", f"{pointer}/acceptedCurrencies/{number}")
         elif len(accepted) == MAX_CURRENCIES and ticker not in accepted:
             fields.not_indexed(f"only the first {MAX_CURRENCIES} currencies", f"{pointer}/acceptedCurrencies")
             break

@@ -70,7 +70,7 @@ def check_size(body: bytes, *, max_bytes: int = MAX_BYTES) -> None:
 
 
 def _is_truncated(body: bytes) -> bool:
-    """Whether a text that is no JSON has more opening than closing brackets, or nothing."""
+    """Whether a text that is not JSON has more opening than closing brackets, or nothing."""
     outside = strict_json.outline(body)
     opened, closed = (sum(map(body.count, marks)) for marks in ((b"[", b"{"), (b"]", b"}")))
     return not body.strip() or (outside.depth > 0 and opened > closed)
@@ -100,7 +100,7 @@ def _exact(number: int) -> float:
     """An integer beyond 2^53 − 1 as a double, where this is the very number that ECMAScript writes for it."""
     real = _finite(Decimal(number))
     if rfc8785.dumps(real) != str(number).encode():
-        raise ClaimRefusedError("number-range", f"{str(number)[:40]} is no integer that a double holds exactly")
+        raise ClaimRefusedError("number-range", f"{str(number)[:40]} is not an integer that a double holds exactly")
     return real
 
 

@@ -237,7 +237,7 @@ def check_schema(schema: Any) -> Any:
     _take(size // _BYTES_A_STEP)
     remote = next((target for target in _references(schema) if not target.startswith("#")), None)
     if remote is not None:
-        raise ClaimRefusedError("remote-reference", f"{remote[:200]!a} is no part of the schema")
+        raise ClaimRefusedError("remote-reference", f"{remote[:200]!a} is not part of the schema")
     try:
         Draft7Validator.check_schema(schema)
     except (SchemaError, RecursionError) as error:

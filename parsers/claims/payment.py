@@ -148,7 +148,7 @@ def read_claim(value: Any) -> Claim:
     config_id, stage, currency = (_text(value, name) for name in ("configId", "stage", "currency"))
     refund = "" if value.get("refundAddress") is None else _text(value, "refundAddress")
     if not (refund.isascii() and refund.isprintable()):
-        raise _invalid("claim-malformed", "refundAddress is no address: it has characters that none has")
+        raise _invalid("claim-malformed", "refundAddress is not an address: it has characters that none has")
     if stage not in STAGES:
         raise PaymentRefusedError("StageMismatch", "stage", f"the stage {stage!a} is none of {', '.join(STAGES)}")
     return Claim(config_id, stage, currency.strip().upper(), _raw(value.get("rawTx")), refund)
@@ -200,7 +200,7 @@ def transaction_of(claim: Claim, chain: UtxoChain) -> Transaction:
     try:
         tx = read_exactly(claim.raw, segwit=has_segwit(chain), max_items=MAX_ITEMS)
     except TransactionError as error:
-        raise _invalid("transaction-malformed", f"rawTx is no transaction: {error}") from None
+        raise _invalid("transaction-malformed", f"rawTx is not a transaction: {error}") from None
     if not tx.inputs or not tx.outputs:
         raise _invalid("transaction-malformed", "the transaction has no inputs or no outputs")
     if len(tx.inputs) > MAX_INPUTS:

@@ -54,7 +54,7 @@ def _add(parent: tuple[Any, list[Any]], value: Any) -> None:
         node.append(value)
     elif not waiting:
         if not isinstance(value, str) or value in node:
-            raise ValueError("a key is no text, or repeated")
+            raise ValueError("a key is not a text, or repeated")
         waiting.append(value)
     else:
         node[waiting.pop()] = value

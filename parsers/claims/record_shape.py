@@ -79,7 +79,7 @@ class RecordShape(NamedTuple):
             if name not in tests:
                 if self.is_open:
                     continue
-                return f"{name[:100]!a} is no member of {self.noun}"
+                return f"{name[:100]!a} is not a member of {self.noun}"
             is_one, noun = tests[name]
             if not is_one(member):
                 return f"{name} is not {noun}"

@@ -17,9 +17,10 @@ def word(data: bytes, number: int) -> bytes:
 
 
 def address(raw: bytes) -> str:
-    """The address in a word, as `0x` and 40 lower-case hex digits. Raises ParseError for a word that is no address."""
+    """The address in a word, as `0x` and 40 lower-case hex digits. Raises ParseError for a word that is not an
+    address."""
     if len(raw) != WORD or any(raw[:12]):
-        raise ParseError(f"{raw[:WORD].hex()} is no address")
+        raise ParseError(f"{raw[:WORD].hex()} is not an address")
     return f"0x{raw[12:].hex()}"
 
 

@@ -100,12 +100,12 @@ def of_bytes(raw: bytes) -> Cid:
 
 
 def _number(digits: str, alphabet: str) -> bytes:
-    """Bytes from digits of a base that is no power of two; leading zero digits are zero bytes."""
+    """Bytes from digits of a base that is not a power of two; leading zero digits are zero bytes."""
     value = 0
     for digit in digits:
         digit_value = alphabet.find(digit)
         if digit_value < 0:
-            raise ParseError(f"{digit!a} is no digit of this base")
+            raise ParseError(f"{digit!a} is not a digit of this base")
         value = value * len(alphabet) + digit_value
     zeros = len(digits) - len(digits.lstrip(alphabet[0]))
     return bytes(zeros) + value.to_bytes(-(-value.bit_length() // 8), "big")
@@ -122,7 +122,7 @@ def _base32(digits: str) -> bytes:
     except ValueError:
         data = None
     if data is None or _in_base32(data) != digits:
-        raise ParseError("digits that are no base32 in lower case, or end in the middle of a byte")
+        raise ParseError("digits that are not base32 in lower case, or end in the middle of a byte")
     return data
 
 

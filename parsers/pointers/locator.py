@@ -117,7 +117,7 @@ def is_web_url(text: str) -> bool:
 
 @lru_cache(maxsize=256)  # called twice per listing
 def url_host(url: str) -> str:
-    """The domain name of an http or https URL as A-labels; "" without one (an IP address is no domain name)."""
+    """The domain name of an http or https URL as A-labels; "" without one (an IP address is not a domain name)."""
     try:
         parts = urlsplit(url)
         return a_label(parts.hostname or "") or "" if parts.scheme in ("http", "https") else ""

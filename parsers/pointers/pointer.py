@@ -238,7 +238,7 @@ def _with_card(body: bytes, digest: bytes | None, form: str) -> Pointer:
 
 
 def build(domain: str, digest: bytes | None = None, *, hexadecimal: bool = False, false: bool = True) -> bytes:
-    """The output script of a pointer. Raises ValueError for a name that is no domain, and a hash not of 32 bytes."""
+    """The output script of a pointer. Raises ValueError for a name that is not a domain, and a hash not of 32 bytes."""
     _check(domain, digest)
     items = [MARK, domain.encode()]
     if digest is not None:

@@ -1,7 +1,7 @@
 """Proofs verified a second, beside the bare hashing they need: `python -m tests.bench.bench_proofs`.
 
 `hashlib` climbs the same paths with the hashes already at hand, and nothing checked: what is above that is reading,
-checking and objects. bitcoinX and bsv-sdk are no measure here: neither reads every BUMP, or checks all of one.
+checking and objects. bitcoinX and bsv-sdk are not a measure here: neither reads every BUMP, or checks all of one.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ async def test_every_badge_of_a_result_explains_itself_on_request(world: World, 
         assert words[number] in await shown.inner_text()
         assert len(await shown.inner_text()) > 60
         await page.keyboard.press("Escape")
-    assert urlsplit(page.url).path == "/", "a badge is no link"
+    assert urlsplit(page.url).path == "/", "a badge is not a link"
 
 
 async def test_all_of_it_works_without_scripts(world: World, tab: Open) -> None:

@@ -140,7 +140,7 @@ def test_a_listing_is_found_by_what_it_says(engine: SearchIndex, text: str, mean
         "chekc",  # too far from anything
         "pamet",  # two errors, five letters
         "asrtonmio",  # three errors
-        "b08538c9a2",  # an id is no word that could be mistyped
+        "b08538c9a2",  # an id is not a word that could be mistyped
         "USDCY",  # nor is a ticker
         "支汇",
         "f#",

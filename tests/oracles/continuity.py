@@ -18,7 +18,7 @@ _LOOSE = frozenset({EventKind.REJECTED, EventKind.POINTED})
 _ENDS = {EventKind.BURNED: Status.BURNED, EventKind.UNDECIDED: Status.UNDECIDED}
 _NEVER_VALID = frozenset({EventKind.REJECTED, EventKind.INVALID, EventKind.FOREIGN_CONTENT, EventKind.UNDECIDED})
 _OF_A_PLACE = re.compile(r"(?:eip155:[0-9]{1,20}:0x[0-9a-f]{40}/|solana:)[0-9A-Za-z:]{1,150}\Z", re.ASCII)
-"""Ids that name a place which is no output: a log, an entry of a registry, an account (laws 8 and 10)."""
+"""Ids that name a place which is not an output: a log, an entry of a registry, an account (laws 8 and 10)."""
 _SHOWS_A_CARD = frozenset({EventKind.INSCRIBED, EventKind.REINSCRIBED})
 
 

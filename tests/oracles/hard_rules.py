@@ -12,11 +12,11 @@ TOO_LONG = "a number of the card has more than 100 digits or an exponent beyond 
 
 
 class UnfitError(ValueError):
-    """Bytes that are no card; the message is the sentence for the publisher."""
+    """Bytes that are not a card; the message is the sentence for the publisher."""
 
 
 def faults(body: bytes, kind: str) -> list[str]:
-    """Why these bytes are no card of that kind (`agent` or `tool`), in order of importance; empty: they are one."""
+    """Why these bytes are not a card of that kind (`agent` or `tool`), in order of importance; empty: they are one."""
     try:
         card = strict_json(body)
     except UnfitError as error:
@@ -56,7 +56,7 @@ def _depth(text: str) -> int:
 
 
 def _refuse(word: str) -> Any:
-    raise UnfitError(f"the card holds {word}, which is no JSON number")
+    raise UnfitError(f"the card holds {word}, which is not a JSON number")
 
 
 def _integer(text: str) -> int:

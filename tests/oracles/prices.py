@@ -87,7 +87,7 @@ def _rounded(value: Fraction) -> Fraction | None:
 
 
 class PriceFilter(Protocol):
-    """What a price entry must meet; an empty collection or None is no filter."""
+    """What a price entry must meet; an empty collection or None is not a filter."""
 
     skills: Collection[str]
     currencies: Collection[str]

@@ -19,7 +19,8 @@ PUBLIC_KEY_HASH = {"mainnet": 0, "regtest": 0x6F}
 
 
 class Op(NamedTuple):
-    """An operation: its opcode, and what it pushes (None when it is no push). `cut`: the push runs past the script."""
+    """An operation: its opcode, and what it pushes (None when it is not a push). `cut`: the push runs past the
+    script."""
 
     code: int
     data: bytes | None
@@ -175,7 +176,7 @@ def map_fields(ops: list[Op], envelope: Envelope | None) -> tuple[dict[str, str]
 
 
 def _pairs(words: list[bytes | None]) -> dict[str, str]:
-    """Keys and values by twos, up to what is no push; an odd last key is dropped."""
+    """Keys and values by twos, up to what is not a push; an odd last key is dropped."""
     whole = itertools.takewhile(lambda word: word is not None, words)
     items = [word for word in whole if word is not None]
     pairs = [pair for pair in zip(items[::2], items[1::2], strict=False) if all(map(_is_text, pair))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 class RefusedError(Exception):
-    """The bytes are no block."""
+    """The bytes are not a block."""
 
 
 @dataclass

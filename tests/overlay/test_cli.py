@@ -346,7 +346,7 @@ def test_diagnose_reads_raw_transactions_from_the_command_line_or_a_file(run: Ru
         (["00" * 32, "--raw", "00"], "give a txid or an outpoint, or --raw"),
         (["dex"], "'dex' is neither a txid"),
         (["--raw", "xyz"], "the transaction is not hex"),
-        (["--raw", "00"], "these bytes are no transaction"),
+        (["--raw", "00"], "these bytes are not a transaction"),
         (["--raw", "00" * (2 << 20) + "00"], "longer than 4,194,304 hex digits"),
     ],
 )
@@ -675,7 +675,7 @@ def test_help_names_every_command_and_every_setting(run: Run) -> None:
         assert run(command, "--help").code == 0
     helps = {command: run(command, "--help").out for command in ("up", "index", "serve")}
     apart = {"database_read": "serve", "metrics": "index"}  # who follows reads where it writes; who serves has a port
-    for name in set(KEYS) - {"junglebus_token", "arc_callback_token"}:  # secrets are no options
+    for name in set(KEYS) - {"junglebus_token", "arc_callback_token"}:  # secrets are not options
         told_by = helps[apart.get(name, "up")]
         assert f"--{name.replace('_', '-')}" in told_by
         assert f"A2B_{name.upper()}" in told_by
@@ -714,7 +714,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     ("flags", "code", "complaint"),
     [
         (["--data", "{here}/file/data"], 3, "file/data: Not a directory"),
-        (["--database", "nonsense"], 2, "'nonsense' is no database URL"),
+        (["--database", "nonsense"], 2, "'nonsense' is not a database URL"),
         (["--database", "mysql://x"], 2, "'mysql' is not a database this program knows"),
         (["--database", "sqlite:///{here}/none/a2b.db"], 3, "unable to open database file"),
         (["--database", "postgresql://me:hunter2@127.0.0.1:1/x"], 3, "Connection refused"),

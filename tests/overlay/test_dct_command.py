@@ -61,7 +61,7 @@ def test_keys_and_capabilities_that_are_none_are_refused(tmp_path: Path) -> None
     for key in (("--key-file", "bad.key"), ()):
         refused = a2b("dct", "principal", *key, cwd=tmp_path)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "is no key" in refused.stderr
+        assert "is not a key" in refused.stderr
         assert "secret" not in refused.stderr
     refused = a2b("dct", "issue", "--to", TO, "--allow", "delete", cwd=tmp_path, A2B_DCT_KEY=ISSUER.hex())
     assert (refused.returncode, "none of search, submit and rate" in refused.stderr) == (2, True)

@@ -21,4 +21,4 @@ def test_the_identity_of_a_host_is_shown_where_it_verifies(tmp_path: Path) -> No
     assert (forged.returncode, "bad-signature" in forged.stdout) == (1, True)
     wrong = a2b("motebit", "not a host", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "not a host is no domain name" in wrong.stderr
+    assert "not a host is not a domain name" in wrong.stderr

@@ -1,4 +1,4 @@
-"""Answers of a server that is no overlay, or a strange one: one sentence that names the server and the member."""
+"""Answers of a server that is not an overlay, or a strange one: one sentence that names the server and the member."""
 
 from __future__ import annotations
 

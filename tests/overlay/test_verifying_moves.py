@@ -163,7 +163,7 @@ def test_current_is_the_last_of_the_way(server: Server, listed: Outpoint) -> Non
 
 
 def test_the_value_that_a_parent_decides_by_is_its_own(kit: ChainKit, look: Look) -> None:
-    """A parent needs no block: the transaction that spends it commits to its txid, and another is no parent."""
+    """A parent needs no block: the transaction that spends it commits to its txid, and another is not a parent."""
     other, first = kit.inscribe(agent("Other")), kit.inscribe(agent("Mine"))
     kit.mine(other, first)
     kit.mine(kit.spend([other, first], [(1, p2pkh("bob")), (1, p2pkh("carol"))]))

@@ -35,8 +35,8 @@ Kinds = Mapping[tuple[str, str], Evaluate]
 
 
 def disagreement(line: str, kinds: Kinds) -> str | None:
-    """Why the product does not agree with a vector; None where it does. A line that is no vector, a kind that nothing
-    evaluates and an exception are disagreements."""
+    """Why the product does not agree with a vector; None where it does. A line that is not a vector, a kind that
+    nothing evaluates and an exception are disagreements."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

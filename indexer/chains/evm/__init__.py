@@ -36,7 +36,7 @@ def read_logs(name: str, url: str, reader: LogReader, chains: tuple[str, ...], c
     address = parsed_options.get("contract", contract)
     if address is None or not _ADDRESS.fullmatch(address):
         raise SourceError(
-            f"{name}: contract={(address or '')[:60]!a} is no contract; write ?contract=0x and its 40 hex digits"
+            f"{name}: contract={(address or '')[:60]!a} is not a contract; write ?contract=0x and its 40 hex digits"
         )
     endpoint = EvmEndpoint(JsonRpc(name, base), bytes.fromhex(address[2:]), reader.topics)
     return EvmChain(name, endpoint, reader, allowed_networks(name, parsed_options), parsed_options)

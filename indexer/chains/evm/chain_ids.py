@@ -87,7 +87,9 @@ def allowed_networks(name: str, options: Mapping[str, str]) -> AllowedNetworks:
         return AllowedNetworks(frozenset({int(network)}), f"eip155:{int(network)}")
     if chain == ANY:
         if network is not None:
-            raise SourceError(f"{name}: network={network!r} is no number; write ?chain={ANY}&network=NUMBER (EIP-155)")
+            raise SourceError(
+                f"{name}: network={network!r} is not a number; write ?chain={ANY}&network=NUMBER (EIP-155)"
+            )
         return AllowedNetworks(None, ANY)
     by_name = NUMBERS[chain]
     if network is None:

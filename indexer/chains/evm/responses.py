@@ -50,7 +50,7 @@ def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
             quantity = most + 1
         if 0 <= quantity <= most:
             return quantity
-    raise EvmAnswerError(f"{str(value)[:80]!a} is no number from 0 to {most:,}")
+    raise EvmAnswerError(f"{str(value)[:80]!a} is not a number from 0 to {most:,}")
 
 
 def data(value: Any, size: int | None = None) -> bytes:
@@ -75,7 +75,7 @@ def internal(value: Any) -> bytes:
 def header(row: Any) -> EvmHeader:
     """A block header from `eth_getBlockByNumber`. Raises EvmAnswerError."""
     if not isinstance(row, dict):
-        raise EvmAnswerError(f"{str(row)[:80]!a} is no block")
+        raise EvmAnswerError(f"{str(row)[:80]!a} is not a block")
     return EvmHeader(
         number(row.get("number")),
         internal(row.get("hash")),
@@ -91,7 +91,7 @@ def logs(rows: Any, address: bytes, topics: Sequence[bytes], first: int, last: i
     removed.
     """
     if not isinstance(rows, list):
-        raise EvmAnswerError(f"{str(rows)[:80]!a} is no list of logs")
+        raise EvmAnswerError(f"{str(rows)[:80]!a} is not a list of logs")
     by_position: dict[tuple[int, int], Log] = {}
     for log in map(_log, rows):
         if log.address != address or not log.topics or log.topics[0] not in topics:
@@ -106,12 +106,12 @@ def logs(rows: Any, address: bytes, topics: Sequence[bytes], first: int, last: i
 
 def _log(row: Any) -> Log:
     if not isinstance(row, dict):
-        raise EvmAnswerError(f"{str(row)[:80]!a} is no log")
+        raise EvmAnswerError(f"{str(row)[:80]!a} is not a log")
     if row.get("removed"):
         raise EvmAnswerError("a log is no longer on the chain")
     topics = row.get("topics")
     if not isinstance(topics, list) or len(topics) > TOPICS:
-        raise EvmAnswerError(f"{str(topics)[:80]!a} are no topics")
+        raise EvmAnswerError(f"{str(topics)[:80]!a} are not topics")
     return Log(
         data(row.get("address"), 20),
         tuple(data(topic, 32) for topic in topics),

@@ -26,7 +26,7 @@ def create(name: str, url: str, store: ChainStore | None = None) -> JungleBusCha
     subscription, _, query = url.removeprefix("junglebus:").partition("?")
     if not _SUBSCRIPTION.fullmatch(subscription):
         raise SourceError(
-            f"{name}: {subscription[:100]!a} is no subscription id; write junglebus:SUBSCRIPTION_ID with the id "
+            f"{name}: {subscription[:100]!a} is not a subscription id; write junglebus:SUBSCRIPTION_ID with the id "
             "that the server's dashboard gives to a subscription"
         )
     options = read(name, query, "junglebus", _OPTIONS)
@@ -44,7 +44,7 @@ def _server(name: str, options: dict[str, str]) -> str:
     server = options.get("url", SERVER).rstrip("/")
     parts = web_address(server)
     if parts is None or parts.query or parts.fragment:
-        raise SourceError(f"{name}: url={masked(server)[:200]!a} is no server; write url=https://host/v1")
+        raise SourceError(f"{name}: url={masked(server)[:200]!a} is not a server; write url=https://host/v1")
     if parts.username or parts.password:
         raise SourceError(f"{name}: url= holds a password; JungleBus takes a token, in A2B_JUNGLEBUS_TOKEN")
     return server

@@ -57,7 +57,7 @@ class JungleBusClient(HttpClient):
     async def json(self, path: str, limit: int | None = None, /, **query: int) -> Any:
         """The JSON of a route, in a response of at most `limit` bytes (default: `page_bytes`); None for 404.
 
-        Raises SourceUnavailableError, ViolationError for what is no JSON or too large, SourceError for refused access.
+        Raises SourceUnavailableError, ViolationError for what is not JSON or too large, SourceError for refused access.
         """
         body = await self.fetch(path, limit, **query)
         if not body:

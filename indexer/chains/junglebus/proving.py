@@ -66,7 +66,7 @@ class Prover:
         try:
             transaction = tx.read(raw)
         except ParseError as error:
-            raise self._violations.record("txid", f"{txid[::-1].hex()} is no transaction: {error}") from None
+            raise self._violations.record("txid", f"{txid[::-1].hex()} is not a transaction: {error}") from None
         if transaction.size != len(raw) or len(raw) == NODE_BYTES:
             raise self._violations.record("txid", f"{txid[::-1].hex()} ({len(raw):,} bytes) may be no transaction")
         return transaction
@@ -152,7 +152,7 @@ class Prover:
         if not answer:
             return answer
         if len(answer) != len(outpoint.txid):
-            raise self._violations.record("spend", f"{outpoint} is spent by {len(answer):,} bytes that are no txid")
+            raise self._violations.record("spend", f"{outpoint} is spent by {len(answer):,} bytes that are not a txid")
         return answer[::-1]
 
     def check_spends(self, raw: bytes, outpoint: Outpoint) -> None:

@@ -73,7 +73,7 @@ def headers(value: Any, first: int, count: int) -> list[JsonHeader]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise JungleBusAnswerError("a list of headers is no list")
+        raise JungleBusAnswerError("a list of headers is not a list")
     parsed = [header(row) for row in value[:count]]
     for expected, row in enumerate(parsed, first):
         if row.height != expected:
@@ -109,7 +109,7 @@ def page(value: Any) -> tuple[list[DeliveredTransaction], list[Control]]:
         return [], []
     rows = [value] if isinstance(value, dict) else value
     if not isinstance(rows, list):
-        raise JungleBusAnswerError("a page of transactions is no list")
+        raise JungleBusAnswerError("a page of transactions is not a list")
     matches: list[DeliveredTransaction] = []
     controls: list[Control] = []
     for row in rows:
@@ -151,7 +151,7 @@ def _member(row: Any, name: str) -> Any:
 def _number(row: Any, name: str, largest: int = U32) -> int:
     value = _member(row, name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise JungleBusAnswerError(f"{name} is {str(value)[:60]!a}, which is no number up to {largest:,}")
+        raise JungleBusAnswerError(f"{name} is {str(value)[:60]!a}, which is not a number up to {largest:,}")
     return value
 
 
@@ -159,7 +159,7 @@ def _version(row: Any) -> int:
     """A version, which some servers write as a signed number."""
     value = _member(row, "version")
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value <= U32:
-        raise JungleBusAnswerError(f"version is {str(value)[:60]!a}, which is no number of 32 bits")
+        raise JungleBusAnswerError(f"version is {str(value)[:60]!a}, which is not a number of 32 bits")
     return value & U32
 
 
@@ -169,7 +169,7 @@ def _hex_number(text: str) -> int:
     except ValueError:
         raw = b""
     if len(raw) != 4:
-        raise JungleBusAnswerError(f"bits is {text[:60]!a}, which is no number of eight hex digits")
+        raise JungleBusAnswerError(f"bits is {text[:60]!a}, which is not a number of eight hex digits")
     return int.from_bytes(raw, "big")
 
 
@@ -181,7 +181,7 @@ def _hash(row: Any, name: str) -> bytes:
     except ValueError:
         raw = b""
     if len(raw) != 32:
-        raise JungleBusAnswerError(f"{name} is {str(value)[:80]!a}, which is no hash of 64 hex digits")
+        raise JungleBusAnswerError(f"{name} is {str(value)[:80]!a}, which is not a hash of 64 hex digits")
     return raw[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Send a transaction through a node. Sending it again is no error."""
+"""Send a transaction through a node. Sending it again is not an error."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Broadcaster(Protocol):
         ...
 
     async def send(self, raw: bytes, /) -> None:
-        """Send a transaction; sending it again is no error. Raises RefusedTransactionError."""
+        """Send a transaction; sending it again is not an error. Raises RefusedTransactionError."""
         ...
 
     async def close(self) -> None:

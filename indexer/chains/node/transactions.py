@@ -58,7 +58,7 @@ class Transactions:
         requested = list(outpoints)
         outputs = {}
         for txid, raw in (await self.get(outpoint.txid for outpoint in requested)).items():
-            with suppress(ParseError):  # bytes of that hash that are no transaction have no outputs
+            with suppress(ParseError):  # bytes of that hash that are not a transaction have no outputs
                 outputs[txid] = self._read(raw).outputs
         return tx.values_of(requested, outputs)
 

@@ -51,7 +51,7 @@ class ZmqSubscriber:
                 self._context.destroy(linger=0)
                 self._context = None
                 raise SourceError(
-                    f"{self.name}: zmq={address} is no valid address ({error}); write tcp://host:port"
+                    f"{self.name}: zmq={address} is not a valid address ({error}); write tcp://host:port"
                 ) from error
         self._task = asyncio.create_task(self._read(socket))
 

@@ -22,7 +22,7 @@ def create(name: str, url: str, store: ChainStore | None = None) -> OverlayChain
     base = base.rstrip("/").removesuffix("/v1").rstrip("/")
     parts = web_address(base)
     if parts is None or "#" in base or parts.username:
-        raise SourceError(f"{name}: {masked(base)[:200]!a} is no overlay; write overlay:https://host")
+        raise SourceError(f"{name}: {masked(base)[:200]!a} is not an overlay; write overlay:https://host")
     options = read(name, query, "overlay", _OPTIONS)
     if options.get("chain", "bsv") != "bsv":
         raise SourceError(f"{name}: chain={options['chain']!r} has no anchors, only bsv has")

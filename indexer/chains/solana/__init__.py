@@ -58,7 +58,8 @@ def _program(name: str, options_read: dict[str, str]) -> str:
     program = options_read.get("program", "")
     if address_bytes(program) is None:
         raise SourceError(
-            f"{name}: program={program[:100]!a} is no address of a program; write ?program= and its 32 bytes in base58"
+            f"{name}: program={program[:100]!a} is not an address of a program; write ?program= and its 32 bytes in "
+            "base58"
         )
     return program
 

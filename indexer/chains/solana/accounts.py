@@ -58,7 +58,7 @@ def base58_address(raw: bytes) -> str:
 def slot(value: object) -> int:
     """A slot number. Raises SolanaAnswerError for anything else, and above the heights that can be stored."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < UNCONFIRMED:
-        raise SolanaAnswerError(f"{str(value)[:60]!a} is no slot")
+        raise SolanaAnswerError(f"{str(value)[:60]!a} is not a slot")
     return value
 
 

@@ -33,7 +33,7 @@ def admitted(segment: Segment, query: Query, scratch: Scratch) -> Bytes:
 
 
 def _narrowed(segment: Segment, query: Query, scratch: Scratch, mask: Bytes) -> Bytes:
-    """The documents of a mask that meet the filters which are no facts."""
+    """The documents of a mask that meet the filters which are not facts."""
     bounds = list(_bounds(query))
     excluded = unwanted(query)
     asks_one = _asks_one_offer(query)

@@ -45,7 +45,7 @@ class SegmentEntry:
     def __post_init__(self) -> None:
         names = (self.name, self.deleted_file) if self.deleted_file else (self.name,)
         if not all(_NAME.fullmatch(name) for name in names):
-            raise ValueError(f"{names} are no names of files of a segment")
+            raise ValueError(f"{names} are not names of files of a segment")
         if not 0 <= self.deleted <= (self.documents if self.deleted_file else 0):
             raise ValueError(f"segment {self.name} has {self.deleted:,} of {self.documents:,} documents deleted")
 
@@ -78,14 +78,14 @@ def read(folder: Path) -> Manifest | None:
     except ValueError as error:
         raise ValueError(f"{path} {error}: rebuild the index") from error
     except (RecursionError, KeyError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: it is no manifest; rebuild the index") from error
+        raise ValueError(f"{path} is damaged: it is not a manifest; rebuild the index") from error
 
 
 def _decoded(data: bytes) -> Manifest:
     try:
         content = decode(data)
     except ValueError as error:
-        raise ValueError("is damaged: it is no JSON") from error
+        raise ValueError("is damaged: it is not JSON") from error
     layout, check = content.pop("layout"), content.pop("crc32c")
     if layout != LAYOUT:
         raise ValueError(f"is of layout {layout!r}, and this release reads {LAYOUT}")

@@ -74,7 +74,7 @@ def write(path: Path, arrays: Mapping[str, Array]) -> None:
 
 def _stored(name: str, array: Array) -> Array:
     if not (name.isascii() and name.isidentifier() and len(name) <= 40):
-        raise ValueError(f"{name!a} is no name of an array in a segment file")
+        raise ValueError(f"{name!a} is not a name of an array in a segment file")
     if array.ndim != 1 or array.dtype.str[1:] not in TYPES:
         raise ValueError(f"array {name} has {array.ndim} dimensions of {array.dtype}, which no segment file holds")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
@@ -142,7 +142,7 @@ def _entries(mapped: mmap.mmap) -> list[_ArrayEntry]:
     """The table, every entry of it within the file. Raises ValueError."""
     magic, layout, count, length = _HEAD.unpack_from(mapped)
     if magic != _MAGIC:
-        raise ValueError("is no segment file")
+        raise ValueError("is not a segment file")
     if layout != LAYOUT:
         raise ValueError(f"is of layout {layout}, and this release reads {LAYOUT}: rebuild the index")
     if length != len(mapped):

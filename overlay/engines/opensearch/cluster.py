@@ -34,7 +34,7 @@ _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 Json = dict[str, Any]
 
-logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # failures are raised here; a 404 is no failure
+logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # failures are raised here; a 404 is not a failure
 
 
 class ConflictError(BusyError):
@@ -78,7 +78,7 @@ class Cluster:
         return cluster
 
     def check_version(self) -> None:
-        """Raises EngineError when it is no supported version of OpenSearch."""
+        """Raises EngineError when it is not a supported version of OpenSearch."""
         version = self.request("GET", "/").get("version") or {}
         distribution, number = version.get("distribution"), str(version.get("number", "unknown"))
         if distribution != "opensearch" or number.split(".", maxsplit=1)[0] not in _MAJORS:

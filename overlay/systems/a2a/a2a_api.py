@@ -117,9 +117,9 @@ def _call(request: web.Request, call: Any) -> tuple[str, dict[str, Any]]:
         raise A2aError(errors.INVALID_REQUEST, 'jsonrpc is not "2.0"')
     name, params = call.get("method"), call.get("params", {})
     if not isinstance(name, str):
-        raise A2aError(errors.INVALID_REQUEST, "method is no string")
+        raise A2aError(errors.INVALID_REQUEST, "method is not a string")
     if not isinstance(params, dict):
-        raise A2aError(errors.INVALID_PARAMS, "params is no object")
+        raise A2aError(errors.INVALID_PARAMS, "params is not an object")
     return name, params
 
 
@@ -132,7 +132,7 @@ def _method(request: web.Request, name: str) -> Method:
         raise A2aError(errors.VERSION, f"A2A-Version {spoken[:40]!a} is not served here, only {', '.join(VERSIONS)}")
     method = METHODS.get(name)
     if method is None:
-        raise A2aError(errors.METHOD_NOT_FOUND, f"{name[:100]!a} is no method of A2A {', '.join(VERSIONS)}")
+        raise A2aError(errors.METHOD_NOT_FOUND, f"{name[:100]!a} is not a method of A2A {', '.join(VERSIONS)}")
     if version not in ("", method.version):
         raise A2aError(errors.VERSION, f"{name} is a method of A2A {method.version}, and A2A-Version is {version}")
     return method

@@ -67,7 +67,7 @@ def read_task(params: dict[str, Any]) -> SearchMessage:
 def _id(holder: dict[str, Any], name: str) -> str | None:
     id_ = holder.get(name) or None
     if id_ is not None and (not isinstance(id_, str) or len(id_) > _MAX_ID):
-        raise A2aError(errors.INVALID_PARAMS, f"{name} is no string of at most {_MAX_ID} characters")
+        raise A2aError(errors.INVALID_PARAMS, f"{name} is not a string of at most {_MAX_ID} characters")
     return id_
 
 
@@ -75,7 +75,7 @@ def _modes(configuration: dict[str, Any]) -> tuple[str, ...]:
     """The media types that the client accepts, of those that there are."""
     accepted = configuration.get("acceptedOutputModes") or ["*/*"]
     if not isinstance(accepted, list):
-        raise A2aError(errors.INVALID_PARAMS, "acceptedOutputModes is no list")
+        raise A2aError(errors.INVALID_PARAMS, "acceptedOutputModes is not a list")
     named = {mode.partition(";")[0].strip().lower() for mode in accepted if isinstance(mode, str)}
     modes = tuple(mode for mode, names in _MODES.items() if not named.isdisjoint(names))
     if not modes:
@@ -89,7 +89,7 @@ def _pairs(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The parameters of all parts: texts are joined to one question. Raises A2aError, BadRequestError."""
     parts = message.get("parts")
     if not isinstance(parts, list) or not 0 < len(parts) <= MAX_PARTS:
-        raise A2aError(errors.INVALID_PARAMS, f"parts is no list of 1 to {MAX_PARTS} parts")
+        raise A2aError(errors.INVALID_PARAMS, f"parts is not a list of 1 to {MAX_PARTS} parts")
     texts: list[str] = []
     members: list[tuple[str, Any]] = []
     for number, part in enumerate(parts):
@@ -120,7 +120,7 @@ def _faults(members: Iterable[tuple[str, Any]], *, has_text: bool) -> Iterator[F
         elif has_text and name in ("q", "query"):
             yield Fault("conflict", f"{name}: the question is in the text part, leave it out of the data", name)
         elif isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict | list) for v in value)):
-            yield Fault("wrong-type", f"{name[:100]!a} is no string, number, boolean, or list of these", name[:100])
+            yield Fault("wrong-type", f"{name[:100]!a} is not a string, number, boolean, or list of these", name[:100])
 
 
 def _object(params: dict[str, Any], name: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class DelegatedAccess:
         """A token (its text) that a trusted issuer signed, and that is neither revoked nor expired. Raises
         TokenDeniedError."""
         if not isinstance(text, str) or len(text) > MAX_TOKEN:
-            raise TokenDeniedError("malformed_token", f"the token is no text of at most {MAX_TOKEN:,} characters")
+            raise TokenDeniedError("malformed_token", f"the token is not a text of at most {MAX_TOKEN:,} characters")
         token = read_dct(text)
         revocations: list[Any] = []
         if token["authority"]["issuer"] in self.roots:

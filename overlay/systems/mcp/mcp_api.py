@@ -103,7 +103,7 @@ async def post_message(request: web.Request) -> web.Response:
         raise ProblemError(400, f"the body cannot be read: {error}") from None
     id_ = message.get("id") if isinstance(message, dict) else None
     if not isinstance(id_, str | int) or not isinstance(message.get("method"), str):
-        raise ProblemError(400, "the body is no JSON object with id and method, a text each")
+        raise ProblemError(400, "the body is not a JSON object with id and method, a text each")
     if (token := message.pop("dct", None)) is not None:
         message["params"] = _with_token(message.get("params") or {}, token)
     return await _respond(request, {**message, "jsonrpc": "2.0"}, document, {"accept": JSON, "content-type": JSON})
@@ -112,7 +112,7 @@ async def post_message(request: web.Request) -> web.Response:
 def _with_token(params: Any, token: Any) -> dict[str, Any]:
     """The parameters with a token that came beside them. Raises ProblemError."""
     if not isinstance(params, dict):
-        raise ProblemError(400, "params is no object: a message with dct cannot be read otherwise")
+        raise ProblemError(400, "params is not an object: a message with dct cannot be read otherwise")
     meta = params.get("_delegateos") or {}
     if not isinstance(meta, dict) or meta.get("dct", token) != token:
         raise ProblemError(400, "dct is another token than that of params._delegateos")

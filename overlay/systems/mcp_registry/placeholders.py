@@ -54,7 +54,7 @@ def is_secret(name: str) -> bool:
 
 
 def header(name: str, value: str) -> dict[str, Any] | None:
-    """A header of a remote, None for what is no name of one. The value of a secret one is shown only with
+    """A header of a remote, None for what is not a name of one. The value of a secret one is shown only with
     placeholders."""
     if not _HEADER.fullmatch(name):
         return None

@@ -41,7 +41,7 @@ def motebit(args: Namespace) -> int:
 
     host = a_label(args.host)
     if host is None:
-        raise UsageError(f"{on_one_line(args.host)} is no domain name")
+        raise UsageError(f"{on_one_line(args.host)} is not a domain name")
     verifier = MotebitVerifier(build_fetcher(settings_of(args)), TxtRecords())
     outcome = asyncio.run(verifier.lookup(host, args.relay_url))
     if outcome.is_unknown:

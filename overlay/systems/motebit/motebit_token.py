@@ -43,7 +43,7 @@ def motebit_token(args: Namespace) -> int:
 
     host = canonical_host(urlsplit(args.url).netloc)
     if not host:
-        raise UsageError(f"{on_one_line(args.url)} is no URL with a host")
+        raise UsageError(f"{on_one_line(args.url)} is not a URL with a host")
     seed, now = signing_key(args), int(time.time() * 1_000)
     payload = {
         "mid": args.mid or sovereign_id(ed25519.public_key_of(seed)), "did": "a2b", "aud": args.audience, "iat": now,

@@ -132,7 +132,7 @@ def moment(text: str) -> datetime:
     """A time by RFC 3339 in UTC. Raises ValueError."""
     time = datetime.fromisoformat(text)
     if time.utcoffset() != UTC.utcoffset(None) or "T" not in text.upper():
-        raise ValueError(f"{shown(text)} is no time by RFC 3339 in UTC, such as 2026-01-31T12:00:00Z")
+        raise ValueError(f"{shown(text)} is not a time by RFC 3339 in UTC, such as 2026-01-31T12:00:00Z")
     return time
 
 

@@ -66,10 +66,10 @@ def read_constraints(constraints: dict[str, Any]) -> RouteConstraints:
             "MRP_INVALID_REQUEST", f"constraints.max_cost is {shown(str(max_cost))}: a number from 0 is needed"
         )
     if not isinstance(currency, str):
-        raise MrpError("MRP_INVALID_REQUEST", "constraints.currency is no text")
+        raise MrpError("MRP_INVALID_REQUEST", "constraints.currency is not a text")
     capability = constraints.get("capability")
     if capability is not None and not isinstance(capability, str):
-        raise MrpError("MRP_INVALID_REQUEST", "constraints.capability is no text")
+        raise MrpError("MRP_INVALID_REQUEST", "constraints.capability is not a text")
     unmet = [name for name in _NEVER_STATED if constraints.get(name) not in (None, [])]
     unapplied = [name for name in constraints if name not in (*_APPLIED, *_NEVER_STATED)]
     return RouteConstraints(None if max_cost is None else _plain(max_cost), currency, capability, unmet, unapplied[:32])
@@ -207,7 +207,7 @@ def _decimal(name: str, value: Any) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if isinstance(value, bool) or not number.is_finite():
-        raise MrpError("MRP_INVALID_REQUEST", f"{name} is no number")
+        raise MrpError("MRP_INVALID_REQUEST", f"{name} is not a number")
     return number
 
 

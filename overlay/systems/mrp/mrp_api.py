@@ -124,7 +124,7 @@ async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> w
     try:
         message = strict_json.request(await body(request, MAX_BODY))
     except ParseError as error:
-        raise MrpError("MRP_INVALID_REQUEST", f"the body is no JSON: {error}") from None
+        raise MrpError("MRP_INVALID_REQUEST", f"the body is not JSON: {error}") from None
     request[_MESSAGE] = None
     if not isinstance(message, list):
         return _envelopes(await _answer(request, message, msg_type, exchange), MEDIA_TYPE)

@@ -182,7 +182,7 @@ def _read(cursor: str, mark: str) -> tuple[str | None, str | None]:
     except (ClaimRefusedError, ValueError):
         after, dot = None, ""
     if not dot or not (after or "").isprintable():
-        raise bad_request("bad-cursor", f"{cursor[:100]!a} is no cursor of this registry", "cursor")
+        raise bad_request("bad-cursor", f"{cursor[:100]!a} is not a cursor of this registry", "cursor")
     if question != mark:
         detail = "the cursor belongs to another capability or policy: repeat those of its page"
         raise bad_request("bad-cursor", detail, "cursor")

@@ -94,7 +94,7 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
 
 
 def _message(body: bytes) -> Any:
-    """The JSON object of a body, None for a body that is no JSON in any encoding. Raises PaymentRefusedError."""
+    """The JSON object of a body, None for a body that is not JSON in any encoding. Raises PaymentRefusedError."""
     if body.lstrip(_BEFORE_JSON)[:1] not in (b"{", b"["):
         return None
     try:

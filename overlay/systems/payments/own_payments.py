@@ -57,7 +57,9 @@ class OwnPayments:
         except UnreadableOfferError as error:
             raise SettingsError(f"the prices in {file}: {error}") from None
         if not offers or any(not offer.amount or not offer.id for offer in offers):
-            raise SettingsError(f"{file} is no list of prices with an id and an amount above 0 (A2B x-payment-config)")
+            raise SettingsError(
+                f"{file} is not a list of prices with an id and an amount above 0 (A2B x-payment-config)"
+            )
         if not self.nodes:
             raise SettingsError("prices needs a node among the chains, which checks and sends payments")
         shown = json.loads(body, parse_float=_number)

@@ -31,8 +31,8 @@ async def paid_beyond_limit(
 ) -> web.Response | None:
     """The response to a request beyond its limit that carries a claim or names a subscription, in a header or in a call
     of A2A or MCP; None where it has neither, or too many were tried. A payment of several times the price gives the
-    client's bucket as many requests back, at most until it is full. A stream is no whole answer that could be withheld:
-    402 after its limit. Raises ProblemError, StoreError."""
+    client's bucket as many requests back, at most until it is full. A stream is not a whole answer that could be
+    withheld: 402 after its limit. Raises ProblemError, StoreError."""
     routed, gate = context.routed(request), request.app.get(GATE)
     if gate is None or routed.limit is None or not routed.timed:
         return None

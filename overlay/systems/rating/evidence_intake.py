@@ -124,7 +124,7 @@ class EvidenceIntake:
     def _agent(self, listing: str) -> Listing:
         agent = agent_listing(self._repository, parse_id(listing)[0])
         if agent is None:
-            raise ClaimRefusedError("unknown-listing", f"{listing[:200]!a} is no listed agent")
+            raise ClaimRefusedError("unknown-listing", f"{listing[:200]!a} is not a listed agent")
         return agent
 
     def _bind(self, agent: Listing, token: str | None, now_ms: int) -> KeyBind | None:

@@ -37,7 +37,7 @@ class EvidenceReader:
         if listing is None:
             raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
         if after is not None and not self._store.evidence.has(id_, after):
-            raise ForeignPositionError(f"`after` is no record of {id_}, or of one that is gone: read from the start")
+            raise ForeignPositionError(f"`after` is not a record of {id_}, or of one that is gone: read from the start")
         counted = self._store.evidence.counted(id_)
         rows = self._store.evidence.page(id_, after, PAGE + 1)
         facts = self._facts.facts(listing, counted)

@@ -60,13 +60,13 @@ def register(
     payload = relay.payload(request, AUDIENCES, key, once=True)
     mid: str = payload["mid"]
     if len(mid) > MAX_ID or not mid.isprintable():
-        raise RelayRefusedError(400, "bad-request", f"the token's mid is no text of 1 to {MAX_ID} characters")
+        raise RelayRefusedError(400, "bad-request", f"the token's mid is not a text of 1 to {MAX_ID} characters")
     if wanted.motebit_id is not None and relay.identity(wanted.motebit_id) != mid:
         raise RelayRefusedError(403, "forbidden", f"the token is that of {mid[:200]!a}")
     if not all(map(is_storable, (mid, wanted.endpoint_url, wanted.name, wanted.description))):
         raise RelayRefusedError(400, "bad-request", "a text holds NUL or half a character")
     if not is_web_url(wanted.endpoint_url):
-        raise RelayRefusedError(400, "bad-request", f"endpoint_url is no URL: {wanted.endpoint_url[:200]!a}")
+        raise RelayRefusedError(400, "bad-request", f"endpoint_url is not a URL: {wanted.endpoint_url[:200]!a}")
     stored = relay.agents.agent(mid)
     if stored is None and not canonical_id(mid):
         raise RelayRefusedError(

@@ -66,7 +66,7 @@ class Bank:
         try:
             tx = read_exactly(raw, segwit=has_segwit(chain))
         except ParseError as error:
-            raise ValueError(f"the bytes are no transaction: {error}") from None
+            raise ValueError(f"the bytes are not a transaction: {error}") from None
         amounts = [coin.amount for coin in self._coins(tx, chain)]
         if not all(0 <= one <= MAX_OUTPUT for one in amounts):
             raise ValueError(f"an output has less than 0 or more than {MAX_OUTPUT:,} satoshis")
@@ -91,7 +91,7 @@ class Bank:
         chain = await self._node.chain()
         digest = address.p2pkh_hash(destination, address.PREFIXES[chain.coin][chain.network])
         if digest is None:
-            raise ValueError(f"{destination[:100]!a} is no P2PKH address of {chain.coin} {chain.network}")
+            raise ValueError(f"{destination[:100]!a} is not a P2PKH address of {chain.coin} {chain.network}")
         return p2pkh(digest)
 
     async def unsigned(self, amount: int, destination: str) -> Callable[[Sequence[OperatorCoin]], bytes | None]:

@@ -114,7 +114,7 @@ def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
     async def answer(request: web.Request) -> web.Response:
         relay = request.app.get(RELAY)
         if relay is None:
-            raise NotFoundError("this server is no relay: its operator has not set A2B_RELAY")
+            raise NotFoundError("this server is not a relay: its operator has not set A2B_RELAY")
         try:
             return await handler(request, relay)
         except RelayRefusedError as refused:
@@ -202,7 +202,7 @@ def _hand_in(evidence: Intake | None, document: bytes) -> None:
         if evidence is not None:
             evidence.submit("receipt", read_claim(document))
     except ClaimRefusedError as refused:
-        log.debug("a settled receipt is no evidence: %s, %s", refused.code, refused.detail)
+        log.debug("a settled receipt is not evidence: %s, %s", refused.code, refused.detail)
 
 
 @_answered

@@ -68,7 +68,7 @@ def _store_signed(cash: RelayCash, text: str) -> int:
         raw = bytes.fromhex(text)
         tx = transaction_of(raw)
     except (ValueError, ParseError) as error:
-        raise UsageError(f"--signed is no transaction: {error}") from None
+        raise UsageError(f"--signed is not a transaction: {error}") from None
     matching = [one for one in cash.open_withdrawals() if is_signed_form(one, tx)]
     try:
         if not matching or not cash.sign(matching[0], raw, change_of(tx), int(time.time())):

@@ -42,7 +42,7 @@ _HOST = re.compile(r"(?!localhost|ip6-)(?=.*[a-z])(?!0x)[a-z0-9-]+(?:\.[a-z0-9-]
 
 def _network(text: str) -> str:
     if not _CAIP2.fullmatch(text):
-        raise values.ValueRefusedError("not-caip-2", f"{values.shown(text)} is no CAIP-2 network such as {MAINNET}")
+        raise values.ValueRefusedError("not-caip-2", f"{values.shown(text)} is not a CAIP-2 network such as {MAINNET}")
     return text
 
 

@@ -66,7 +66,7 @@ def check_chain(chain: Sequence[Delegation]) -> None:
             raise ClaimRefusedError("broken_chain", f"{child.id[:100]!a} is not one deeper than its parent")
         if not _is_attenuation(child.token, parent.token):
             raise ClaimRefusedError(
-                "broken_chain", f"the token of {child.id[:100]!a} is no attenuation of its parent's"
+                "broken_chain", f"the token of {child.id[:100]!a} is not an attenuation of its parent's"
             )
     if chain[-1].depth > max_depth:
         detail = f"depth {chain[-1].depth} is more than the root's maxChainDepth, {max_depth}"

@@ -1,6 +1,6 @@
 """Resource patterns of DelegateOS (§10.2): `*` is one segment of a path, `**` zero or more; `*` alone is anything.
 
-`/project/**` covers `/project`, too. Paths with segments `.` and `..` are matched as they are written, and are no part
+`/project/**` covers `/project`, too. Paths with segments `.` and `..` are matched as they are written, and are not part
 of another pattern.
 """
 

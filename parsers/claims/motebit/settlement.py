@@ -103,7 +103,7 @@ def settle(nodes: Sequence[ReceiptNode], tasks: Mapping[str, RelayTask]) -> list
 
 
 def _fault(node: ReceiptNode, task: RelayTask | None, above: str | None, used: set[str]) -> tuple[str, str]:
-    """Why a receipt is no proof of its task."""
+    """Why a receipt is not a proof of its task."""
     signer = _text(node.receipt.get("motebit_id"))
     if node.error:
         return node.error, node.detail

@@ -96,7 +96,7 @@ def _check_form(envelope: Any, rules: EnvelopeRules) -> None:
         raise ClaimRefusedError(INVALID, error)
     for name in ("timestamp", "expires_at"):
         if name in envelope and instant(envelope[name]) is None:
-            raise ClaimRefusedError(INVALID, f"{name} is no time by RFC 3339")
+            raise ClaimRefusedError(INVALID, f"{name} is not a time by RFC 3339")
     if (instant(envelope["timestamp"]) or 0) > rules.now + _SKEW:
         raise ClaimRefusedError(INVALID, "timestamp is in the future")
 

@@ -454,11 +454,11 @@ async def test_an_address_without_a_contract_stops_with_what_to_do_unless_the_no
 @pytest.mark.parametrize(
     ("name", "query", "why"),
     [
-        ("eth", "", "contract='' is no contract"),
-        ("eth", "?contract=0xc0de", "contract='0xc0de' is no contract"),
+        ("eth", "", "contract='' is not a contract"),
+        ("eth", "?contract=0xc0de", "contract='0xc0de' is not a contract"),
         ("eth", f"?contract={CONTRACT}&chain=gopher", "chain='gopher' is not available from"),
         ("eth", f"?contract={CONTRACT}&network=goerli", "ethereum has no network 'goerli'; use mainnet, sepolia"),
-        ("mine", f"?contract={CONTRACT}&network=goerli", "network='goerli' is no number"),
+        ("mine", f"?contract={CONTRACT}&network=goerli", "network='goerli' is not a number"),
         ("eth", f"?contract={CONTRACT}&from=x", "from='x' is not a number of blocks"),
         ("eth", f"?contract={CONTRACT}&zmq=tcp://x", "unknown option 'zmq'"),
     ],

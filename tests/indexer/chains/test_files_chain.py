@@ -478,7 +478,7 @@ async def test_a_file_that_is_gone_is_missed_only_when_it_is_needed(
     loop = asyncio.get_running_loop()
     start = loop.time()
     await chain.wait(0.05)
-    assert loop.time() - start >= 0.05, "what is gone is no news"
+    assert loop.time() - start >= 0.05, "what is gone is not news"
     assert await hashes(chain, 3) == [block.hash for block in trunk(kit)[3:]]
     monkeypatch.setattr(block_folder, "MAPPED_BYTES", 100)
     for buffer in (bytearray(100_000), bytearray()):

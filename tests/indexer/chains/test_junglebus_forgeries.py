@@ -227,7 +227,7 @@ async def test_empty_pages_that_promise_more_are_refused(followed: Followed, ech
         pytest.param(lambda _: [1, 2], id="numbers"),
         pytest.param(lambda _: [{"id": "00"}], id="half an entry"),
         pytest.param(every(lambda entry: entry.update(transaction="!!")), id="no base64"),
-        pytest.param(every(lambda entry: entry.update(block_height=True)), id="a height that is no number"),
+        pytest.param(every(lambda entry: entry.update(block_height=True)), id="a height that is not a number"),
         pytest.param(every(lambda entry: entry.update(block_index=-1)), id="a negative index"),
         pytest.param(every(lambda entry: entry.update(id="zz" * 32)), id="a txid that is not hex"),
         pytest.param(lambda _: b"{", id="no JSON"),

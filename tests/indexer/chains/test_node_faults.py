@@ -272,7 +272,7 @@ def test_a_name_that_is_no_coin_needs_its_chain() -> None:
 async def test_an_address_that_cannot_be_subscribed_to_is_refused(node: Node) -> None:
     error = await refusal(f"{node.url}?zmq=carrier-pigeon")
     assert is_final(error)
-    assert "zmq=carrier-pigeon is no valid address" in str(error)
+    assert "zmq=carrier-pigeon is not a valid address" in str(error)
 
 
 def test_addresses_are_read_as_written() -> None:

@@ -64,7 +64,7 @@ async def test_closing_closes_all_and_ends_every_task_twice_if_need_be(kit: Chai
 
 
 class Broken(MemoryChain):
-    """A source that fails in a way that is no source's matter, such as a full disk under its headers."""
+    """A source that fails in a way that is not a source's matter, such as a full disk under its headers."""
 
     full = False
 

@@ -85,7 +85,7 @@ async def test_accounts_that_carry_cards_are_registered_at_the_slot_of_the_first
     assert (state.id, state.kind, state.status) == (f"{server.caip2}:{named('a')}", "agent", Status.LIVE)
     assert (state.card, past.event.card) == (hashlib.sha256(body).digest(),) * 2
     assert world.indexing.store.content.cards([state.card])[state.card] == body, (
-        "the zero bytes of unused room are no card"
+        "the zero bytes of unused room are not a card"
     )
     assert (state.updated_height, state.created_height, past.height) == (server.slot,) * 3
     assert (past.hash, past.time) == (bytes(server.block(server.slot)), server.time)

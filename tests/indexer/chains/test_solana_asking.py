@@ -151,11 +151,11 @@ async def test_keys_in_the_url_go_to_the_endpoint_and_nowhere_else(server: Solan
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("", "program='' is no address of a program"),
-        ("program=", "program='' is no address of a program"),
-        ("program=0OIl", "is no address of a program"),
-        (f"program={PROGRAM}1", "is no address of a program"),
-        ("program=" + "1" * 31, "is no address of a program"),
+        ("", "program='' is not an address of a program"),
+        ("program=", "program='' is not an address of a program"),
+        ("program=0OIl", "is not an address of a program"),
+        (f"program={PROGRAM}1", "is not an address of a program"),
+        ("program=" + "1" * 31, "is not an address of a program"),
         (f"program={PROGRAM}&poll=0", "poll='0' is not a number of seconds from 1 to 86,400"),
         (f"program={PROGRAM}&poll=1e3", "is not a number of seconds"),
         (f"program={PROGRAM}&poll=86401", "is not a number of seconds"),

@@ -57,7 +57,7 @@ def follow(history: Sequence[dict[bytes, bytes]], restarts: frozenset[int] = fro
         assert [event.position for event in statements.events] == list(range(len(statements.events)))
         assert words.compare(Snapshot(slot, ledger)) == statements, "comparing counts nothing as happened"
         words.apply(statements.events)
-        assert not words.compare(Snapshot(slot + 1, ledger)).events, "the same again is no news"
+        assert not words.compare(Snapshot(slot + 1, ledger)).events, "the same again is not news"
         messages += [(slot, event) for event in statements.events]
         check_bodies(ledger, statements.events, statements.cards)
     return messages

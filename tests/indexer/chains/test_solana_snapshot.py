@@ -18,7 +18,7 @@ POINTER = {"uri": "https://echo.example/.well-known/agent.json", "hash": "ab" * 
 STORY: list[Any] = [
     agent("One"), agent("Two"), b"broken", tool(), POINTER, {"uri": "x"}, agent("Three"), None, tool(), POINTER, b"no",
 ]  # fmt: skip
-"""What an account holds, one look after the other; None is no account."""
+"""What an account holds, one look after the other; None is not an account."""
 
 
 async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Empty, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Em
         chain = server.chain(SourceStore(empty.writer))
         await chain.open()
         before = await chain.tip()
-        assert before == empty.store.blocks.newest("sol"), "what the snapshot tells is no news"
+        assert before == empty.store.blocks.newest("sol"), "what the snapshot tells is not news"
         server.put("a", agent("Four"))
         tip = await chain.tip()
         assert tip is not None

@@ -93,7 +93,7 @@ BAD_ANSWERS: dict[str, tuple[Behave, str]] = {
     ),
     "a negative length": (raw(b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}"), "fetch-protocol"),
     "two lengths that differ": (raw(answer("200 OK", b"{}", "Content-Length: 3")), "fetch-protocol"),
-    "a chunk size that is no number": (
+    "a chunk size that is not a number": (
         raw(answer("200 OK", b"zz\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=False)),
         "fetch-protocol",
     ),

@@ -200,7 +200,7 @@ PROOF_EDITS: list[tuple[str, Callable[[list[Line]], object], str]] = [
     ("another transaction", lambda answer: answer[0].update(raw=answer[1]["raw"]), "holds another transaction"),
     ("another path", lambda answer: answer[0].update(bump=answer[1]["bump"]), "does not hold"),
     ("a cut path", lambda answer: answer[0].update(bump=answer[0]["bump"][:-4]), "does not hold"),
-    ("a path that is no base64", lambda answer: answer[0].update(bump="!"), "no line of a snapshot"),
+    ("a path that is not base64", lambda answer: answer[0].update(bump="!"), "no line of a snapshot"),
     ("a transaction cut short", lambda answer: answer[0].update(raw=answer[0]["raw"][:-4]), "does not hold"),
     ("another order", lambda answer: swap(answer[0], answer[1]), "is out of order"),
     ("a proof twice", lambda answer: answer[1].update(answer[0]), "is out of order"),

@@ -71,7 +71,7 @@ def lines_of(answers: list[dict[str, Any]], key: str) -> list[Any]:
 TAMPERED: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "another tapscript": (swap_card, "its witness is not the one that was mined"),
     "no path": (lambda answer: lines_of(answer, "proof")[0].pop("witness"), "no merkle path for its wtxid"),
-    "a path that is no base64": (lambda answer: lines_of(answer, "proof")[0].update(witness="x"), "Invalid base64"),
+    "a path that is not base64": (lambda answer: lines_of(answer, "proof")[0].update(witness="x"), "Invalid base64"),
     "no coinbase": (
         lambda answer: answer.remove(next(line for line in answer if "coinbase" in line)),
         "no coinbase that commits",
@@ -81,7 +81,7 @@ TAMPERED: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
         "a coinbase follows its block",
     ),
     "a coinbase behind the proofs": (lambda answer: answer.insert(13, answer.pop(12)), "a coinbase follows its block"),
-    "a coinbase that is no base64": (
+    "a coinbase that is not base64": (
         lambda answer: lines_of(answer, "coinbase")[0].update(raw="x"),
         "Invalid base64",
     ),

@@ -173,7 +173,7 @@ def test_a_database_of_another_version_is_refused(database_url: str, store: Stor
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("nonsense", "is no database URL; use sqlite:///PATH or postgresql"),
+        ("nonsense", "is not a database URL; use sqlite:///PATH or postgresql"),
         ("mysql://host/name", "'mysql' is not a database this program knows"),
         ("sqlite:////nowhere/at/all/a2b.db", "cannot use the database sqlite:////nowhere/at/all/a2b.db"),
         ("postgres://user:secret@127.0.0.1:1/name", r"cannot use the database postgresql\+psycopg://user:\*\*\*@127"),

@@ -96,6 +96,6 @@ def test_headers_that_would_leave_a_gap_or_are_cut_are_not_kept(writer: Writer) 
     SourceStore(writer).save_headers("demo", 0, b"".join(answer))
     with pytest.raises(ValueError, match="which end below"):
         SourceStore(writer).save_headers("demo", 11, answer[0])
-    with pytest.raises(ValueError, match="79 bytes are no headers"):
+    with pytest.raises(ValueError, match="79 bytes are not headers"):
         SourceStore(writer).save_headers("demo", 10, answer[0][:79])
     assert stored_headers(writer) == answer

@@ -44,7 +44,7 @@ def test_other_files_are_refused_by_name(document: bytes, tmp_path: Path) -> Non
     file = tmp_path / "key"
     file.write_bytes(document)
     file.chmod(0o600)
-    with pytest.raises(IdentityKeyError, match="key is no identity key"):
+    with pytest.raises(IdentityKeyError, match="key is not an identity key"):
         read(file)
 
 

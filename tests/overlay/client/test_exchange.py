@@ -253,7 +253,7 @@ def test_events_are_read_whatever_pieces_they_come_in(end: str, size: int) -> No
 
 @pytest.mark.parametrize("text", ["", "e", "e-", "-1", "e-x", "e f-1", "é-1", "e-" + "1" * 19])
 def test_what_is_no_position_is_named(text: str) -> None:
-    with pytest.raises(ValueError, match="is no position"):
+    with pytest.raises(ValueError, match="is not a position"):
         Position.parse(text)
 
 

@@ -25,7 +25,7 @@ def issues(server: dict[str, Any]) -> list[str]:
     broken = [*_of_name(server["name"]), *_of_version("version", server["version"])]
     website = server.get("websiteUrl", "https:")
     if urlsplit(website).scheme != "https" or "{" in website:
-        broken.append("websiteUrl is no https URL")
+        broken.append("websiteUrl is not an https URL")
     broken += [f"icon {icon['src']}" for icon in server.get("icons", ()) if urlsplit(icon["src"]).scheme != "https"]
     for package in server.get("packages", ()):
         broken += _of_package(package)

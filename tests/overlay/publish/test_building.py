@@ -80,7 +80,7 @@ def test_no_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ({}, "not a list"), ([1], "coin 1 of .* is no object"),
+        ({}, "not a list"), ([1], "coin 1 of .* is not an object"),
         ([{"txid": "00", "vout": 0, "satoshis": 1}], "outpoint"),
         ([{"outpoint": f"{'00' * 32}_0", "satoshis": "5"}], "satoshis is '5'"),
         ([{"outpoint": f"{'00' * 32}_0", "satoshis": -1}], "satoshis is '-1'"),

@@ -86,7 +86,7 @@ class Served:
         self.loop.close()
 
     def send(self, answer: dict[str, Any], out: Path) -> None:
-        """Send a transaction twice, which is no error."""
+        """Send a transaction twice, which is not an error."""
         send_twice(answer, out, self.node.url)
 
     def mine(self) -> None:
@@ -117,7 +117,7 @@ class Live:
         self.chains = f"live={node.cookie_url}&chain=bsv"
 
     def send(self, answer: dict[str, Any], out: Path) -> None:
-        """Send a transaction twice, which is no error."""
+        """Send a transaction twice, which is not an error."""
         send_twice(answer, out, self.node.url)
 
     def mine(self) -> None:

@@ -29,12 +29,12 @@ from overlay.search.query_syntax import ParsedText, operators, read
         ),
         ("tag:a:b", {"text": "", "tags": ("a:b",)}),
         ('"a" "b"c', {"text": "a b c", "phrases": ("a", "b")}),
-        # what begins no word is no operator
+        # what begins no word is not an operator
         ("getDexChart-v2 a:b http://x", {"text": "getDexChart-v2 a:b http://x"}),
         ('a 55" b', {"text": 'a 55" b'}),
         ("-- npx --yes - x", {"text": "-- npx --yes - x"}),
         ("mytag:x tags:x", {"text": "mytag:x tags:x"}),
-        ("\u017fkill:x", {"text": "\u017fkill:x"}),  # a long s is no s
+        ("\u017fkill:x", {"text": "\u017fkill:x"}),  # a long s is not a s
         # what is not finished says nothing
         ('web "sea', {"text": 'web "sea'}),
         ('"', {"text": ""}),

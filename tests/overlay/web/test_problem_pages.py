@@ -30,7 +30,7 @@ def failing(error: Exception) -> Callable[..., Any]:
 
 async def test_a_body_that_is_refused_is_a_page_in_a_browser(client: ClientSession) -> None:
     for body, status, words in (
-        (b"what=%ff", 400, "The body is no form in UTF-8"),
+        (b"what=%ff", 400, "The body is not a form in UTF-8"),
         (b"what=" + b"x" * (5 << 20), 413, "The body is larger than 5,242,880 bytes."),
     ):
         async with client.post("/publish", data=BytesIO(body), headers=BROWSER) as answer:

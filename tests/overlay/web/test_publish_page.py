@@ -67,7 +67,7 @@ async def test_a_raw_transaction_is_traced(client: ClientSession) -> None:
     assert "Not seen yet" in (await paste(client, "01" + "00" * 80)).text
     async with client.post("/publish", data={"what": "ff" * 80}, headers=BROWSER) as answer:
         assert answer.status == 400
-        assert "these bytes are no transaction" in await answer.text()
+        assert "these bytes are not a transaction" in await answer.text()
 
 
 def tracing(services: AppServices, **more: Any) -> AppServices:

@@ -92,7 +92,7 @@ def test_the_blocks_of_the_conformance_suite_lead_to_their_roots(shared: Path) -
         one = bump.extract(every, [shown(query["txid"])])
         assert one.root(shown(query["txid"])) == shown(expected["merkle_root"])
         assert [leaf.offset for leaf in one.levels[0]] in ([2, 3], [8, 9])
-    # what the suite says the node beside them is has 65 digits and so is no hash; its root is right
+    # what the suite says the node beside them is has 65 digits and so is not a hash; its root is right
     beside = vectors["mp-block125632-002"][0]["proof_level1_hash"]
     assert len(beside) == 65
     assert bump.extract(every, [txids[2]]).levels[1] == (PathLeaf(0, merkle.rows(txids)[1][0]),)
@@ -120,7 +120,7 @@ def test_a_leaf_that_says_it_is_a_copy_counts_as_one_whatever_it_holds(shared: P
     left, copied = shown(query["leaf0_hash"]), shown(expected["computed_hash"])
     path = MerklePath(query["block_height"], ((PathLeaf(0, left, True), PathLeaf(1, None)),))
     assert path.merkle_root == copied
-    # the binary form has no room for a hash beside the flag, so both at once are no BUMP
+    # the binary form has no room for a hash beside the flag, so both at once are not BUMP
     both = bytes((1, 1, 2, 0, 2)) + left + bytes((1, 1)) + shown(query["leaf1_hash"])
     with pytest.raises(ParseError):
         bump.read(both)

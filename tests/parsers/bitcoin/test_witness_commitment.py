@@ -181,7 +181,7 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "the coinbase of another block": ({"coinbase": proof(other_block(), 2)[2]}, "of another block"),
     "the coinbase of a shorter block": ({"coinbase": proof(short_block(), 2)[2]}, "of another block"),
     "another coinbase": ({"coinbase": FIRST._replace(raw=proof(other_block(), 2)[2].raw)}, "not the coinbase"),
-    "a transaction that is no coinbase": (
+    "a transaction that is not a coinbase": (
         {
             "coinbase": FIRST._replace(
                 raw=tx.serialise(TWIN.inputs, TWIN.outputs, TWIN.version, TWIN.locktime), bump=PATH.to_bytes()

@@ -85,7 +85,7 @@ def test_real_agent_uris_lead_to_files_to_places_or_nowhere_for_a_reason(shared:
         result = read_uri(record.uri)
         if isinstance(result, InlineFile):
             name = "carried"
-            assert json.loads(result.body), "one that is no JSON would be the card's fault"
+            assert json.loads(result.body), "one that is not JSON would be the card's fault"
         else:
             name = f"{result.id.partition(':')[0]}:" if isinstance(result, Locator) and ":" in result.id else "domain"
             name = result.code if isinstance(result, Reason) else name

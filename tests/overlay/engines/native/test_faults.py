@@ -127,8 +127,8 @@ def test_an_engine_that_is_forgotten_releases_its_lock(tmp_path: Path) -> None:
     [
         (b'{"layout": 2, "crc32c": 0}', "manifest is of layout 2, and this release reads 1: rebuild the index"),
         (b'{"layout": 0, "crc32c": 0}', "manifest is of layout 0, and this release reads 1: rebuild the index"),
-        (b"<html>", "manifest is damaged: it is no JSON: rebuild the index"),
-        (b'{"name": "a package"}', "manifest is damaged: it is no manifest; rebuild the index"),
+        (b"<html>", "manifest is damaged: it is not JSON: rebuild the index"),
+        (b'{"name": "a package"}', "manifest is damaged: it is not a manifest; rebuild the index"),
     ],
 )
 def test_a_folder_of_another_release_or_program_says_what_to_do(

@@ -62,7 +62,7 @@ async def test_pages_of_any_size_hold_every_output_and_end(overlay_url: str, liv
 async def test_the_engine_synchronises_what_its_topic_manager_admits(
     overlay_url: str, live: dict[str, dict[str, Any]]
 ) -> None:
-    """Its topic manager needs an envelope of the registry: the inputs of a mined transfer are no part of its proof."""
+    """Its topic manager needs an envelope of the registry: the inputs of a mined transfer are not part of its proof."""
     roots = {}
     async with ClientSession(overlay_url) as client:
         for output in await outputs(client):

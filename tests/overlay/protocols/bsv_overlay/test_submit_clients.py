@@ -71,7 +71,7 @@ async def test_what_clients_submitted_is_answered(overlay_url: str, shared: Path
 
 
 async def test_the_conformance_vectors_of_submissions_hold(overlay_url: str, shared: Path) -> None:
-    """ts-stack's vectors of refusals: the other bodies are no BEEF, also to its own SDK. A list of topics that is not
+    """ts-stack's vectors of refusals: the other bodies are not BEEF, also to its own SDK. A list of topics that is not
     JSON is taken from the Python client, and the topic of the vectors is not served here."""
     folder = shared / "vectors" / "overlay" / "ts-stack-conformance" / "overlay"
     async with ClientSession(overlay_url) as client:

@@ -172,7 +172,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("verify", {"id": "nobody"}, "nobody"),
     ("diagnose", {"what": "zz"}, "is neither a txid"),
     ("diagnose", {"what": "zz" * 40}, "pairs of hex digits"),
-    ("diagnose", {"what": "ff" * 40}, "is no transaction"),
+    ("diagnose", {"what": "ff" * 40}, "is not a transaction"),
     ("quote", {"id": WATCHTOWER}, "configId is needed"),
     ("quote", {"id": WATCHTOWER, "configId": "x"}, "no price has the id 'x'"),
     ("quote", {"id": WATCHTOWER, "stage": "later"}, "'/stage'"),
