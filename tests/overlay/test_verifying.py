@@ -315,7 +315,7 @@ FORGERIES: list[tuple[Forgery, set[str], str]] = [
     (a_gap, {"chain"}, "which is not known"),
     (no_headers, {"chain"}, "the answers end at header 0"),
     (altered("height", 121), {"block", "chain"}, "the merkle path is for height"),
-    (one_more_byte, {"answer"}, "is no transaction"),
+    (one_more_byte, {"answer"}, "is not a transaction"),
     (altered("height", True), {"answer"}, "height is missing or cannot be read"),
     (altered("chain", "eip155:1"), {"answer"}, "does not support"),
     (altered("chain", "bsv:mainnet"), {"chain"}, "bsv:regtest is expected"),

@@ -310,7 +310,7 @@ async def test_when_an_owner_was_checked_is_remembered_and_told(followed: Follow
     assert await indexing.followers[0].outpoint_monitor.still_unspent(echo) is None, (
         "the header of that block is not known yet"
     )
-    assert followed.source.violation_count == 0, "a block that was just mined is no violation"
+    assert followed.source.violation_count == 0, "a block that was just mined is not a violation"
     await followed.look()
     assert await indexing.followers[0].outpoint_monitor.still_unspent(echo) is False
     assert (await followed.look()).kinds(echo) == ["inscribed", "moved"]
