@@ -38,7 +38,7 @@ def _index_url(_name: str, text: str) -> str:
     scheme, colon, location = text.partition(":")
     if scheme != "tantivy":
         return text
-    log.warning("the search index tantivy:%s is read as native:%s, and built anew there", location, location)
+    log.warning("the search index tantivy:%s is read as native:%s, and rebuilt there", location, location)
     return f"native{colon}{location}"
 
 

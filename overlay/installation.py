@@ -14,7 +14,7 @@ ALWAYS = ("payments", "rating", "delegateos")
 PROTOCOLS = (
     "a2a", "ard", "bsv_overlay", "feeds", "mcp", "mcp_registry", "motebit", "mrp", "relay", "webhooks", "x402",
 )  # fmt: skip
-"""The others, which the setting `doors` names."""
+"""The others, which the former setting `doors` names."""
 
 NAMES = (*ALWAYS, *PROTOCOLS)
 """Every system, in the order in which they are opened."""

@@ -60,12 +60,12 @@ class DueChecks(Protocol):
     priority: Priority
 
     async def check(self, name: str, now: int, admit: Admit, /) -> tuple[int, FetchError | None]:
-        """Check, and store the result. Returns how many listings may be shown otherwise, and what could not be fetched
+        """Check, and store the result. Returns how many listings may have changed, and what could not be fetched
         of it. Raises FetchError where nothing could be, which `fail` stores, and StoreError."""
         ...
 
     async def fail(self, name: str, reason: str, now: int, /) -> int:
-        """Store that a check failed with a reason code; how many listings may be shown otherwise. Raises StoreError."""
+        """Store that a check failed with a reason code; how many listings may have changed. Raises StoreError."""
         ...
 
 

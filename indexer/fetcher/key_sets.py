@@ -77,7 +77,7 @@ class KeySetVerifier:
         return changed, None
 
     async def fail(self, url: str, reason: str, now: int) -> int:
-        """Store why a key set was not fetched; how many listings may be shown otherwise. Raises StoreError."""
+        """Store why a key set was not fetched; how many listings may have changed. Raises StoreError."""
         return await asyncio.to_thread(visits.fail_key_set, self._writer, url, reason, now)
 
     def _check(self, url: str, keys: tuple[Key, ...], now: int) -> tuple[int, int]:

@@ -138,7 +138,7 @@ def _new(candidate: BadgeCandidate) -> dict[str, Any]:
 
 
 def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[str]:
-    """Store what a host answered. Returns the registrations that may be shown otherwise, sorted: those whose badge
+    """Store what a host answered. Returns the registrations that may have changed, sorted: those whose badge
     changed or was confirmed, and, where they are few and the host answered, those that have none."""
     of_host = badges.c.host == verdict.host
     having = connection.execute(select(badges).where(of_host, badges.c.by != "")).mappings()

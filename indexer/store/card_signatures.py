@@ -76,7 +76,7 @@ def enlist(connection: Connection, signed: Sequence[SignedCard], now_ms: int) ->
 
 
 def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms: int) -> list[str]:
-    """Store what a key set meant for cards. Returns the listings that may be shown otherwise, sorted. A card that no
+    """Store what a key set meant for cards. Returns the listings that may have changed, sorted. A card that no
     listing shows any more is not checked again."""
     changed: set[str] = set()
     for verdict in verdicts:

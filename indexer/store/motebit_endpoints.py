@@ -124,7 +124,7 @@ def hasten(connection: Connection, host: str, earliest: int) -> None:
 
 
 def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> list[str]:
-    """Store what a handshake came to. Returns the listings that may be shown otherwise, sorted."""
+    """Store what a handshake came to. Returns the listings that may have changed, sorted."""
     table = motebit_endpoints
     same = (table.c.host == key.host, table.c.endpoint == key.endpoint, table.c.public_key == key.public_key)
     row = connection.execute(select(table).where(*same)).mappings().first()

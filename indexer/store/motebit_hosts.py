@@ -92,7 +92,7 @@ def enlist(connection: Connection, host: str, now_ms: int) -> None:
 
 
 def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: int) -> list[str]:
-    """Store what a host publishes. Returns the listings that may be shown otherwise, sorted. A host that no listing
+    """Store what a host publishes. Returns the listings that may have changed, sorted. A host that no listing
     names any more is not fetched again."""
     same = motebit_hosts.c.host == host
     row = connection.execute(select(motebit_hosts).where(same)).mappings().one()

@@ -15,7 +15,7 @@ from parsers.pointers.locator import host_of
 
 
 def record_fetch(writer: Writer, locator: str, outcome: FetchOutcome) -> int:
-    """Store how a fetch of a locator ended; return how many listings may be shown otherwise for it. Raises
+    """Store how a fetch of a locator ended; return how many listings may have changed for it. Raises
     ValueError for a body that does not have its hash."""
     with writer.transaction() as connection:
         if outcome.served and (host := host_of(locator) if "://" in locator else locator):
@@ -52,7 +52,7 @@ def record_host(writer: Writer, verdict: HostVerdict, now_ms: int) -> int:
 
 
 def record_identity(writer: Writer, host: str, outcome: IdentityOutcome, now_ms: int) -> int:
-    """Store the Motebit identity that a host publishes; return how many listings may be shown otherwise for it."""
+    """Store the Motebit identity that a host publishes; return how many listings may have changed for it."""
     with writer.transaction() as connection:
         changed = motebit_hosts.record(connection, host, outcome, now_ms)
         motebit_endpoints.enlist_published(connection, host, now_ms)
@@ -60,7 +60,7 @@ def record_identity(writer: Writer, host: str, outcome: IdentityOutcome, now_ms:
 
 
 def record_handshake(writer: Writer, key: EndpointKey, outcome: HandshakeOutcome, now_ms: int) -> int:
-    """Store what a handshake with an MCP endpoint came to; return how many listings may be shown otherwise."""
+    """Store what a handshake with an MCP endpoint came to; return how many listings may have changed."""
     with writer.transaction() as connection:
         changed = motebit_endpoints.record(connection, key, outcome, now_ms)
         return outbox.announce(connection, changed, "motebit-checked")
@@ -73,13 +73,13 @@ def enlist_signatures(writer: Writer, signed: Sequence[SignedCard], now_ms: int)
 
 
 def record_signatures(writer: Writer, verdicts: Sequence[SignatureVerdict], now_ms: int) -> int:
-    """Store what a key set meant for cards; return how many listings may be shown otherwise for it."""
+    """Store what a key set meant for cards; return how many listings may have changed for it."""
     with writer.transaction() as connection:
         return outbox.announce(connection, card_signatures.record(connection, verdicts, now_ms), "signature-checked")
 
 
 def fail_key_set(writer: Writer, url: str, reason: str, now_ms: int) -> int:
-    """Store why a key set could not be fetched; return how many listings may be shown otherwise for it."""
+    """Store why a key set could not be fetched; return how many listings may have changed for it."""
     with writer.transaction() as connection:
         lost = card_signatures.record_failure(connection, url, reason, now_ms)
         return outbox.announce(connection, lost, "signature-checked")

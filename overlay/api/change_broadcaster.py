@@ -38,7 +38,7 @@ STREAMS = 0
 
 
 def feed(store: ListingRepository, since: int, limit: int, epoch: str | None) -> dict[str, Any]:
-    """At most `limit` changes after `since`, as CONTRACT's page of changes. A `since` of another database or epoch
+    """At most `limit` changes after `since`, as the schema `Changes`. A `since` of another database or epoch
     gets a single `reset`: the reader discards everything and reads from 0. A replica that lags gets none."""
     page = store.changes(since, limit)
     if page.may_be_behind and _is_of_other_epoch(page, since, epoch):

@@ -27,7 +27,7 @@ from overlay.search.sorting import price_comparison
 
 @dataclass(frozen=True)
 class FoundPage:
-    """A page of a search. `total` is exact unless `at_least`; `next_cursor` is that of the house API, None at the end;
+    """A page of a search. `total` is exact unless `at_least`; `next_cursor` is that of the API, None at the end;
     `state` is the change that the index has read up to."""
 
     total: int
@@ -39,7 +39,7 @@ class FoundPage:
 
     @cached_property
     def items(self) -> list[dict[str, Any]]:
-        """CONTRACT's items (without `highlights`)."""
+        """The items of the schema `Item`, without `highlights`."""
         return [] if self.search.beyond else search_answer.items(self.hits.hits, self.search.query.rates)
 
     @property
@@ -62,7 +62,8 @@ async def find(
     facts: tuple[tuple[str, ...], ...] = (),
 ) -> FoundPage:
     """Search with the parameters of `GET /v1/search`. `with_duplicates`: also the listings that a search groups under
-    others with the same text. Raises ProblemError as the house does: BadRequestError with its faults by parameter, 429,
+    others with the same text. Raises ProblemError as `/v1/search` does: BadRequestError with its faults by parameter,
+    429,
     503. `facts`: filters that have no parameter; of each group a listing has one."""
     services = request.app[SERVICES]
     index, heights = await cursor(services), services.heights()
@@ -84,7 +85,7 @@ def cursor_after(page: FoundPage, count: int) -> str | None:
 
 
 async def get(request: web.Request, id_: str) -> dict[str, Any]:
-    """CONTRACT's item, or the ids of a registration's servers. Raises ListingNotFoundError."""
+    """The item of a listing (schema `Item`), or the ids of a registration's servers. Raises ListingNotFoundError."""
     return await request.app[READ_EXECUTOR].read(read_item, request.app[SERVICES], id_)
 
 
@@ -95,5 +96,5 @@ def read_item(services: AppServices, id_: str) -> dict[str, Any]:
 
 
 async def history(request: web.Request, id_: str) -> dict[str, Any]:
-    """CONTRACT's history of a registration. Raises ListingNotFoundError."""
+    """The history of a registration. Raises ListingNotFoundError."""
     return await run_in(request, RECORDS, lookup.history, request.app[SERVICES].store, id_)

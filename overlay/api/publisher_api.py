@@ -57,7 +57,7 @@ async def diagnose_raw(request: web.Request) -> web.Response:
 
 
 async def diagnosis(request: web.Request, transaction: str) -> dict[str, Any]:
-    """CONTRACT's diagnosis of a txid, an outpoint or a raw transaction as hex. Raises ProblemError."""
+    """The diagnosis (schema `Diagnosis`) of a txid, an outpoint or a raw transaction as hex. Raises ProblemError."""
     if len(transaction) <= 64 or not _NAMES.isdisjoint(transaction):
         return await _diagnosis_by_id(request, transaction)
     raw = request_bodies.checked(request_bodies.RawTransaction, {"rawTx": transaction}).rawTx

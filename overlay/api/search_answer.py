@@ -78,8 +78,8 @@ def page(
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> list[bytes | memoryview]:
-    """CONTRACT's Page as UTF-8 JSON, in pieces. `index` is the generation the hits were read from, `rates` the
-    description of the table that converted prices, `more` are further members (`extras`)."""
+    """A page of results (schema `Page`) as UTF-8 JSON, in pieces. `index` is the generation the hits were read from,
+    `rates` the description of the table that converted prices, `more` are further members (`extras`)."""
     shown = () if search_request.beyond else hits.hits
     tail: dict[str, Any] = {
         "total": hits.total,
@@ -220,7 +220,7 @@ def _with_extras(hit: Hit, search_request: SearchRequest, plan: QueryPlan) -> Hi
 
 
 def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]]:
-    """CONTRACT's highlights: texts of an item by RFC 6901 pointer, with ranges in UTF-16 code units."""
+    """The highlights of a page: texts of an item by RFC 6901 pointer, with ranges in UTF-16 code units."""
     texts = highlights(item, plan)
     return [{"pointer": text.pointer, "ranges": in_utf16(text_at(item, text.pointer), text.ranges)} for text in texts]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class ProcessInfo:
     """What metrics and health checks say of a process.
 
-    `status` answers CONTRACT's Status; it may take its time and is called in a thread. `ready` is None when all is
+    `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None when all is
     caught up with, else a sentence saying what is missing; `damage` says what to do about a damaged database, "" for a
     whole one, and is called for every request. `version` is the program's. `requests` is what publishers
     ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` tells what was read of each, and
@@ -53,8 +53,8 @@ class ProcessInfo:
 class PublisherServices:
     """What publishers ask for.
 
-    `diagnose` answers CONTRACT's Diagnosis for a txid or outpoint as text or for raw transaction bytes (raising
-    ParseError for bytes that are none); it may take its time and is called in a thread. `on_request` is called after a
+    `diagnose` returns the schema `Diagnosis` for a txid or outpoint as text or for raw transaction bytes (raising
+    ParseError for other bytes); it reads the store and is called in a thread. `on_request` is called after a
     publisher has requested a transaction. `recheck` schedules a new fetch of everything that a listing's plain id
     refers to; its second argument is the time in milliseconds since 1970. `check_owner` queries the source of a chain
     for an outpoint: True if unspent, False if spent, None without an answer; it is None where no chain finds moves by

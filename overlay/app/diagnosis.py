@@ -20,10 +20,10 @@ def diagnose(
     transaction: str | bytes,
     ask: Callable[[bytes], SourceTransaction | None] = lambda _: None,
 ) -> dict[str, Any]:
-    """CONTRACT's Diagnosis of a txid or outpoint (text), or of the bytes of a transaction, which are read as one of
-    the first chain. `ask` looks a txid (internal byte order) that is not stored up at the sources. Raises ValueError
-    for text that is neither, ParseError for bytes that are not a transaction, ProblemError (503) for bytes before
-    any chain is indexed."""
+    """The diagnosis (schema `Diagnosis`) of a txid or outpoint (text), or of the bytes of a transaction, which are read
+    as one of the first chain. `ask` looks a txid (internal byte order) that is not stored up at the sources. Raises
+    ValueError for text that is neither, ParseError for bytes that are not a transaction, ProblemError (503) for bytes
+    before any chain is indexed."""
     from indexer.diagnosis.diagnoser import Diagnoser, requested
     from indexer.store.requests import Requests
     from overlay.api.problems import ProblemError

@@ -1,4 +1,4 @@
-"""The status of the process: CONTRACT's Status, readiness, and the chains and heights that searches answer for."""
+"""The status of the process: the schema `Status`, readiness, and the chains and heights that searches answer for."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class StatusService:
     # -- status
 
     def status(self) -> dict[str, Any]:
-        """CONTRACT's Status. Reads the store: to be called in a thread."""
+        """The schema `Status`. Reads the store: to be called in a thread."""
         names = in_configured_order(self._settings, {name: progress.caip2 for name, progress in self.progress.items()})
         counts = [*(self._counted(self.progress[name]) for name in names), self._pointers.counts()]
         self.exchange.refresh()

@@ -20,7 +20,7 @@ _PRICES = re.compile(r"/x-payment(-config)?(/[0-9]+)?\Z")
 
 
 def check(body: bytes, kind: str | None = None) -> dict[str, Any]:
-    """CONTRACT's answer to a check: `{ok, errors, warnings, preview}`; `preview` is null when there is nothing to show.
+    """The answer to a check: `{ok, errors, warnings, preview}`; `preview` is null when there is nothing to show.
 
     A price that readers leave out is an error, also of a card that is valid without it. `kind` is agent, tool or
     prices; with None the shape of the JSON decides. Never raises.

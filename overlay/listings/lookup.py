@@ -126,7 +126,8 @@ _read_again = lru_cache(CACHED_CARDS)(cards.read_of)
 
 
 def listing(repository: ListingRepository, text: str) -> dict[str, Any]:
-    """CONTRACT's item of a listing, or the ids of the servers of a registration. Raises ListingNotFoundError."""
+    """The item of a listing (schema `Item`), or the ids of the servers of a registration. Raises
+    ListingNotFoundError."""
     registration_id, key = parse_id(text)
     candidates = listings(repository, text)
     if key is None:
@@ -151,7 +152,7 @@ def single_listing(repository: ListingRepository, text: str) -> Listing:
 
 
 def history(repository: ListingRepository, text: str) -> dict[str, Any]:
-    """CONTRACT's history of a registration, the newest revision first. Raises ListingNotFoundError."""
+    """The history of a registration, the newest revision first. Raises ListingNotFoundError."""
     registration_id, _ = parse_id(text)
     entries = repository.history(registration_id) if _is_well_formed(registration_id) else []
     if not entries:

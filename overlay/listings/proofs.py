@@ -1,4 +1,4 @@
-"""The proof of a listing as JSON (CONTRACT's Proof), with headers on request."""
+"""The proof of a listing as JSON (schema `Proof`), with headers on request."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ class PublishedSource(Protocol):
     """Where a registration is looked up: a running overlay, or the local store."""
 
     def listing(self, id_: str, /) -> Any:
-        """CONTRACT's item, or the ids of the servers of a registration."""
+        """The item of a listing, or the ids of the servers of a registration."""
         ...
 
     def proof(self, id_: str, /) -> Any:
-        """CONTRACT's proof."""
+        """The proof of a listing."""
         ...
 
 

@@ -36,7 +36,8 @@ MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
 
 _HALF_SCORE = 2.0
-"""The score of the house that is 50 of 100: all words in the name of a listing give 2 to 5 (measured on the sample)."""
+"""The score of a search that becomes 50 of 100: all words in the name of a listing give 2 to 5 (measured on the
+sample)."""
 
 _CODES = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RATE_LIMIT_EXCEEDED"}
 

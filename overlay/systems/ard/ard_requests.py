@@ -1,4 +1,4 @@
-"""Requests of ARD v0.9 as searches of the house: bodies (§7.2, §7.3), filters (§7.1), filter expressions (App. A)."""
+"""Requests of ARD v0.9 as searches of the API: bodies (§7.2, §7.3), filters (§7.1), filter expressions (App. A)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PARAMETERS = {
 """The search parameter for each field path of an entry that it selects exactly."""
 
 FACETS = {"type": "type", "tags": "tag", "capabilities": "skillId", "metadata.chain": "chain"}
-"""The facet of the house for each field path whose values can be counted."""
+"""The facet of the API for each field path whose values can be counted."""
 
 _FILTERS = ("type", "publisher", *PARAMETERS)
 _ORDERS = {
@@ -82,13 +82,13 @@ _ORDERS = {
     "createdAt": ("-created", "created"),
     "created_at": ("-created", "created"),
 }
-"""For each field: the sort of the house that puts the least first, and that which puts the greatest first."""
+"""For each field: the sort of the API that puts the least first, and that which puts the greatest first."""
 
 _CLAUSE = re.compile(r"""\s*([\w.]{1,60})\s*(=|>|>=)\s*(?:'([^']*)'|"([^"]*)")\s*""")
 
 
 class Constraints(NamedTuple):
-    """The parameters that a filter is for the house, and whether any entry can satisfy it."""
+    """The search parameters of a filter, and whether any entry can satisfy it."""
 
     pairs: Pairs
     satisfiable: bool = True
@@ -116,7 +116,7 @@ def constraints(
 
 
 def _usable(path: str, wanted: Iterable[str], own: str, chains: Mapping[str, str]) -> list[str]:
-    """The values that an entry can have, as the house writes them."""
+    """The values that an entry can have, as the API writes them."""
     if path == "type":
         return [kind for kind, media in MEDIA_TYPES.items() if media in wanted]
     if path == "publisher":
@@ -161,7 +161,7 @@ def _moment(value: str, *, later: bool) -> str:
 
 
 def order(text: str) -> str:
-    """The sort of the house for `orderBy`; the oldest first by default, so that new entries come last. Raises
+    """The sort of the API for `orderBy`; the oldest first by default, so that new entries come last. Raises
     BadRequestError."""
     field, _, direction = text.strip().partition(" ")
     direction = direction.strip().upper()
@@ -174,7 +174,7 @@ def order(text: str) -> str:
 
 
 def page(size: int, token: str | None) -> Pairs:
-    """The parameters for a page: sizes above 100 are cut. A token is a cursor of the house, or the base64 of an
+    """The parameters for a page: sizes above 100 are cut. A token is a page cursor of the API, or the base64 of an
     offset. Raises BadRequestError for a size below 1."""
     if size < 1:
         raise bad_request("too-small", f"pageSize: {size} is below 1", "pageSize")

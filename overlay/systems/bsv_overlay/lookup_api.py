@@ -1,4 +1,4 @@
-"""The route `/lookup` (BRC-24), and its service of the registry: the search of the house API, answered with the
+"""The route `/lookup` (BRC-24), and its service of the registry: the search of the API, answered with the
 outputs where the satoshis are now."""
 
 from __future__ import annotations

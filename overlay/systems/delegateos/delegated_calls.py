@@ -1,6 +1,6 @@
 """Capability tokens of DelegateOS in MCP messages (§11): in the header `Authorization`, or in `params._delegateos`.
 
-A message is read once: the token is checked and taken out, and the tools see what was read, written anew. A refusal is
+A message is read once: the token is checked and taken out, and the tools get the rest, serialised again. A refusal is
 the JSON-RPC error -32001 with the denial as its data. A call of a tool is charged one unit, and `tools/list` shows what
 the token grants. Messages without a token are answered as ever.
 """

@@ -32,19 +32,19 @@ class ToolSource(Protocol):
     answered."""
 
     async def search(self, pairs: Pairs, /) -> Mapping[str, Any]:
-        """A page: at least `items`, `total`, `totalRelation` and `nextCursor` of CONTRACT's Page."""
+        """A page: at least `items`, `total`, `totalRelation` and `nextCursor` of the schema `Page`."""
         ...
 
     async def get(self, id_: str, /) -> Mapping[str, Any]:
-        """CONTRACT's item, or the ids of a registration's servers."""
+        """The item of a listing, or the ids of a registration's servers."""
         ...
 
     async def history(self, id_: str, /) -> Mapping[str, Any]:
-        """CONTRACT's history."""
+        """The history of a registration."""
         ...
 
     async def diagnose(self, transaction: str, /) -> Mapping[str, Any]:
-        """CONTRACT's diagnosis of a txid, an outpoint, or a raw transaction as hex."""
+        """The diagnosis of a txid, an outpoint, or a raw transaction as hex."""
         ...
 
     async def verify(self, id_: str, /) -> Mapping[str, Any]:

@@ -55,12 +55,12 @@ ITEM_MEMBERS = (
     "offers", "cheapest", "rating", "chain", "integrity", "warnings", "lacks", "byMeaning",
     "score",
 )  # fmt: skip
-"""The members of CONTRACT's items that `search` answers with; `get` has all."""
+"""The members of an item that `search` answers with; `get` has all."""
 
 PAGE_MEMBERS = (
     "total", "matched", "totalRelation", "nextCursor", "priceComparison", "corrected", "unappliedFilters", "notes",
 )  # fmt: skip
-"""The members of CONTRACT's Page, besides the items, that `search` answers with."""
+"""The members of a page (schema `Page`), besides the items, that `search` answers with."""
 
 SEARCH_ARGUMENTS = {
     name: parameter if name == parameter.name else replace(parameter, description=f"The same as `{parameter.name}`.")

@@ -34,7 +34,7 @@ _DELETED = parameter("include_deleted", "Also servers whose registration is burn
 _LIST = table(
     parameter("cursor", "The `nextCursor` of the page before."),
     page_size("limit", "Versions a page: 30, at most 100."),
-    parameter("search", "Words to find, as in the house API; or a server's name.", values.words),
+    parameter("search", "Words to find, as in `/v1/search`; or a server's name.", values.words),
     parameter(
         "updated_since", "Published, replaced or deleted at or after this time (RFC 3339).", values.moment, **MOMENT
     ),

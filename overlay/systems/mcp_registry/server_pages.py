@@ -1,4 +1,4 @@
-"""Pages of servers: the tools that the house finds, and for mirrors those that were burned, version by version."""
+"""Pages of servers: the tools that a search finds, and for mirrors those that were burned, version by version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from overlay.systems.mcp_registry.tool_queries import burned_tools
 from overlay.text.timestamps import timestamp
 
 _CURSOR = re.compile(
-    r"(?:burned\.(?P<place>[0-9]{1,18})\.(?P<chain>[^~]{0,200})|(?P<house>[^~]*))(?:~(?P<skip>[0-9]{1,3}))?"
+    r"(?:burned\.(?P<place>[0-9]{1,18})\.(?P<chain>[^~]{0,200})|(?P<search>[^~]*))(?:~(?P<skip>[0-9]{1,3}))?"
 )
 
 
@@ -40,22 +40,22 @@ class ServerQuery(NamedTuple):
     cursor: str = ""
 
     def holds(self, version: ServerVersion) -> bool:
-        """Whether a version is one of those wanted."""
+        """Whether a version is one of those requested."""
         if self.since is not None and version.changed < self.since:
             return False
         return version.latest if self.version == "latest" else self.version in ("", version.version)
 
 
 class PageCursor(NamedTuple):
-    """Where a page begins: a cursor or an offset of the house, or a position among burned tools; and how many versions
-    of the first server were shown already."""
+    """Where a page begins: a page cursor or an offset of the API, or a position among burned tools; and how many
+    versions of the first server were shown already."""
 
-    house: str = ""
+    search: str = ""
     burned: tuple[str, int] | None = None
     skip: int = 0
 
     def __str__(self) -> str:
-        start = self.house if self.burned is None else f"burned.{self.burned[1]}.{self.burned[0]}"
+        start = self.search if self.burned is None else f"burned.{self.burned[1]}.{self.burned[0]}"
         return f"{start}~{self.skip}" if self.skip else start
 
 
@@ -72,11 +72,11 @@ def read_cursor(text: str) -> PageCursor:
     if parsed is None:
         raise bad_request("bad-cursor", "the cursor was not given out here", "cursor")
     burned = (parsed["chain"], int(parsed["place"])) if parsed["place"] else None
-    return PageCursor(parsed["house"] or "", burned, int(parsed["skip"] or 0))
+    return PageCursor(parsed["search"] or "", burned, int(parsed["skip"] or 0))
 
 
 async def page(request: web.Request, query: ServerQuery) -> ServerPage:
-    """A page of at most `limit` versions. Raises ProblemError as the house does."""
+    """A page of at most `limit` versions. Raises ProblemError as `/v1/search` does."""
     start = read_cursor(query.cursor)
     if start.burned is None:
         if query.search.startswith(NAMESPACE):
@@ -97,15 +97,15 @@ async def _in_thread(request: web.Request, work: Callable[..., ServerPage], *arg
 
 
 async def _live(request: web.Request, query: ServerQuery, start: PageCursor) -> ServerPage:
-    """A page of the tools that the house finds; the oldest first where no words are wanted."""
+    """A page of the tools that a search finds; the oldest first without words."""
     pairs = [("type", "tool"), ("status", "live"), ("limit", str(query.limit))]
     if query.deleted and query.since is None:
         pairs.append(("status", "burned"))
     pairs += [("q", query.search)] if query.search else [("sort", "-created")]
     if query.since is not None:
         pairs.append(("updatedSince", timestamp(query.since) or ""))
-    if start.house:
-        pairs.append(("offset" if start.house.isdigit() else "cursor", start.house))
+    if start.search:
+        pairs.append(("offset" if start.search.isdigit() else "cursor", start.search))
     tools = await find(request, pairs)
     return await _in_thread(request, _of_tools, query, start, tools)
 
@@ -114,8 +114,8 @@ def _of_tools(repository: ListingRepository, query: ServerQuery, start: PageCurs
     rows, cut = _fill(query.limit, start.skip, wanted_versions(repository, [hit.id for hit in tools.hits.hits], query))
     if cut is not None:
         index, skip = cut
-        house = start.house if index == 0 else cursor_after(tools, index) or ""
-        return ServerPage(rows, PageCursor(house, skip=skip))
+        following = start.search if index == 0 else cursor_after(tools, index) or ""
+        return ServerPage(rows, PageCursor(following, skip=skip))
     return ServerPage(rows, PageCursor(tools.next_cursor) if tools.next_cursor else None)
 
 

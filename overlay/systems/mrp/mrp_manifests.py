@@ -76,7 +76,7 @@ class MrpManifestChecks:
         self._fetcher, self._providers = fetcher, providers
 
     async def check(self, url: str, now: int, admit: Admit) -> tuple[int, FetchError | None]:
-        """Fetch a manifest, and store it or why it is refused; no listing of a chain is shown otherwise. Raises
+        """Fetch a manifest, and store it or why it is refused; listings of chains do not change. Raises
         FetchError, StoreError."""
         body = (await self._fetcher.get(url, same_host=True, admit=admit)).body or b""
         try:

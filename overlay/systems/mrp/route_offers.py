@@ -64,7 +64,7 @@ def parse_capability(text: str) -> CapabilityAddress | None:
 
 
 _HALF_SCORE = 2.0
-"""The score of the house at which the confidence is 0.5."""
+"""The score of a search at which the confidence is 0.5."""
 
 
 def capabilities(item: dict[str, Any]) -> list[str]:

@@ -206,7 +206,7 @@ class _ChainPayment(NamedTuple):
     time: int
 
     def on(self, row: StoredEvidence, paid: PaidOffer) -> StoredEvidence:
-        """A record with this payment, from whose block on it ages: a receipt can be signed anew at any time."""
+        """A record with this payment, from whose block on it ages: a receipt can be signed again at any time."""
         members = {name: getattr(row, name) for name in StoredEvidence.__dataclass_fields__}
         payment = self.payment
         own = {
