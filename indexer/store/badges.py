@@ -109,7 +109,7 @@ def update_candidates(
     removed = before.keys() - {candidate.registration for candidate in candidates}
     for registration in sorted(removed):
         connection.execute(delete(badges).where(badges.c.registration == registration))
-    moved = {one.registration: one.host for one in candidates if _is_other(before.get(one.registration), one)}
+    moved = {entry.registration: entry.host for entry in candidates if _is_other(before.get(entry.registration), entry)}
     queue.forget(connection, CheckKind.BADGE, [*removed, *moved])
     queue.enlist(connection, CheckKind.BADGE, moved, now_ms)
     lost = {registration for registration in removed if before[registration]["by"]}

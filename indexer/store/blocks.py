@@ -133,13 +133,13 @@ def save_headers(connection: Connection, chain: str, first: int, raw: bytes) -> 
     """
     if len(raw) % HEADER_BYTES:
         raise ValueError(f"{len(raw):,} bytes are not headers of {HEADER_BYTES} bytes each")
-    own = headers.c.chain == chain
-    last = select(headers.c.first, headers.c.raw).where(own, headers.c.first < first)
+    of_chain = headers.c.chain == chain
+    last = select(headers.c.first, headers.c.raw).where(of_chain, headers.c.first < first)
     row = connection.execute(last.order_by(headers.c.first.desc()).limit(1)).first()
     start, lower = (row[0], row[1][: HEADER_BYTES * (first - row[0])]) if row else (first, b"")
     if len(lower) != HEADER_BYTES * (first - start):
         raise ValueError(f"{chain}: headers from {first:,} on do not continue the stored ones, which end below")
-    connection.execute(delete(headers).where(own, headers.c.first >= start))
+    connection.execute(delete(headers).where(of_chain, headers.c.first >= start))
     joined, page = lower + raw, HEADER_BYTES * PAGE
     pages = [
         {"chain": chain, "first": start + offset // HEADER_BYTES, "raw": joined[offset : offset + page]}

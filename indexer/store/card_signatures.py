@@ -71,8 +71,13 @@ class SignatureQueries(Queries):
 def enlist(connection: Connection, signed: Sequence[SignedCard], now_ms: int) -> None:
     """Have the signatures of these cards checked, unless they are already."""
     new = {"by": "", "kid": "", "form": "", "covers_pricing": False, "verified_at": 0}
-    insert_new(connection, card_signatures, [{**new, **one._asdict()} for one in signed])
-    checks.enlist(connection, CheckKind.KEYS, {one.card.hex(): one.url for one in signed if one.url}, now_ms)
+    insert_new(connection, card_signatures, [{**new, **signature._asdict()} for signature in signed])
+    checks.enlist(
+        connection,
+        CheckKind.KEYS,
+        {signature.card.hex(): signature.url for signature in signed if signature.url},
+        now_ms,
+    )
 
 
 def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms: int) -> list[str]:

@@ -25,10 +25,10 @@ class ContentQueries(Queries):
 
     def output_values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
         """Satoshis of those of these outputs that were looked up before."""
-        wanted = set(outpoints)
-        matches = self._rows_in(select(outputs), outputs.c.txid, {outpoint.txid for outpoint in wanted})
+        requested = set(outpoints)
+        matches = self._rows_in(select(outputs), outputs.c.txid, {outpoint.txid for outpoint in requested})
         values = {Outpoint(row["txid"], row["vout"]): row["satoshis"] for row in matches}
-        return {outpoint: values[outpoint] for outpoint in values.keys() & wanted}
+        return {outpoint: values[outpoint] for outpoint in values.keys() & requested}
 
     def parents(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid (internal byte order) whose outputs' values were looked up."""

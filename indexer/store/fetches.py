@@ -173,9 +173,11 @@ class FetchQueries(Queries):
 
 
 def _due(connection: Connection, row: Row) -> DueLocator:
-    own = sightings.c.locator == row["locator"]
+    of_locator = sightings.c.locator == row["locator"]
     last = row["last_at"] if row["last_at"] is not None else NEVER_FETCHED
-    newest = select(sightings.c.digest).where(own, sightings.c.digest != b"").order_by(sightings.c.seen_at.desc())
+    newest = (
+        select(sightings.c.digest).where(of_locator, sightings.c.digest != b"").order_by(sightings.c.seen_at.desc())
+    )
     return DueLocator(
         locator=row["locator"],
         state=FetchState(row["state"]),
@@ -183,9 +185,9 @@ def _due(connection: Connection, row: Row) -> DueLocator:
         added_at=row["added_at"],
         last_at=row["last_at"],
         next_at=row["next_at"],
-        fresh=_exists(connection, select(sightings.c.seen_at).where(own, sightings.c.seen_at >= last)),
+        fresh=_exists(connection, select(sightings.c.seen_at).where(of_locator, sightings.c.seen_at >= last)),
         wanted=tuple(dict.fromkeys(connection.execute(newest.limit(4 * MAX_WANTED)).scalars()))[:MAX_WANTED],
-        hashless=_exists(connection, select(sightings.c.digest).where(own, sightings.c.digest == b"")),
+        hashless=_exists(connection, select(sightings.c.digest).where(of_locator, sightings.c.digest == b"")),
         validators=json.loads(row["validators"]),
     )
 
@@ -257,11 +259,11 @@ def _store_fact(connection: Connection, locator: str, served: ServedBody, begun_
 def _store_serving(connection: Connection, locator: str, digest: bytes, begun_ms: int) -> None:
     """Store that a locator serves other bytes since a fetch than before."""
     insert_new(connection, servings, [{"locator": locator, "since": begun_ms, "sha256": digest}])
-    own = servings.c.locator == locator
-    newest = select(servings.c.since).where(own).order_by(servings.c.since.desc())
+    of_locator = servings.c.locator == locator
+    newest = select(servings.c.since).where(of_locator).order_by(servings.c.since.desc())
     oldest_dropped = connection.execute(newest.offset(MAX_SERVINGS).limit(1)).scalar()
     if oldest_dropped is not None:
-        connection.execute(delete(servings).where(own, servings.c.since <= oldest_dropped))
+        connection.execute(delete(servings).where(of_locator, servings.c.since <= oldest_dropped))
 
 
 def _facts(connection: Connection, locator: str) -> dict[bytes, int]:
@@ -310,11 +312,11 @@ def _latest(facts: Mapping[bytes, int]) -> set[bytes]:
 
 def ids_of(connection: Connection, locator: str) -> list[str]:
     """The ids whose pointers on chain have this locator fetched, sorted."""
-    own = _exists(connection, select(events.c.anchor).where(events.c.anchor == locator))
+    of_anchor = _exists(connection, select(events.c.anchor).where(events.c.anchor == locator))
     # ids that are not an address are those of registries, whose entries name no hash
     of_entries = (
         select(events.c.anchor)
         .join(sightings, SAME_POINTER)
         .where(sightings.c.locator == locator, sightings.c.digest == b"", events.c.anchor != locator)
     )
-    return sorted([*([locator] if own else []), *connection.execute(of_entries.distinct()).scalars()])
+    return sorted([*([locator] if of_anchor else []), *connection.execute(of_entries.distinct()).scalars()])

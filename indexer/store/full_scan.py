@@ -27,34 +27,34 @@ class FullScan(Queries):
     def block_facts(self, chain: str, up_to: int) -> Iterator[BlockFacts]:
         """The stored blocks of a chain up to a height, in order, each with its events and proofs; without card
         bodies."""
-        own = select(blocks).where(blocks.c.chain == chain, blocks.c.height <= up_to).order_by(blocks.c.height)
+        of_chain = select(blocks).where(blocks.c.chain == chain, blocks.c.height <= up_to).order_by(blocks.c.height)
         block_events = _ByHeight(self._events(chain, up_to))
         block_proofs = _ByHeight(self._proofs(chain, up_to))
         coinbase_at = _ByHeight(self._coinbases(chain, up_to))
-        for row in self._stream(own, ROWS_AT_ONCE):
+        for row in self._stream(of_chain, ROWS_AT_ONCE):
             height, ref = row["height"], rows.block(row)
             proved = block_proofs.take(height) or {}
             yield BlockFacts(ref, block_events.take(height) or (), {}, proved, coinbase_at.take(height))
 
     def _events(self, chain: str, up_to: int) -> Iterator[tuple[int, tuple[Event, ...]]]:
-        own = select(events).where(events.c.chain == chain, events.c.place < rows.event_position(up_to + 1))
-        stream = self._stream(own.order_by(events.c.place), ROWS_AT_ONCE)
+        of_chain = select(events).where(events.c.chain == chain, events.c.place < rows.event_position(up_to + 1))
+        stream = self._stream(of_chain.order_by(events.c.place), ROWS_AT_ONCE)
         for height, of_block in groupby(stream, key=lambda row: int(row["height"])):
             yield height, tuple(map(rows.event, of_block))
 
     def _proofs(self, chain: str, up_to: int) -> Iterator[tuple[int, dict[bytes, Proof]]]:
-        own = (
+        of_chain = (
             select(proofs, witness_paths.c.bump.label("witness"))
             .outerjoin(witness_paths, SAME_TRANSACTION)
             .where(proofs.c.chain == chain, proofs.c.height <= up_to)
             .order_by(proofs.c.height)
         )
-        for height, of_block in groupby(self._stream(own, BODIES_AT_ONCE), key=lambda row: int(row["height"])):
+        for height, of_block in groupby(self._stream(of_chain, BODIES_AT_ONCE), key=lambda row: int(row["height"])):
             yield height, {row["txid"]: Proof(row["raw"], row["bump"], row["witness"]) for row in of_block}
 
     def _coinbases(self, chain: str, up_to: int) -> Iterator[tuple[int, CoinbaseProof]]:
-        own = select(coinbases).where(coinbases.c.chain == chain, coinbases.c.height <= up_to)
-        for row in self._stream(own.order_by(coinbases.c.height), BODIES_AT_ONCE):
+        of_chain = select(coinbases).where(coinbases.c.chain == chain, coinbases.c.height <= up_to)
+        for row in self._stream(of_chain.order_by(coinbases.c.height), BODIES_AT_ONCE):
             yield row["height"], CoinbaseProof(row["raw"], row["reserved"], row["bump"])
 
     def card_bodies(self, up_to: Mapping[str, int]) -> Iterator[bytes]:
@@ -63,8 +63,8 @@ class FullScan(Queries):
             *(and_(events.c.chain == name, events.c.place < rows.event_position(h + 1)) for name, h in up_to.items())
         )
         named = select(events.c.card).where(events.c.card.is_not(None), within)
-        wanted = select(cards.c.body).where(cards.c.sha256.in_(named)).order_by(cards.c.sha256)
-        for row in self._stream(wanted, BODIES_AT_ONCE):
+        bodies = select(cards.c.body).where(cards.c.sha256.in_(named)).order_by(cards.c.sha256)
+        for row in self._stream(bodies, BODIES_AT_ONCE):
             yield row["body"]
 
     def parents(self) -> Iterator[bytes]:

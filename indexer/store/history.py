@@ -107,10 +107,10 @@ class HistoryQueries(Queries):
     def with_prefixes(self, prefixes: Iterable[str], kind: Kind, limit: int) -> dict[str, list[str]]:
         """The registrations of a kind in a block whose ids begin with these hex digits, by prefix, each time the oldest
         first and at most `limit`."""
-        wanted, matches = list(dict.fromkeys(prefixes)), dict[str, list[str]]()
-        for number in range(0, len(wanted), PREFIXES):
-            some = wanted[number : number + PREFIXES]
-            bound = {f"p{place}": prefix for place, prefix in enumerate(some)}
+        remaining, matches = list(dict.fromkeys(prefixes)), dict[str, list[str]]()
+        for number in range(0, len(remaining), PREFIXES):
+            some = remaining[number : number + PREFIXES]
+            bound = {f"p{index}": prefix for index, prefix in enumerate(some)}
             for row in self._rows(_with_prefixes(len(some)), kind=kind.value, limit=limit, **bound):
                 matches.setdefault(row["prefix"], []).append(row["registration"])
         return matches
@@ -134,8 +134,8 @@ class HistoryQueries(Queries):
 
     def in_blocks(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
         """Those of these transactions (internal byte order) that have an event in a block of a chain."""
-        own = select(events.c.txid).where(events.c.chain == chain)
-        return {row["txid"] for row in self._rows_in(own, events.c.txid, txids)}
+        of_chain = select(events.c.txid).where(events.c.chain == chain)
+        return {row["txid"] for row in self._rows_in(of_chain, events.c.txid, txids)}
 
     def arrivals(self, outpoint: Outpoint) -> list[Revision]:
         """The events that moved a registration to an outpoint, whether or not it is still there."""

@@ -26,7 +26,7 @@ REFETCH = 7 * DAY
 
 MAX_URL, MAX_DATA_URL = 2_048, 8_192
 
-_WANTED, _STORED, _FAILED = "wanted", "here", "failed"
+_REQUESTED, _STORED, _FAILED = "wanted", "here", "failed"
 _DATA = "data:"
 
 
@@ -64,7 +64,7 @@ class Logos(Queries):
         """Record that clients looked for these logos. Raises StoreError when the database refuses."""
         fetchable = sorted({url for url in urls if is_fetchable(url)})
         rows = [
-            {"url_sha256": _key(url), "url": url, "state": _WANTED, "wanted_at": now, "noted_at": 0}
+            {"url_sha256": _key(url), "url": url, "state": _REQUESTED, "wanted_at": now, "noted_at": 0}
             for url in fetchable
         ]  # fmt: skip
         if not rows:

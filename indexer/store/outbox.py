@@ -80,15 +80,17 @@ class OutboxQueries(Queries):
         is_waiting = func.pg_last_wal_receive_lsn() == func.pg_last_wal_replay_lsn()
         since = func.extract("epoch", func.now() - func.pg_last_xact_replay_timestamp())
         with self._engine.connect() as connection:
-            own = _position(connection)
-            seconds = connection.execute(select(case((is_waiting, 0), else_=since))).scalar() if own.is_replica else 0
+            position = _position(connection)
+            seconds = (
+                connection.execute(select(case((is_waiting, 0), else_=since))).scalar() if position.is_replica else 0
+            )
         seconds = None if seconds is None else float(seconds)
         try:
             with primary.connect() as connection:
                 ahead = _position(connection)
         except StoreUnavailableError:
             return Lag(seconds, None)
-        missing_changes = ahead.newest_seq - (own.newest_seq if ahead.epoch == own.epoch else 0)
+        missing_changes = ahead.newest_seq - (position.newest_seq if ahead.epoch == position.epoch else 0)
         return Lag(seconds, max(0, missing_changes))
 
 

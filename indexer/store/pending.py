@@ -140,18 +140,18 @@ def _replace_cards(
     connection: Connection, chain: str, digests: Collection[bytes], bodies: Mapping[bytes, bytes]
 ) -> None:
     """Make these the stored cards of a chain's unconfirmed events."""
-    own = pending_cards.c.chain == chain
-    stored = set(connection.execute(select(pending_cards.c.sha256).where(own)).scalars())
+    of_chain = pending_cards.c.chain == chain
+    stored = set(connection.execute(select(pending_cards.c.sha256).where(of_chain)).scalars())
     for batch in batches(stored.difference(digests)):
-        connection.execute(delete(pending_cards).where(own, pending_cards.c.sha256.in_(batch)))
+        connection.execute(delete(pending_cards).where(of_chain, pending_cards.c.sha256.in_(batch)))
     new = [{"chain": chain, "sha256": digest, "body": bodies[digest]} for digest in digests if digest not in stored]
     _insert(connection, pending_cards, new)
 
 
 def _registrations(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[str]:
     """The registrations that have unconfirmed events of these transactions, sorted."""
-    own = select(pending.c.registration).where(pending.c.chain == chain, pending.c.registration.is_not(None))
-    return sorted({row["registration"] for row in rows_in(connection, own, pending.c.txid, txids)})
+    unconfirmed = select(pending.c.registration).where(pending.c.chain == chain, pending.c.registration.is_not(None))
+    return sorted({row["registration"] for row in rows_in(connection, unconfirmed, pending.c.txid, txids)})
 
 
 def _chains(connection: Connection) -> Sequence[str]:
@@ -191,8 +191,8 @@ def _changes(
 
 def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[str]:
     """Those of these registrations that are in a block."""
-    own = select(events.c.registration).where(events.c.chain == chain)
-    return {row["registration"] for row in rows_in(connection, own, events.c.registration, ids)}
+    of_chain = select(events.c.registration).where(events.c.chain == chain)
+    return {row["registration"] for row in rows_in(connection, of_chain, events.c.registration, ids)}
 
 
 def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]) -> list[OutboxRow]:

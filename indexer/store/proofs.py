@@ -92,10 +92,10 @@ class ProofQueries(Queries):
 def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> dict[int, CoinbaseProof]:
     """The stored coinbases of blocks of a chain, by height."""
     columns = [coinbases.c[name] for name in CoinbaseProof._fields]
-    own = select(coinbases.c.height, *columns).where(coinbases.c.chain == chain)
+    of_chain = select(coinbases.c.height, *columns).where(coinbases.c.chain == chain)
     return {
         row["height"]: CoinbaseProof(*(row[name] for name in CoinbaseProof._fields))
-        for row in rows_in(connection, own, coinbases.c.height, heights)
+        for row in rows_in(connection, of_chain, coinbases.c.height, heights)
     }
 
 

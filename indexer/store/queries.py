@@ -43,7 +43,9 @@ def row_of(record: Any) -> dict[str, Any]:
 
 def texts_of(kind: type[StrEnum]) -> Enum:
     """The type of a column with the texts of an enumeration, which is read as its members."""
-    return Enum(kind, native_enum=False, length=None, values_callable=lambda members: [one.value for one in members])
+    return Enum(
+        kind, native_enum=False, length=None, values_callable=lambda members: [member.value for member in members]
+    )
 
 
 TRIMMED = 100

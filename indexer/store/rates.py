@@ -73,22 +73,24 @@ class Quotes(Queries):
 
 def _store(connection: Connection, quote: Quote) -> None:
     row = _row(quote)
-    own = quotes.c.feed == quote.feed
-    before = connection.execute(select(quotes).where(own).order_by(quotes.c.since.desc()).limit(1)).mappings().first()
+    of_feed = quotes.c.feed == quote.feed
+    before = (
+        connection.execute(select(quotes).where(of_feed).order_by(quotes.c.since.desc()).limit(1)).mappings().first()
+    )
     if before is not None and (before["rates"] == row["rates"] or before["since"] >= quote.since):
         # of two tables of one moment the later stored counts
         since = before["since"]
-        connection.execute(update(quotes).where(own, quotes.c.since == since).values({**row, "since": since}))
+        connection.execute(update(quotes).where(of_feed, quotes.c.since == since).values({**row, "since": since}))
         return
     connection.execute(insert(quotes), [row])
 
 
 def _trim(connection: Connection, feed: str, limit: int) -> None:
-    own = quotes.c.feed == feed
-    newest = select(quotes.c.since).where(own).order_by(quotes.c.since.desc())
+    of_feed = quotes.c.feed == feed
+    newest = select(quotes.c.since).where(of_feed).order_by(quotes.c.since.desc())
     first_over = connection.execute(newest.offset(limit).limit(1)).scalar()
     if first_over is not None:
-        connection.execute(delete(quotes).where(own, quotes.c.since <= first_over))
+        connection.execute(delete(quotes).where(of_feed, quotes.c.since <= first_over))
 
 
 def _row(quote: Quote) -> dict[str, Any]:

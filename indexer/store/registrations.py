@@ -30,8 +30,8 @@ def is_newest(chain: str) -> ColumnElement[bool]:
 
 def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
     """The registrations of a chain as (`id`, `place` of the newest event for which all conditions hold)."""
-    place = func.max(events.c.place).label("place")
-    statement = select(events.c.registration.label("id"), place).where(events.c.chain == chain, *conditions)
+    newest_place = func.max(events.c.place).label("place")
+    statement = select(events.c.registration.label("id"), newest_place).where(events.c.chain == chain, *conditions)
     return statement.where(events.c.registration.is_not(None)).group_by(events.c.registration).subquery()
 
 
@@ -79,8 +79,8 @@ class RegistrationQueries(Queries):
 
     def _arrivals(self, chain: str, outpoints: set[Outpoint], *columns: Any) -> Iterator[Row]:
         """The events of a chain that moved registrations to these outpoints."""
-        own = select(*columns).where(events.c.chain == chain)
-        matches = self._rows_in(own, events.c.at_txid, {outpoint.txid for outpoint in outpoints})
+        of_chain = select(*columns).where(events.c.chain == chain)
+        matches = self._rows_in(of_chain, events.c.at_txid, {outpoint.txid for outpoint in outpoints})
         return (row for row in matches if (row["at_txid"], row["at_vout"]) in outpoints)
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
@@ -101,8 +101,8 @@ class RegistrationQueries(Queries):
     def newest_account_events(self, chain: str) -> Iterator[Event]:
         """The newest event about each account (its address is the txid) of a chain that is read in snapshots; goes
         through the whole chain."""
-        place = func.max(events.c.place).label("place")
-        newest = select(place).where(events.c.chain == chain).group_by(events.c.txid).subquery()
+        newest_place = func.max(events.c.place).label("place")
+        newest = select(newest_place).where(events.c.chain == chain).group_by(events.c.txid).subquery()
         statement = select(events).join(newest, events.c.place == newest.c.place).where(events.c.chain == chain)
         return map(rows.event, self._stream(statement, _EVENTS_AT_ONCE))
 

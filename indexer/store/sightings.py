@@ -16,7 +16,7 @@ from indexer.store.queries import batches, insert_new, rows_in, upsert
 from indexer.store.schema import events, locators, sightings
 
 OutboxRow = dict[str, Any]
-Place = tuple[bytes, int]
+SightingKey = tuple[bytes, int]
 """Where a pointer is: the txid (internal byte order) and the index of the output, or what a chain has instead."""
 
 
@@ -28,17 +28,17 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
         return []
     current = _ids_at(connection, chain, {event.txid for _, event in pointers})
     changes: list[OutboxRow] = []
-    new: dict[Place, dict[str, Any]] = {}
-    replaced: dict[Place, dict[str, Any] | None] = {}
+    new: dict[SightingKey, dict[str, Any]] = {}
+    replaced: dict[SightingKey, dict[str, Any] | None] = {}
     for height, event in pointers:
-        place, row = _place(event), _sighting(chain, event, now_ms)
-        before = current.get(place)
+        key, row = _key(event), _sighting(chain, event, now_ms)
+        before = current.get(key)
         if before is not None:
             changes.append({"chain": chain, "op": "upsert", "id": before, "height": height, "reason": "replaced"})
-            replaced[place] = row
+            replaced[key] = row
         elif row is not None:
-            new[place] = row
-        current[place] = _id(event)
+            new[key] = row
+        current[key] = _id(event)
     insert_new(connection, sightings, [*new.values()])
     unnamed = _locators_at(connection, chain, replaced)
     _delete(connection, chain, replaced)
@@ -52,7 +52,7 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
 def record_stored(connection: Connection, pointers: Iterable[tuple[str, Event]], now_ms: int) -> None:
     """Record pointers that are stored already, as (chain, event), as first seen at `now_ms` (milliseconds since 1970),
     and make their locators due; of several at one place the last counts."""
-    latest = {(chain, *_place(event)): _sighting(chain, event, now_ms) for chain, event in pointers}
+    latest = {(chain, *_key(event)): _sighting(chain, event, now_ms) for chain, event in pointers}
     seen = [row for row in latest.values() if row is not None]
     for chain in {chain for chain, _, _ in latest}:
         _delete(connection, chain, {(txid, vout) for of, txid, vout in latest if of == chain})
@@ -68,7 +68,7 @@ def _id(event: Event) -> str:
     return event.pointer.id or "" if event.pointer is not None else ""
 
 
-def _place(event: Event) -> Place:
+def _key(event: Event) -> SightingKey:
     if event.outpoint is None:
         raise ValueError(f"a pointer in {event.txid[::-1].hex()} has no place")
     return event.txid, event.outpoint.vout
@@ -79,19 +79,19 @@ def _sighting(chain: str, event: Event, now_ms: int) -> dict[str, Any] | None:
     pointer = event.pointer
     if pointer is None or not event.valid or (locator := pointer.locator) is None:
         return None
-    txid, vout = _place(event)
+    txid, vout = _key(event)
     key = {"chain": chain, "txid": txid, "vout": vout}
     return key | {"locator": locator, "digest": pointer.digest or b"", "seen_at": now_ms}
 
 
-def _ids_at(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[Place, str]:
+def _ids_at(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[SightingKey, str]:
     """The ids of the newest stored pointers in these transactions, by place."""
     anchors = select(events.c.txid, events.c.vout, events.c.anchor).order_by(events.c.place)
-    own = anchors.where(events.c.chain == chain, events.c.anchor.is_not(None))
-    return {(row["txid"], row["vout"]): row["anchor"] for row in rows_in(connection, own, events.c.txid, txids)}
+    of_chain = anchors.where(events.c.chain == chain, events.c.anchor.is_not(None))
+    return {(row["txid"], row["vout"]): row["anchor"] for row in rows_in(connection, of_chain, events.c.txid, txids)}
 
 
-def _delete(connection: Connection, chain: str, outpoints: Collection[Place]) -> None:
+def _delete(connection: Connection, chain: str, outpoints: Collection[SightingKey]) -> None:
     """Delete the sightings at these places, which hold other pointers now."""
     for txid, vout in outpoints:
         same = (sightings.c.chain == chain, sightings.c.txid == txid, sightings.c.vout == vout)
@@ -126,10 +126,10 @@ def before_rollback(connection: Connection, chain: str, above: int) -> tuple[set
     return {row.anchor for row in lost} | set(at_places.values()), named
 
 
-def _locators_at(connection: Connection, chain: str, outpoints: Collection[Place]) -> set[str]:
+def _locators_at(connection: Connection, chain: str, outpoints: Collection[SightingKey]) -> set[str]:
     """The locators of the sightings at these places."""
-    own = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(sightings.c.chain == chain)
-    seen = rows_in(connection, own, sightings.c.txid, {txid for txid, _ in outpoints})
+    of_chain = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(sightings.c.chain == chain)
+    seen = rows_in(connection, of_chain, sightings.c.txid, {txid for txid, _ in outpoints})
     return {row["locator"] for row in seen if (row["txid"], row["vout"]) in outpoints}
 
 

@@ -54,8 +54,8 @@ class StateHashQueries(Queries):
 
     def newest(self, chain: str) -> StateHash | None:
         """The stored state hash of a chain at the greatest height, None when there is none."""
-        own = select(state_hashes).where(state_hashes.c.chain == chain)
-        row = self._first(own.order_by(state_hashes.c.height.desc()).limit(1))
+        of_chain = select(state_hashes).where(state_hashes.c.chain == chain)
+        row = self._first(of_chain.order_by(state_hashes.c.height.desc()).limit(1))
         return StateHash(row["height"], row["hash"].hex()) if row else None
 
 
@@ -75,8 +75,8 @@ def _update(connection: Connection, chain: str) -> None:
     if connection.execute(undecided.limit(1)).first() is not None:
         return
     _update_lines(connection, chain)
-    own = select(state_lines.c.line).where(state_lines.c.chain == chain).order_by(state_lines.c.id)
-    stream = connection.execute(own.execution_options(yield_per=_LINES_AT_ONCE)).scalars()
+    lines = select(state_lines.c.line).where(state_lines.c.chain == chain).order_by(state_lines.c.id)
+    stream = connection.execute(lines.execution_options(yield_per=_LINES_AT_ONCE)).scalars()
     connection.execute(insert(state_hashes).values(chain=chain, height=height, hash=bytes.fromhex(digest(stream))))
 
 

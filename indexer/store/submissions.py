@@ -74,10 +74,12 @@ class Submissions(Queries):
             height = connection.execute(newest).scalar() or 0
             if new:
                 connection.execute(insert(submissions), [_row(chain, height, transaction) for transaction in new])
-                insert_new(connection, submission_inputs, [row for one in new for row in _input_rows(chain, one)])
-                shares = [{"chain": chain, "txid": one.txid, **share._asdict()} for one in new]
+                insert_new(
+                    connection, submission_inputs, [row for submission in new for row in _input_rows(chain, submission)]
+                )
+                shares = [{"chain": chain, "txid": submission.txid, **share._asdict()} for submission in new]
                 connection.execute(insert(submission_shares), shares)
-            for txid in stored & {one.txid for one in transactions if one.steak is not None}:
+            for txid in stored & {submission.txid for submission in transactions if submission.steak is not None}:
                 same = (submissions.c.chain == chain, submissions.c.txid == txid, submissions.c.steak.is_(None))
                 answered = {"steak": by_txid[txid].steak, "beef": by_txid[txid].beef}
                 connection.execute(update(submissions).where(*same).values(answered))
@@ -97,8 +99,14 @@ class Submissions(Queries):
             while level:
                 seen.update(level)
                 for batch in batches(level):
-                    own = (submissions.c.chain == chain, submissions.c.txid.in_(batch), submissions.c.beef.is_not(None))
-                    held: bytes | None = connection.execute(select(submissions.c.beef).where(*own).limit(1)).scalar()
+                    of_batch = (
+                        submissions.c.chain == chain,
+                        submissions.c.txid.in_(batch),
+                        submissions.c.beef.is_not(None),
+                    )
+                    held: bytes | None = connection.execute(
+                        select(submissions.c.beef).where(*of_batch).limit(1)
+                    ).scalar()
                     if held is not None:
                         return held
                 level = sorted(set(_children(connection, chain, level)) - seen)
@@ -115,8 +123,8 @@ class Submissions(Queries):
 
     def raws(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid; unknown ones are left out."""
-        own = select(submissions.c.txid, submissions.c.raw).where(submissions.c.chain == chain)
-        return {row["txid"]: row["raw"] for row in self._rows_in(own, submissions.c.txid, txids)}
+        of_chain = select(submissions.c.txid, submissions.c.raw).where(submissions.c.chain == chain)
+        return {row["txid"]: row["raw"] for row in self._rows_in(of_chain, submissions.c.txid, txids)}
 
     def spends(self, chain: str) -> dict[Outpoint, bytes]:
         """What the pending transactions of a chain spend, with the txid of each."""
@@ -126,8 +134,8 @@ class Submissions(Queries):
     def unsent(self, chain: str, limit: int, but: Collection[bytes] = ()) -> list[tuple[bytes, bytes]]:
         """At most `limit` pending transactions (txid, raw) that no source has accepted yet, the oldest first, without
         those in `but`."""
-        own = (submissions.c.chain == chain, ~submissions.c.sent)
-        statement = select(submissions.c.txid).where(*own).order_by(submissions.c.height)
+        unsent = (submissions.c.chain == chain, ~submissions.c.sent)
+        statement = select(submissions.c.txid).where(*unsent).order_by(submissions.c.height)
         pending = self.pending(chain)
         txids = [txid for txid in self._scalars(statement) if txid in pending and txid not in but][:limit]
         raws = self.raws(chain, txids)
@@ -139,8 +147,8 @@ class Submissions(Queries):
             return
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             for batch in batches(txids):
-                own = (submission_shares.c.chain == chain, submission_shares.c.txid.in_(batch))
-                connection.execute(delete(submission_shares).where(*own))
+                of_batch = (submission_shares.c.chain == chain, submission_shares.c.txid.in_(batch))
+                connection.execute(delete(submission_shares).where(*of_batch))
 
     def mark_sent(self, chain: str, txids: Collection[bytes]) -> None:
         """Note that the chain's source accepted these transactions."""
@@ -148,8 +156,8 @@ class Submissions(Queries):
             return
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             for batch in batches(txids):
-                own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-                connection.execute(update(submissions).where(*own).values(sent=True))
+                of_batch = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+                connection.execute(update(submissions).where(*of_batch).values(sent=True))
 
     def drop(self, chain: str, txids: Iterable[bytes]) -> int:
         """Delete these transactions and all submitted ones that descend from them; how many there were."""
@@ -160,8 +168,8 @@ class Submissions(Queries):
                 waiting = [txid for txid in dict.fromkeys(_children(connection, chain, waiting)) if txid not in dropped]
             deleted = 0
             for batch in batches(dropped):
-                own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-                deleted += connection.execute(delete(submissions).where(*own)).rowcount
+                of_batch = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+                deleted += connection.execute(delete(submissions).where(*of_batch)).rowcount
         return deleted
 
     def trim(self, chain: str, height: int) -> int:
@@ -186,8 +194,8 @@ def _has_event(table: Table) -> ColumnElement[bool]:
 
 
 def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-    own = select(submissions.c.txid).where(submissions.c.chain == chain)
-    return {row["txid"] for row in rows_in(connection, own, submissions.c.txid, txids)}
+    of_chain = select(submissions.c.txid).where(submissions.c.chain == chain)
+    return {row["txid"] for row in rows_in(connection, of_chain, submissions.c.txid, txids)}
 
 
 def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
@@ -207,8 +215,8 @@ def _check_share(connection: Connection, chain: str, share: Share, added: int) -
         (submission_shares.c.owner, share.owner, MAX_OF_OWNER, "the owner of this coin"),
         (submission_shares.c.client, share.client, MAX_OF_CLIENT, "this client"),
     ):
-        own = (submission_shares.c.chain == chain, column == value, ~_has_event(submission_shares))
-        stored = count(connection, submission_shares, *own)
+        unsettled = (submission_shares.c.chain == chain, column == value, ~_has_event(submission_shares))
+        stored = count(connection, submission_shares, *unsettled)
         if added and stored and stored + added > limit:
             raise FullError(
                 f"{stored:,} submitted transactions of {whose} wait that no source has yet: at most {limit:,} may"
@@ -217,11 +225,11 @@ def _check_share(connection: Connection, chain: str, share: Share, added: int) -
 
 def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]) -> None:
     """Raise DoubleSpendError where a submitted or unconfirmed transaction spends what a new one spends."""
-    spends = {outpoint: one.txid for one in new for outpoint in one.spends}
+    spends = {outpoint: submission.txid for submission in new for outpoint in submission.spends}
     for table in (submission_inputs, pending):
-        own = select(table.c.spent_txid, table.c.spent_vout, table.c.txid).where(table.c.chain == chain)
+        spenders = select(table.c.spent_txid, table.c.spent_vout, table.c.txid).where(table.c.chain == chain)
         txids = {outpoint.txid for outpoint in spends}
-        for row in rows_in(connection, own, table.c.spent_txid, txids):
+        for row in rows_in(connection, spenders, table.c.spent_txid, txids):
             outpoint, rival = Outpoint(row["spent_txid"], row["spent_vout"]), row["txid"]
             if spends.get(outpoint, rival) != rival:
                 raise DoubleSpendError(
@@ -232,19 +240,20 @@ def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]
 
 def _children(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[bytes]:
     """The submitted transactions that spend an output of these."""
-    own = select(submission_inputs.c.txid).where(submission_inputs.c.chain == chain)
-    return [row["txid"] for row in rows_in(connection, own, submission_inputs.c.spent_txid, txids)]
+    of_chain = select(submission_inputs.c.txid).where(submission_inputs.c.chain == chain)
+    return [row["txid"] for row in rows_in(connection, of_chain, submission_inputs.c.spent_txid, txids)]
 
 
-def _row(chain: str, height: int, one: Submission) -> dict[str, Any]:
+def _row(chain: str, height: int, submission: Submission) -> dict[str, Any]:
     return {
-        "chain": chain, "txid": one.txid, "raw": one.raw, "height": height, "steak": one.steak, "beef": one.beef,
+        "chain": chain, "txid": submission.txid, "raw": submission.raw, "height": height,
+        "steak": submission.steak, "beef": submission.beef,
         "sent": False,
     }  # fmt: skip
 
 
-def _input_rows(chain: str, one: Submission) -> list[dict[str, Any]]:
+def _input_rows(chain: str, submission: Submission) -> list[dict[str, Any]]:
     return [
-        {"chain": chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout, "txid": one.txid}
-        for outpoint in one.spends
+        {"chain": chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout, "txid": submission.txid}
+        for outpoint in submission.spends
     ]

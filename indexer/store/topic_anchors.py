@@ -101,13 +101,13 @@ class TopicAnchorQueries(Queries):
             .limit(limit)
             .subquery()
         )
-        own = (blocks.c.chain == chain, blocks.c.height == height)
+        of_block = (blocks.c.chain == chain, blocks.c.height == height)
         # one statement, so that a reorganisation meanwhile does not mix two blocks
         statement = (
             select(blocks.c.hash, func.coalesce(topic_anchors.c.admitted, 0).label("count"), listed)
             .outerjoin(topic_anchors, SAME_BLOCK)
             .outerjoin(listed, true())
-            .where(*own)
+            .where(*of_block)
             .order_by(listed.c.tx_index)
         )
         matches = self._rows(statement)
@@ -154,10 +154,12 @@ def rebuild(writer: Writer, chain: str) -> None:
 
 def _store(connection: Connection, chain: str, first: int, last: int, tac: bytes) -> bytes:
     """Store the anchors of these heights after one with the hash `tac`; return the hash of the last."""
-    own = select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain, blocks.c.height.between(first, last))
+    of_chain = select(blocks.c.height, blocks.c.hash).where(
+        blocks.c.chain == chain, blocks.c.height.between(first, last)
+    )
     admitted = _admitted(connection, chain, first, last)
     new = []
-    for height, block_hash in connection.execute(own.order_by(blocks.c.height)).all():
+    for height, block_hash in connection.execute(of_chain.order_by(blocks.c.height)).all():
         txids = admitted.get(height, ())
         root = basm.root(txids)
         tac = basm.chained(tac, block_hash, root)

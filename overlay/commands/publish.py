@@ -125,7 +125,7 @@ def inscribe(args: Namespace) -> int:
         raise UsageError(str(error)) from None
     if args.sigma:
         script = with_sigma(script, first or _first(coins), key)
-    return _finish(args, key, [(1, script)], coins, first, checked, args.update or sending.OWN)
+    return _finish(args, key, [(1, script)], coins, first, checked, args.update or sending.NEW_LISTING)
 
 
 def point(args: Namespace) -> int:
@@ -184,7 +184,7 @@ def sign(args: Namespace) -> int:
             say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
     inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
     checked = _checked(inscription.body, None) if inscription else {}
-    id_ = str(document.get("listing") or (sending.OWN if inscription else ""))
+    id_ = str(document.get("listing") or (sending.NEW_LISTING if inscription else ""))
     return sending.finish(args, key, draft, checked, id_)
 
 

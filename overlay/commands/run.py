@@ -178,7 +178,7 @@ def _metrics(address: ListenAddress, context: AppContext, *, serve: bool) -> Loo
     if serve:
         from overlay.app.http_app import load_systems, route_paths
 
-        paths = route_paths(load_systems(one.name for one in chosen(context.settings)))
+        paths = route_paths(load_systems(member.name for member in chosen(context.settings)))
     announce = partial(_announce, "metrics on {}/metrics")
     return partial(serve_metrics, address, context.process_info(), announce, paths)
 

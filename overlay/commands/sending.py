@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overlay.publish.transactions import Draft
     from overlay.web.amounts import About
 
-OWN = "own"
+NEW_LISTING = "own"
 """Instead of the id of a listing: the transaction registers a new one."""
 
 
@@ -45,7 +45,7 @@ class OutgoingTransaction(NamedTuple):
 
 def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str) -> int:
     """Sign a transaction, save and send it as requested, and show it. What is sent is saved before. `id_` is the
-    listing that it concerns: OWN for a new one, "" for none that is known."""
+    listing that it concerns: NEW_LISTING for a new one, "" for an unknown one."""
     from overlay.publish import transactions
 
     if args.broadcast and args.out is None:
@@ -53,7 +53,7 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
     if args.wait and not args.broadcast:
         raise UsageError("--wait needs --broadcast")
     draft = transactions.sign(draft, key)
-    listing = f"{draft.tx.hex_id}_0" if id_ == OWN else id_
+    listing = f"{draft.tx.hex_id}_0" if id_ == NEW_LISTING else id_
     saved = OutgoingTransaction(draft.raw, draft.extended)
     if args.out is not None:
         _save(args.out, saved)

@@ -33,7 +33,7 @@ AT_ONCE = 2_000
 
 _WAIT = 30.0
 _CHUNK = 2_000
-_PLACE = Struct(f"<H{PLACE_BYTES}s")  # `claim_table.SENIORITY`
+_SENIORITY = Struct(f"<H{PLACE_BYTES}s")  # `claim_table.SENIORITY`
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
@@ -218,7 +218,7 @@ def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -
         for value in values:
             for number, id_, on, registration, owner, rank, kinds, keys, seniorities in db.execute(query, (value,)):
                 tail, entries = pack(">I", number), list[bytes]()
-                for count, identity in _PLACE.iter_unpack(seniorities):
+                for count, identity in _SENIORITY.iter_unpack(seniorities):
                     entries += [identity + tail] * count
                 names, numbers = kinds.split("\n") if kinds else (), unpack(f"<{len(entries)}q", keys)
                 claims = tuple(zip(names, numbers, entries, strict=True))
@@ -228,7 +228,7 @@ def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -
 def _stored(row: ClaimedListing) -> tuple[int | str | bytes, ...]:
     """The columns of a listing."""
     kinds, keys, entries = zip(*row.claims, strict=True) if row.claims else ((), (), ())
-    seniorities = [_PLACE.pack(len(list(same)), entry[:PLACE_BYTES]) for entry, same in groupby(entries)]
+    seniorities = [_SENIORITY.pack(len(list(same)), entry[:PLACE_BYTES]) for entry, same in groupby(entries)]
     return (*row[:-1], "\n".join(kinds), pack(f"<{len(keys)}q", *keys), b"".join(seniorities))
 
 

@@ -58,29 +58,29 @@ _LIST = table(
 
 async def search(request: web.Request) -> web.Response:
     """Entries that match words and a filter, the most relevant first, each with a score from 0 to 100."""
-    wanted = read(ArdSearch, await body(request, MAX_BODY))
+    question = read(ArdSearch, await body(request, MAX_BODY))
     base = base_url(request)
-    narrowed = _constraints(request, wanted.query.filter)
-    paging = page(wanted.pageSize, wanted.pageToken)
-    hits_page = await _find(request, narrowed, [("q", wanted.query.text), *paging])
+    narrowed = _constraints(request, question.query.filter)
+    paging = page(question.pageSize, question.pageToken)
+    hits_page = await _find(request, narrowed, [("q", question.query.text), *paging])
     results = [
         _entry(request, item) | {"score": _score(item["score"]), "source": base}
         for item in (hits_page.items if hits_page else ())
     ]
     answer: dict[str, Any] = {"results": results}
-    if wanted.federation == "referrals":
+    if question.federation == "referrals":
         answer["referrals"] = []
     return json_answer(answer | _token(hits_page))
 
 
 async def explore(request: web.Request) -> web.Response:
     """Counts of the values of fields, over all entries that match."""
-    wanted = read(ArdExplore, await body(request, MAX_BODY))
-    facets = wanted.resultType.facets
-    _check_facets(facets, wanted.query.filter)
-    narrowed = _constraints(request, wanted.query.filter)
+    question = read(ArdExplore, await body(request, MAX_BODY))
+    facets = question.resultType.facets
+    _check_facets(facets, question.query.filter)
+    narrowed = _constraints(request, question.query.filter)
     names = dict.fromkeys(FACETS[facet.field] for facet in facets if facet.field in FACETS)
-    pairs = [("q", wanted.query.text), ("limit", "1"), *(("facets", name) for name in names)]
+    pairs = [("q", question.query.text), ("limit", "1"), *(("facets", name) for name in names)]
     hits_page = await _find(request, narrowed, pairs)
     counts = {facet.field: _buckets(request, facet, hits_page, narrowed) for facet in facets}
     return json_answer({"resultType": "facets", "facets": counts})

@@ -95,7 +95,7 @@ class Constraints(NamedTuple):
 
 
 def constraints(
-    filters: Mapping[str, str | Sequence[str]], own: str, chains: Mapping[str, str], where: str
+    filters: Mapping[str, str | Sequence[str]], publisher: str, chains: Mapping[str, str], where: str
 ) -> Constraints:
     """A filter's constraints: any of the values of a field, all fields. `own` is the publisher of all entries, `chains`
     are the configured ones with their CAIP-2 ids. Raises BadRequestError for a field that is not supported."""
@@ -104,26 +104,26 @@ def constraints(
     if unsupported:
         raise BadRequestError([_unsupported(path, where) for path in unsupported])
     for path, value in filters.items():
-        wanted = [value] if isinstance(value, str) else list(value)
-        usable = _usable(path, wanted, own, chains)
-        if wanted and not usable:
+        requested = [value] if isinstance(value, str) else list(value)
+        usable = _usable(path, requested, publisher, chains)
+        if requested and not usable:
             return Constraints([], satisfiable=False)
         if path == "type":
             pairs += [("type", kind) for kind in usable] if len(usable) == 1 else []
         elif path in PARAMETERS:
-            pairs += [(PARAMETERS[path], one) for one in usable]
+            pairs += [(PARAMETERS[path], entry) for entry in usable]
     return Constraints(pairs)
 
 
-def _usable(path: str, wanted: Iterable[str], own: str, chains: Mapping[str, str]) -> list[str]:
+def _usable(path: str, requested: Iterable[str], publisher: str, chains: Mapping[str, str]) -> list[str]:
     """The values that an entry can have, as the API writes them."""
     if path == "type":
-        return [kind for kind, media in MEDIA_TYPES.items() if media in wanted]
+        return [kind for kind, media in MEDIA_TYPES.items() if media in requested]
     if path == "publisher":
-        return [value for value in wanted if value.lower() == own.lower()]
+        return [value for value in requested if value.lower() == publisher.lower()]
     if path == "metadata.chain":
-        return [value for value in wanted if value in (*chains, *chains.values())]
-    return list(wanted)
+        return [value for value in requested if value in (*chains, *chains.values())]
+    return list(requested)
 
 
 def _unsupported(path: str, where: str) -> Fault:
@@ -131,7 +131,7 @@ def _unsupported(path: str, where: str) -> Fault:
     return Fault("unsupported-filter", detail, pointer=f"/{where}"[:200])
 
 
-def expression(text: str, own: str, chains: Mapping[str, str]) -> Constraints:
+def expression(text: str, publisher: str, chains: Mapping[str, str]) -> Constraints:
     """The constraints of a filter expression: clauses such as `type = 'a,b'` or `updatedAt > '2026-01-01'`, joined by
     AND. Raises BadRequestError."""
     filters: dict[str, list[str]] = {}
@@ -148,7 +148,7 @@ def expression(text: str, own: str, chains: Mapping[str, str]) -> Constraints:
             raise bad_request("bad-filter", f"filter: {path} can only be compared by =", "filter")
         else:
             filters.setdefault("publisher" if path == "publisherId" else path, []).extend(value.split(","))
-    narrowed = constraints(filters, own, chains, "filter")
+    narrowed = constraints(filters, publisher, chains, "filter")
     return Constraints([*narrowed.pairs, *since], narrowed.satisfiable)
 
 

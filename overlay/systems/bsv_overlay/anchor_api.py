@@ -110,10 +110,10 @@ async def _answer(request: web.Request, work: Callable[..., dict[str, Any]], *ar
 def _chain(request: web.Request) -> tuple[str, str]:
     """The BSV chain of the topic, its name and its CAIP-2 id: the first that is configured. Raises BadRequestError."""
     chains = request.app[SERVICES].chains().items()
-    own = next((pair for pair in chains if pair[1].startswith(CHAIN_PREFIX)), None)
-    if own is None:
+    configured = next((pair for pair in chains if pair[1].startswith(CHAIN_PREFIX)), None)
+    if configured is None:
         raise bad_request("no-chain", "this overlay follows no BSV chain")
-    return own
+    return configured
 
 
 def _tip(store: ListingRepository, topic: str, chain: tuple[str, str]) -> dict[str, Any]:
@@ -148,39 +148,41 @@ def _admitted(store: ListingRepository, topic: str, chain: tuple[str, str], asks
         raise bad_request("another-block", f"the block at height {height} is {block_hash} here", pointer="/blockHash")
     answer: dict[str, Any] = {
         "topic": topic, "blockHeight": height, "blockHash": block_hash, "admittedCount": of_block.count,
-        "admitted": [{"txid": _hex(one.txid), "blockIndex": one.number} for one in of_block.transactions],
+        "admitted": [
+            {"txid": _hex(transaction.txid), "blockIndex": transaction.number} for transaction in of_block.transactions
+        ],
     }  # fmt: skip
     return answer | ({"nextOffset": end} if end < of_block.count else {})
 
 
 def _path(store: ListingRepository, topic: str, chain: tuple[str, str], asks: PathQuestion) -> dict[str, Any]:
-    wanted = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
-    stored = store.topic.merkle_paths(chain[0], asks.blockHeight, wanted)
-    missing = next((txid for txid in wanted if txid not in stored), None)
+    txids = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
+    stored = store.topic.merkle_paths(chain[0], asks.blockHeight, txids)
+    missing = next((txid for txid in txids if txid not in stored), None)
     if missing is not None:
         detail = f"there is no merkle path of {_hex(missing)} at height {asks.blockHeight} here"
         raise bad_request("not-proved", detail, pointer="/txids")
     try:
-        path = bump.combine([bump.read(stored[txid]) for txid in wanted])
+        path = bump.combine([bump.read(stored[txid]) for txid in txids])
     except ParseError as error:
         raise bad_request("not-proved", f"the paths cannot be combined: {error}", pointer="/txids") from None
     return {
-        "topic": topic, "blockHeight": asks.blockHeight, "txids": [_hex(txid) for txid in wanted],
+        "topic": topic, "blockHeight": asks.blockHeight, "txids": [_hex(txid) for txid in txids],
         "merklePath": path.to_bytes().hex(),
     }  # fmt: skip
 
 
 def _delivered(store: ListingRepository, chain: tuple[str, str], asks: RawQuestion) -> dict[str, Any]:
-    wanted = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
-    raws = {txid: proof.raw for txid, proof in store.topic.mined(chain[0], wanted, MAX_RAW_BYTES).items()}
+    txids = [_bytes(txid) for txid in dict.fromkeys(asks.txids)]
+    raws = {txid: proof.raw for txid, proof in store.topic.mined(chain[0], txids, MAX_RAW_BYTES).items()}
     room = MAX_RAW_BYTES - sum(map(len, raws.values()))
-    for txid in [txid for txid in wanted if txid not in raws][:MAX_PARENTS]:
+    for txid in [txid for txid in txids if txid not in raws][:MAX_PARENTS]:
         raw = store.topic.parent(txid)
         if raw is not None and len(raw) <= room:
             raws[txid] = raw
             room -= len(raw)
-    transactions = [{"txid": _hex(txid), "rawTx": raws[txid].hex()} for txid in wanted if txid in raws]
-    return {"transactions": transactions, "missing": [_hex(txid) for txid in wanted if txid not in raws]}
+    transactions = [{"txid": _hex(txid), "rawTx": raws[txid].hex()} for txid in txids if txid in raws]
+    return {"transactions": transactions, "missing": [_hex(txid) for txid in txids if txid not in raws]}
 
 
 def _hex(digest: bytes) -> str:

@@ -57,7 +57,7 @@ def host_outputs(services: AppServices, service: OverlayService, query: Any) -> 
     return tuple(OverlayOutput(Outpoint(sha256d(raw), vout), b"", source) for vout in range(len(scripts)))
 
 
-def _selected(kind: TokenKind, query: Any, own: dict[str, str]) -> tuple[str, ...]:
+def _selected(kind: TokenKind, query: Any, own_names: dict[str, str]) -> tuple[str, ...]:
     """The hosted names that a query selects, all of them for `findAll` and an empty object."""
     if query == _FIND_ALL:
         return kind.hosted
@@ -66,11 +66,11 @@ def _selected(kind: TokenKind, query: Any, own: dict[str, str]) -> tuple[str, ..
     names = kind.hosted
     for member, value in query.items():
         values = value if isinstance(value, list) else [value]
-        if member not in (*kind.selectors, *own) or value is None:
+        if member not in (*kind.selectors, *own_names) or value is None:
             continue
         if not all(isinstance(single, str) for single in values):
             raise bad_request("wrong-type", f"{member} is a text or a list of texts", pointer=f"/query/{member}")
-        if member in own and own[member] not in values:
+        if member in own_names and own_names[member] not in values:
             return ()
         if member in kind.selectors:
             names = tuple(name for name in names if name in values)

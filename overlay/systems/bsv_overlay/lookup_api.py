@@ -80,11 +80,11 @@ async def find_outputs(request: web.Request, query: Any, room: int) -> RegistryO
         return await _proved(request, items, len(items), None, room)
     pairs = list(_pairs(query))
     chains = request.app[SERVICES].chains()
-    own = [name for name, caip2 in chains.items() if caip2.startswith(CHAIN_PREFIX)]
-    if not own:
+    bsv_chains = [name for name, caip2 in chains.items() if caip2.startswith(CHAIN_PREFIX)]
+    if not bsv_chains:
         return RegistryOutputs()
-    if "chain" not in query and len(own) < len(chains):
-        pairs += [("chain", name) for name in own]
+    if "chain" not in query and len(bsv_chains) < len(chains):
+        pairs += [("chain", name) for name in bsv_chains]
     has_words = any(name in ("q", "query") and text.strip() for name, text in pairs)
     page = await protocol_requests.find(request, pairs, with_duplicates=not has_words)
     return await _proved(request, page.items, page.total, page.next_cursor, room)
@@ -129,12 +129,12 @@ async def _proved(
         if item["caip2"].startswith(CHAIN_PREFIX) and item["outpoint"] and _is_listed(item):
             outpoint = Outpoint.parse(item["outpoint"])
             current.setdefault(outpoint, CurrentOutput(item["id"], item["chain"], outpoint))
-    wanted = tuple(current.values())
+    chosen = tuple(current.values())
     outputs = (
-        await run_in(request, RECORDS, proved_outputs, request.app[SERVICES].store, wanted, room) if wanted else ()
+        await run_in(request, RECORDS, proved_outputs, request.app[SERVICES].store, chosen, room) if chosen else ()
     )
     return RegistryOutputs(
-        outputs=outputs, total=total, next_cursor=next_cursor, left_out=len(wanted) - len(outputs)
+        outputs=outputs, total=total, next_cursor=next_cursor, left_out=len(chosen) - len(outputs)
     )  # fmt: skip
 
 
@@ -143,15 +143,15 @@ def _is_listed(item: Mapping[str, Any]) -> bool:
     return item["status"] in _LISTED or any(warning["code"] == UNPROVED for warning in item["warnings"])
 
 
-def proved_outputs(store: ListingRepository, wanted: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:
+def proved_outputs(store: ListingRepository, chosen: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:
     """Those of these outputs whose transactions are stored with a proof, or were submitted with one of their ancestors,
     in this order, as many as have room."""
     by_chain: dict[str, list[bytes]] = {}
-    for _, chain, outpoint in wanted:
+    for _, chain, outpoint in chosen:
         by_chain.setdefault(chain, []).append(outpoint.txid)
     mined = {chain: store.topic.mined(chain, txids, room) for chain, txids in by_chain.items()}
     outputs, pending_tries = list[OverlayOutput](), MAX_PENDING
-    for id_, chain, outpoint in wanted:
+    for id_, chain, outpoint in chosen:
         proof = mined[chain].get(outpoint.txid)
         if proof is not None:
             output = OverlayOutput(outpoint, encode({"id": id_}), (PackedTransaction(proof.raw, proof.bump),))

@@ -141,10 +141,10 @@ def verify(args: Namespace) -> int:
     revocations = _revocations(args.revocations) if args.revocations else []
     context = TokenContext(roots=frozenset(args.root), now=time.time_ns(), revocations=revocations)
     if args.grants:
-        one = _capability(args.grants)
+        capability = _capability(args.grants)
         context = TokenContext(
-            roots=context.roots, now=context.now, revocations=revocations, operation=one["action"],
-            namespace=one["namespace"], resource=one["resource"],
+            roots=context.roots, now=context.now, revocations=revocations, operation=capability["action"],
+            namespace=capability["namespace"], resource=capability["resource"],
         )  # fmt: skip
     verdict = verify_dct(_token(args), context)
     if args.json:

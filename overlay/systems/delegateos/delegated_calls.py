@@ -98,9 +98,9 @@ def is_visible(request: web.Request, tool: str, on_listing: bool, /) -> bool:
     except TokenDeniedError:
         # a capability on listings grants the tools that take a listing
         return on_listing and any(
-            one["namespace"] in (NAMESPACE, "*")
-            and one["action"] in (_ACTION, "*")
-            and not one["resource"].startswith("tool:")
-            for one in granted.steps[-1].capabilities
+            capability["namespace"] in (NAMESPACE, "*")
+            and capability["action"] in (_ACTION, "*")
+            and not capability["resource"].startswith("tool:")
+            for capability in granted.steps[-1].capabilities
         )
     return True

@@ -106,7 +106,7 @@ def _check_contract(contract: Any, granted: Access, delegation: Delegation, now:
         raise ClaimRefusedError("expired", "the deadline of the contract is over")
     if delegation.depth > constraints["maxChainDepth"]:
         raise ClaimRefusedError("chain_depth_exceeded", "the token is delegated further than the contract allows")
-    grants = {(one["namespace"], one["action"]) for one in granted.steps[-1].capabilities}
+    grants = {(capability["namespace"], capability["action"]) for capability in granted.steps[-1].capabilities}
     for name in constraints["requiredCapabilities"]:
         namespace, _, action = name.rpartition(":")
         if namespace != NAMESPACE or action not in ACTIONS:
@@ -126,7 +126,7 @@ def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
     delegations = access.ledger.delegations(id_, principal)
     if not delegations:
         raise ClaimRefusedError("unknown_delegation", f"{principal[:60]!a} got no delegation {id_[:60]!a} here")
-    stored = next((one for one in delegations if one.status == "active"), delegations[0])
+    stored = next((delegation for delegation in delegations if delegation.status == "active"), delegations[0])
     verdict = verify_attestation(attestation, read(stored.contract.encode()), None)
     if verdict.error:
         raise ClaimRefusedError(verdict.error, verdict.detail)

@@ -12,7 +12,7 @@ from parsers.claims.canonical_json import base64url_text
 
 def bring(parts: Parts) -> Services:
     """The services."""
-    own = [] if parts.identity is None else [base64url_text(parts.identity.ed25519_public)]
-    roots = (*parts.settings.delegation_roots, *own)
+    own_keys = [] if parts.identity is None else [base64url_text(parts.identity.ed25519_public)]
+    roots = (*parts.settings.delegation_roots, *own_keys)
     access = DelegatedAccess(roots, DelegationLedger(parts.store.primary))
     return {ACCESS: access, VERIFIER: delegated_calls}

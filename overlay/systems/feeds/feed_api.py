@@ -66,7 +66,11 @@ _INSTEAD = {
         read=partial(values.one_of, allowed=_STATUSES),
     ),
 }
-FEED = table(*optional(_INSTEAD.get(one.name, one) for one in SEARCH.parameters if one.name not in _WITHOUT))
+FEED = table(
+    *optional(
+        _INSTEAD.get(parameter.name, parameter) for parameter in SEARCH.parameters if parameter.name not in _WITHOUT
+    )
+)
 """The parameters of a search that make sense for a feed."""
 
 

@@ -66,11 +66,11 @@ async def server_versions(request: web.Request) -> web.Response:
 
 async def server_version(request: web.Request) -> web.Response:
     """One version of a server, or its latest."""
-    wanted = request.match_info.get("version", "latest")
+    version_text = request.match_info.get("version", "latest")
     for version in await _versions(request):
-        if version.version == wanted or (wanted == "latest" and version.latest):
+        if version.version == version_text or (version_text == "latest" and version.latest):
             return conditional(encode(response(base_url(request), version)))
-    raise NotFoundError(f"the server has no version {wanted[:100]!a}")
+    raise NotFoundError(f"the server has no version {version_text[:100]!a}")
 
 
 async def refuse(_: web.Request) -> web.Response:
@@ -180,12 +180,12 @@ def _routes(mount: str) -> list[Route]:
     """The routes of the API below a path."""
     routes = []
     for root in (f"{mount}/v0.1", f"{mount}/v0"):
-        one = f"{root}/servers/{{server}}/versions/{{version}}"
+        version_path = f"{root}/servers/{{server}}/versions/{{version}}"
         routes += [
             _route(f"{root}/servers", servers, "ServerList", parameters=_LIST, conditional=True),
-            _refused(f"{one}/status", method="PATCH"),
-            _one_route(one, server_version, "ServerResponse"),
-            *(_refused(one, method=method) for method in ("PUT", "DELETE")),
+            _refused(f"{version_path}/status", method="PATCH"),
+            _one_route(version_path, server_version, "ServerResponse"),
+            *(_refused(version_path, method=method) for method in ("PUT", "DELETE")),
             _one_route(f"{root}/servers/{{server}}/versions", server_versions, "ServerList"),
             _one_route(f"{root}/servers/{{server}}", server_version, "ServerResponse"),
             _refused(f"{root}/publish", method="POST"),

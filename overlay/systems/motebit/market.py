@@ -70,18 +70,16 @@ class _Agent(NamedTuple):
 
 async def candidates(request: web.Request) -> dict[str, Any]:
     """The answer: RouteScores (v1), the best first. Raises ProblemError."""
-    wanted = read_query(request, PARAMETERS)
+    query = read_query(request, PARAMETERS)
     observer = await _observer(request)
-    agents = await _agents(request, wanted["capability"])
+    agents = await _agents(request, query["capability"])
     trust = request.app.get(TRUST)
     if trust is None:
         raise NotFoundError("this server has no trust graph")
     edges = await to_thread(_edges, trust, request.app.get(AGENT_RELAY), observer, agents)
     blocked = await to_thread(trust.blocked)
-    routes = _ranked(edges, blocked, observer.key, agents, wanted["capability"], wanted.get("max_budget"))
-    rows = [
-        _row(route, direct, number == 0) for number, (route, direct) in enumerate(routes[: wanted.get("limit", 20)])
-    ]
+    routes = _ranked(edges, blocked, observer.key, agents, query["capability"], query.get("max_budget"))
+    rows = [_row(route, direct, number == 0) for number, (route, direct) in enumerate(routes[: query.get("limit", 20)])]
     return {"observer": observer.key or None, "candidates": rows}
 
 
@@ -157,11 +155,11 @@ async def _agents(request: web.Request, capability: str) -> dict[str, _Agent]:
             identity = item["motebit"]
             id_ = canonical_id(identity["id"]) or identity["id"]
             agents.setdefault(id_, _Agent(id_, _bound_key(identity), 0))
-        for one in registered if fact == VERIFIED else []:
-            stored = agents.get(one.motebit_id)
-            if stored is None or stored.key == one.public_key.hex():
-                price = one.prices.get(capability, 0)
-                agents[one.motebit_id] = _Agent(one.motebit_id, one.public_key.hex(), price)
+        for agent in registered if fact == VERIFIED else []:
+            stored = agents.get(agent.motebit_id)
+            if stored is None or stored.key == agent.public_key.hex():
+                price = agent.prices.get(capability, 0)
+                agents[agent.motebit_id] = _Agent(agent.motebit_id, agent.public_key.hex(), price)
     return dict(list(agents.items())[:MAX_CANDIDATES])
 
 

@@ -138,5 +138,7 @@ def _result(body: bytes, number: int, *, is_stream: bool) -> dict[str, Any] | No
 def _events(body: bytes) -> list[bytes]:
     """The data of the events in a stream (WHATWG HTML §9.2), those without data left out."""
     events = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
-    lines = [[line[5:].removeprefix(b" ") for line in one.split(b"\n") if line.startswith(b"data:")] for one in events]
+    lines = [
+        [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")] for event in events
+    ]
     return [b"\n".join(data) for data in lines if any(data)]

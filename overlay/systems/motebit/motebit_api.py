@@ -53,12 +53,12 @@ _DISCOVER = table(
 async def discover(request: web.Request) -> web.Response:
     """Agents with a Motebit identity, those first whose host serves a verified identity file, those last that are only
     registered with the relay."""
-    wanted = read_query(request, _DISCOVER)
-    limit, capability, motebit_id = wanted.get("limit", 20), wanted.get("capability"), wanted.get("motebit_id")
+    query = read_query(request, _DISCOVER)
+    limit, capability, motebit_id = query.get("limit", 20), query.get("capability"), query.get("motebit_id")
     groups = [(id_fact(motebit_id),)] if motebit_id is not None else []
     identified = [*groups, (capability_fact(capability),)] if capability is not None else groups
     searches = [(VERIFIED, identified), (CLAIMED, identified)]
-    if wanted.get("unverified") and motebit_id is None:
+    if query.get("unverified") and motebit_id is None:
         searches.append((NONE, [(f"skill:{capability}",)] if capability is not None else []))
     base, relay = base_url(request), agent_rows.relay_id(request.app[SERVICES].identity)
     rows: list[dict[str, Any]] = []
@@ -85,10 +85,10 @@ async def _registered(
     else:
         agents = list(filter(None, [await to_thread(relay.agents.agent, relay.identity(motebit_id))]))
     return [
-        agent_rows.registered(one, relay_id)
-        for one in agents
-        if capability is None or capability in one.capabilities
-        if one.expires_at > relay.now() and (canonical_id(one.motebit_id), one.public_key.hex()) not in listed
+        agent_rows.registered(agent, relay_id)
+        for agent in agents
+        if capability is None or capability in agent.capabilities
+        if agent.expires_at > relay.now() and (canonical_id(agent.motebit_id), agent.public_key.hex()) not in listed
     ]
 
 

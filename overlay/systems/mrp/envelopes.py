@@ -197,8 +197,8 @@ def signed(envelope: dict[str, Any], issuer: str, identity: IdentityKey, now: da
 
 def keys(identity: IdentityKey | None) -> dict[str, Any]:
     """The document of this server's keys; none where it has no identity."""
-    own = {"alg": "EdDSA", "public_key": base64url_text(identity.ed25519_public)} if identity else {}
-    return {"keys": [{"key_id": key_id(identity), **own}] if identity else []}
+    own_key = {"alg": "EdDSA", "public_key": base64url_text(identity.ed25519_public)} if identity else {}
+    return {"keys": [{"key_id": key_id(identity), **own_key}] if identity else []}
 
 
 def key_id(identity: IdentityKey) -> str:

@@ -91,9 +91,9 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
 
     Raises MrpError where the sender supports other versions only.
     """
-    wanted = checked(Hello, envelope.payload).schemas
-    if wanted and not any(version.startswith("0.") for version in wanted):
-        detail = f"none of the versions {', '.join(wanted[:8])[:200]} is supported: {VERSION} is"
+    requested = checked(Hello, envelope.payload).schemas
+    if requested and not any(version.startswith("0.") for version in requested):
+        detail = f"none of the versions {', '.join(requested[:8])[:200]} is supported: {VERSION} is"
         raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
     manifest_url = f"{base_url(request)}/mrp/manifest"
     return "HELLO", {
@@ -107,8 +107,8 @@ async def discover(request: web.Request, envelope: Envelope) -> tuple[str, dict[
 
     The most fitting come first.
     """
-    wanted = checked(Discover, envelope.payload)
-    limits, intent = read_constraints(wanted.constraints), wanted.intent
+    question = checked(Discover, envelope.payload)
+    limits, intent = read_constraints(question.constraints), question.intent
     capability, unapplied = limits.capability, limits.unapplied
     max_cost = limits.max_cost
     if (address := parse_capability(intent)) is not None:
@@ -118,9 +118,9 @@ async def discover(request: web.Request, envelope: Envelope) -> tuple[str, dict[
     if limits.unmet:
         return "OFFER", {"offers": [], "page": page | {"unmet": limits.unmet}}
     items, total = await _listings(request, envelope, intent, capability, max_cost, limits.currency)
-    fitting = [item for item in items if all(route_offers.has_proof(item, proof) for proof in wanted.proofs_required)]
+    fitting = [item for item in items if all(route_offers.has_proof(item, proof) for proof in question.proofs_required)]
     base = base_url(request)
-    page |= {"limit": _OFFERS} | ({} if wanted.proofs_required else {"total": total})
+    page |= {"limit": _OFFERS} | ({} if question.proofs_required else {"total": total})
     offered = [
         route_offers.offer(base, item, capability or route_offers.best_capability(item, intent)) for item in fitting
     ]
@@ -167,17 +167,17 @@ async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict
 
     Nothing is reserved.
     """
-    wanted = checked(Negotiate, envelope.payload)
-    limits = read_constraints(wanted.constraints)
-    route, item = await _route(request, wanted.route_id)
+    question = checked(Negotiate, envelope.payload)
+    limits = read_constraints(question.constraints)
+    route, item = await _route(request, question.route_id)
     if limits.unmet:
         detail = f"the listing does not state {', '.join(limits.unmet)}"
         raise MrpError("MRP_POLICY_VIOLATION", detail, unmet=limits.unmet)
     payload: dict[str, Any] = {"route_id": str(route), "proofs": route_offers.proofs(item)}
-    payload["constraints"] = {k: v for k, v in wanted.constraints.items() if k in ("max_cost", "currency")}
+    payload["constraints"] = {k: v for k, v in question.constraints.items() if k in ("max_cost", "currency")}
     if not item["offers"]:
         return "NEGOTIATE", payload
-    intent = wanted.payment_intent or {}
+    intent = question.payment_intent or {}
     quote = await _quote(request, item, intent, limits)
     for name, bound in (("payment_intent.amount", intent.get("amount")), ("max_cost", limits.max_cost)):
         if bound is not None and _decimal(name, bound) < Decimal(quote["amount"]):

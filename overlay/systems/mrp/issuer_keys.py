@@ -39,10 +39,10 @@ class IssuerKeys:
     async def get(self, issuer: str, key_id: str) -> tuple[str, Mapping[str, bytes]]:
         """The host of an issuer, and its keys by id, fetched again where `key_id` may be new. Raises FetchError for an
         issuer without a URL that is fetched, ClaimRefusedError where it publishes no keys now."""
-        place = await self._visits.target(issuer)
-        if place.path != "/":
-            raise FetchError("fetch-url", f"an issuer is an origin, without {place.path[:100]!a}")
-        url = place._replace(path=WELL_KNOWN_KEYS).url
+        target = await self._visits.target(issuer)
+        if target.path != "/":
+            raise FetchError("fetch-url", f"an issuer is an origin, without {target.path[:100]!a}")
+        url = target._replace(path=WELL_KNOWN_KEYS).url
         entry = self._cache.get(url)
         if entry is None or self._is_due(entry, key_id):
             task = self._fetching.get(url)
@@ -53,7 +53,7 @@ class IssuerKeys:
             entry = self._cache[url]
         if entry.error:
             raise ClaimRefusedError("bad-keys", entry.error)
-        return place.host, entry.keys
+        return target.host, entry.keys
 
     def _is_due(self, entry: _CachedKeys, key_id: str) -> bool:
         now = self._visits.clock()

@@ -78,20 +78,20 @@ async def own_manifest(request: web.Request) -> web.Response:
 
 async def manifest(request: web.Request) -> web.Response:
     """The manifest of a capability of a listing; in place of its id, a capability is that of the most relevant one."""
-    id_, wanted = request.match_info["id"], read_query(request, _MANIFEST).get("capability")
+    id_, capability = request.match_info["id"], read_query(request, _MANIFEST).get("capability")
     try:
         item = await get(request, id_)
     except ListingNotFoundError:
         matches = (await exchanges.with_capability(request, id_, [("limit", "20")]))[0]
         if not matches:
             raise
-        item, wanted = matches[0], wanted or id_
+        item, capability = matches[0], capability or id_
     if "skills" not in item:
         raise NotFoundError(f"this is a config of several servers: {', '.join(item['servers'])[:1_000]}")
     names = route_offers.capabilities(item)
-    if wanted is not None and wanted not in names:
-        raise NotFoundError(f"the listing has no capability {wanted[:100]!a}")
-    return _manifest(route_offers.manifest(base_url(request), item, wanted or names[0]))
+    if capability is not None and capability not in names:
+        raise NotFoundError(f"the listing has no capability {capability[:100]!a}")
+    return _manifest(route_offers.manifest(base_url(request), item, capability or names[0]))
 
 
 def _manifest(document: dict[str, Any]) -> web.Response:
@@ -131,10 +131,10 @@ async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> w
     if not 1 <= len(message) <= MAX_BATCH:
         raise MrpError("MRP_INVALID_REQUEST", f"a batch of {len(message)}: from 1 to {MAX_BATCH} messages are taken")
     answers = []
-    for number, one in enumerate(message):
+    for number, entry in enumerate(message):
         if number:
             _take(request)
-        answers.append(await _answer(request, one, msg_type, exchange))
+        answers.append(await _answer(request, entry, msg_type, exchange))
     return _envelopes(answers, BATCH_MEDIA_TYPE)
 
 

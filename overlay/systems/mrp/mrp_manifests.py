@@ -42,8 +42,8 @@ class MrpRegistry:
 
 async def challenge_url(visits: OnDemandFetcher, challenge: MrpChallenge) -> str:
     """Where the host of a manifest has to serve what is expected."""
-    place = await visits.target(challenge.manifest_url)
-    return place._replace(path=f"{CHALLENGE_PATH}{challenge.token}").url
+    target = await visits.target(challenge.manifest_url)
+    return target._replace(path=f"{CHALLENGE_PATH}{challenge.token}").url
 
 
 async def meet(visits: OnDemandFetcher, challenge: MrpChallenge) -> tuple[str, ProviderManifest]:

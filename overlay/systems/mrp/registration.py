@@ -52,13 +52,13 @@ async def submit(request: web.Request) -> web.Response:
     """A challenge to the host of a manifest: what it has to serve, and where, within a day. The earlier one that this
     client had for the same manifest is void."""
     registry = _registry(request)
-    wanted, now = read_strictly(NewProvider, await body(request, MAX_BODY)), _now()
+    provider, now = read_strictly(NewProvider, await body(request, MAX_BODY)), _now()
     try:
-        place = await registry.visits.target(wanted.manifest_url)
+        target = await registry.visits.target(provider.manifest_url)
     except FetchError as error:
         raise MrpError("MRP_INVALID_REQUEST", f"manifest_url: {error}") from None
     challenge = MrpChallenge(
-        token=secrets.token_hex(16), client=request.app[CONTEXT].clients.of(request), manifest_url=place.url,
+        token=secrets.token_hex(16), client=request.app[CONTEXT].clients.of(request), manifest_url=target.url,
         expected=secrets.token_urlsafe(32), expires_at=now + CHALLENGE_DURATION,
     )  # fmt: skip
     try:
@@ -71,7 +71,7 @@ async def submit(request: web.Request) -> web.Response:
         "path": f"{CHALLENGE_PATH}{challenge.token}",
         "url": await challenge_url(registry.visits, challenge),
     }
-    members = {"mrp_version": VERSION, "token": challenge.token, "manifest_url": place.url, "challenge": shown}
+    members = {"mrp_version": VERSION, "token": challenge.token, "manifest_url": target.url, "challenge": shown}
     return json_answer(members | {"expires_at": timestamp(challenge.expires_at // 1_000)})
 
 
@@ -152,7 +152,7 @@ async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list
         room = max(limit // 2, limit - len(entries))
         listed, following = await _listings(request, room, capability, cursor)
     shown = entries[: limit - len(listed)]
-    results = [route_offers.provider_entry(one) for one in shown]
+    results = [route_offers.provider_entry(provider) for provider in shown]
     results += [route_offers.entry(base_url(request), item, capability) for item in listed]
     last = base64url_text(shown[-1].manifest_url.encode()) if len(shown) < len(entries) else _END
     if last == _END and following is None:

@@ -16,7 +16,7 @@ Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 PAID_CONFIG: web.RequestKey[str] = web.RequestKey("a2b.config", str)
 """Member of the request that the handler gets: the id of the price that was paid, "" where none was."""
 
-_OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
+_OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
 
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
@@ -62,4 +62,4 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
 
 
 def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in headers.items() if name.lower() not in _OWN)
+    return tuple((name, value) for name, value in headers.items() if name.lower() not in _OWN_HEADERS)

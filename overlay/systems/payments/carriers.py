@@ -114,7 +114,7 @@ def _malformed(detail: str) -> PaymentRefusedError:
 
 def _skill(*members: dict[str, Any]) -> Any:
     """The skill that one of the objects of a message names, None for none. Raises PaymentRefusedError for two."""
-    named = [one["skillId"] for one in members if one.get("skillId") is not None]
+    named = [member["skillId"] for member in members if member.get("skillId") is not None]
     if any(skill != named[0] for skill in named):
         raise _malformed("the request names two skills in skillId: a server may take either")
     return named[0] if named else None

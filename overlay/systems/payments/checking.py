@@ -40,7 +40,7 @@ def check_inputs(payment: Payment, spent: Sequence[TxOutput | None]) -> None:
             detail = f"input {vin} spends {tx_input.prevout}, which does not exist or is spent"
             raise PaymentRefusedError("PaymentInvalid", "input-spent", detail)
         unproven.append(UnprovenInput(tx, vin, output))
-    fee = sum(one.spent.satoshis for one in unproven) - sum(output.satoshis for output in tx.outputs)
+    fee = sum(member.spent.satoshis for member in unproven) - sum(output.satoshis for output in tx.outputs)
     if fee < 0:
         detail = f"the outputs hold {-fee:,} satoshis more than the inputs"
         raise PaymentRefusedError("PaymentInvalid", "values", detail)

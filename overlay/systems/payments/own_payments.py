@@ -75,10 +75,12 @@ def _number(text: str) -> float | str:
 
 def bring(parts: Parts) -> Services:
     """The services of these settings. Raises SettingsError, SourceError, StoreError."""
-    own = OwnPayments(parts.settings, parts.store, parts.exchange)
-    services: Services = {PAYMENTS: Payments(nodes=own.nodes, prices=own.prices, gate=own.gate)}
-    if own.gate is not None:
-        services[GATE] = own.gate
+    own_payments = OwnPayments(parts.settings, parts.store, parts.exchange)
+    services: Services = {
+        PAYMENTS: Payments(nodes=own_payments.nodes, prices=own_payments.prices, gate=own_payments.gate)
+    }
+    if own_payments.gate is not None:
+        services[GATE] = own_payments.gate
     return services
 
 

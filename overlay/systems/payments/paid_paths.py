@@ -14,17 +14,17 @@ def covering(path: str, paths: Collection[str], *, mounted: bool = False) -> str
     everything. Where routers differ in how they read dots and slashes, each place that one may come by counts:
     `/paid/../free` is below `/paid` for those that do not resolve it. `mounted`: paid paths count after any prefix, the
     first one that is met. Raises AmbiguousPathError."""
-    bases = [(one, [segment for segment in one.split("/") if segment]) for one in paths]
+    bases = [(paid_path, [segment for segment in paid_path.split("/") if segment]) for paid_path in paths]
     segments, met = list[str](), dict[str, tuple[int, int]]()
     for segment in path.split("/"):
         if segment == "..":
             del segments[-1:]
         elif segment not in ("", "."):
             segments.append(segment)
-        for one, base in bases:
+        for paid_path, base in bases:
             start = len(segments) - len(base) if mounted else 0
             if len(segments) - start == len(base) and segments[start:] == base:
-                met.setdefault(one, (start, -len(base)))
+                met.setdefault(paid_path, (start, -len(base)))
     if len(met) > 1 and any(segment in ("", ".", "..") for segment in path.split("/")[1:-1]):
         raise AmbiguousPathError(f"the path {path[:200]!a} has dots or empty segments, and more than one price")
     return min(met, key=met.__getitem__, default=None)

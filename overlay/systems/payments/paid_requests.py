@@ -22,7 +22,7 @@ from parsers.claims.amount_due import PaymentRefusedError
 MAX_CALL_BYTES = 1 << 20
 """Bytes of a call in which a claim is looked for."""
 
-_OWN = frozenset({"content-length", "transfer-encoding"})
+_OWN_HEADERS = frozenset({"content-length", "transfer-encoding"})
 _JSON_RPC = ("/a2a", "/mcp")
 
 
@@ -74,7 +74,7 @@ def _withheld(response: web.StreamResponse) -> GateAnswer:
     body = response.body if isinstance(response, web.Response) else False
     if body is not None and not isinstance(body, bytes | memoryview):
         return GateAnswer(500, (), b"a stream is not paid for by the request")
-    headers = tuple((name, value) for name, value in response.headers.items() if name.lower() not in _OWN)
+    headers = tuple((name, value) for name, value in response.headers.items() if name.lower() not in _OWN_HEADERS)
     return GateAnswer(response.status, headers, bytes(body or b""))
 
 

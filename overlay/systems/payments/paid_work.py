@@ -272,10 +272,10 @@ class PaidWork:
         """The answer with what its client needs to know of the payment."""
         headers = [*answer.headers, (TASK_HEADER, task)]
         stored = await to_thread(self._ledger.task, task)
-        own = (stored.subscription if stored is not None else "") or task
-        interval = await to_thread(self._ledger.paid_interval, own)
+        interval_id = (stored.subscription if stored is not None else "") or task
+        interval = await to_thread(self._ledger.paid_interval, interval_id)
         if interval is not None:
-            headers += [(SUBSCRIPTION_HEADER, own), ("A2B-Paid-Until", timestamp(interval.paid_until))]
+            headers += [(SUBSCRIPTION_HEADER, interval_id), ("A2B-Paid-Until", timestamp(interval.paid_until))]
         return answer._replace(headers=tuple(headers))
 
     def _needs_final(self, task: PaidTask, *, streamed: bool) -> GateAnswer:

@@ -49,7 +49,7 @@ def refund_due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draf
     """The chain of the refund of a task, such as `bsv:mainnet`, and its transaction with what it spends. `paid` are the
     payments of the task. Raises ValueError when none of these is refunded."""
     tx = read_exactly(task.refund or b"")
-    payment = next((one for one in paid if one.txid == tx.inputs[0].prevout.txid), None)
+    payment = next((received for received in paid if received.txid == tx.inputs[0].prevout.txid), None)
     if payment is None:
         raise ValueError(f"the refund of the task {task.id} spends none of its payments")
     outputs = transaction_of(payment).outputs

@@ -92,26 +92,26 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
         value = read(data, max_bytes=MAX_BODY)
     except ClaimRefusedError as error:
         raise _refused(error, "") from None
-    wanted = checked(EvidenceBody, value)
-    if wanted.document is None and (wanted.listing is None or wanted.payment is not None):
+    submitted = checked(EvidenceBody, value)
+    if submitted.document is None and (submitted.listing is None or submitted.payment is not None):
         raise _refused(ClaimRefusedError("missing", "there is no document"), "/document")
-    if wanted.bind is not None and wanted.listing is None:
+    if submitted.bind is not None and submitted.listing is None:
         raise _refused(ClaimRefusedError("missing", "a token binds a key to a listing"), "/listing")
     proof = None
-    if wanted.payment is not None:
-        parent = wanted.payment.parent
-        beef = bytes.fromhex(wanted.payment.beef)
+    if submitted.payment is not None:
+        parent = submitted.payment.parent
+        beef = bytes.fromhex(submitted.payment.beef)
         proof = PaymentProof(beef=beef, parent=bytes.fromhex(parent) if parent else None)
     try:
         accepted = intake.submit(
-            wanted.kind or "", wanted.document, listing=wanted.listing, bind=wanted.bind, payment=proof
+            submitted.kind or "", submitted.document, listing=submitted.listing, bind=submitted.bind, payment=proof
         )
     except ClaimRefusedError as error:
         usual = (
             "/bind"
             if isinstance(error, BindRefusedError)
             else "/document"
-            if wanted.document is not None
+            if submitted.document is not None
             else "/listing"
         )
         raise _refused(error, _POINTERS.get(error.code, usual)) from None

@@ -209,13 +209,13 @@ class _ChainPayment(NamedTuple):
         """A record with this payment, from whose block on it ages: a receipt can be signed again at any time."""
         members = {name: getattr(row, name) for name in StoredEvidence.__dataclass_fields__}
         payment = self.payment
-        own = {
+        payment_members = {
             "payer": payment.payer_address(self.chain), "payment": payment.txid, "proof": self.document.sha256,
             "funding": payment.funding, "paid": paid.paid, "price": paid.price, "chain": self.name,
             "pay_height": payment.height, "pay_root": payment.root, "is_proved": True,
             "completed_at": min(row.completed_at, self.time * 1_000),
         }  # fmt: skip
-        return StoredEvidence(**{**members, **own})
+        return StoredEvidence(**{**members, **payment_members})
 
 
 def _header_time(header: bytes) -> int:

@@ -76,12 +76,14 @@ def _documents(intake: EvidenceIntake, records: list[dict[str, Any]]) -> Iterato
         if record["digest"] not in shown:
             shown.add(record["digest"])
             by_document.setdefault(record["document"], []).append(record)
-    for name, own in list(by_document.items())[:MAX_DOCUMENTS]:
+    for name, of_document in list(by_document.items())[:MAX_DOCUMENTS]:
         body = intake.reader.document(bytes.fromhex(name))
         document = json.loads(body) if body else {}
         kind = next((kind for kind in ("attestation", "envelope") if kind in document), "receipt")
         statement = document.get(kind, document)
-        yield ShownDocument(name, kind, own[0]["receivedAt"], _line(statement, _by_digest(own), [MAX_NODES]))
+        yield ShownDocument(
+            name, kind, of_document[0]["receivedAt"], _line(statement, _by_digest(of_document), [MAX_NODES])
+        )
 
 
 def _strongest_first(record: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -102,14 +104,14 @@ def _line(
 ) -> ReceiptLine:
     """A statement with those that it nests, `room` of them at most. All were verified when they were stored."""
     room[0] -= 1
-    own = records.get(sha256(jcs(statement)).hexdigest(), ())
-    nested = [one for one in statement.get("delegation_receipts", ()) if isinstance(one, dict)]
+    of_statement = records.get(sha256(jcs(statement)).hexdigest(), ())
+    nested = [receipt for receipt in statement.get("delegation_receipts", ()) if isinstance(receipt, dict)]
     return ReceiptLine(
         task=str(statement.get("task_id") or statement.get("contractId") or statement.get("msg_id") or ""),
         signer=str(
             statement.get("public_key") or statement.get("principal") or statement.get("sender", {}).get("id", "")
         ),
-        outcome=str(statement.get("status") or (own[0]["outcome"] if own else "")),
-        records=own,
-        nested=tuple(_line(one, records, room) for one in nested if room[0] > 0),
+        outcome=str(statement.get("status") or (of_statement[0]["outcome"] if of_statement else "")),
+        records=of_statement,
+        nested=tuple(_line(receipt, records, room) for receipt in nested if room[0] > 0),
     )

@@ -138,10 +138,10 @@ class FactsReader:
 
     def _owners(self, ids: Iterable[str]) -> dict[str, str]:
         """The owner of each listing, else a name for it alone."""
-        wanted = sorted(set(ids))
-        owners = {id_: f"listing:{id_}" for id_ in wanted}
+        requested = sorted(set(ids))
+        owners = {id_: f"listing:{id_}" for id_ in requested}
         for chain in self._store.chains():
-            for id_, event in self._store.registrations.newest_events(chain, wanted).items():
+            for id_, event in self._store.registrations.newest_events(chain, requested).items():
                 if event.state is not None and event.state.owner:
                     owners[id_] = event.state.owner
         return owners
@@ -159,8 +159,8 @@ class FactsReader:
                 continue
             if bind.listing not in addresses:
                 addresses[bind.listing] = self._addresses(bind.listing)
-            owner, own = addresses[bind.listing]
-            if row.payer in own:
+            owner, own_addresses = addresses[bind.listing]
+            if row.payer in own_addresses:
                 payers[row.payer] = owner
         return payers
 
@@ -197,8 +197,8 @@ def _funders(rows: Sequence[StoredEvidence]) -> dict[str, str]:
     payers = {row.payer for row in rows if row.payer}
     for row in rows:
         for txid in (row.funding, row.payment) if row.payer else ():
-            one, other = sorted((root(row.payer), root(f"tx:{txid}")))
-            parent[other] = one
+            first, second = sorted((root(row.payer), root(f"tx:{txid}")))
+            parent[second] = first
     groups: dict[str, list[str]] = {}
     for payer in sorted(payers):
         groups.setdefault(root(payer), []).append(payer)

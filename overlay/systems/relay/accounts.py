@@ -27,7 +27,7 @@ MAX_SHOWN = 50
 
 def balance(relay: Relay, request: SignedRequest, motebit_id: str) -> dict[str, Any]:
     """What an agent has, for itself. Raises RelayRefusedError."""
-    motebit_id = _own(relay, relay.caller(request, BALANCE_AUDIENCES, once=False), motebit_id)
+    motebit_id = _account_id(relay, relay.caller(request, BALANCE_AUDIENCES, once=False), motebit_id)
     account = agent_account(motebit_id)
     amount = relay.ledger.balance(account)
     withdrawals = relay.cash.open_withdrawals(motebit_id)
@@ -37,11 +37,11 @@ def balance(relay: Relay, request: SignedRequest, motebit_id: str) -> dict[str, 
         "currency": UNIT,
         "frozen": amount < 0,
         "pending_allocations": relay.tasks.locked_by(motebit_id),
-        "pending_withdrawals": sum(one.amount for one in withdrawals),
+        "pending_withdrawals": sum(withdrawal.amount for withdrawal in withdrawals),
         "dispute_window_hold": 0,
         "available_for_withdrawal": max(0, amount),
         "deposit_address": relay.bank.pay_to if relay.bank else None,
-        "withdrawals": [withdrawal_json(relay, one) for one in withdrawals],
+        "withdrawals": [withdrawal_json(relay, withdrawal) for withdrawal in withdrawals],
         "transactions": [
             {
                 "transaction_id": f"{row['kind']}:{row['ref']}",
@@ -58,7 +58,7 @@ async def deposit(relay: Relay, request: SignedRequest, motebit_id: str, raw: by
     """Watch a transaction that pays the operator for an agent's account. Raises RelayRefusedError, SourceError."""
     bank = _bank(relay)
     mid = await to_thread(relay.caller, request, DEPOSIT_AUDIENCES, once=True)
-    _own(relay, mid, motebit_id)
+    _account_id(relay, mid, motebit_id)
     try:
         announced = await bank.deposit_of(raw)
         if relay.identity(announced.motebit_id) != mid:
@@ -77,16 +77,16 @@ async def withdraw(
     """Lock an amount, and make the unsigned transaction that pays it out. Raises RelayRefusedError, SourceError."""
     bank = _bank(relay)
     payload = await to_thread(relay.payload, request, WITHDRAW_AUDIENCES, None, once=True)
-    motebit_id = _own(relay, payload["mid"], motebit_id)
+    motebit_id = _account_id(relay, payload["mid"], motebit_id)
     if not 0 < amount <= MAX_PRICE:
         raise RelayRefusedError(400, "bad-request", f"amount is not an integer from 1 to {MAX_PRICE:,}")
-    wanted = Withdrawal(
+    withdrawal = Withdrawal(
         id=str(uuid4()), motebit_id=motebit_id, idempotency_key=request_key(idempotency_key, payload),
         destination=destination, amount=amount, requested_at=relay.now(),
     )  # fmt: skip
     try:
         build = await bank.unsigned(amount, destination)
-        stored = await to_thread(relay.cash.withdraw, wanted, build)
+        stored = await to_thread(relay.cash.withdraw, withdrawal, build)
     except ValueError as error:
         raise RelayRefusedError(422, "bad-destination", str(error)) from None
     except InsufficientFundsError as error:
@@ -96,13 +96,13 @@ async def withdraw(
     if (stored.amount, stored.destination) != (amount, destination):
         raise key_conflict("a withdrawal of another amount or to another address")
     answer = {"motebit_id": motebit_id, "withdrawal": withdrawal_json(relay, stored)}
-    return answer | ({"idempotent": True} if stored.id != wanted.id else {})
+    return answer | ({"idempotent": True} if stored.id != withdrawal.id else {})
 
 
 def cancel(relay: Relay, request: SignedRequest, motebit_id: str, id_: str) -> dict[str, Any]:
     """Give the amount of an unsigned withdrawal back; a repeated request gives the same answer. Raises
     RelayRefusedError."""
-    motebit_id = _own(relay, relay.caller(request, WITHDRAW_AUDIENCES, once=True), motebit_id)
+    motebit_id = _account_id(relay, relay.caller(request, WITHDRAW_AUDIENCES, once=True), motebit_id)
     stored = relay.cash.withdrawal(id_)
     if stored is None or stored.motebit_id != motebit_id:
         raise RelayRefusedError(404, "unknown-withdrawal", f"the account has no withdrawal {id_[:100]!a}")
@@ -150,7 +150,7 @@ def _bank(relay: Relay) -> Bank:
     return relay.bank
 
 
-def _own(relay: Relay, mid: str, motebit_id: str) -> str:
+def _account_id(relay: Relay, mid: str, motebit_id: str) -> str:
     """The identity of a token, whose account a route names. Raises RelayRefusedError."""
     if mid != relay.identity(motebit_id):
         raise RelayRefusedError(403, "forbidden", f"the account is not that of {mid[:200]!a}, whose token this is")

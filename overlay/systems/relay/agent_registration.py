@@ -48,25 +48,25 @@ class AgentRegistration:
 
 
 def register(
-    relay: Relay, request: SignedRequest, wanted: AgentRegistration, pinned: bytes | None = None
+    relay: Relay, request: SignedRequest, registration: AgentRegistration, pinned: bytes | None = None
 ) -> RelayAgent:
     """Register an agent, or renew or change its registration. `pinned`: the key that a verified identity file has for
     it. Raises RelayRefusedError."""
     key = None
-    if wanted.public_key is not None:
-        key = hex_bytes(wanted.public_key, 32)
+    if registration.public_key is not None:
+        key = hex_bytes(registration.public_key, 32)
         if key is None:
             raise RelayRefusedError(400, "bad-request", "public_key is not 64 lower-case hex digits")
     payload = relay.payload(request, AUDIENCES, key, once=True)
     mid: str = payload["mid"]
     if len(mid) > MAX_ID or not mid.isprintable():
         raise RelayRefusedError(400, "bad-request", f"the token's mid is not a text of 1 to {MAX_ID} characters")
-    if wanted.motebit_id is not None and relay.identity(wanted.motebit_id) != mid:
+    if registration.motebit_id is not None and relay.identity(registration.motebit_id) != mid:
         raise RelayRefusedError(403, "forbidden", f"the token is that of {mid[:200]!a}")
-    if not all(map(is_storable, (mid, wanted.endpoint_url, wanted.name, wanted.description))):
+    if not all(map(is_storable, (mid, registration.endpoint_url, registration.name, registration.description))):
         raise RelayRefusedError(400, "bad-request", "a text holds NUL or half a character")
-    if not is_web_url(wanted.endpoint_url):
-        raise RelayRefusedError(400, "bad-request", f"endpoint_url is not a URL: {wanted.endpoint_url[:200]!a}")
+    if not is_web_url(registration.endpoint_url):
+        raise RelayRefusedError(400, "bad-request", f"endpoint_url is not a URL: {registration.endpoint_url[:200]!a}")
     stored = relay.agents.agent(mid)
     if stored is None and not canonical_id(mid):
         raise RelayRefusedError(
@@ -76,15 +76,16 @@ def register(
         if stored is None:
             raise RelayRefusedError(400, "bad-request", "public_key is missing")
         key = stored.public_key
-    _check_bound(mid, key, stored, wanted.succession, pinned)
+    _check_bound(mid, key, stored, registration.succession, pinned)
     now = relay.now()
     agent = RelayAgent(
-        motebit_id=mid, public_key=key, endpoint=wanted.endpoint_url, capabilities=tuple(wanted.capabilities),
-        prices=prices(wanted.pricing, wanted.capabilities), name=wanted.name, description=wanted.description,
-        last_seen=now, expires_at=now + REGISTERED_SECONDS,
+        motebit_id=mid, public_key=key, endpoint=registration.endpoint_url,
+        capabilities=tuple(registration.capabilities), name=registration.name, description=registration.description,
+        prices=prices(registration.pricing, registration.capabilities), last_seen=now,
+        expires_at=now + REGISTERED_SECONDS,
     )  # fmt: skip
     try:
-        relay.agents.put(agent, None if stored is None else stored.public_key, wanted.client)
+        relay.agents.put(agent, None if stored is None else stored.public_key, registration.client)
     except KeyConflictError as error:
         raise RelayRefusedError(409, "key-mismatch", str(error)) from None
     except TooManyAgentsError as error:

@@ -68,7 +68,7 @@ class Bank:
         except ParseError as error:
             raise ValueError(f"the bytes are not a transaction: {error}") from None
         amounts = [coin.amount for coin in self._coins(tx, chain)]
-        if not all(0 <= one <= MAX_OUTPUT for one in amounts):
+        if not all(0 <= satoshis <= MAX_OUTPUT for satoshis in amounts):
             raise ValueError(f"an output has less than 0 or more than {MAX_OUTPUT:,} satoshis")
         amount = sum(amounts)
         name = named_account(tx)
@@ -198,5 +198,5 @@ def change_of(tx: Transaction) -> list[OperatorCoin]:
 def is_signed_form(withdrawal: Withdrawal, tx: Transaction) -> bool:
     """Whether a transaction spends and pays what the unsigned one of a withdrawal does, and has signatures."""
     unsigned = read_exactly(withdrawal.unsigned)
-    same_inputs = [one.prevout for one in unsigned.inputs] == [one.prevout for one in tx.inputs]
-    return same_inputs and unsigned.outputs == tx.outputs and all(one.script for one in tx.inputs)
+    same_inputs = [tx_input.prevout for tx_input in unsigned.inputs] == [tx_input.prevout for tx_input in tx.inputs]
+    return same_inputs and unsigned.outputs == tx.outputs and all(tx_input.script for tx_input in tx.inputs)

@@ -130,11 +130,11 @@ def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Respons
 @_answered
 async def register(request: web.Request, relay: Relay) -> web.Response:
     """Register an agent with a token that its key signed, or renew its registration."""
-    wanted = request_bodies.read_strictly(NewAgent, await body(request, MAX_BODY))
+    new_agent = request_bodies.read_strictly(NewAgent, await body(request, MAX_BODY))
     stated = AgentRegistration(
-        motebit_id=wanted.motebit_id, public_key=wanted.public_key, endpoint_url=wanted.endpoint_url,
-        capabilities=_names(wanted.capabilities), pricing=wanted.pricing, succession=wanted.succession,
-        name=wanted.metadata.name, description=wanted.metadata.description,
+        motebit_id=new_agent.motebit_id, public_key=new_agent.public_key, endpoint_url=new_agent.endpoint_url,
+        capabilities=_names(new_agent.capabilities), pricing=new_agent.pricing, succession=new_agent.succession,
+        name=new_agent.metadata.name, description=new_agent.metadata.description,
         client=request.app[CONTEXT].clients.of(request),
     )  # fmt: skip
     signed = await signed_request(request, MAX_BODY)
@@ -162,10 +162,10 @@ async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
 async def submit(request: web.Request, relay: Relay) -> web.Response:
     """Submit a task for an agent: its price and a buffer are locked."""
     raw = await body(request, MAX_SUBMITTED)
-    wanted = request_bodies.read_strictly(NewTask, raw)
+    task = request_bodies.read_strictly(NewTask, raw)
     task_request = TaskRequest(
-        worker=request.match_info["agent"], submitted_by=wanted.submitted_by, max_budget=wanted.max_budget,
-        required_capabilities=_names(wanted.required_capabilities), idempotency_key=_idempotency_key(request),
+        worker=request.match_info["agent"], submitted_by=task.submitted_by, max_budget=task.max_budget,
+        required_capabilities=_names(task.required_capabilities), idempotency_key=_idempotency_key(request),
         sha256=_digest(raw),
     )  # fmt: skip
     submitted = await to_thread(tasks.submit, relay, await signed_request(request, MAX_SUBMITTED), task_request)
@@ -224,10 +224,10 @@ async def deposit(request: web.Request, relay: Relay) -> web.Response:
 @_answered
 async def withdraw(request: web.Request, relay: Relay) -> web.Response:
     """Withdraw an amount: it is locked until the operator's transaction is mined."""
-    wanted = request_bodies.read_strictly(NewWithdrawal, await body(request, MAX_BODY))
+    withdrawal = request_bodies.read_strictly(NewWithdrawal, await body(request, MAX_BODY))
     answer = await accounts.withdraw(
-        relay, await signed_request(request, MAX_BODY), request.match_info["agent"], wanted.amount,
-        wanted.destination, _idempotency_key(request),
+        relay, await signed_request(request, MAX_BODY), request.match_info["agent"], withdrawal.amount,
+        withdrawal.destination, _idempotency_key(request),
     )  # fmt: skip
     return json_answer(answer, status=202)
 

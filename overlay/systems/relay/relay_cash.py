@@ -42,10 +42,11 @@ def relay(args: Namespace) -> int:
             return _cancel(cash, args.cancel)
         rows = [
             {
-                "withdrawal_id": one.id, "motebit_id": one.motebit_id, "amount": one.amount, "status": one.state.value,
-                "destination": one.destination, "unsigned_tx": one.unsigned.hex(),
+                "withdrawal_id": withdrawal.id, "motebit_id": withdrawal.motebit_id, "amount": withdrawal.amount,
+                "status": withdrawal.state.value,
+                "destination": withdrawal.destination, "unsigned_tx": withdrawal.unsigned.hex(),
             }
-            for one in cash.open_withdrawals()
+            for withdrawal in cash.open_withdrawals()
         ]  # fmt: skip
     print_answer(args, rows, _show)
     return 0
@@ -69,7 +70,7 @@ def _store_signed(cash: RelayCash, text: str) -> int:
         tx = transaction_of(raw)
     except (ValueError, ParseError) as error:
         raise UsageError(f"--signed is not a transaction: {error}") from None
-    matching = [one for one in cash.open_withdrawals() if is_signed_form(one, tx)]
+    matching = [withdrawal for withdrawal in cash.open_withdrawals() if is_signed_form(withdrawal, tx)]
     try:
         if not matching or not cash.sign(matching[0], raw, change_of(tx), int(time.time())):
             say("no open withdrawal has these inputs and outputs: do not send the transaction")

@@ -46,32 +46,32 @@ class TaskRequest:
     sha256: str = ""
 
 
-def submit(relay: Relay, request: SignedRequest, wanted: TaskRequest) -> SubmittedTask:
+def submit(relay: Relay, request: SignedRequest, task: TaskRequest) -> SubmittedTask:
     """Accept a task for a worker, and lock its price and a buffer. Raises RelayRefusedError."""
     payload = relay.payload(request, SUBMIT_AUDIENCES, None, once=True)
     mid: str = payload["mid"]
-    if wanted.submitted_by is not None and relay.identity(wanted.submitted_by) != mid:
+    if task.submitted_by is not None and relay.identity(task.submitted_by) != mid:
         raise RelayRefusedError(403, "forbidden", f"submitted_by is not {mid[:200]!a}, whose token this is")
-    wanted = replace(wanted, worker=relay.identity(wanted.worker))
-    key = request_key(wanted.idempotency_key, payload)
+    task = replace(task, worker=relay.identity(task.worker))
+    key = request_key(task.idempotency_key, payload)
     # a repeated request is answered whatever has become of the worker and its prices: its funds are locked
-    stored = relay.tasks.repeated(mid, key) or _locked(relay, mid, key, wanted)
-    if stored.task.worker != wanted.worker:
+    stored = relay.tasks.repeated(mid, key) or _locked(relay, mid, key, task)
+    if stored.task.worker != task.worker:
         raise key_conflict("a task of another worker")
-    if not relay.tasks.is_request_of(stored.task.id, wanted.sha256):
+    if not relay.tasks.is_request_of(stored.task.id, task.sha256):
         raise key_conflict("a task with another body")
     return stored
 
 
-def _locked(relay: Relay, mid: str, key: str, wanted: TaskRequest) -> SubmittedTask:
+def _locked(relay: Relay, mid: str, key: str, task: TaskRequest) -> SubmittedTask:
     """A new task, for whose price funds are locked. Raises RelayRefusedError."""
-    worker, now = relay.agents.agent(wanted.worker), relay.now()
+    worker, now = relay.agents.agent(task.worker), relay.now()
     if worker is None:
-        raise RelayRefusedError(404, "not-registered", f"no agent {wanted.worker[:200]!a} is registered here")
+        raise RelayRefusedError(404, "not-registered", f"no agent {task.worker[:200]!a} is registered here")
     if worker.expires_at <= now:
-        raise RelayRefusedError(410, "expired", f"the agent {wanted.worker[:200]!a} was not heard of for a week")
-    price = price_of(worker, wanted.required_capabilities)
-    if wanted.max_budget is not None and price > wanted.max_budget:
+        raise RelayRefusedError(410, "expired", f"the agent {task.worker[:200]!a} was not heard of for a week")
+    price = price_of(worker, task.required_capabilities)
+    if task.max_budget is not None and price > task.max_budget:
         raise RelayRefusedError(409, "too-dear", f"the price is {price:,}, above max_budget", price=price)
     submitted = SubmittedTask(
         task=RelayTask(str(uuid4()), mid, worker.motebit_id, price, lock_of(price), RelayTaskState.PENDING),
@@ -80,7 +80,7 @@ def _locked(relay: Relay, mid: str, key: str, wanted: TaskRequest) -> SubmittedT
         expires_at=now + LOCK_SECONDS,
     )
     try:
-        return relay.tasks.submit(submitted, wanted.sha256)
+        return relay.tasks.submit(submitted, task.sha256)
     except InsufficientFundsError as error:
         raise insufficient_funds(error, "locked for this task") from None
     except TooManyTasksError as error:
@@ -163,9 +163,9 @@ def _signers(receipt: Any) -> set[str]:
     """The identities that receipts within the depth limit name."""
     level, signers = [receipt], set()
     for _ in range(MAX_DEPTH + 1):
-        level = [one for one in level if isinstance(one, dict)]
-        signers |= {name for one in level if isinstance(name := one.get("motebit_id"), str)}
-        nested = [one.get("delegation_receipts") for one in level]
+        level = [member for member in level if isinstance(member, dict)]
+        signers |= {name for member in level if isinstance(name := member.get("motebit_id"), str)}
+        nested = [member.get("delegation_receipts") for member in level]
         level = [child for children in nested if isinstance(children, list) for child in children]
     return signers
 

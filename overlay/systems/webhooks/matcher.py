@@ -64,8 +64,8 @@ class Percolator:
         for key, query in queries:
             keys[query].append(key)
         self._filed = defaultdict[str, list[_Saved]](list)
-        for query, own in keys.items():
-            saved = _saved(query, own)
+        for query, of_query in keys.items():
+            saved = _saved(query, of_query)
             for term in _rarest(saved, frequency):
                 self._filed[term].append(saved)
 
@@ -172,7 +172,7 @@ class SubscriptionMatcher:
             if start == end:
                 self._subscriptions.enqueue(before, (outbox.epoch, end), (), int(self._clock()))
             return False
-        new = list(self._deliveries({one.id: one for one in active}, changes))
+        new = list(self._deliveries({webhook.id: webhook for webhook in active}, changes))
         after = outbox.epoch, changes[-1].seq
         return self._subscriptions.enqueue(before, after, new, int(self._clock()))
 
@@ -199,7 +199,7 @@ class SubscriptionMatcher:
             if id_ in active:
                 by_subscription[id_].append(Reported(report._replace(digest=None), last[report.registration], None))
         for id_, reports in by_subscription.items():
-            reports.sort(key=lambda one: one.change.seq)
+            reports.sort(key=lambda entry: entry.change.seq)
             yield _delivery(active[id_], reports, int(self._clock()))
 
     def _documents(self, registrations: Sequence[str]) -> Iterator[Document]:
@@ -210,9 +210,9 @@ class SubscriptionMatcher:
                 yield document_with_status(document, statuses)
 
     def _percolate(self, active: Iterable[WebhookSubscription]) -> Percolator:
-        key = tuple(one.id for one in active), self._stamp()
+        key = tuple(webhook.id for webhook in active), self._stamp()
         if self._percolator is None or self._percolator[0] != key:
-            queries = [(one.id, self._parse(one.search)) for one in active]
+            queries = [(webhook.id, self._parse(webhook.search)) for webhook in active]
             frequency = self._index.terms().frequency
             resolved = ((id_, self._index.resolved(query)) for id_, query in queries if query is not None)
             percolator = Percolator(resolved, frequency)
@@ -233,10 +233,10 @@ def _delivery(subscription: WebhookSubscription, reports: Sequence[Reported], no
         "subscription": subscription.id,
         "sequence": subscription.sequence + 1,
         "search": subscription.search,
-        "changes": [_change_json(subscription.base, one) for one in shown],
+        "changes": [_change_json(subscription.base, report) for report in shown],
         "more": len(reports) - len(shown),
     }
-    return NewDelivery(subscription.id, subscription.sequence + 1, encode(body), [one.report for one in shown])
+    return NewDelivery(subscription.id, subscription.sequence + 1, encode(body), [report.report for report in shown])
 
 
 def _change_json(base: str, reported: Reported) -> dict[str, Any]:

@@ -67,13 +67,13 @@ class NewSubscription(Body):
 async def subscribe(request: web.Request) -> web.Response:
     """Report the listings that meet a search, and their changes, to a URL, which has to answer a challenge first."""
     webhooks = _webhooks(request)
-    wanted = read(NewSubscription, await body(request, MAX_BODY))
+    requested = read(NewSubscription, await body(request, MAX_BODY))
     services, client = request.app[SERVICES], request.app[CONTEXT].clients.of(request)
-    search = _search(wanted.search, services)
+    search = _search(requested.search, services)
     secret = secrets.token_urlsafe(32)
     try:
         await to_thread(webhooks.subscriptions.check_room, client)
-        url = await _challenged(webhooks, wanted.url, wanted.key)
+        url = await _challenged(webhooks, requested.url, requested.key)
         subscription = WebhookSubscription(
             id=secrets.token_hex(12), client=client, url=url, search=search, base=base_url(request),
             secret_sha256=sha256(secret.encode()).digest(), created_at=int(time.time()),
@@ -94,26 +94,26 @@ async def signing_key(request: web.Request) -> web.Response:
 
 async def subscription_log(request: web.Request) -> web.Response:
     """A subscription and its newest deliveries, for who has its secret (`Authorization: Bearer`)."""
-    subscription = await _own(request)
+    subscription = await _own_webhook(request)
     log = await to_thread(_webhooks(request).subscriptions.log, subscription.id)
     rows = [
         {
-            "sequence": one.sequence,
-            "state": one.state,
-            "changes": one.changes,
-            "tries": one.tries,
-            "outcome": one.outcome,
-            "createdAt": timestamp(one.created_at),
-            "triedAt": timestamp(one.tried_at),
+            "sequence": delivery.sequence,
+            "state": delivery.state,
+            "changes": delivery.changes,
+            "tries": delivery.tries,
+            "outcome": delivery.outcome,
+            "createdAt": timestamp(delivery.created_at),
+            "triedAt": timestamp(delivery.tried_at),
         }
-        for one in log
+        for delivery in log
     ]
     return json_answer(_subscription_json(subscription) | {"deliveries": rows})
 
 
 async def unsubscribe(request: web.Request) -> web.Response:
     """Delete a subscription with its deliveries, for who has its secret (`Authorization: Bearer`)."""
-    subscription = await _own(request)
+    subscription = await _own_webhook(request)
     await to_thread(_webhooks(request).subscriptions.delete, subscription.id)
     return web.Response(status=204)
 
@@ -129,7 +129,7 @@ def _webhooks(request: web.Request) -> Webhooks:
 def _search(members: dict[str, Any], services: AppServices) -> str:
     """A saved search as a query string. Raises BadRequestError naming every fault."""
     for name, value in members.items():
-        if any(isinstance(one, dict | list) for one in (value if isinstance(value, list) else [value])):
+        if any(isinstance(member, dict | list) for member in (value if isinstance(value, list) else [value])):
             raise bad_request(
                 "wrong-type", f"{shown(name)} is a text, a number, or a list", pointer=f"/search/{name[:100]}"
             )
@@ -184,7 +184,7 @@ async def _challenged(webhooks: Webhooks, url: str, key: str) -> str:
     return checked
 
 
-async def _own(request: web.Request) -> WebhookSubscription:
+async def _own_webhook(request: web.Request) -> WebhookSubscription:
     """The subscription of a request that has its secret. Raises NotFoundError, and ProblemError (403)."""
     id_ = request.match_info["subscription"]
     subscription = await to_thread(_webhooks(request).subscriptions.get, id_)

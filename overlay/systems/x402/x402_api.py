@@ -140,8 +140,8 @@ def accepts(base: str, item: dict[str, Any]) -> list[dict[str, Any]]:
     converted = (cheapest.get("converted") or {}).get("amount")
     requirements = []
     for offer in item["offers"]:
-        own = offer["amount"] if offer["currency"] == ASSET and ASSET in offer["acceptedCurrencies"] else None
-        amount = own or (converted if offer["id"] == cheapest.get("offerId") else None)
+        own_amount = offer["amount"] if offer["currency"] == ASSET and ASSET in offer["acceptedCurrencies"] else None
+        amount = own_amount or (converted if offer["id"] == cheapest.get("offerId") else None)
         if amount is not None:
             requirements.append(_requirement(base, item, offer, amount))
     return requirements

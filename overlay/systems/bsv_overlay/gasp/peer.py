@@ -68,19 +68,19 @@ class GaspPeer(HttpClient):
         nodes: dict[bytes, tuple[bytes, MerklePath | None]] = {}
         todo, room = [output], MAX_BEEF_BYTES
         while todo:
-            wanted = todo.pop()
-            if wanted.txid in nodes:
+            outpoint = todo.pop()
+            if outpoint.txid in nodes:
                 continue
             try:
-                node = await self._node(output, wanted)
+                node = await self._node(output, outpoint)
             except RefusedNodeError:
-                if wanted == output:
+                if outpoint == output:
                     raise
                 # the reference finds some ancestors only as the tips of graphs of their own
-                node = await self._node(wanted, wanted)
+                node = await self._node(outpoint, outpoint)
             tx = read_exactly(node.raw, max_items=MAX_ITEMS)
-            if tx.txid != wanted.txid:
-                raise ParseError(f"the peer answers transaction {wanted.txid[::-1].hex()} with {tx.hex_id}")
+            if tx.txid != outpoint.txid:
+                raise ParseError(f"the peer answers transaction {outpoint.txid[::-1].hex()} with {tx.hex_id}")
             nodes[tx.txid] = node.raw, bump.read(node.path) if node.path else None
             room -= len(node.raw) + len(node.path or b"")
             if room < 0 or len(nodes) > MAX_TRANSACTIONS:
@@ -88,9 +88,9 @@ class GaspPeer(HttpClient):
             todo += _parents(tx) if node.path is None else []
         return beef.write(reversed(nodes.values()), version=2, subject=output.txid)
 
-    async def _node(self, root: Outpoint, wanted: Outpoint) -> GraphNode:
-        txid = wanted.txid[::-1].hex()
-        question = {"graphID": _shown(root), "txid": txid, "outputIndex": wanted.vout, "metadata": False}
+    async def _node(self, root: Outpoint, outpoint: Outpoint) -> GraphNode:
+        txid = outpoint.txid[::-1].hex()
+        question = {"graphID": _shown(root), "txid": txid, "outputIndex": outpoint.vout, "metadata": False}
         try:
             status, answer = await self._ask_node(question)
         except (UnreadableError, SlowError) as error:

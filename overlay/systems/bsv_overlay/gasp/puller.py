@@ -98,9 +98,9 @@ class GaspPuller:
     async def _take(self, outpoints: Iterable[Outpoint]) -> None:
         """Submit the transactions of these outputs that are not here yet."""
         by_txid = {outpoint.txid: outpoint for outpoint in outpoints}
-        wanted = by_txid.keys() - self._settled
-        unknown = await asyncio.to_thread(self._admissions.unknown, wanted)
-        for txid in wanted - unknown:
+        new_txids = by_txid.keys() - self._settled
+        unknown = await asyncio.to_thread(self._admissions.unknown, new_txids)
+        for txid in new_txids - unknown:
             self._settle(by_txid[txid])
         await gather(self._take_one(by_txid[txid]) for txid in unknown)
 
