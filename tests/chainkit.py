@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ class ChainKit:
         self._spent_funds = 0
         self._arrive(self.coin.genesis, "0", 0)
         self._funding = self._funds(funds)
+
+    def forget(self, block: Block, spendable: Collection[Outpoint]) -> None:
+        """Free the memory of the newest block, of whose outputs only these are spent later: it stays as a header."""
+        self.blocks[-1] = self._index[block.hash] = replace(block, raw=block.header, txids=())
+        for txid in block.txids:
+            del self._raws[txid]
+            for outpoint in map(self._txs[txid].outpoint, range(len(self._txs.pop(txid).outputs))):
+                if outpoint not in spendable:
+                    for remembered in (self._values, self._owners, self._fields):
+                        remembered.pop(outpoint, None)
 
     # -- looking ------------------------------------------------------------------------------------------------
 

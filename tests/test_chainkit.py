@@ -103,3 +103,17 @@ def test_spent_funds_are_said() -> None:
     kit.pay()
     with pytest.raises(ValueError, match=r"all 1 funds are spent"):
         kit.pay()
+
+
+def test_a_forgotten_block_leaves_its_header_and_what_is_spent_later() -> None:
+    kit, other = ChainKit(), ChainKit()
+    for one in (kit, other):
+        agents = [one.inscribe(agent(name), owner=name) for name in ("Ann", "Bob")]
+        block = one.mine(*agents)
+        if one is kit:
+            one.forget(block, agents[:1])
+            assert one.blocks[-1].raw == block.header
+            with pytest.raises(KeyError):
+                one.satoshis(agents[1])
+        one.mine(one.update(agents[0], agent("Ann 2")))
+    assert kit.tip.raw == other.tip.raw

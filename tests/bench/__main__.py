@@ -28,6 +28,7 @@ BENCHES = (
     ("bench_visible",),
     ("bench_duplicates",),
     ("bench_up",),
+    ("bench_million", "--listings", "100000"),
     ("bench_mempool",),
     ("bench_fetch",),
     ("bench_logs",),

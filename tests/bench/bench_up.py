@@ -87,9 +87,10 @@ def ask(base: str, path: str) -> Any:
 
 
 def resident(pid: int) -> tuple[float, float]:
-    """Resident memory in MB: all of it, and the part that is not mapped from files."""
+    """Resident memory in MB: all of it, and the part that is not mapped from files; 0 of a process that has ended."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    return int(status["VmRSS"].split()[0]) / 1024, int(status["RssAnon"].split()[0]) / 1024
+    total, private = (int(status.get(name, "0").split()[0]) / 1024 for name in ("VmRSS", "RssAnon"))
+    return total, private
 
 
 def until_found(base: str, words: str) -> float:

@@ -1,0 +1,22 @@
+"""The benchmark of the whole program on a short chain: it compares what the program reports with what it mined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.bench_million import measure
+from tests.bench.long_chain import BLOCKS
+
+ROWS = (
+    "registrations in 500 blocks", "10/10", "indexer idle after it", "on disk: database", "search with all facets",
+    "completions", "listing", "history", "proof", "changes", "reorganisation of 10: searchable", "first answer",
+    "a2b status --recompute", "a2b export", "a2b import", "a2b rebuild",
+)  # fmt: skip
+
+
+def test_the_benchmark_of_the_whole_program_runs_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    measure(tmp_path, BLOCKS, requests=3)
+    table = capsys.readouterr().out
+    assert [row for row in ROWS if row not in table] == []
