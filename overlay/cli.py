@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from overlay.commands import (
+    backup,
     block_worker,
     check,
     diagnose,
@@ -35,6 +36,7 @@ EXIT_CODES = {
     "overlay.api.problems.NotFoundError": 1,
     "overlay.client.errors.NotThereError": 1,
     "indexer.snapshot.codec.SnapshotError": 1,
+    "indexer.store.backup.BackupError": 1,
     "indexer.errors.RefusedTransactionError": 1,
     "overlay.verify.anchor_sources.ContradictionError": 1,
     "overlay.verify.server_claim.NotCheckedError": 1,
@@ -86,7 +88,8 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, diagnose, check, publish, status, rebuild, snapshot, mirror, block_worker,
+        run, search, show, verify, diagnose, check, publish, status, rebuild, snapshot, backup, mirror,
+        block_worker,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

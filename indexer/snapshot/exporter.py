@@ -3,6 +3,7 @@ bytes."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -108,12 +109,13 @@ def _is_current(store: Store, head: ChainHead) -> bool:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """A new file at `path`, compressed when its name ends in .gz; it appears there only once it is complete."""
+def new_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
+    """A new file at `path` with these permissions less the umask, compressed when its name ends in .gz; it appears
+    there only once it is complete and on disk."""
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     try:
-        with part.open("xb") as raw:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as raw:
             if path.suffix == ".gz":
                 # neither name nor time in the gzip header: the same facts give the same file
                 packed = _igzip.IGzipFile("", "wb", GZIP_LEVEL, raw, mtime=0)
@@ -122,18 +124,21 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
                     yield buffered
             else:
                 yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a snapshot. Raises SnapshotError for one that is too long or for damaged compression."""
+def read_lines(path: Path, longest: int = MAX_RAW_LINE) -> Iterator[bytes]:
+    """The lines of a snapshot, or of a backup: those with raw bytes have `longest` bytes at most. Raises SnapshotError
+    for one that is too long or for damaged compression."""
     with _igzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         try:
-            while line := file.readline(MAX_RAW_LINE + 1):
-                limit = MAX_RAW_LINE if line.startswith((b'{"proof":', b'{"parent":')) else MAX_LINE
+            while line := file.readline(longest + 1):
+                limit = longest if line.startswith((b'{"proof":', b'{"parent":', b"[")) else MAX_LINE
                 if len(line) > limit:
                     raise SnapshotError(f"a line is longer than {limit:,} bytes: {line[:60]!a}")
                 if not line.endswith(b"\n"):

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert, select
 from indexer.model import RULES
 from indexer.store import block_writer, outbox
 from indexer.store.database import OtherChainError
-from indexer.store.schema import CHAIN, PARTIAL, UNPROVED, events, meta
+from indexer.store.schema import CHAIN, PARTIAL, PROGRAM, UNPROVED, events, meta
 from indexer.store.writer import Writer
 
 
@@ -19,7 +19,7 @@ def name_chain(writer: Writer, chain: str, caip2: str) -> None:
 def name_program(writer: Writer, chain: str, program: str) -> None:
     """Store to which program the accounts of `chain` belong; raises OtherChainError when it was another one
     before."""
-    _name_once(writer, f"program:{chain}", chain, f"program {program}")
+    _name_once(writer, f"{PROGRAM}{chain}", chain, f"program {program}")
 
 
 def _name_once(writer: Writer, key: str, chain: str, value: str) -> None:

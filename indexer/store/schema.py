@@ -6,7 +6,7 @@ integer, so that the newest event of a registration is the one of the greatest p
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -48,9 +48,10 @@ _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 BYTEWISE = _TEXT
 
-CHAIN, PARTIAL, UNPROVED, READ_BY = "chain:", "partial:", "unproved:", "rules:"
-"""Before the name of a chain, keys in `meta`: its CAIP-2 id; only selected transactions of its blocks were read;
-headers of it were accepted without their proof of work; the number of the rules by which its first block was read."""
+CHAIN, PROGRAM, PARTIAL, UNPROVED, READ_BY = "chain:", "program:", "partial:", "unproved:", "rules:"
+"""Before the name of a chain, keys in `meta`: its CAIP-2 id; the program whose accounts it is; only selected
+transactions of its blocks were read; headers of it were accepted without their proof of work; the number of the rules
+by which its first block was read."""
 
 
 def keys(**types: _Type) -> list[Column[Any]]:
@@ -88,10 +89,11 @@ def rebuilt_table(name: str, *parts: SchemaItem, **options: Any) -> Table:
     return Table(name, metadata, *parts, info={"rebuilt": True}, **options)
 
 
-def original_table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+def original_table(name: str, *parts: SchemaItem, restored: Mapping[str, Any] | None = None, **options: Any) -> Table:
     """A table with rows that come from clients or the operator, or that say when something was seen: nothing but a
-    backup brings them again, so that no migration or import may lose any."""
-    return Table(name, metadata, *parts, info={"rebuilt": False}, **options)
+    backup brings them again, so that no migration or import may lose any. `restored` are values that rows get in
+    another database, by column: those that refer to what is rebuilt there."""
+    return Table(name, metadata, *parts, info={"rebuilt": False, "restored": dict(restored or {})}, **options)
 
 
 meta = original_table("meta", *keys(key=String), *required(value=Text))

@@ -105,6 +105,7 @@ subscriptions = original_table(
     *columns_of(WebhookSubscription, {"id"}, client=BYTEWISE),
     Index("subscriptions_by_client", "client"),
     Index("subscriptions_due", "next_at"),
+    restored={"since_seq": 0},
 )
 
 deliveries = original_table(

@@ -8,6 +8,7 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -37,9 +38,22 @@ class IdentityKey:
         """The secp256k1 public key (33 bytes, compressed)."""
         return signatures.public_key(self.secp256k1)
 
+    def as_json(self) -> dict[str, str]:
+        """The members of its file, as hex digits."""
+        return {name: getattr(self, name).hex() for name in _MEMBERS}
+
     def sign_ed25519(self, message: bytes) -> bytes:
         """The signature (64 bytes, RFC 8032) of a message."""
         return Ed25519PrivateKey.from_private_bytes(self.ed25519).sign(message)
+
+
+def parse(document: Any) -> IdentityKey:
+    """The keys of the JSON in a file. Raises ValueError, KeyError, TypeError."""
+    key = IdentityKey(*(bytes.fromhex(document[name]) for name in _MEMBERS))
+    if len(key.ed25519) != 32:
+        raise ValueError("ed25519 has not 32 bytes")
+    signatures.public_key(key.secp256k1)
+    return key
 
 
 def read(file: Path) -> IdentityKey:
@@ -50,11 +64,7 @@ def read(file: Path) -> IdentityKey:
     try:
         if file.stat().st_mode & 0o077:
             raise IdentityKeyError(f"{file} holds private keys and may be read by others: chmod 600 {file}")
-        document = json.loads(file.read_bytes())
-        key = IdentityKey(*(bytes.fromhex(document[name]) for name in _MEMBERS))
-        if len(key.ed25519) != 32:
-            raise ValueError("ed25519 has not 32 bytes")
-        signatures.public_key(key.secp256k1)
+        key = parse(json.loads(file.read_bytes()))
     except OSError as error:
         raise IdentityKeyError(f"the identity key {file} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
@@ -67,8 +77,13 @@ def read(file: Path) -> IdentityKey:
 
 def read_or_create(file: Path) -> IdentityKey:
     """The keys of a file, which is created with new ones where there is none. Raises IdentityKeyError."""
+    return restore(file, IdentityKey(secrets.token_bytes(32), _new_secp256k1()))
+
+
+def restore(file: Path, key: IdentityKey) -> IdentityKey:
+    """The keys of a file, which is created with these where there is none. Raises IdentityKeyError."""
     if not file.exists():
-        document = {"ed25519": secrets.token_hex(32), "secp256k1": _new_secp256k1().hex()}
+        document = key.as_json()
         temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

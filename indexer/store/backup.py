@@ -1,0 +1,217 @@
+"""A backup: the rows that nothing else brings back, of every table that is declared so, and this server's keys.
+
+JSON lines: a head, then for each table a line with its name and columns and a line for each row, then the count and the
+SHA-256 of all lines before. Bytes are base64. It is read in one transaction, so that it holds one instant, and restored
+in one, so that a kill leaves all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import IO, Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
+
+from indexer.store.checks import CheckKind
+from indexer.store.database import StoreError, writing
+from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
+from indexer.store.process_lock import writer_lock
+from indexer.store.schema import CHAIN, PROGRAM, SCHEMA, checks, meta, metadata
+
+FORMAT = 1
+
+MAX_ROW = 256 << 20
+"""Bytes of a line: a card of 16 MiB takes 22.4 MB, a submitted transaction with its proof more."""
+
+_REBUILT_CHECKS = (CheckKind.BADGE, CheckKind.KEYS, CheckKind.LOGO)
+"""Checks whose results are rebuilt: they come again with these."""
+
+
+Progress = Callable[[int, int], None]
+"""Called with rows done, of how many (0 where that is not known)."""
+
+
+class BackupError(Exception):
+    """The file is not a backup that can be restored: the message says why."""
+
+
+class BackupHead(NamedTuple):
+    """The first line: the keys are those of `IdentityKey.as_json`, None where the server has none."""
+
+    version: str
+    keys: Mapping[str, str] | None
+
+
+def original_tables() -> list[Table]:
+    """The tables that only a backup brings back, each after those that it refers to."""
+    return [table for table in metadata.sorted_tables if not table.info["rebuilt"]]
+
+
+def _rows_of(table: Table) -> Select[Any]:
+    """What a backup holds of a table. Of `meta` only which chain a name is: a new database has an epoch and marks of
+    its own."""
+    rows = select(table)
+    if table is meta:
+        return rows.where(or_(*(meta.c.key.startswith(prefix) for prefix in (CHAIN, PROGRAM))))
+    return rows.where(checks.c.kind.not_in(_REBUILT_CHECKS)) if table is checks else rows
+
+
+def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Progress = lambda _d, _a: None) -> int:
+    """Write the rows of one instant, while others may write to the database; returns how many."""
+    digest, done = sha256(), 0
+
+    def put(value: Any) -> None:
+        line = _line(value)
+        digest.update(line)
+        file.write(line)
+
+    put({"backup": FORMAT, "schema": SCHEMA, "version": head.version, "keys": head.keys})
+    with _at_one_instant(engine) as connection:
+        total = sum(_count(connection, table) for table in original_tables())
+        for table in original_tables():
+            put({"table": table.name, "columns": table.columns.keys()})
+            is_binary = [isinstance(column.type, LargeBinary) for column in table.columns]
+            for row in _stream(connection, table):
+                put([_encoded(value) if binary else value for value, binary in zip(row, is_binary, strict=True)])
+                done += 1
+                progress(done, total)
+    end = {"rows": done, "sha256": digest.hexdigest()}
+    file.write(_line({"end": end}))
+    return done
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _at_one_instant(engine: Engine) -> Connection:
+    if engine.dialect.name != "sqlite":
+        return engine.connect().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    connection = engine.connect()
+    connection.exec_driver_sql("BEGIN")  # the driver begins none for reads
+    return connection
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return int(connection.execute(select(func.count()).select_from(_rows_of(table).subquery())).scalar_one())
+
+
+def _stream(connection: Connection, table: Table) -> Iterator[Sequence[Any]]:
+    is_large = any(isinstance(column.type, LargeBinary) and not column.primary_key for column in table.columns)
+    size = BODIES_AT_ONCE if is_large else ROWS_AT_ONCE
+    yield from connection.execute(_rows_of(table), execution_options={"yield_per": size})
+
+
+def _encoded(value: bytes | None) -> str | None:
+    return None if value is None else b64encode(value).decode()
+
+
+def read_head(line: bytes) -> BackupHead:
+    """The first line. Raises BackupError for another kind of file, or a backup of another schema."""
+    head = _parsed(line)
+    if not isinstance(head, dict) or head.get("backup") != FORMAT:
+        raise BackupError("this is no backup of this program: its first line is another")
+    if head.get("schema") != SCHEMA:
+        raise BackupError(
+            f"the backup is of schema {head.get('schema')!r}, and this program has {SCHEMA!r}: restore it with version "
+            f"{head.get('version')!r}; this version migrates the database then"
+        )
+    return BackupHead(str(head.get("version")), head.get("keys"))
+
+
+def restore(engine: Engine, lines: Iterable[bytes], progress: Progress = lambda _d, _a: None) -> int:
+    """Insert the rows of a backup, head included, into a database that holds no such rows; returns how many. All or
+    nothing. Raises BackupError for a file that is damaged or cut off, StoreError for a database that is not empty, or
+    that a process writes to."""
+    lock = writer_lock(engine)
+    if not lock.acquire():
+        raise StoreError(f"an indexer writes to {engine.url.render_as_string()}: stop it first")
+    try:
+        with writing(engine) as connection:
+            _check_empty(connection)
+            return _Restore(connection, progress).run(iter(lines))
+    finally:
+        lock.release()
+
+
+def _check_empty(connection: Connection) -> None:
+    filled = [table.name for table in original_tables() if connection.execute(_rows_of(table).limit(1)).first()]
+    if filled:
+        name = connection.engine.url.render_as_string()
+        raise StoreError(f"the database {name} holds {', '.join(filled)} already: restore into a new database")
+
+
+class _Restore:
+    """One restoration: lines in, batches of rows out."""
+
+    def __init__(self, connection: Connection, progress: Progress) -> None:
+        self._connection, self._progress = connection, progress
+        self._digest, self._done, self._table = sha256(), 0, meta
+        self._tables = {table.name: table for table in original_tables()}
+        self._batch: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    def run(self, lines: Iterator[bytes]) -> int:
+        head = next(lines, b"")
+        read_head(head)
+        self._digest.update(head)
+        for line in lines:
+            value = _parsed(line)
+            if isinstance(value, list):
+                self._add(value, len(line))
+            elif isinstance(value, dict) and "table" in value:
+                self._begin(value)
+            else:
+                self._end(value, lines)
+                return self._done
+            self._digest.update(line)
+        raise BackupError("the backup is cut off: it has no last line")
+
+    def _begin(self, value: Mapping[str, Any]) -> None:
+        self._flush()
+        table = self._tables.pop(str(value["table"]), None)
+        if table is None or value.get("columns") != table.columns.keys():
+            raise BackupError(f"the backup holds a table {value['table']!a} that this program's schema does not have")
+        self._table = table
+
+    def _add(self, values: list[Any], size: int) -> None:
+        columns = self._table.columns
+        if len(values) != len(columns):
+            raise BackupError(f"a row of {self._table.name} has {len(values)} values, not {len(columns)}")
+        row = {column.name: _decoded(column.type, value) for column, value in zip(columns, values, strict=True)}
+        self._batch.append(row | self._table.info["restored"])
+        self._bytes += size
+        if len(self._batch) >= ROWS_AT_ONCE or self._bytes >= 16 << 20:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._batch:
+            self._connection.execute(insert(self._table), self._batch)
+        self._done += len(self._batch)
+        self._batch, self._bytes = [], 0
+        self._progress(self._done, 0)
+
+    def _end(self, value: Any, lines: Iterator[bytes]) -> None:
+        self._flush()
+        expected = {"end": {"rows": self._done, "sha256": self._digest.hexdigest()}}
+        if value != expected or next(lines, None) is not None:
+            raise BackupError("the backup is damaged: its last line does not agree with the others")
+
+
+def _decoded(kind: Any, value: Any) -> Any:
+    if not isinstance(kind, LargeBinary) or value is None:
+        return value
+    try:
+        return b64decode(value, validate=True)
+    except (ValueError, TypeError):
+        raise BackupError(f"the backup is damaged: {str(value)[:60]!a} are no bytes in base64") from None
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise BackupError(f"the backup is damaged: a line is no JSON: {line[:60]!a}") from None

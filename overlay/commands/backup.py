@@ -1,0 +1,115 @@
+"""`a2b backup` and `a2b restore`: what cannot be read from chains again, in a file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from indexer.settings import Settings, SettingsError
+from overlay.commands.options import UsageError, command, settings_of
+from overlay.text.terminal import progress_of, say
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add the commands that write and read backups."""
+    backing_up = command(
+        commands, "backup", backup, "Write what no chain brings back into a file: payments, accounts, webhooks, "
+        "fetched cards, evidence, and this server's keys.",
+        "data", "database", "identity_key",
+        more="It holds one instant, and other processes go on meanwhile. The file has mode 0600, as it holds keys.",
+    )  # fmt: skip
+    restoring = command(
+        commands, "restore", restore, "Fill a new database from a backup. All or nothing; exit code 1 when the file is "
+        "damaged.",
+        "data", "database", "identity_key",
+        more="SQLite and PostgreSQL read each other's backups. Then `a2b index` or `a2b up` reads the chains again.",
+    )  # fmt: skip
+    for parser in (backing_up, restoring):
+        parser.add_argument("file", metavar="FILE", type=Path, help="JSON lines; compressed when it ends in .gz")
+
+
+def backup(args: Namespace) -> int:
+    """Write a backup."""
+    from indexer.snapshot.exporter import new_file
+    from indexer.store.backup import BackupHead, write_backup
+    from overlay.app import version
+    from overlay.app.storage import open_store
+
+    if args.file.exists() and not args.file.is_file():
+        raise UsageError(f"{args.file} is not a regular file")
+    settings = settings_of(args)
+    keys = _stored_keys(settings)
+    with (
+        closing(open_store(settings, create=False)) as store,
+        progress_of("backing up", "rows") as progress,
+        new_file(args.file, 0o600) as opened,
+    ):
+        count = write_backup(store.engine, opened, BackupHead(version(), keys), progress)
+    say(f"wrote {count:,} rows and {'the' if keys else 'no'} keys of this server to {args.file}")
+    return 0
+
+
+def restore(args: Namespace) -> int:
+    """Fill a new database."""
+    from indexer.snapshot.exporter import read_lines
+    from indexer.store import backup as file_of
+    from indexer.store import connect
+    from overlay.app.storage import make_data_folder
+
+    if not args.file.is_file():
+        raise UsageError(f"{args.file} is not there, or not a regular file")
+    settings = settings_of(args)
+    lines = read_lines(args.file, file_of.MAX_ROW)
+    first = next(lines, b"")
+    head = file_of.read_head(first)
+    make_data_folder(settings)
+    engine = connect(settings.database)
+    try:
+        if head.keys is not None:
+            _restore_keys(settings, head.keys)  # first: a server that finds none makes new ones
+        with progress_of("restoring", "rows") as progress:
+            count = file_of.restore(engine, chain([first], lines), progress)
+    finally:
+        engine.dispose()
+    say(f"restored {count:,} rows and {'the' if head.keys else 'no'} keys of the server")
+    say("a2b index or a2b up reads the chains again")
+    return 0
+
+
+def _key_file(settings: Settings) -> Path:
+    return Path(settings.identity_key) if settings.identity_key else settings.data / "identity.json"
+
+
+def _stored_keys(settings: Settings) -> dict[str, str] | None:
+    from overlay.api.identity_key import IdentityKeyError, read
+
+    file = _key_file(settings)
+    if not settings.identity_key and not file.exists():
+        return None
+    try:
+        return read(file).as_json()
+    except IdentityKeyError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _restore_keys(settings: Settings, keys: Mapping[str, str]) -> None:
+    from indexer.store.backup import BackupError
+    from overlay.api import identity_key
+
+    file = _key_file(settings)
+    try:
+        expected = identity_key.parse(keys)
+        stored = identity_key.restore(file, expected)
+    except identity_key.IdentityKeyError as error:
+        raise SettingsError(str(error)) from None
+    except (ValueError, KeyError, TypeError):
+        raise BackupError("the backup is damaged: its keys are none") from None
+    if stored != expected:
+        raise SettingsError(f"{file} holds other keys than the backup: move it away, or name another A2B_IDENTITY_KEY")

@@ -1,0 +1,220 @@
+"""Backups: exactly the rows that nothing else brings back, of one instant, all or nothing."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean, Engine, Integer, LargeBinary, insert, select
+
+from indexer.store import StoreError, Writer, connect
+from indexer.store.backup import BackupError, BackupHead, restore, write_backup
+from indexer.store.schema import cards, metadata
+from tests.conftest import ROOT
+from tests.databases import Cluster
+from tests.running import environment
+
+ROWS = 3
+KEYS = {"ed25519": "11" * 32, "secp256k1": "22" * 32}
+MARKS = {"chain:demo": "bsv:regtest", "partial:demo": "yes", "program:sol": "p", "rules:demo": "1"}
+
+
+def value(column: Any, number: int) -> Any:
+    """A value of the column's type for row `number`: the same in columns that refer to each other."""
+    if column.nullable and number == 2:
+        return None
+    if kinds := getattr(column.type, "enum_class", None):
+        return next(iter(kinds))
+    if isinstance(column.type, LargeBinary):
+        return bytes([number, 255]) * 16
+    if isinstance(column.type, Boolean):
+        return number % 2 == 0
+    return number if isinstance(column.type, Integer) else f"text {number} ☃"
+
+
+def fill(engine: Engine) -> None:
+    """Rows in every table."""
+    with engine.begin() as connection:
+        for table in metadata.sorted_tables:
+            if table.name != "meta":
+                rows = [{one.name: value(one, number) for one in table.columns} for number in range(1, ROWS + 1)]
+                connection.execute(insert(table), rows)
+        connection.execute(insert(metadata.tables["meta"]), [{"key": key, "value": MARKS[key]} for key in MARKS])
+
+
+def contents(engine: Engine) -> dict[str, list[Any]]:
+    """All rows that a backup holds, by table."""
+    results = {}
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            rows = [dict(row) for row in connection.execute(select(table)).mappings()]
+            if table.name == "meta":
+                rows = [row for row in rows if row["key"].partition(":")[0] in ("chain", "program")]
+            if not table.info["rebuilt"]:
+                results[table.name] = sorted(rows, key=str)
+    return results
+
+
+def written(engine: Engine, progress: Callable[[int, int], None] = lambda _done, _all: None) -> list[bytes]:
+    """The lines of a backup."""
+    file = io.BytesIO()
+    write_backup(engine, file, BackupHead("1.0", KEYS), progress)
+    return file.getvalue().splitlines(keepends=True)
+
+
+def is_empty(engine: Engine) -> bool:
+    return not any(contents(engine).values())
+
+
+@pytest.fixture
+def filled(database_url: str) -> Iterator[Engine]:
+    """A database with rows in every table."""
+    engine = connect(database_url)
+    fill(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """A new database of each kind."""
+    cluster: Cluster = request.getfixturevalue("postgresql")
+    engine = connect(f"sqlite:///{tmp_path}/other.db" if request.param == "sqlite" else cluster.prepared())
+    yield engine
+    engine.dispose()
+
+
+def test_exactly_the_rows_that_nothing_else_brings_back_are_restored(filled: Engine, other: Engine) -> None:
+    expected = contents(filled)
+    for row in expected["subscriptions"]:
+        row["since_seq"] = 0  # the outbox of another database counts anew
+    assert len(expected) > 35
+    count = restore(other, written(filled))
+    assert count == sum(map(len, expected.values()))
+    assert contents(other) == expected
+    with other.connect() as connection:
+        marks = {key for key, _ in connection.execute(select(metadata.tables["meta"]))}
+        assert marks & {*MARKS} == {"chain:demo", "program:sol"}, "how the lost blocks were read is no concern"
+        for table in metadata.sorted_tables:
+            if table.info["rebuilt"]:
+                assert connection.execute(select(table).limit(1)).first() is None, table.name
+    with pytest.raises(StoreError, match=r"holds .*meta.*relay_agents.* already: restore into a new database"):
+        restore(other, written(filled))
+    assert contents(other) == expected
+
+
+def test_checks_whose_results_are_rebuilt_come_again_with_them(filled: Engine, tmp_path: Path) -> None:
+    checks = metadata.tables["checks"]
+    with filled.begin() as connection:
+        for kind in ("badge", "keys", "logo", "mrp"):
+            row = {one.name: value(one, 1) for one in checks.columns}
+            connection.execute(insert(checks), row | {"kind": kind})
+    other = connect(f"sqlite:///{tmp_path}/next.db")
+    restore(other, written(filled))
+    assert {row["kind"] for row in contents(other)["checks"]} >= {"mrp"}
+    assert not {row["kind"] for row in contents(other)["checks"]} & {"badge", "keys", "logo"}
+    other.dispose()
+
+
+def test_a_backup_is_of_one_instant_while_others_write(filled: Engine, tmp_path: Path) -> None:
+    before, writes = contents(filled), 0
+
+    def write(_done: int, _all: int) -> None:
+        nonlocal writes
+        with filled.begin() as connection:
+            for name in ("ledger_entries", "cards", "payments"):
+                table = metadata.tables[name]
+                connection.execute(insert(table), {one.name: value(one, 10 + writes) for one in table.columns})
+        writes += 1
+
+    lines = written(filled, write)
+    assert writes == sum(map(len, before.values())) > 100
+    for row in before["subscriptions"]:
+        row["since_seq"] = 0
+    other = connect(f"sqlite:///{tmp_path}/later.db")
+    restore(other, lines)
+    assert contents(other) == before
+    other.dispose()
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda lines: lines[:-1], "cut off"),
+        (lambda lines: [line.replace(b"text 3", b"text 4") for line in lines], "damaged"),
+        (lambda lines: lines[:40] + lines[41:], "damaged"),
+        (lambda lines: [*lines, lines[-1]], "damaged"),
+        (lambda lines: [*lines[:9], b"{\n"], "is no JSON"),
+        (lambda lines: [*lines[:2], b'{"table":"blocks","columns":[]}\n', *lines[2:]], "a table 'blocks' that"),
+        (lambda lines: [lines[0].replace(b'"schema":"6"', b'"schema":"5"'), *lines[1:]], "is of schema '5'.*'1.0'"),
+        (lambda lines: lines[1:], "no backup"),
+        (lambda _: [b'{"header":1}\n'], "no backup"),
+        (lambda _: [], "no JSON"),
+    ],
+)
+def test_a_damaged_file_restores_nothing(
+    damage: Callable[[list[bytes]], list[bytes]], why: str, filled: Engine, tmp_path: Path
+) -> None:
+    other = connect(f"sqlite:///{tmp_path}/damaged.db")
+    with pytest.raises(BackupError, match=why):
+        restore(other, damage(written(filled)))
+    assert is_empty(other)
+    other.dispose()
+
+
+def test_nothing_is_restored_while_an_indexer_writes(filled: Engine, other: Engine) -> None:
+    writer = Writer(other)
+    with pytest.raises(StoreError, match=r"an indexer writes to .*: stop it first"):
+        restore(other, written(filled))
+    writer.close()
+    assert restore(other, written(filled)) > 0
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from indexer.store import backup
+from indexer.snapshot.exporter import read_lines
+from indexer.store import connect
+
+def until_killed(lines, number):
+    for count, line in enumerate(lines):
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield line
+
+backup.ROWS_AT_ONCE = 1
+lines = until_killed(read_lines(Path(sys.argv[2])), int(sys.argv[3]))
+backup.restore(connect(sys.argv[1]), lines)
+"""
+
+
+@pytest.mark.parametrize("part", [0.1, 0.6, 1.0])
+def test_a_kill_in_the_middle_restores_nothing_and_the_next_try_everything(
+    part: float, filled: Engine, other: Engine, tmp_path: Path
+) -> None:
+    lines = written(filled)
+    (tmp_path / "backup").write_bytes(b"".join(lines))
+    url, at = other.url.render_as_string(hide_password=False), int(part * (len(lines) - 1))
+    command = [sys.executable, "-c", KILLED, url, str(tmp_path / "backup"), str(at)]
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert is_empty(other)
+    assert restore(other, lines) == len(lines) - 2 - len(contents(filled))
+    assert contents(other)["ledger_postings"] == contents(filled)["ledger_postings"]
+
+
+def test_large_rows_are_read_and_written_a_few_at_a_time(filled: Engine, tmp_path: Path) -> None:
+    body = bytes(range(256)) * 40_000
+    with filled.begin() as connection:
+        connection.execute(insert(cards), [{"sha256": bytes([n]) * 32, "body": body} for n in range(40, 45)])
+    other = connect(f"sqlite:///{tmp_path}/large.db")
+    restore(other, written(filled))
+    assert contents(other)["cards"] == contents(filled)["cards"]
+    other.dispose()

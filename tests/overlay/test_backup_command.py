@@ -1,0 +1,100 @@
+"""`a2b backup` and `a2b restore` as an operator uses them: while the program runs, into a new folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from indexer.store import connect
+from indexer.store.relay import RelayStore
+from tests.databases import Cluster
+from tests.indexer.store.test_backup import contents
+from tests.indexer.store.test_one_database import COMPONENTS
+from tests.running import Running, a2b
+
+
+def indexed(folder: Path, *database: str) -> None:
+    """Read the packaged chain into a database, and stop."""
+    with Running("index", "--metrics", ":0", "--data", str(folder / "data"), *database, cwd=folder) as running:
+        running.until(lambda: "125" in running.err)
+        running.until(lambda: state_hash(folder, *database) is not None)
+        assert running.stop()[0] == 0
+
+
+def state_hash(folder: Path, *database: str) -> str | None:
+    done = a2b("status", "--json", "--data", str(folder / "data"), *database, cwd=folder)
+    hashed = json.loads(done.stdout)["stateHash"].get("demo") if done.returncode == 0 else None
+    return hashed["hash"] if hashed and hashed["height"] == 125 else None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_is_restored_and_read_again_is_the_same_registry(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    old, new, file = tmp_path / "old", tmp_path / "new", tmp_path / "backup.gz"
+    for folder in (old, new):
+        folder.mkdir()
+    indexed(old)
+    engine = connect(f"sqlite:///{old}/data/a2b.db")
+    for use in COMPONENTS:
+        use(engine)
+    with Running("up", "--port", "0", "--data", str(old / "data"), cwd=old) as running:
+        running.until_ready()
+        done = a2b("backup", str(file), "--data", str(old / "data"), cwd=old)
+        assert (done.returncode, "the keys of this server" in done.stdout) == (0, True), done.stderr
+        running.stop()
+    assert file.stat().st_mode & 0o777 == 0o600
+    url = f"sqlite:///{new}/data/a2b.db"
+    if kind == "postgresql":
+        cluster: Cluster = request.getfixturevalue("postgresql")
+        url = cluster.new()
+    database = ("--database", url)
+    keys = ("--identity-key", str(new / "keys.json"))
+    done = a2b("restore", str(file), "--data", str(new / "data"), *database, *keys, cwd=new)
+    assert (done.returncode, done.stdout.startswith("restored")) == (0, True), done.stderr
+    assert (new / "keys.json").stat().st_mode & 0o777 == 0o600
+    assert json.loads((new / "keys.json").read_bytes()) == json.loads((old / "data" / "identity.json").read_bytes())
+    indexed(new, *database)
+    again = connect(url)
+    assert state_hash(new, *database) == state_hash(old) is not None
+    assert RelayStore(again).ledger.faults() == []
+    before, after = contents(engine), contents(again)
+    for name in before.keys() - {"meta", "checks", "locators", "sightings", "subscriptions", "fetches", "servings"}:
+        assert after[name] == before[name], name
+    exports = []
+    for folder, more in ((old, ()), (new, database)):
+        assert a2b("export", str(folder / "facts"), "--data", str(folder / "data"), *more, cwd=folder).returncode == 0
+        exports.append((folder / "facts").read_bytes())
+    assert exports[0] == exports[1]
+    done = a2b("restore", str(file), "--data", str(new / "data"), *database, *keys, cwd=new)
+    assert (done.returncode, "restore into a new database" in done.stderr) == (3, True)
+    engine.dispose()
+    again.dispose()
+
+
+def test_wrong_files_and_other_keys_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"))
+    for arguments, code, why in (
+        (("backup", str(tmp_path / "b")), 3, "there is no database"),
+        (("restore", str(tmp_path / "b")), 2, "is not there"),
+    ):
+        done = a2b(*arguments, *data, cwd=tmp_path)
+        assert (done.returncode, why in done.stderr) == (code, True), done.stderr
+    assert not (tmp_path / "data").exists()
+    connect_folder = tmp_path / "first"
+    connect_folder.mkdir()
+    connect(f"sqlite:///{connect_folder}/a2b.db").dispose()
+    done = a2b("backup", str(tmp_path / "b"), "--data", str(connect_folder), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"wrote 0 rows and no keys of this server to {tmp_path}/b\n")
+    (tmp_path / "broken").write_bytes((tmp_path / "b").read_bytes()[:-20])
+    done = a2b("restore", str(tmp_path / "broken"), *data, cwd=tmp_path)
+    assert (done.returncode, "cut off" in done.stderr) == (1, True), done.stderr
+    head, rest = (tmp_path / "b").read_bytes().split(b"\n", 1)
+    keys = {"ed25519": "11" * 32, "secp256k1": "22" * 32}
+    (tmp_path / "keys").write_bytes(json.dumps(json.loads(head) | {"keys": keys}).encode() + b"\n" + rest)
+    (tmp_path / "mine.json").write_text(json.dumps(keys | {"ed25519": "33" * 32}))
+    (tmp_path / "mine.json").chmod(0o600)
+    done = a2b("restore", str(tmp_path / "keys"), *data, "--identity-key", str(tmp_path / "mine.json"), cwd=tmp_path)
+    assert (done.returncode, "holds other keys than the backup" in done.stderr) == (2, True), done.stderr
