@@ -211,7 +211,7 @@ class FetchLoop:
         now = self._now()
         if due is None or due.next_at > now:
             return None
-        request = CardRequest(due.wanted, due.hashless, partial(self._is_wanted, job.key))
+        request = CardRequest(due.digests, due.hashless, partial(self._is_named, job.key))
         try:
             fetched = await self._cards.fetch_card(
                 job.key, request, outcomes.previous_responses(due), admit=self.schedule.admission(job)
@@ -229,8 +229,8 @@ class FetchLoop:
         await self._note(job.key, outcomes.outcome(due, fetched, self._now()))
         return error
 
-    async def _is_wanted(self, locator: str, digest: bytes) -> bool:
-        return await asyncio.to_thread(self._store.fetches.is_wanted, locator, digest)
+    async def _is_named(self, locator: str, digest: bytes) -> bool:
+        return await asyncio.to_thread(self._store.fetches.is_named, locator, digest)
 
     async def _note(self, locator: str, outcome: FetchOutcome) -> None:
         changed = await asyncio.to_thread(visits.record_fetch, self._writer, locator, outcome)

@@ -109,7 +109,7 @@ def read(body: bytes, base: str) -> FeedTable:
 
     A rate that is not a number above 0 is left out, and so is a currency with two different rates. When it says
     of what time it is (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), that is kept. Raises
-    RatesRefusedError for what is no such table, is for another base, or holds no usable rate.
+    RatesRefusedError for an answer that is not a table of this base, or that holds no usable rate.
     """
     try:
         value, repeated = strict_json.loads(body)

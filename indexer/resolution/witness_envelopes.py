@@ -45,7 +45,7 @@ class WitnessEnvelopeReader(TransactionReader):
 
     What a satoshi carried before the transaction decides what the envelopes on it are: first records, each by itself,
     or updates of its registration, one after the other; of several registrations on it the first is updated, so that
-    the events of a transaction are no more than its envelopes and the registrations that it spends.
+    the events of a transaction are at most as many as its envelopes and the registrations that it spends.
     """
 
     def __init__(self, session: Session, index: int, transaction: Transaction) -> None:

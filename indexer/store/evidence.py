@@ -167,7 +167,7 @@ class EvidenceQueries(Queries):
         with writing(self._engine, AdvisoryLock.EVIDENCE) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
-                insert_new(connection, claim_documents, [one._asdict() for one in documents])
+                insert_new(connection, claim_documents, [document._asdict() for document in documents])
             touch(connection, {row.listing for row in changed})
             touch_edges(connection, edge_pairs(changed))
         return len(changed)
@@ -213,9 +213,10 @@ class EvidenceQueries(Queries):
         with self._engine.connect() as connection:
             paid = paid_window(row[:3] for row in _streamed(connection, paid_receipts(listing)))
             signed = signed_window(row[:2] for row in _streamed(connection, signed_receipts(listing)))
-        own = select(*_COLUMNS).where(evidence.c.listing == listing)
-        matches = self._rows_in(own, evidence.c.digest, [*paid, *signed])
-        return sorted((StoredEvidence(**row) for row in matches), key=lambda one: (one.digest, one.counter_signer))
+        of_listing = select(*_COLUMNS).where(evidence.c.listing == listing)
+        matches = self._rows_in(of_listing, evidence.c.digest, [*paid, *signed])
+        records = (StoredEvidence(**row) for row in matches)
+        return sorted(records, key=lambda record: (record.digest, record.counter_signer))
 
     def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredEvidence]:
         """At most `limit` records of a listing by digest and counter-signer, after such a pair."""
@@ -360,7 +361,8 @@ def _record_rating(
 
 
 def touch_counterparties(connection: Connection, listing: str) -> None:
-    """Have the listings rated again for which a key of this one counter-signed: it is, or is no more, a rated payer."""
+    """Have the listings rated again for which a key of this one counter-signed: it is a rated payer now, or was one
+    until now."""
     keys = select(key_binds.c.key).where(key_binds.c.listing == listing)
     others = select(evidence.c.listing).where(evidence.c.counter_signer.in_(keys)).distinct()
     touch(connection, connection.execute(others).scalars().all())

@@ -27,7 +27,7 @@ MAX_UNNAMED_BODIES = 2
 """Bodies stored of those that no anchor names by their hash."""
 
 MAX_WANTED = 16
-"""Hashes of anchors that `DueLocator.wanted` lists."""
+"""Hashes of anchors that `DueLocator.digests` lists."""
 
 MAX_DETAIL = 500
 
@@ -87,8 +87,8 @@ class DueLocator:
     """A locator that should be fetched now.
 
     `tries` counts the failed fetches in a row, `added_at` is when an anchor last named it, `last_at` when the last
-    fetch was begun. `fresh`: an anchor was seen since then, so the fetch must not be conditional. `wanted` are SHA-256
-    that anchors name, the one seen last first, at most 16: `FetchQueries.is_wanted` answers for all. `hashless`: some
+    fetch was begun. `fresh`: an anchor was seen since then, so the fetch must not be conditional. `digests` are SHA-256
+    that anchors name, the one seen last first, at most 16: `FetchQueries.is_named` answers for all. `hashless`: some
     anchor names none, so any card will do. `validators` are those of the last outcome.
     """
 
@@ -99,7 +99,7 @@ class DueLocator:
     last_at: int | None
     next_at: int
     fresh: bool
-    wanted: tuple[bytes, ...]
+    digests: tuple[bytes, ...]
     hashless: bool
     validators: Mapping[str, Any] = field(default_factory=dict)
 
@@ -153,7 +153,7 @@ class FetchQueries(Queries):
             row = connection.execute(statement).mappings().first()
             return None if row is None else _due(connection, row)
 
-    def is_wanted(self, locator: str, digest: bytes) -> bool:
+    def is_named(self, locator: str, digest: bytes) -> bool:
         """Whether some anchor of a locator names this SHA-256."""
         named = (sightings.c.locator == locator, sightings.c.digest == digest)
         return self._first(select(sightings.c.digest).where(*named).limit(1)) is not None
@@ -186,7 +186,7 @@ def _due(connection: Connection, row: Row) -> DueLocator:
         last_at=row["last_at"],
         next_at=row["next_at"],
         fresh=_exists(connection, select(sightings.c.seen_at).where(of_locator, sightings.c.seen_at >= last)),
-        wanted=tuple(dict.fromkeys(connection.execute(newest.limit(4 * MAX_WANTED)).scalars()))[:MAX_WANTED],
+        digests=tuple(dict.fromkeys(connection.execute(newest.limit(4 * MAX_WANTED)).scalars()))[:MAX_WANTED],
         hashless=_exists(connection, select(sightings.c.digest).where(of_locator, sightings.c.digest == b"")),
         validators=json.loads(row["validators"]),
     )

@@ -56,10 +56,10 @@ class MrpProviders(Queries):
         """Store a challenge. The one that the same client had for the same manifest is void: a stranger's is not, who
         could void the owner's otherwise. Raises TooManyProvidersError."""
         table = mrp_challenges
-        own = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
+        of_client = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
         with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
             connection.execute(delete(table).where(table.c.expires_at <= now))
-            connection.execute(delete(table).where(*own))
+            connection.execute(delete(table).where(*of_client))
             if count(connection, table, table.c.client == challenge.client) >= OPEN_PER_CLIENT:
                 raise TooManyProvidersError(f"{OPEN_PER_CLIENT} challenges of yours are open")
             if count(connection, table) >= OPEN_IN_ALL:
@@ -68,8 +68,8 @@ class MrpProviders(Queries):
 
     def challenge(self, token: str, now: int) -> MrpChallenge | None:
         """The challenge with a token, None where it is void or has expired."""
-        wanted = (mrp_challenges.c.token == token, mrp_challenges.c.expires_at > now)
-        row = self._first(select(mrp_challenges).where(*wanted))
+        current = (mrp_challenges.c.token == token, mrp_challenges.c.expires_at > now)
+        row = self._first(select(mrp_challenges).where(*current))
         return MrpChallenge(**row) if row else None
 
     def add(self, provider: MrpProvider, domain: str, token: str) -> None:
@@ -96,12 +96,12 @@ class MrpProviders(Queries):
     ) -> list[MrpProvider]:
         """At most `limit` providers whose manifest was served lately, by URL, after one."""
         table = mrp_providers
-        wanted = [table.c.verified_at > now - GRACE, table.c.manifest_url > after]
+        fresh = [table.c.verified_at > now - GRACE, table.c.manifest_url > after]
         if capability is not None:
-            wanted.append(table.c.capability == capability)
+            fresh.append(table.c.capability == capability)
         if policy is not None:
-            wanted.append(table.c.policies.contains(json.dumps(policy), autoescape=True))
-        rows = self._rows(select(table).where(*wanted).order_by(table.c.manifest_url).limit(limit))
+            fresh.append(table.c.policies.contains(json.dumps(policy), autoescape=True))
+        rows = self._rows(select(table).where(*fresh).order_by(table.c.manifest_url).limit(limit))
         return [_provider(row) for row in rows]
 
     def confirm(self, url: str, manifest: ProviderManifest, now: int) -> None:
@@ -141,5 +141,5 @@ def _row(provider: MrpProvider) -> dict[str, Any]:
 
 def _provider(row: Row) -> MrpProvider:
     members: dict[str, Any] = json.loads(row["manifest"])
-    fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in members.items()}
+    fields: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in members.items()}
     return MrpProvider(row["manifest_url"], row["host"], ProviderManifest(**fields), row["verified_at"])

@@ -239,8 +239,8 @@ def _move_payment(connection: Connection, payment: LedgerPayment, state: Payment
         values["raw"] = b""
     moved = connection.execute(update(payments).where(*_same(payment), *unchanged).values(**values)).rowcount == 1
     if moved and state in GIVEN_BACK:
-        own = (payment_inputs.c.chain == payment.chain, payment_inputs.c.txid == payment.txid)
-        connection.execute(delete(payment_inputs).where(*own))
+        of_payment = (payment_inputs.c.chain == payment.chain, payment_inputs.c.txid == payment.txid)
+        connection.execute(delete(payment_inputs).where(*of_payment))
     return moved
 
 

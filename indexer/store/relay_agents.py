@@ -120,8 +120,8 @@ class RelayAgents(Queries):
 
 def _take_place(connection: Connection, agent: RelayAgent, client: str) -> None:
     """Raises TooManyAgentsError. Where all places are taken, those of agents that have expired are given up."""
-    own = (relay_places.c.client == client, _has_no_account(relay_places.c.motebit_id))
-    if client and count(connection, relay_places, *own) >= MAX_OF_CLIENT:
+    without_account = (relay_places.c.client == client, _has_no_account(relay_places.c.motebit_id))
+    if client and count(connection, relay_places, *without_account) >= MAX_OF_CLIENT:
         raise TooManyAgentsError(f"this client has registered {MAX_OF_CLIENT:,} agents that have no account")
     if count(connection, relay_agents) >= MAX_AGENTS:
         _trim(connection, agent.last_seen)

@@ -144,20 +144,23 @@ class RelayTasks(Queries):
         fees and, what is left, back to the submitter."""
         settled = []
         with booking(self._engine) as connection:
-            for one in settlements:
-                task = one.task
+            for settlement in settlements:
+                task = settlement.task
                 if not _end(connection, task.id, RelayTaskState.SETTLED, relay_tasks.c.expires_at > now):
                     continue
-                row = {"receipt_sha256": one.receipt_sha256, "receipt": one.receipt, "record": one.record}
+                row = {
+                    "receipt_sha256": settlement.receipt_sha256, "receipt": settlement.receipt,
+                    "record": settlement.record,
+                }  # fmt: skip
                 record = insert(relay_settlements).values(task=task.id, upstream_relay_id="", settled_at=now, **row)
                 connection.execute(record)
-                amounts = {_lock(task): -task.locked, FEES: one.fee}
-                rest = task.locked - one.payout - one.fee
-                for account, amount in ((task.worker, one.payout), (task.submitted_by, rest)):
+                amounts = {_lock(task): -task.locked, FEES: settlement.fee}
+                rest = task.locked - settlement.payout - settlement.fee
+                for account, amount in ((task.worker, settlement.payout), (task.submitted_by, rest)):
                     name = agent_account(account)
                     amounts[name] = amounts.get(name, 0) + amount
                 post(connection, "settlement", task.id, now, amounts)
-                _observe(connection, task.submitted_by, task.worker, one.outcome)
+                _observe(connection, task.submitted_by, task.worker, settlement.outcome)
                 settled.append(task.id)
         return settled
 

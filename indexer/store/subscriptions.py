@@ -156,8 +156,8 @@ class Subscriptions(Queries):
 
     def log(self, id_: str) -> list[Delivery]:
         """The newest deliveries of a subscription, the newest first."""
-        own = select(deliveries).where(deliveries.c.subscription == id_)
-        return [Delivery(**row) for row in self._rows(own.order_by(deliveries.c.sequence.desc()).limit(MAX_LOG))]
+        of_webhook = select(deliveries).where(deliveries.c.subscription == id_)
+        return [Delivery(**row) for row in self._rows(of_webhook.order_by(deliveries.c.sequence.desc()).limit(MAX_LOG))]
 
     # -- queueing
 
@@ -187,7 +187,7 @@ class Subscriptions(Queries):
             connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=moved))
             live = select(subscriptions.c.id).where(subscriptions.c.ended_at.is_(None))
             active = set(connection.execute(live).scalars()) if new else set()
-            _queue(connection, [one for one in new if one.subscription in active], now)
+            _queue(connection, [delivery for delivery in new if delivery.subscription in active], now)
         return True
 
     # -- delivering
@@ -201,16 +201,16 @@ class Subscriptions(Queries):
 
     def oldest_waiting(self, id_: str) -> Delivery | None:
         """The delivery of a subscription to send next, None when none waits."""
-        own = select(deliveries).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
-        row = self._first(own.order_by(deliveries.c.sequence).limit(1))
+        waiting = select(deliveries).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
+        row = self._first(waiting.order_by(deliveries.c.sequence).limit(1))
         return Delivery(**row) if row else None
 
     def succeed(self, delivery: Delivery, outcome: str, now: int) -> None:
         """Store that a delivery was accepted; the next one is due at once."""
-        own = _own(delivery)
+        of_delivery = _of_delivery(delivery)
         with writing(self._engine) as connection:
             done = {"state": "delivered", "body": None, "tries": delivery.tries + 1, "outcome": outcome}
-            connection.execute(update(deliveries).where(*own).values(tried_at=now, **done))
+            connection.execute(update(deliveries).where(*of_delivery).values(tried_at=now, **done))
             old = (deliveries.c.sequence <= delivery.sequence - MAX_LOG, deliveries.c.state != "waiting")
             connection.execute(delete(deliveries).where(deliveries.c.subscription == delivery.subscription, *old))
             self._schedule(connection, delivery.subscription, now, None)
@@ -219,7 +219,7 @@ class Subscriptions(Queries):
         """Store that a delivery failed, and when it is tried again."""
         with writing(self._engine) as connection:
             tried = {"tries": delivery.tries + 1, "outcome": outcome, "tried_at": now}
-            connection.execute(update(deliveries).where(*_own(delivery)).values(**tried))
+            connection.execute(update(deliveries).where(*_of_delivery(delivery)).values(**tried))
             self._schedule(connection, delivery.subscription, next_at, failing_since)
 
     def skip(self, id_: str, now: int) -> None:
@@ -250,11 +250,11 @@ class Subscriptions(Queries):
     def _schedule(connection: Connection, id_: str, next_at: int, failing_since: int | None) -> None:
         waits = select(deliveries.c.sequence).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
         due = next_at if connection.execute(waits.limit(1)).first() is not None else None
-        own = (subscriptions.c.id == id_, subscriptions.c.ended_at.is_(None))
-        connection.execute(update(subscriptions).where(*own).values(next_at=due, failing_since=failing_since))
+        active = (subscriptions.c.id == id_, subscriptions.c.ended_at.is_(None))
+        connection.execute(update(subscriptions).where(*active).values(next_at=due, failing_since=failing_since))
 
 
-def _own(delivery: Delivery) -> tuple[Any, ...]:
+def _of_delivery(delivery: Delivery) -> tuple[Any, ...]:
     same = (deliveries.c.subscription == delivery.subscription, deliveries.c.sequence == delivery.sequence)
     return (*same, deliveries.c.state == "waiting")
 
@@ -272,22 +272,23 @@ def _queue(connection: Connection, new: Sequence[NewDelivery], now: int) -> None
         return
     rows = [
         {
-            "subscription": one.subscription, "sequence": one.sequence, "state": "waiting", "body": one.body,
-            "changes": len(one.reports), "tries": 0, "outcome": "", "created_at": now, "tried_at": None,
+            "subscription": delivery.subscription, "sequence": delivery.sequence, "state": "waiting",
+            "body": delivery.body, "changes": len(delivery.reports), "tries": 0, "outcome": "", "created_at": now,
+            "tried_at": None,
         }
-        for one in new
+        for delivery in new
     ]  # fmt: skip
     connection.execute(insert(deliveries), rows)
-    keys: list[Mapping[str, Any]] = [{"s": one.subscription, "n": one.sequence} for one in new]
+    keys: list[Mapping[str, Any]] = [{"s": delivery.subscription, "n": delivery.sequence} for delivery in new]
     number = {"sequence": bindparam("n"), "next_at": func.coalesce(subscriptions.c.next_at, now)}
     connection.execute(update(subscriptions).where(subscriptions.c.id == bindparam("s")).values(number), keys)
     over = (deliveries.c.sequence <= bindparam("n") - MAX_WAITING, deliveries.c.state == "waiting")
     too_old = update(deliveries).where(deliveries.c.subscription == bindparam("s"), *over)
     connection.execute(too_old.values(state="dropped", body=None, outcome="newer ones wait"), keys)
     report_rows: list[Row] = [
-        {"subscription": one.subscription, "sequence": one.sequence, **report._asdict()}
-        for one in new
-        for report in one.reports
+        {"subscription": delivery.subscription, "sequence": delivery.sequence, **report._asdict()}
+        for delivery in new
+        for report in delivery.reports
     ]
     if current := [row for row in report_rows if row["digest"] is not None]:
         statement = upsert(connection, reported)

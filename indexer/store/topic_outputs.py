@@ -72,5 +72,5 @@ class TopicOutputs(Queries):
         return outpoints
 
     def _provable(self, table: Table, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-        own = select(table.c.txid).where(table.c.chain == chain)
-        return {row["txid"] for row in self._rows_in(own, table.c.txid, txids)}
+        of_chain = select(table.c.txid).where(table.c.chain == chain)
+        return {row["txid"] for row in self._rows_in(of_chain, table.c.txid, txids)}

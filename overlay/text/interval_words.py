@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_ONE = {"none": "call", "P1D": "day", "P1W": "week", "P1M": "month", "P1Y": "year", "PT1H": "hour", "PT1M": "minute"}
+_SINGULAR = {
+    "none": "call", "P1D": "day", "P1W": "week", "P1M": "month", "P1Y": "year", "PT1H": "hour", "PT1M": "minute",
+}  # fmt: skip
 _SOME = re.compile(r"P(?:([1-9][0-9]{0,4})([DWMY])|T([1-9][0-9]{0,4})([HMS]))")
 _UNITS = {"D": "days", "W": "weeks", "M": "months", "Y": "years", "TH": "hours", "TM": "minutes", "TS": "seconds"}
 
@@ -12,8 +14,8 @@ _UNITS = {"D": "days", "W": "weeks", "M": "months", "Y": "years", "TH": "hours",
 def per(interval: str) -> str:
     """An interval's canonical key (law 13) in the words of a price: `per month`, `per 18 months`; `none` is per call.
     What is not a duration of a single unit stays as it is."""
-    if interval in _ONE:
-        return f"per {_ONE[interval]}"
+    if interval in _SINGULAR:
+        return f"per {_SINGULAR[interval]}"
     some = _SOME.fullmatch(interval)
     if some is None:
         return f"per {interval}"

@@ -131,7 +131,7 @@ class Parts:
     of its own in files below a folder."""
 
     def __init__(self, growing: GrowingChain, database: str, folder: Path) -> None:
-        self._town = growing
+        self._growing = growing
         self._indexer = _part(folder / "a", database, growing.chain)
         self._overlay = _part(folder / "b", database)
         self.store = self._overlay.store
@@ -152,7 +152,7 @@ class Parts:
         """Wait until both show all that the chain has registered."""
         for item in (self._indexer.engine, self._overlay.engine):
             assert item is not None
-            await until(lambda engine=item: shown(engine) == self._town.names)
+            await until(lambda engine=item: shown(engine) == self._growing.names)
 
 
 def _part(folder: Path, database: str, *chains: MemoryChain) -> AppContext:

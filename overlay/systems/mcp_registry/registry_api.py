@@ -41,7 +41,7 @@ _LIST = table(
     parameter("version", "`latest`: the newest version of each server; else exactly this one."),
     _DELETED,
 )
-_ONE = table(_DELETED)
+_SERVER_PARAMETERS = table(_DELETED)
 
 
 async def servers(request: web.Request) -> web.Response:
@@ -116,7 +116,7 @@ def _list(request: web.Request, rows: list[ServerVersion], following: str) -> we
 
 async def _versions(request: web.Request) -> list[ServerVersion]:
     """The versions of the server that the path names. Raises ListingNotFoundError, NotFoundError."""
-    read = read_query(request, _ONE)
+    read = read_query(request, _SERVER_PARAMETERS)
     name = request.match_info["server"]
     rows = await run_in(request, RECORDS, _all_versions, request.app[SERVICES].store, name)
     if not rows:
@@ -171,7 +171,7 @@ SCHEMAS: dict[str, Any] = {
 _route = partial(Route, tag="MCP Registry", error_response=error_response, error_media=PROBLEM_TYPE)
 
 
-_one_route = partial(_route, parameters=_ONE, errors=(404,), conditional=True)
+_one_route = partial(_route, parameters=_SERVER_PARAMETERS, errors=(404,), conditional=True)
 _refused = partial(_route, handler=refuse, answer=None, errors=(501,))
 _state_route = partial(_route, answer="RegistryState", limit=None)
 

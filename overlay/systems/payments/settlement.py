@@ -142,7 +142,7 @@ class Settlement:
     # -- steps
 
     async def _resend(self, node: Broadcaster, payment: LedgerPayment) -> tuple[PaymentState, str]:
-        """Send a payment that the node has forgotten: its state, and why it is no more accepted."""
+        """Send a payment that the node has forgotten: its state, and why it is not accepted any more."""
         try:
             await node.send(payment.raw)
         except RefusedTransactionError as error:

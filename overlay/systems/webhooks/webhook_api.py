@@ -223,15 +223,15 @@ _DELIVERY = record(
     }
 )  # fmt: skip
 _route = partial(Route, tag="feeds", errors=(404,))
-_ONE = "/v1/subscriptions/{subscription}"
+_PATH = "/v1/subscriptions/{subscription}"
 API = SystemApi(
     bring=bring,
     routes=(
         _route("/v1/subscriptions", subscribe, "CreatedSubscription", method="POST", body="NewSubscription",
                status=201, limit="ingest"),
         _route("/v1/subscriptions", signing_key, "SigningKey", conditional=True),
-        _route(_ONE, subscription_log, "Subscription", errors=(403, 404)),
-        _route(_ONE, unsubscribe, None, method="DELETE", media=(), status=204, errors=(403, 404), limit="ingest"),
+        _route(_PATH, subscription_log, "Subscription", errors=(403, 404)),
+        _route(_PATH, unsubscribe, None, method="DELETE", media=(), status=204, errors=(403, 404), limit="ingest"),
     ),
     schemas={
         **body_schemas({"NewSubscription": NewSubscription}),

@@ -51,7 +51,7 @@ def test_a_new_pointer_is_seen_and_asks_to_be_fetched_at_once(store: Store, writ
     (job,) = due_locators(store, 1_000, 10)
     assert (job.locator, job.state, job.tries, job.added_at) == ("a.example", FetchState.NEW, 0, 1_000)
     assert (job.last_at, job.next_at, job.fresh, job.hashless) == (None, 1_000, True, False)
-    assert job.wanted == (digest(ALPHA),)
+    assert job.digests == (digest(ALPHA),)
     assert due_locators(store, 999, 10) == []
     assert news(store) == [("upsert", "a.example", "pointed")]
 
@@ -174,7 +174,7 @@ def test_an_anchor_seen_while_a_fetch_is_under_way_is_fetched_for_at_once(
     block_writer.append(writer, "demo", [says("1", points("a.example", BETA, "later"))])
     visits.record_fetch(writer, "a.example", serves(begun, ALPHA))
     (job,) = due_locators(store, clock.now, 10)
-    assert (job.next_at, job.fresh, job.wanted) == (clock.now, True, (digest(BETA), digest(ALPHA)))
+    assert (job.next_at, job.fresh, job.digests) == (clock.now, True, (digest(BETA), digest(ALPHA)))
 
 
 def test_a_recheck_makes_a_locator_that_was_given_up_due(store: Store, writer: Writer, clock: Clock) -> None:
@@ -291,10 +291,10 @@ def test_a_flood_of_pointers_to_one_victim_is_one_job_that_knows_every_hash(
     flood = [points("a.example", b"%d" % n, f"flood {n}", n) for n in range(10_000)]
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA)), says("1", *flood)])
     (job,) = due_locators(store, clock.now, 10)
-    assert len(job.wanted) == 16
-    assert store.fetches.is_wanted("a.example", digest(ALPHA))
-    assert store.fetches.is_wanted("a.example", digest(b"9999"))
-    assert not store.fetches.is_wanted("a.example", digest(BETA))
+    assert len(job.digests) == 16
+    assert store.fetches.is_named("a.example", digest(ALPHA))
+    assert store.fetches.is_named("a.example", digest(b"9999"))
+    assert not store.fetches.is_named("a.example", digest(BETA))
     assert visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA)) == 1
     assert len(store.outbox.after(0, 10_000)) == 3
     block_writer.forget(writer, "demo", 0)
