@@ -1,0 +1,133 @@
+"""The files of docs/deploy: each is read by the program that it is for, and names what this program has."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from overlay import cli
+from overlay.api.services import AppServices
+from overlay.installation import NAMES
+from overlay.jobs import JobStatus, Role
+from tests.conftest import ROOT, missing
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import changed, status
+from tests.overlay.test_metrics import scrape
+
+DEPLOY = ROOT / "docs" / "deploy"
+SERVICES = sorted(DEPLOY.glob("*.service"))
+RULES = [rule for group in yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+
+
+def program(name: str) -> str:
+    """A program that is installed."""
+    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    return path or missing(name)
+
+
+def run(*command: str, cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_nginx_takes_its_file(tmp_path: Path) -> None:
+    text = (DEPLOY / "nginx.conf").read_text()
+    certificate = trustme.CA().issue_cert("registry.example")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "fullchain.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "privkey.pem")
+    site = text.replace("/etc/letsencrypt/live/registry.example", str(tmp_path))
+    site = re.sub(r"listen \[::\].*\n", "", site)  # there may be no IPv6
+    site = re.sub(r"listen (80|443)", r"listen 127.0.0.1:1\g<1>9", site)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    folders = "\n".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid; error_log stderr; events {{}}\nhttp {{ access_log off;\n{folders}\n{site}\n}}\n"
+    )
+    run(program("nginx"), "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), cwd=tmp_path)
+
+
+def test_caddy_takes_its_file(tmp_path: Path) -> None:
+    run(program("caddy"), "validate", "--adapter", "caddyfile", "--config", str(DEPLOY / "Caddyfile"), cwd=tmp_path)
+
+
+def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
+    run(program("promtool"), "check", "rules", str(DEPLOY / "alerts.yaml"), cwd=tmp_path)
+
+
+def test_both_proxies_pass_on_one_address_and_no_buffer_holds_streams() -> None:
+    nginx, caddy = (DEPLOY / "nginx.conf").read_text(), (DEPLOY / "Caddyfile").read_text()
+    assert nginx.count("{") == nginx.count("}")
+    directives = dict(re.findall(r"^\s+(proxy_\w+(?: X-\S+| Host| Connection)?) (.*);$", nginx, re.MULTILINE))
+    assert directives["proxy_set_header X-Forwarded-For"] == "$remote_addr", "what the client sent is not passed on"
+    assert (directives["proxy_buffering"], directives["proxy_http_version"]) == ("off", "1.1")
+    assert "reverse_proxy 127.0.0.1:8080" in caddy
+    assert "server 127.0.0.1:8080" in nginx
+
+
+async def test_alerts_watch_metrics_that_exist_by_labels_that_they_have(serve: Serve, services: AppServices) -> None:
+    def answer() -> dict[str, Any]:
+        now = status()
+        row = now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
+        rates = {"source": "https://a.example", "at": "2026-01-01T00:00:00Z", "age": 5, "base": "USD", "feeds": []}
+        return now | {"chains": [row], "index": {"engine": "fake", "seq": 7, "behind": 3}, "rates": rates}
+
+    jobs = (JobStatus(name="rates", role=Role.SERVER, failures=2),)
+    client = await serve(changed(services, status=answer, refused=lambda: {"bsv-regtest": 1}, jobs=lambda: jobs))
+    async with client.get("/v1/search?q=x") as response:
+        await response.read()
+    labels: dict[str, set[str]] = {"up": {"job", "instance"}}
+    for name, pairs in await scrape(client):
+        labels.setdefault(name, set()).update(dict(pairs))
+    for rule in RULES:
+        used = re.findall(r"\b(a2b_[a-z_]+|up)\b(?:\{([^}]*)\})?", rule["expr"])
+        assert used, rule["alert"]
+        for name, matchers in used:
+            assert name in labels, f"{rule['alert']} watches {name}"
+            assert {one.partition("=")[0] for one in matchers.split(",") if one} <= labels[name], rule["alert"]
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"]["summary"]
+
+
+@pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
+def test_units_share_a_user_and_a_folder_and_run_commands_that_exist(path: Path) -> None:
+    unit = ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[method-assign,assignment]
+    unit.read(path)
+    service = unit["Service"]
+    assert (service["User"], service["Group"], "DynamicUser" in service) == ("a2b", "a2b", False)
+    assert service["StateDirectory"].split()[0] == "a2b"
+    assert (service["StateDirectoryMode"], service["UMask"]) == ("0700", "0077")
+    assert 'u a2b - "A2B registry" /var/lib/a2b' in (DEPLOY / "a2b.sysusers").read_text()
+    command = service["ExecStart"].partition("/opt/a2b/.venv/bin/a2b ")[2].rstrip("'").replace("$(date +%%u)", "1")
+    assert cli.parser().parse_args(command.split()).run
+
+
+def test_no_two_units_serve_metrics_at_one_address() -> None:
+    addresses = {path.name: re.findall(r"--metrics (\S+)", path.read_text()) for path in SERVICES}
+    assert addresses["a2b-index.service"] == addresses["a2b.service"] == ["127.0.0.1:9464"], (
+        "either the one or the other"
+    )
+    assert addresses["a2b-serve.service"] == ["127.0.0.1:9465"]
+
+
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for path in [*SERVICES, *DEPLOY.glob("*.timer")]:
+        (tmp_path / path.name).write_text(path.read_text().replace("/opt/a2b/.venv/bin/a2b", "/bin/true"))
+    names = [str(tmp_path / path.name) for path in [*SERVICES, *DEPLOY.glob("*.timer")]]
+    done = subprocess.run([program("systemd-analyze"), "verify", *names], capture_output=True, text=True)
+    faults = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
+    assert not faults
+
+
+def test_every_system_is_in_the_table_of_systems() -> None:
+    table = (ROOT / "docs" / "going-public.md").read_text().partition("## Systems")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(NAMES)
