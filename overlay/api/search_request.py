@@ -17,6 +17,8 @@ from overlay.engines import Cursor
 from overlay.installation import NAMES, SORTS, absence, system
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
+from overlay.search.facet_counts import not_exact
+from overlay.search.facts import EXACT
 from overlay.search.query import PRICE_SORTS, Hits, Lookup, Operators, Query, question_mark
 from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
@@ -69,6 +71,8 @@ class SearchRequest(NamedTuple):
     def notes_on(self, hits: Hits) -> tuple[Fault, ...]:
         """The notes of a page of hits."""
         notes = (*self.notes, NO_PHRASE) if hits.phrases_dropped else self.notes
+        if hits.at_least and (names := not_exact(self.query)):
+            notes = (*notes, _not_exact(names))
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
@@ -88,6 +92,14 @@ def _looked_up(lookup: Lookup) -> Fault:
     what = "the first result" if lookup.leads else "the results"
     detail = f"{what} matched by {lookup.by}; in quotation marks, the text is searched for by its words only"
     return Fault("looked-up", detail)
+
+
+def _not_exact(facets: Collection[str]) -> Fault:
+    detail = (
+        f"more than {EXACT:,} results: {', '.join(facets)} counts every listing with an offer of the value, also where "
+        "another offer meets the other filters"
+    )
+    return Fault("facets-not-exact", detail)
 
 
 NOT_COMPARED = Fault(

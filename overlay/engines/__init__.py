@@ -86,7 +86,8 @@ class Engine(Protocol):
         ...
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-        """Run a plan with the filters of a query; the results from position `start` to `stop` are read."""
+        """Run a plan with the filters of a query; the results from position `start` to `stop` are read. In other orders
+        than relevance, positions count from the first result after the sort key `query.after`, where there is one."""
         ...
 
     def complete(self, typed: Typed) -> Completed:

@@ -34,16 +34,13 @@ from overlay.search.query import (
     without_phrases,
 )
 from overlay.search.rerank import Factors, Scored, factors
-from overlay.search.sorting import LATEST, follows, is_reversed, order
+from overlay.search.sorting import LATEST, is_reversed, order
 from overlay.search.value_lists import resolved
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
     from overlay.search.record_file import IndexRecord
     from overlay.search.term_dictionary import Terms
-
-_WINDOW = 1_000
-"""Results of the first read that looks for the position of a cursor in a changed index; each next read is larger."""
 
 
 class SearchIndex:
@@ -262,15 +259,18 @@ def _resolved(engine: Engine, query: Query) -> Query:
 
 def _page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     """The results of the requested page."""
-    if query.after is None:
+    after, query = query.after, query._replace(after=None)
+    if after is None:
         return _between(engine, query, planned, query.offset, query.offset + query.limit)
     if query.shown:
         return _unshown(engine, query, planned)
+    if order(query) != "relevance" and not _is_by_age(query):
+        return engine.search(query._replace(after=after), planned, 0, query.limit)
     if query.offset:  # the end of the previous page, if the index is unchanged
         page = _between(engine, query, planned, query.offset - 1, query.offset + query.limit)
-        if page.rows and page.rows[0].key == tuple(query.after):
+        if page.rows and page.rows[0].key == tuple(after):
             return page._replace(rows=page.rows[1:])
-    return _after(engine, query, planned, tuple(query.after))
+    raise StaleCursorError  # any change can move any listing
 
 
 def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
@@ -280,20 +280,6 @@ def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     candidates = _between(engine, query, planned, 0, len(shown) + query.limit)
     rows = [row for row in candidates.rows if shown_mark(row.record.id) not in shown]
     return candidates._replace(rows=rows[: query.limit])
-
-
-def _after(engine: Engine, query: Query, planned: QueryPlan, after: tuple[Any, ...]) -> Matches:
-    """The first results after a sort key of an index that has changed. Raises StaleCursorError by relevance, where any
-    change can move any listing, and for a lookup."""
-    if order(query) == "relevance" or _is_by_age(query):
-        raise StaleCursorError
-    start, window, later = 0, _WINDOW, list[EngineHit]()
-    while True:
-        matches = _between(engine, query, planned, start, start + window)
-        later += [row for row in matches.rows if follows(query, row.key, after)]
-        start, window = start + window, 4 * window
-        if len(later) >= query.limit or start >= matches.total:
-            return matches._replace(rows=later[: query.limit])
 
 
 def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:

@@ -45,6 +45,12 @@ Find = Callable[[Query], Matches]
 """Runs a query with the same words."""
 
 
+def not_exact(query: Query) -> tuple[str, ...]:
+    """The facets that, beyond `EXACT` results, count every listing with an offer of the value, whether or not this
+    offer meets the other filters: these are too many for a search for each value."""
+    return tuple(name for name in query.facets if _is_joint(without_own(query, name), name))
+
+
 def counts(query: Query, matches: Matches, find: Find) -> tuple[dict[str, Counts], dict[str, int]]:
     """The facets of a query, and the number of values of each of which all were counted; `matches` is its result."""
     facets, totals = dict[str, Counts](), dict[str, int]()

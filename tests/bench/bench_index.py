@@ -2,7 +2,9 @@
 
 The index is filled by 20,000 listings. Times are of this thread's processor, in milliseconds; memory is measured after
 all questions, without the pages of files, which the processes that search share and the system drops when it needs
-memory. With `--folder`, the index is kept there, and not built again.
+memory. With `--folder`, the index is kept there, and not built again. With `--deep`, only pages are measured: in each
+order the first page, and the one at position 9,000 by its offset, by a cursor, and by a cursor in an index that has
+changed since. `--engine opensearch` starts a server (`tests/opensearch_server.py`), and measures by the wall clock.
 """
 
 from __future__ import annotations
@@ -12,20 +14,25 @@ import gc
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
 from overlay.engines import Cursor
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
-from overlay.search.query import FACETS, Query
+from overlay.search.query import FACETS, SORTS, Query, StaleCursorError
+from tests.bench.bench_opensearch import server
 from tests.bench.bench_search import SHARED, Questions, row, timed
 from tests.bench.listings import listings
 
 BATCH = 20_000
 SAMPLE = 20_000
 """Listings that the words of the questions are from."""
+DEEP, REPEATS = 9_000, 9
+RATES = {"BSV": Decimal(50), "EUR": Decimal("1.1"), "MNEE": Decimal(1), "USDC": Decimal(1)}
 
 
 def anonymous() -> float:
@@ -65,6 +72,32 @@ def measure(engine: SearchIndex, questions: Questions, share: float) -> None:
     row("completions of one to five letters", timed(lambda text=text: engine.suggest(text, 10) for text in begun))
 
 
+def deep(engine: SearchIndex, text: str, clock: Callable[[], float]) -> None:
+    """A line for each order: the median of the first page, and of deep pages as multiples of it."""
+    print(f"  {repr(text) if text else 'no words':<20} {'first, ms':>9} {'offset':>9} {'cursor':>9} {'changed':>9}")
+    for sort in (sign + name for name in SORTS for sign in ("", "-")):
+        name = sort.removeprefix("-")
+        descending = None if name == sort else name not in ("relevance", "updated", "created", "rating")
+        query = Query(text=text, sort=name, descending=descending)
+        if name.startswith("price"):
+            query = query._replace(price_currency="USD", rates=RATES)
+        before = engine.search(query._replace(offset=DEEP - query.limit)).hits
+        if not before:
+            continue
+        following = query._replace(after=before[-1].sort_key)
+        pages = (query, query._replace(offset=DEEP), following._replace(offset=DEEP), following)
+        first, *others = (_median(engine, page, clock) for page in pages)
+        print(f"  {sort:<20} {first:>9.2f}", *(f"{other / first:>9.1f}" for other in others), flush=True)
+
+
+def _median(engine: SearchIndex, query: Query, clock: Callable[[], float]) -> float:
+    """Milliseconds of a page; NaN where there is none in an index that has changed."""
+    try:
+        return timed([lambda: engine.search(query)] * REPEATS, clock)[REPEATS // 2]
+    except StaleCursorError:
+        return float("nan")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -72,17 +105,26 @@ def main() -> None:
     parser.add_argument("--engine", default="native")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--share", type=float, default=1.0, help="of the full number of questions")
+    parser.add_argument("--deep", action="store_true", help="only the first page and deep ones of each order")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = args.folder or Path(temporary, "index")
+    with ExitStack() as stack:
+        folder = args.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()), "index")
         url = f"{args.engine}:{folder}"
+        if args.engine == "opensearch":
+            node = stack.enter_context(server())
+            url = f"opensearch:http://{node.address}/bench?shards=1&replicas=0"
         if not folder.exists():
             build(url, args.listings)
         questions = Questions(list(documents(min(SAMPLE, args.listings))))
         gc.collect()
         before = anonymous()
         engine = SearchIndex(url)
-        measure(engine, questions, args.share)
+        if args.deep:
+            clock = time.perf_counter if engine.slow else time.thread_time
+            for text in ("", *questions.commonest(2)):
+                deep(engine, text, clock)
+        else:
+            measure(engine, questions, args.share)
         print(f"  opening and searching adds {anonymous() - before:.0f} MB of memory")
         engine.close()
 

@@ -79,6 +79,11 @@ class Questions:
         common = [word for word, held in changes.surfaces.items() if held >= most]
         self._words = [word for word in common if len(word) >= 5 and word.isascii() and word.isalpha()]
 
+    def commonest(self, count: int) -> list[str]:
+        """The words that most listings hold."""
+        held = self.vocabulary.counts.surfaces
+        return sorted(self._words, key=lambda word: -held[word])[:count]
+
     def word(self) -> str:
         """A word that at least one listing in 500 holds."""
         return self._chance.choice(self._words)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from overlay.api.cursors import MOST_SHOWN
 from overlay.api.search_answer import next_cursor
@@ -12,7 +18,7 @@ from overlay.api.search_request import from_pairs
 from overlay.engines import Cursor
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
-from overlay.search.query import SORTS, Hits, StaleCursorError
+from overlay.search.query import SORTS, Hits, Query, StaleCursorError
 from tests.contracts.listed import EPOCH, listing, price, put
 
 LIMIT = 7
@@ -70,6 +76,82 @@ def test_no_unchanged_listing_is_skipped_or_doubled(engine: SearchIndex, sort: s
             change()
     stayed = [id_ for id_ in read if id_ in unchanged]
     assert sorted(stayed) == sorted(unchanged)
+
+
+RATES = {"USD": Decimal(1), "EUR": Decimal("1.25"), "BSV": Decimal(40)}
+
+
+@pytest.mark.parametrize("currency", [None, "USD"])
+@pytest.mark.parametrize("descending", [None, True])
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_page_at_any_position_is_that_part_of_the_order(
+    engine: SearchIndex, sort: str, descending: bool | None, currency: str | None
+) -> None:
+    """By its position as by the key before it."""
+    for start in (0, 200, 260, 280):  # in as many segments
+        put(engine, *(varied(start + number) for number in range(20 if start else 200)), seq=1 + start)
+    engine.replace(["010v", "270v"], [], Cursor(EPOCH, 500))
+    rates = {} if currency is None else {name: rate for name, rate in RATES.items() if name != currency}
+    query = Query(text="alpha beta", sort=sort, descending=descending, price_currency=currency, rates=rates, limit=300)
+    whole = engine.search(query).hits
+    assert len(whole) > 150
+    for place in (0, 1, 63, 64, 65, 66, 100, 137, len(whole) - 3):
+        expected = [hit.id for hit in whole[place : place + 7]]
+        assert [hit.id for hit in engine.search(query._replace(offset=place, limit=7)).hits] == expected
+        if place and sort != "relevance":
+            following = query._replace(after=whole[place - 1].sort_key, limit=7)
+            assert [hit.id for hit in engine.search(following).hits] == expected
+
+
+SEVERAL = st.lists(st.tuples(st.integers(0, 59), st.integers(0, 5)), max_size=12)
+"""Listings that a commit adds or changes by number, and removes where the second number is 0."""
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    start=st.sets(st.integers(0, 59), min_size=20),
+    commits=st.lists(SEVERAL, min_size=1, max_size=6),
+    sort=st.sampled_from([sort for sort in SORTS if sort != "relevance"]),
+    descending=st.sampled_from((None, True, False)),
+    text=st.sampled_from(("", "alpha", "beta")),
+)
+def test_paging_through_an_index_that_changes_loses_and_repeats_nothing(
+    start: set[int], commits: list[list[tuple[int, int]]], sort: str, descending: bool | None, text: str
+) -> None:
+    """Each page follows the key of the last result, without the memory of what was shown. A word is in the name of
+    every listing, so that none changes between those with all words and the others."""
+    with TemporaryDirectory() as folder, closing(SearchIndex(f"native:{folder}")) as engine:
+        put(engine, *(held(number, 0) for number in start))
+        touched = {number for commit in commits for number, _ in commit}
+        query, read, turns = Query(text=text, sort=sort, descending=descending, limit=5), list[str](), iter(commits)
+        expected = [hit.id for hit in engine.search(query._replace(limit=100)).hits if int(hit.id[:3]) not in touched]
+        while page := engine.search(query).hits:
+            read += [hit.id for hit in page]
+            query = query._replace(after=page[-1].sort_key)
+            for number, version in next(turns, ()):
+                documents = [held(number, version)] if version else []
+                engine.replace([f"{number:03}v"], documents, Cursor(EPOCH, 2))
+        assert [id_ for id_ in read if int(id_[:3]) not in touched] == expected
+
+
+def held(number: int, version: int) -> Document:
+    """A version of a listing with both words."""
+    changed = varied(number + 7 * version)
+    return replace(changed, id=f"{number:03}v", registration=f"{number:03}v", name=f"alpha beta {version}")
+
+
+def varied(number: int) -> Document:
+    """One of many listings with equal names, times, ratings and prices in several currencies."""
+    offers = [
+        price(str(number * 7 % 5), ("USD", "EUR", "BSV", "XYZ")[number % 4], ("month", "day", None)[number % 3]),
+        price(str(1 + number % 3), ("BSV", "USD")[number % 2]),
+    ]
+    return replace(
+        listing(
+            f"{number * 37 % 1000:03}v", TEXTS[number % len(TEXTS)], offers=offers[: number % 3], height=1 + number % 5
+        ),
+        rating=(None, 0, 500)[number % 3],
+    )
 
 
 def test_by_words_nothing_at_all_is_doubled(engine: SearchIndex) -> None:

@@ -1,92 +1,251 @@
-"""Results in the orders of columns and prices, exact to any depth: those that contain every word, then the others."""
+"""Results in the orders of columns and prices, exact to any depth: those that contain every word, then the others.
+
+A page at any position takes a few passes over the numbers of the results: no more results are sorted, and read, than a
+first page has. Numbers of one segment are not those of another, so a position is found by splitting all results at one
+of them, of which the key is looked up in each segment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from overlay.engines.native import search_kernels as kernels
 from overlay.engines.native.admission import mark_offers
-from overlay.engines.native.price_ranks import price_ranks
+from overlay.engines.native.price_ranks import price_ranks, rank_of_price
 from overlay.engines.native.segment import Ints, NativeRecord, Segment
 from overlay.engines.native.segment_results import SegmentResults
 from overlay.search.prices import cheapest_for, price_key
 from overlay.search.query import PRICE_SORTS, EngineHit, Query
 from overlay.search.sorting import compares_per_day, is_reversed, order_field
 
+Longs = npt.NDArray[np.uint64]
+Key = tuple[Any, ...]
 Row = tuple[EngineHit, Segment, int]
-_Part = tuple[SegmentResults, Ints]
-"""Some of the results in a segment."""
+
+_FIRST_PAGE = 64
+"""Positions up to which the first results are chosen without a split."""
+_MOST_SPLITS = 50
+_MOST_VALUE = np.uint64(2**64 - 1)
+_NAMES = 2**32
 
 
 def in_order(results: Sequence[SegmentResults], query: Query, start: int, stop: int) -> list[Row]:
-    """The results from position `start` to `stop`, each with its document."""
+    """The results from position `start` to `stop`, each with its document; after the key of the query, if it has one,
+    from where positions count."""
     rows: list[Row] = []
-    tiers = zip(*(result.tiers() for result in results), strict=True)
-    for tier, documents in enumerate(tiers):
-        parts = list(zip(results, documents, strict=True))
-        if len(rows) < stop:
-            rows += (_by_price if query.sort in PRICE_SORTS else _by_field)(parts, query, tier, stop - len(rows))
-    return rows[start:stop]
+    for run in _runs(results, query):
+        if query.after is not None:
+            begins = query.after[: len(run.prefix)]
+            if run.prefix < begins:
+                continue
+            if run.prefix == begins:
+                run = run.split(query.after)[1]
+        if start < run.count:
+            rows += run.between(start, stop)
+        start, stop = max(0, start - run.count), stop - run.count
+        if stop <= 0:
+            break
+    return rows
 
 
-def _by_field(parts: Sequence[_Part], query: Query, tier: int, most: int) -> list[Row]:
-    field, reverse = order_field(query), is_reversed(query)
-    rows: list[Row] = []
-    for results, documents in parts:
-        segment = results.segment
-        values = _values(segment, field)
-        chosen = kernels.first(documents, values, segment.arrays["id_rank"], most, reverse)
-        for document in chosen.tolist():
-            record = NativeRecord(segment, document)
-            if field == "name_order":
-                key: tuple[Any, ...] = (segment.row("name_order", document).decode("utf-8", "surrogatepass"),)
+class _Bound(NamedTuple):
+    """Where a key is among the documents of a segment: before those of smaller values, and those of the same value
+    whose rank by id is at least this; reversed, before those of larger values, and of lower ranks."""
+
+    value: int
+    rank: int
+
+
+class _Order(Protocol):
+    def key(self, record: NativeRecord) -> Key:
+        """The sort key of a document but for the prefix of its run."""
+        ...
+
+    def bound(self, segment: Segment, key: Key) -> _Bound: ...
+
+
+class _Part(NamedTuple):
+    """Some of the results in a segment. `values` has a number for each document of the segment: the largest come first,
+    equal ones by id."""
+
+    segment: Segment
+    documents: Ints
+    values: Longs
+
+
+class _Run:
+    """Results of which the keys have the same prefix: all come before those of the next run."""
+
+    def __init__(self, prefix: tuple[int, ...], order: _Order, parts: Sequence[_Part], *, is_reversed: bool) -> None:
+        self.prefix, self._order, self._parts, self._is_reversed = prefix, order, parts, is_reversed
+
+    @cached_property
+    def count(self) -> int:
+        """How many results these are."""
+        return sum(len(part.documents) for part in self._parts)
+
+    def between(self, start: int, stop: int) -> list[Row]:
+        """The results from one position to another."""
+        run, margin = self, 0
+        for _ in range(_MOST_SPLITS):
+            if start - margin <= _FIRST_PAGE:
+                break
+            before, after = run.split(run._near(start - margin))
+            if before.count <= start:
+                run, start, stop = after, start - before.count, stop - before.count
+            elif before.count >= stop:
+                run = before
             else:
-                key = (-int(values[document]), record.id)
-            rows.append((EngineHit((tier, *key), 0.0, record), segment, document))
-    return _sorted(rows, 1, reverse=reverse)[:most]
+                margin = 2 * margin + stop - start
+        return run.first(stop)[start:]
+
+    def split(self, key: Key) -> tuple[_Run, _Run]:
+        """The results up to a key, and those after it."""
+        parts: tuple[list[_Part], list[_Part]] = [], []
+        for part in self._parts:
+            bound = self._order.bound(part.segment, key[len(self.prefix) :])
+            values, ranks = part.values[part.documents], part.segment.arrays["id_rank"][part.documents]
+            value, is_after = np.uint64(bound.value), values == np.uint64(bound.value)
+            if self._is_reversed:
+                is_after = (values > value) | (is_after & (ranks < np.uint64(bound.rank)))
+            else:
+                is_after = (values < value) | (is_after & (ranks >= np.uint64(bound.rank)))
+            for side, chosen in zip(parts, (~is_after, is_after), strict=True):
+                side.append(part._replace(documents=part.documents[chosen]))
+        before, after = (_Run(self.prefix, self._order, side, is_reversed=self._is_reversed) for side in parts)
+        return before, after
+
+    def _near(self, position: int) -> Key:
+        """The key of a result near a position; it is before some of the results."""
+        part = max(self._parts, key=lambda part: len(part.documents))
+        index = max(0, position * len(part.documents) // self.count - 1)
+        values = part.values[part.documents]
+        values = values if self._is_reversed else ~values
+        value = np.partition(values, index)[index]
+        ranks = part.segment.arrays["id_rank"][part.documents[values == value]]
+        ranks = ~ranks if self._is_reversed else ranks
+        index -= int(np.count_nonzero(values < value))
+        rank = np.partition(ranks, index)[index]
+        rank = ~rank if self._is_reversed else rank
+        return self._row(part.segment, int(part.segment.arrays["id_order"][rank]))[0].key
+
+    def first(self, most: int) -> list[Row]:
+        """The first results."""
+        rows = [
+            self._row(segment, document)
+            for segment, documents, values in self._parts
+            for document in kernels.first(
+                documents, values, segment.arrays["id_rank"], most, self._is_reversed
+            ).tolist()
+        ]
+        return sorted(rows, key=lambda row: row[0].key, reverse=self._is_reversed)[:most]
+
+    def _row(self, segment: Segment, document: int) -> Row:
+        record = NativeRecord(segment, document)
+        key = (*self.prefix, *self._order.key(record))
+        return EngineHit(key, 0.0, record), segment, document
 
 
-def _values(segment: Segment, field: str) -> npt.NDArray[np.uint64]:
-    """A column whose largest values come first in the natural order."""
-    if field == "name_order":
-        return np.uint64(2**32) - segment.arrays["name_rank"]
-    return segment.arrays[field]
+def _runs(results: Sequence[SegmentResults], query: Query) -> Iterator[_Run]:
+    """The results that contain every word, then the others; by price those without a compared price after the others of
+    these, by id, in both directions."""
+    reverse, tiers = is_reversed(query), zip(*(result.tiers() for result in results), strict=True)
+    for tier, documents in enumerate(tiers):
+        if query.sort not in PRICE_SORTS:
+            order = _ByName(reverse) if query.sort == "name" else _ByColumn(order_field(query), reverse)
+            parts = [
+                _Part(result.segment, members, order.values(result.segment))
+                for result, members in zip(results, documents, strict=True)
+            ]
+            yield _Run((tier,), order, parts, is_reversed=reverse)
+            continue
+        priced, others = list[_Part](), list[_Part]()
+        for result, members in zip(results, documents, strict=True):
+            lowest = _lowest(result, members, query)
+            is_priced = lowest != kernels.NOWHERE
+            values = np.zeros(result.segment.documents, np.uint64)
+            values[members] = _MOST_VALUE - lowest.astype(np.uint64)
+            priced.append(_Part(result.segment, members[is_priced], values))
+            others.append(_Part(result.segment, members[~is_priced], np.zeros_like(values)))
+        yield _Run((tier, 0), _ByPrice(query), priced, is_reversed=reverse)
+        yield _Run((tier, 1), _ById(reverse), others, is_reversed=reverse)
 
 
-def _sorted(rows: Sequence[Row], of_key: int, *, reverse: bool) -> list[Row]:
-    return sorted(rows, key=lambda row: row[0].key[of_key:], reverse=reverse)
+def _place_of(id_: str, segment: Segment, *, is_reversed: bool) -> int:
+    """Before which rank by id a key with this id is."""
+    order, data = segment.arrays["id_order"], id_.encode("utf-8", "surrogatepass")
+    bisect = bisect_left if is_reversed else bisect_right
+    return bisect(range(len(order)), data, key=lambda rank: segment.row("id", int(order[rank])))
 
 
-def _by_price(parts: Sequence[_Part], query: Query, tier: int, most: int) -> list[Row]:
-    """By price; those without a compared price last, by id, in both directions."""
-    reverse = is_reversed(query)
-    priced: list[Row] = []
-    others: list[Row] = []
-    key_of = partial(_price_key, query, tier)
-    for results, documents in parts:
-        segment = results.segment
-        lowest = _lowest(results, documents, query)
-        is_priced = lowest != kernels.NOWHERE
-        for rows, chosen, values in (
-            (priced, documents[is_priced], np.iinfo(np.uint64).max - lowest[is_priced].astype(np.uint64)),
-            (others, documents[~is_priced], np.zeros(int(np.count_nonzero(~is_priced)), np.uint64)),
-        ):
-            ranks = segment.arrays["id_rank"][chosen]
-            for index in kernels.first(np.arange(len(chosen)), values, ranks, most, reverse).tolist():
-                document = int(chosen[index])
-                record = NativeRecord(segment, document)
-                rows.append((EngineHit(key_of(record), 0.0, record), segment, document))
-    rows = _sorted(priced, 2, reverse=reverse)[:most]
-    return rows + _sorted(others, 2, reverse=reverse)[: most - len(rows)]
+class _ById:
+    """The order of documents with equal values: by id."""
+
+    def __init__(self, is_reversed: bool) -> None:
+        self._is_reversed = is_reversed
+
+    def key(self, record: NativeRecord) -> Key:
+        return (record.id,)
+
+    def bound(self, segment: Segment, key: Key) -> _Bound:
+        return _Bound(0, _place_of(key[-1], segment, is_reversed=self._is_reversed))
 
 
-def _price_key(query: Query, tier: int, record: NativeRecord) -> tuple[Any, ...]:
-    return tier, *price_key(cheapest_for(query)(record.offers), record.id, query)
+class _ByColumn:
+    """The order by a column of numbers."""
+
+    def __init__(self, field: str, is_reversed: bool) -> None:
+        self._field, self._is_reversed = field, is_reversed
+
+    def values(self, segment: Segment) -> Longs:
+        return segment.arrays[self._field]
+
+    def key(self, record: NativeRecord) -> Key:
+        return -int(record.segment.arrays[self._field][record.document]), record.id
+
+    def bound(self, segment: Segment, key: Key) -> _Bound:
+        value = min(max(0, -int(key[0])), 2**64 - 1)
+        return _Bound(value, _place_of(key[1], segment, is_reversed=self._is_reversed))
+
+
+class _ByName:
+    """The order by name, which ends in the id: no two are equal."""
+
+    def __init__(self, is_reversed: bool) -> None:
+        self._is_reversed = is_reversed
+
+    def values(self, segment: Segment) -> Longs:
+        return np.uint64(_NAMES) - segment.arrays["name_rank"]
+
+    def key(self, record: NativeRecord) -> Key:
+        return (record.segment.row("name_order", record.document).decode("utf-8", "surrogatepass"),)
+
+    def bound(self, segment: Segment, key: Key) -> _Bound:
+        order, data = segment.by_name, key[0].encode("utf-8", "surrogatepass")
+        bisect = bisect_left if self._is_reversed else bisect_right
+        index = bisect(range(len(order)), data, key=lambda rank: segment.row("name_order", int(order[rank])))
+        return _Bound(_NAMES - index, 0)
+
+
+class _ByPrice:
+    """The order by the lowest price of an offer that meets the query."""
+
+    def __init__(self, query: Query) -> None:
+        self._query, self._cheapest = query, cheapest_for(query)
+
+    def key(self, record: NativeRecord) -> Key:
+        return price_key(self._cheapest(record.offers), record.id, self._query)[1:]
+
+    def bound(self, segment: Segment, key: Key) -> _Bound:
+        reverse = is_reversed(self._query)
+        rank, is_equal = rank_of_price(segment, self._query, key[:2])
+        return _Bound(int(_MOST_VALUE) - rank, _place_of(key[2], segment, is_reversed=reverse) if is_equal else 0)
 
 
 def _lowest(results: SegmentResults, documents: Ints, query: Query) -> Ints:

@@ -24,7 +24,7 @@ def prepare() -> None:
             for number in range(2):
                 engine.write([str(number)], [_document(str(number))], Cursor("", number))
             for query in _QUERIES:
-                matches = engine.search(query, plan(query.text, engine.terms()), 0, 1)
+                matches = engine.search(query, plan(query.text, engine.terms()), 0, 9)
                 for counted in matches.facets.values():
                     counted.commonest("x", 1)
             suggest("alpha", 1, engine.terms(), engine.complete)

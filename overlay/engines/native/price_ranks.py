@@ -6,6 +6,7 @@ decimals, by the price rule of `parsers.cards.offer_filter`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from decimal import Decimal
 
 import numpy as np
@@ -13,10 +14,11 @@ import numpy.typing as npt
 
 from overlay.engines.native.search_kernels import NOWHERE
 from overlay.engines.native.segment import Ints, Segment
-from overlay.search.prices import PackedOffer, offer_filter_of
+from overlay.search.prices import PackedOffer, offer_filter_of, price_position
 from overlay.search.query import Query
+from overlay.search.sorting import compares_per_day
 from parsers.cards.intervals import per_day
-from parsers.cards.money import amount_of_key
+from parsers.cards.money import amount_of_key, decimal_key
 from parsers.cards.offer_filter import worth, worth_per_day
 
 _MARGIN = 1e-9
@@ -38,6 +40,26 @@ def price_ranks(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:
             segment.price_ranks.clear()
         segment.price_ranks[key] = ranks
     return ranks
+
+
+def rank_of_price(segment: Segment, query: Query, price: tuple[str, str]) -> tuple[int, bool]:
+    """The rank of the first price that is not before a position (`prices.price_position`, without its first member) in
+    the order of a query, and whether it is at this position; `NOWHERE` where all are before."""
+    is_per_day = compares_per_day(query)
+    ranks = price_ranks(segment, query, is_per_day=is_per_day)
+    order = np.argsort(ranks, kind="stable")[: np.count_nonzero(ranks != NOWHERE)]
+
+    def position(number: int) -> tuple[str, str]:
+        index = int(order[number])
+        exact = _exact(segment, query, index, is_per_day=is_per_day)
+        currency = segment.currencies[segment.arrays["price_currency"][index]]
+        _, shown, key = price_position(query.price_currency or currency, decimal_key(exact or Decimal(0)), query)
+        return shown, key
+
+    first = bisect_left(range(len(order)), price, key=position)
+    if first == len(order):
+        return int(NOWHERE), False
+    return int(ranks[order[first]]), position(first) == price
 
 
 def _ranked(segment: Segment, query: Query, *, is_per_day: bool) -> Ints:

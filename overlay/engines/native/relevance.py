@@ -42,44 +42,89 @@ def by_relevance(
     stop: int,
 ) -> list[EngineHit]:
     """The results from position `start` to `stop`."""
-    total, most = sum(len(result.documents) for result in results), max(CANDIDATES, stop)
+    total = sum(len(result.documents) for result in results)
     near = nearest_documents(results, query) if plan.finds_by_meaning else [_NOT_NEAR] * len(results)
-    bounded = _bounded(results, newest, words, most, ())
-    ranked = _Ranked(results, list(map(_with_near, results, bounded, near)), newest, words, most)
-    order = ranked.order()[:most]
+    bounded = _bounded(results, newest, words, ())
+    ranked = _Ranked(results, list(map(_with_near, results, bounded, near)), newest, words, CANDIDATES)
+    order = ranked.order()[:CANDIDATES]
     names_sources = query.owners or query.domains or query.group
-    floods = [] if names_sources or total <= CANDIDATES else flooding(ranked.sources(order[:CANDIDATES]))
+    floods = [] if names_sources or total <= CANDIDATES else flooding(ranked.sources(order))
     if floods:
-        bounded = _bounded(results, newest, words, CANDIDATES, floods)
+        bounded = _bounded(results, newest, words, floods)
         others = _Ranked(results, bounded, newest, words, CANDIDATES)
         ranked = _Ranked(results, list(map(_union, ranked.documents, others.documents)), newest, words, 0)
         order = ranked.order()
     head = ranked.head(order, is_flooded=bool(floods))
+    compared = head[:0]
     if plan.meaning:
-        compared = head
-        if plan.finds_by_meaning:
-            compared = ranked.indexes_of(near)
-            order = np.union1d(order, compared)
+        compared = ranked.indexes_of(near) if plan.finds_by_meaning else head
+        order = np.union1d(order, compared) if plan.finds_by_meaning else order
         order = ranked.order_by_meaning(order, ranked.cosines(compared, query), plan.meaning)
         head = ranked.head(order, is_flooded=bool(floods))
-    rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)
-    if stop > len(head):
-        rows += ranked.rows(order[~np.isin(order, head)][: stop - len(head)], 1)
-    return rows[start:stop]
+    rows = ranked.rows(head[diversified(ranked.sources(head), min(stop, len(head)))], 0)[start:]
+    if stop <= len(head):
+        return rows
+    start, stop = max(0, start - len(head)), stop - len(head)
+    others_near = order[np.isin(order, compared) & ~np.isin(order, head)]
+    first = max(0, start - len(others_near))
+    ranked_before = ranked.documents_of(np.union1d(head, compared))
+    beyond = _window(results, ranked_before, newest, words, 1 - plan.meaning, first, stop)
+    merged = sorted([*beyond, *ranked.rows(others_near, 1)], key=lambda row: row.key)
+    return rows + merged[start - first : stop - first]
+
+
+def _window(
+    results: Sequence[SegmentResults],
+    left_out: Sequence[Ints],
+    newest: float,
+    words: PlanWords,
+    share: float,
+    start: int,
+    stop: int,
+) -> list[EngineHit]:
+    """The results from position `start` to `stop` of those that are not `left_out`, of whose scores words have this
+    `share`. Ranked are only the documents of which the bounds leave open on which side of these positions they are."""
+    proximity, documents, bounds = words.most_proximity(), list[Ints](), list[Floats]()
+    for result, leaving in zip(results, left_out, strict=True):
+        is_left = np.ones(result.segment.documents, bool)
+        is_left[leaving] = False
+        members = result.documents[is_left[result.documents]]
+        lower, upper = np.empty(len(members), np.float64), np.empty(len(members), np.float64)
+        kernels.intervals(
+            members, result.scratch.scores, result.scratch.held, result.segment.forwards, newest, result.numbers,
+            proximity, lower, upper,
+        )  # fmt: skip
+        documents.append(members)
+        bounds.append(np.stack((lower, upper)))
+    lower, upper = np.concatenate(bounds, 1)
+    count = len(lower)
+    stop = min(stop, count)
+    if start >= stop:
+        return []
+    most = np.partition(upper, count - 1 - start)[count - 1 - start]
+    least = np.partition(lower, count - stop)[count - stop]
+    before = int(np.count_nonzero(lower > most))
+    chosen = [
+        _unbounded(members[(low <= most) & (high >= least)])
+        for members, (low, high) in zip(documents, bounds, strict=True)
+    ]
+    ranked = _Ranked(results, chosen, newest, words, 0)
+    ranked.scale(share)
+    return ranked.rows(ranked.order()[start - before : stop - before], 1)
 
 
 def _bounded(
-    results: Sequence[SegmentResults], newest: float, words: PlanWords, most: int, left_out: Sequence[int]
+    results: Sequence[SegmentResults], newest: float, words: PlanWords, left_out: Sequence[int]
 ) -> list[Bounded]:
     """The results with their bounds; those of the owners and domains `left_out` are not to be ranked, nor those that
-    cannot be among the first `most` of the others."""
+    cannot be among the first `CANDIDATES` of the others."""
     proximity, sources = words.most_proximity(), np.array(left_out, np.uint32)
     uppers, least = [], 0.0
     for result in results:
         a, upper = result.segment.arrays, np.empty(len(result.documents), np.float64)
         bound = kernels.bounds(
             result.documents, result.scratch.scores, result.scratch.held, result.segment.forwards, newest,
-            a["owner"], a["domain"], sources, result.numbers, proximity, most, upper,
+            a["owner"], a["domain"], sources, result.numbers, proximity, CANDIDATES, upper,
         )  # fmt: skip
         uppers.append(upper)
         least = max(least, bound)
@@ -99,7 +144,11 @@ def _with_near(results: SegmentResults, bounded: Bounded, near: Nearest) -> Boun
 
 
 def _union(left: Ints, right: Ints) -> Bounded:
-    documents = np.union1d(left, right)
+    return _unbounded(np.union1d(left, right))
+
+
+def _unbounded(documents: Ints) -> Bounded:
+    """Documents that are ranked in any case."""
     return Bounded(documents, np.full(len(documents), inf), 0.0)
 
 
@@ -117,13 +166,13 @@ class _Ranked:
     ) -> None:
         self._segments = [result.segment for result in results]
         self.documents, factors = list[Ints](), list[Factors]()
-        for result, numbers in zip(results, bounded, strict=True):
-            most_ranked = MOST_RANKED if 0 < most <= MOST_RANKED else len(numbers.documents)
+        for result, members in zip(results, bounded, strict=True):
+            most_ranked = MOST_RANKED if most else len(members.documents)
             ids, numbered = result.segment.arrays["id_rank"], words.numbered(result.numbers)
             indexes, of_indexes = factors_of_best(
-                numbers, ids, most, most_ranked, result.segment.forwards, numbered, newest
+                members, ids, most, most_ranked, result.segment.forwards, numbered, newest
             )
-            self.documents.append(numbers.documents[indexes])
+            self.documents.append(members.documents[indexes])
             factors.append(of_indexes)
         self._factors = _joined(factors)
         self._scores = self._factors.scores
@@ -139,6 +188,15 @@ class _Ranked:
         """The documents of each segment, and the range of their indexes."""
         parts = [slice(first, end) for first, end in pairwise(self._starts)]
         return list(zip(self._segments, self.documents, parts, strict=True))
+
+    def scale(self, share: float) -> None:
+        """Multiply all scores."""
+        self._scores = self._scores * share
+
+    def documents_of(self, indexes: Ints) -> list[Ints]:
+        """The documents of each segment among these."""
+        rows = [indexes[(indexes >= part.start) & (indexes < part.stop)] - part.start for _, _, part in self._parts()]
+        return [documents[chosen] for (_, documents, _), chosen in zip(self._parts(), rows, strict=True)]
 
     def order(self) -> Ints:
         """The indexes in their order: the best first, equal ones by id."""
@@ -167,8 +225,8 @@ class _Ranked:
         """The indexes of documents that are near."""
         return np.concatenate(
             [
-                np.flatnonzero(np.isin(documents, nearest.documents)) + part.start
-                for (_, documents, part), nearest in zip(self._parts(), near, strict=True)
+                np.flatnonzero(np.isin(documents, result.documents)) + part.start
+                for (_, documents, part), result in zip(self._parts(), near, strict=True)
             ]
         )
 
@@ -176,9 +234,9 @@ class _Ranked:
         """The cosines of documents and the question, by their text vectors; NaN for the other documents."""
         cosines, vector = np.full(len(self._scores), np.nan), of_question(query.text)
         for segment, documents, part in self._parts():
-            indexes_here = indexes[(indexes >= part.start) & (indexes < part.stop)]
+            members = indexes[(indexes >= part.start) & (indexes < part.stop)]
             inverse = segment.arrays["vector_inverse"]
-            cosines[indexes_here] = cosines_of(segment.vectors, inverse, documents[indexes_here - part.start], vector)
+            cosines[members] = cosines_of(segment.vectors, inverse, documents[members - part.start], vector)
         return cosines
 
     def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:

@@ -187,12 +187,8 @@ def bounds(
             is_left_out |= owners[document] == source or domains[document] == source
         if is_left_out:
             continue
-        bound = scores[document] * (1 + 1e-5)
         may_gain = held[document] > 1 or held[document] >= groups
-        if may_gain:
-            bound += proximity[min(int(held[document]), groups)] * (1 + 1e-5)
-            if held[document] >= groups and may_be_exact(forwards, document, bloom):
-                bound *= 1 + EXACT_NAME
+        bound = _bound(document, scores, held, forwards, proximity, bloom)
         if size == most and bound * MOST_STATIC < heap[0]:
             continue
         static = static_rank(forwards.flags[document], forwards.since[document], newest)
@@ -200,6 +196,42 @@ def bounds(
         upper[index] = bound * static if may_gain else lower
         size = push(heap, size, most, lower)
     return heap[0] if size == most else 0.0
+
+
+@compiled
+def _bound(
+    document: int, scores: Singles, held: Bytes, forwards: Forwards, proximity: Floats, bloom: np.int64
+) -> float:
+    """The upper bound of a score but for the static rank."""
+    groups = len(proximity) - 1
+    bound = scores[document] * (1 + 1e-5)
+    if held[document] > 1 or held[document] >= groups:
+        bound += proximity[min(int(held[document]), groups)] * (1 + 1e-5)
+        if held[document] >= groups and may_be_exact(forwards, document, bloom):
+            bound *= 1 + EXACT_NAME
+    return float(bound)
+
+
+@kernel("lower", "upper")
+def intervals(
+    documents: Ints,
+    scores: Singles,
+    held: Bytes,
+    forwards: Forwards,
+    newest: float,
+    numbers: Ints,
+    proximity: Floats,
+    lower: Floats,
+    upper: Floats,
+) -> int:
+    """Fill the bounds between which the final score of each document is; see `bounds`."""
+    bloom = bloom_of(numbers)
+    for index in range(len(documents)):
+        document = documents[index]
+        static = static_rank(forwards.flags[document], forwards.since[document], newest)
+        lower[index] = scores[document] * static * (1 - 1e-5)
+        upper[index] = _bound(document, scores, held, forwards, proximity, bloom) * static
+    return len(documents)
 
 
 @kernel()

@@ -141,6 +141,13 @@ class Segment:
         return self.arrays["vector"].reshape(-1, VECTOR)
 
     @cached_property
+    def by_name(self) -> npt.NDArray[np.uint32]:
+        """The documents in the order of their names."""
+        order = np.empty(self.documents, np.uint32)
+        order[self.arrays["name_rank"]] = np.arange(self.documents, dtype=np.uint32)
+        return order
+
+    @cached_property
     def forwards(self) -> Forwards:
         """The forward indexes of documents, as the ranker reads them."""
         names = ("forward_offsets", "section_ends", "forward", "flags", "text_since")
@@ -160,18 +167,18 @@ class Segment:
 class NativeRecord:
     """A document as a result shows it."""
 
-    __slots__ = ("_document", "_segment", "id")
+    __slots__ = ("document", "id", "segment")
 
     def __init__(self, segment: Segment, document: int) -> None:
-        self._segment, self._document = segment, document
+        self.segment, self.document = segment, document
         self.id = segment.id(document)
 
     @property
     def item(self) -> memoryview:
         """The item (UTF-8 JSON object), a part of the mapped file."""
-        return self._segment.view("item", self._document)
+        return self.segment.view("item", self.document)
 
     @property
     def offers(self) -> bytes:
         """The packed offers."""
-        return self._segment.row("packed_offers", self._document)
+        return self.segment.row("packed_offers", self.document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from overlay.search.planner import QueryPlan
 from overlay.search.prices import asks_price, cheapest_for, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.sorting import compares_per_day, is_reversed, order, order_field
+from parsers.cards.money import amount_of_key, decimal_key
+from parsers.cards.rate_table import amount_bounds
 
 if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
@@ -28,6 +31,8 @@ Key = tuple[Any, ...]
 _SHARD_VALUES = 20_000
 _MOST_BUCKETS = 65_000  # of an answer: OpenSearch refuses more than 65,535
 _FIRST_STEP, _MOST_STEP = 64, 1_000
+_LAST = "\U0010ffff"
+"""Sorts after every id."""
 
 
 @dataclass(slots=True)
@@ -56,6 +61,9 @@ class Searcher:
             body["query"] = _tiered(query_body, all_words)
         size = 0 if is_price else max(0, stop - start)
         body |= {"sort": _sort(sort, query), "from": start if size else 0, "size": size}
+        if size and query.after is not None and sort != "relevance":
+            tier, *values = query.after
+            body["search_after"] = [1.0 - tier, *(values if sort == "name" else (-values[0], values[1]))]
         result = self._search(body)
         total, aggregations = result["hits"]["total"]["value"], result.get("aggregations", {})
         rows = [_row(hit, sort) for hit in result["hits"]["hits"]]
@@ -82,13 +90,21 @@ class Searcher:
     # -- by price
 
     def _by_price(self, query: Query, tiers: list[Json]) -> Iterator[EngineHit]:
-        """Results by currency, amount and id; those without a compared price last, by id, in both directions."""
+        """Results by currency, amount and id; those without a compared price last, by id, in both directions. After the
+        key of the query, if it has one."""
+        after = query.after
         for tier, part in enumerate(tiers):
-            for key, record in self._priced(query, part):
-                yield EngineHit((tier, *key), 0.0, record)
-            for hit in self._walk(_every(part, _none(self._has_price(query))), [{"id": _direction(query)}]):
-                record = record_of(hit)
-                yield EngineHit((tier, 1, record.id), 0.0, record)
+            begins = None if after is None else after[:2]
+            if begins is None or (tier, 0) >= begins:
+                within = after[1:] if after is not None and (tier, 0) == begins else None
+                for key, record in self._priced(query, part, within):
+                    yield EngineHit((tier, *key), 0.0, record)
+            if begins is None or (tier, 1) >= begins:
+                last = [after[-1]] if after is not None and (tier, 1) == begins else None
+                unpriced = _every(part, _none(self._has_price(query)))
+                for hit in self._walk(unpriced, [{"id": _direction(query)}], last):
+                    record = record_of(hit)
+                    yield EngineHit((tier, 1, record.id), 0.0, record)
 
     def _has_price(self, query: Query) -> Json:
         """Documents with an offer in a compared currency."""
@@ -99,26 +115,37 @@ class Searcher:
         conditions = translation.offer(query, self._in_use(query))
         return [*conditions, {"exists": {"field": "offers.day"}}] if compares_per_day(query) else conditions
 
-    def _priced(self, query: Query, part: Json) -> Iterator[tuple[Key, IndexRecord]]:
+    def _priced(self, query: Query, part: Json, after: Key | None) -> Iterator[tuple[Key, IndexRecord]]:
         """One walk per currency, merged; a listing belongs to the walk of the currency of its cheapest offer."""
-        walks = [self._of_currency(query, part, currency) for currency in self._anchors(query)]
-        return merge(*walks, key=lambda pair: pair[0], reverse=is_reversed(query))
+        walks = [
+            self._of_currency(query, part, currency, begin)
+            for currency in self._anchors(query)
+            if (begin := _begin(query, currency, after)) is not None
+        ]
+        merged = merge(*walks, key=lambda pair: pair[0], reverse=is_reversed(query))
+        if after is None:
+            return merged
+        return (pair for pair in merged if (pair[0] < after if is_reversed(query) else pair[0] > after))
 
-    def _of_currency(self, query: Query, part: Json, currency: str) -> Iterator[tuple[Key, IndexRecord]]:
+    def _of_currency(
+        self, query: Query, part: Json, currency: str, begin: Sequence[str]
+    ) -> Iterator[tuple[Key, IndexRecord]]:
         conditions, direction = [*self._compared(query), anchored(currency)], _direction(query)
         field = "offers.day" if compares_per_day(query) else "offers.key"
         chosen = {"path": "offers", "filter": {"bool": {"filter": conditions}}}
         sort: list[Json] = [{field: {"order": direction, "mode": "min", "nested": chosen}}, {"id": direction}]
         cheapest = cheapest_for(query)
-        for hit in self._walk(_every(part, nested(conditions)), sort):
+        for hit in self._walk(_every(part, nested(conditions)), sort, begin):
             record = record_of(hit)
             offer = cheapest(record.offers)
             if offer is not None and offer.currency == currency:
                 yield price_key(offer, record.id, query), record
 
-    def _walk(self, part: Json, sort: Sequence[Json]) -> Iterator[Json]:
-        """All results of a part in an order, read in pages."""
+    def _walk(self, part: Json, sort: Sequence[Json], after: Sequence[str] | None = None) -> Iterator[Json]:
+        """All results of a part in an order, read in pages; after these sort values, if there are any."""
         body: Json = {"query": part, "sort": sort, "size": _FIRST_STEP, "track_total_hits": False}
+        if after:
+            body["search_after"] = after
         while hits := self._search(body)["hits"]["hits"]:
             yield from hits
             if len(hits) < body["size"]:
@@ -142,6 +169,25 @@ class Searcher:
         aggs = {"offers": {"nested": {"path": "offers"}, "aggs": {"currencies": values}}}
         body = {"query": _every(*self.state.visible()), "size": 0, "aggs": aggs}
         return sorted(bucket["key"] for bucket in self._search(body)["aggregations"]["offers"]["currencies"]["buckets"])
+
+
+def _begin(query: Query, currency: str, after: Key | None) -> Sequence[str] | None:
+    """The sort values (price and id) after which the walk of a currency begins, so that nothing is left out that is
+    after a key; empty for the whole walk, None where it has nothing."""
+    if after is None:
+        return ()
+    of, price, id_ = after[1:]
+    reverse = is_reversed(query)
+    if currency == of or (not of and query.price_currency is None):  # `of` is empty for what is free
+        return price, id_
+    if query.price_currency is None:  # what is free is first, in any currency; then each currency by itself
+        return (decimal_key(Decimal(0)), _LAST) if currency > of else () if reverse else None
+    if compares_per_day(query):
+        return ()
+    least, most = (None, amount_of_key(price)) if reverse else (amount_of_key(price), None)
+    bounds = amount_bounds(least, most, query.rates[currency])
+    limit = None if bounds is None else bounds[1 if reverse else 0]
+    return None if limit is None else (decimal_key(limit), _LAST if reverse else "")
 
 
 def _every(*parts: Json) -> Json:

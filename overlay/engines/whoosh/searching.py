@@ -15,7 +15,7 @@ from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest_for, meets, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, Cheapest, EngineHit, Matches, Query
 from overlay.search.ranker import SATURATION
-from overlay.search.sorting import is_reversed, order, order_field
+from overlay.search.sorting import follows, is_reversed, order, order_field
 
 Key = tuple[Any, ...]
 Scores = dict[int, float]
@@ -98,7 +98,8 @@ def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: 
     if sort in PRICE_SORTS:
         keys.sort(key=lambda pair: pair[0][1])  # without a price: last, in either direction
     keys.sort(key=lambda pair: pair[0][0])
-    return keys
+    after = query.after
+    return keys if after is None else [pair for pair in keys if follows(query, pair[0], after)]
 
 
 def _key(row: WhooshRow, query: Query, cheapest: Callable[[bytes], Cheapest | None]) -> Key:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy.event import listen
 
 from indexer.model import Event, EventKind, PointerAnchor
 from indexer.state_hash import state_hash
-from indexer.store import Store, Writer, block_writer, contents
+from indexer.store import Store, Writer, block_writer, contents, outbox
 from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.chain_records import anchors
@@ -221,3 +223,29 @@ def test_near_misses_are_trimmed_while_appending(store: Store, writer: Writer, m
     for height in range(1, 9):
         block_writer.append(writer, "demo", [says(str(height), near_miss(f"{height}x"), near_miss(f"{height}y", 1))])
     assert store.registrations.counts("demo")["rejected"] == 5
+
+
+@pytest.mark.parametrize("since", [0, 4_321, 9_900, 12_000])
+def test_changes_after_any_sequence_number_are_one_range_of_an_index(store: Store, writer: Writer, since: int) -> None:
+    """However many there are: no row before the number is read, and no more than the page has after it."""
+    row = {"chain": "demo", "op": "upsert", "height": 1, "reason": "born"}
+    with store.engine.begin() as connection:
+        outbox.append(connection, [row | {"id": f"a{number}"} for number in range(10_000)])
+        connection.exec_driver_sql("ANALYZE")
+    statements: list[tuple[str, Any]] = []
+    listen(store.engine, "before_cursor_execute", lambda _c, _u, text, values, *_: statements.append((text, values)))
+    page = store.outbox.page(since, 100)
+    assert [change.seq for change in page[1]] == list(range(since + 1, min(since + 101, 10_001)))
+    selects = [one for one in statements if "FROM changes" in one[0] and "ORDER BY" in one[0]]
+    assert len(selects) == 1
+    explain = "EXPLAIN " if store.engine.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN "
+    with store.engine.connect() as connection:
+        plan = [str(row[-1]).strip() for row in connection.exec_driver_sql(explain + selects[0][0], selects[0][1])]
+    steps = [step for step in plan if not step.startswith("Index Cond")]
+    if store.engine.dialect.name == "postgresql":
+        assert steps[0].startswith("Limit")
+        assert "Index Scan using" in steps[1]
+        assert len(steps) == 2, plan
+        assert any("seq >" in step for step in plan)
+    else:
+        assert steps == ["SEARCH changes USING INDEX sqlite_autoindex_changes_1 (seq>?)"]

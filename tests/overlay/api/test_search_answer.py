@@ -21,9 +21,11 @@ from overlay.listings.listing import Listing, listings_of
 from overlay.projection.documents import document
 from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import words
+from overlay.search.facts import EXACT
 from overlay.search.forward import Analysed
 from overlay.search.highlighting import MOST_RANGES, highlights, in_utf16, text_at, texts
 from overlay.search.planner import Alternative, QueryPlan, TermGroup
+from overlay.search.query import Hits
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.calls import get
@@ -217,6 +219,19 @@ def test_a_phrase_that_no_listing_contains_is_searched_by_its_words(engine: Sear
     for q in ('"dex chart"', '"nowhere seen"'):
         search_request = from_pairs([("q", q)], {})
         assert search_request.notes_on(engine.search(search_request.query)) == ()
+
+
+def test_facets_that_are_not_exact_are_named() -> None:
+    """Beyond 10,000 results, those over offers of which one must meet other filters."""
+    pairs = [("facets", "all"), ("acceptedCurrency", "USD"), ("interval", "month")]
+    many, few = Hits([], EXACT, at_least=True), Hits([], EXACT)
+    for of, more, names in (
+        (many, pairs, "skillId, acceptedCurrency, interval"),
+        (many, pairs[:1], ""),
+        (few, pairs, ""),
+    ):
+        details = [note.detail for note in from_pairs(more, {}).notes_on(of) if note.code == "facets-not-exact"]
+        assert [names in detail for detail in details] == ([True] if names else [])
 
 
 @pytest.mark.parametrize("q", ["scurtiy", "email", "hotel booking", "blokchain", "waethre nothing-else"])
