@@ -100,7 +100,7 @@ def parser() -> ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (default: the process') and exit with its code."""
     survive_any_encoding()
-    args = parser().parse_args(arguments)
+    args = parser().parse_args(_by_names(list(sys.argv[1:] if arguments is None else arguments)))
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -117,6 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         complain(_sentence(error))
         code = exit_code
     raise SystemExit(code)
+
+
+def _by_names(arguments: list[str]) -> list[str]:
+    """The arguments with `motebit sign` in one: its first word is a command by itself, with a host after it."""
+    return [" ".join(arguments[:2]), *arguments[2:]] if arguments[:2] == ["motebit", "sign"] else arguments
 
 
 def _names_no_file(args: Namespace, error: Exception) -> bool:

@@ -44,11 +44,13 @@ class PublishedIdentity(NamedTuple):
 
 
 class IdentityOutcome(NamedTuple):
-    """What a host publishes: an identity, or the code of why there is none. `is_unknown`: it did not answer."""
+    """What a host publishes: an identity, or the code of why there is none, and what is wrong with its file.
+    `is_unknown`: it did not answer."""
 
     identity: PublishedIdentity | None
     reason: str = ""
     is_unknown: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,14 @@
-"""The Ed25519 key that a command signs with: from a file or the environment, never from the command line."""
+"""The Ed25519 key that a command signs with, from a file or the environment, never from the command line; and the
+members of the document that it signs."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 from overlay.commands.options import UsageError
 
@@ -21,7 +24,12 @@ def add_key(parser: ArgumentParser) -> None:
 
 def signing_key(args: Namespace) -> bytes:
     """The key, 32 bytes. Raises UsageError, which never repeats it."""
-    text = _read(args.key_file) if args.key_file else os.environ.get(VARIABLE, "")
+    return read_key(args.key_file)
+
+
+def read_key(file: Path | None) -> bytes:
+    """The key in a file, by default that of the environment, 32 bytes. Raises UsageError, which never repeats it."""
+    text = _read(file) if file else os.environ.get(VARIABLE, "")
     if text.startswith("{"):
         try:
             text = str(json.loads(text)["ed25519"])
@@ -32,7 +40,7 @@ def signing_key(args: Namespace) -> bytes:
     except ValueError:
         seed = b""
     if len(seed) != 32:
-        source = args.key_file or VARIABLE
+        source = file or VARIABLE
         raise UsageError(f"{source} is not a key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
     return seed
 
@@ -40,3 +48,18 @@ def signing_key(args: Namespace) -> bytes:
 def _read(file: Path) -> str:
     with file.open("rb") as opened:
         return opened.read(MAX_FILE).decode(errors="replace").strip()
+
+
+def add_members(parser: ArgumentParser) -> None:
+    """Add the argument that names the file of a document's members."""
+    parser.add_argument("file", metavar="FILE", help="its members as a JSON object, - for standard input")
+
+
+def members_of(args: Namespace) -> Any:
+    """The JSON of that file. Raises ClaimRefusedError."""
+    from parsers.claims.canonical_json import MAX_BYTES, read
+
+    if args.file == "-":
+        return read(sys.stdin.buffer.read(MAX_BYTES + 1))
+    with Path(args.file).open("rb") as opened:
+        return read(opened.read(MAX_BYTES + 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -12,6 +14,7 @@ from parsers.claims.canonical_json import ClaimRefusedError
 MAX_BYTES, MAX_DEPTH, MAX_NODES = 64 << 10, 16, 2_000
 
 _LITERALS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _INTEGER, _REAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})"), re.compile(r"-?[0-9]{1,17}\.[0-9]{1,17}")
 
 
@@ -24,6 +27,30 @@ def load(text: str) -> Any:
     except (yaml.YAMLError, UnicodeError, ValueError) as error:
         detail = str(error).partition("\n")[0]
         raise ClaimRefusedError("malformed", f"no YAML of plain values: {detail[:200]}") from None
+
+
+def dump(content: dict[str, Any]) -> str:
+    """The YAML of an object, in blocks with texts in double quotes, without a line break at its end. Raises
+    ClaimRefusedError where `load` would read something else."""
+    text = "\n".join(_lines(content))
+    if load(text) != content:
+        raise ClaimRefusedError("malformed", "a value has no form in YAML of plain values")
+    return text
+
+
+def _lines(value: Any) -> Iterator[str]:
+    """The lines of an object or a list that is not empty."""
+    items = value.items() if isinstance(value, dict) else ((None, element) for element in value)
+    for name, member in items:
+        key = "" if name is None else f"{name if _PLAIN_KEY.fullmatch(name) else json.dumps(name)}:"
+        is_block = isinstance(member, dict | list) and len(member) > 0
+        if not is_block:
+            yield f"{key or '-'} {json.dumps(member, ensure_ascii=False)}"
+        elif name is None:
+            first, *rest = _lines(member)
+            yield from (f"- {first}", *(f"  {line}" for line in rest))
+        else:
+            yield from (key, *(f"  {line}" for line in _lines(member)))
 
 
 def _value(text: str) -> Any:

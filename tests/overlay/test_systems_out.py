@@ -77,7 +77,7 @@ def test_a_system_that_is_taken_out_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_command_goes_with_its_system(tmp_path: Path) -> None:
     commands = {one.name: one.commands for one in installed() if one.commands}
-    assert commands.keys() == {"delegateos", "mcp", "motebit", "payments", "relay"}
+    assert commands.keys() == {"delegateos", "mcp", "motebit", "mrp", "payments", "relay"}
     shown = a2b("--help", cwd=tmp_path, **without(tuple(commands), tmp_path)).stdout
     assert "search" in shown
     assert not [name for name in ("mcp", "dct", "motebit", "pay-check", "refunds", "relay") if f"    {name} " in shown]

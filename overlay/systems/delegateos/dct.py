@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlay.commands.options import UsageError, add_json, command
-from overlay.commands.signing_keys import add_key, signing_key
+from overlay.commands.signing_keys import add_key, add_members, members_of, signing_key
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say, say_json
 
@@ -55,7 +55,16 @@ def add(commands: Commands) -> None:
     parser.add_argument("--block", metavar="N", type=int, help="0 is the root [the last one]")
     parser.add_argument("--chain", action="store_true", help="as the signer of a block above it")
     add_key(parser)
-    parser = command(nested, "prove", prove, "Print the header X-DCT-Proof for one request.", more=key)
+    parser = command(nested, "contract", contract, "Print a task contract, signed by its issuer.",
+                     more="id, version, createdAt and issuer are added.")  # fmt: skip
+    add_members(parser)
+    add_key(parser)
+    parser = command(nested, "attest", attest, "Print an attestation of work under a contract, which it meets.",
+                     more="Its ids, version, type, createdAt and principal are added.")  # fmt: skip
+    parser.add_argument("contract", metavar="TASK", type=Path, help="the signed contract")
+    add_members(parser)
+    add_key(parser)
+    parser = command(nested, "prove", prove, "Print the value of the header X-DCT-Proof for one request.", more=key)
     parser.add_argument("method", metavar="METHOD", help="such as POST")
     parser.add_argument("path", metavar="PATH", help="with its query, such as /v1/ingest")
     parser.add_argument("body", metavar="FILE", type=Path, nargs="?", help="the body [none]")
@@ -122,14 +131,16 @@ def attenuate(args: Namespace) -> int:
 
 def inspect(args: Namespace) -> int:
     """Show a token."""
+    from parsers.claims.delegateos.capability_token import capability_text
     from parsers.claims.delegateos.token_issue import inspect_dct
 
     shown = inspect_dct(_token(args))
     if args.json:
         say_json(shown)
         return 0
+    shown["capabilities"] = list(map(capability_text, shown["capabilities"]))
     for name, value in shown.items():
-        text = ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+        text = ", ".join(value) if isinstance(value, list) else str(value)
         say(f"{name:20}{on_one_line(text)}")
     return 0
 
@@ -176,6 +187,36 @@ def revoke(args: Namespace) -> int:
     return 0
 
 
+def contract(args: Namespace) -> int:
+    """Print a signed contract."""
+    from parsers.claims.delegateos.contracts import sign_contract
+
+    defaults = {"id": f"ct_{secrets.token_hex(6)}", "version": "0.1", "createdAt": _time(time.time())}
+    say_json(sign_contract(signing_key(args), {**defaults, **_object(members_of(args))}))
+    return 0
+
+
+def attest(args: Namespace) -> int:
+    """Print a signed attestation."""
+    from parsers.claims.canonical_json import read
+    from parsers.claims.delegateos.contracts import sign_attestation
+    from parsers.claims.delegateos.token_issue import ROOT_PARENT
+
+    contract = _object(read(args.contract.read_bytes()))
+    defaults: dict[str, Any] = {
+        "id": f"att_{secrets.token_hex(6)}", "version": "0.1", "contractId": contract.get("id"),
+        "delegationId": ROOT_PARENT, "createdAt": _time(time.time()), "type": "completion", "childAttestations": [],
+    }  # fmt: skip
+    say_json(sign_attestation(signing_key(args), {**defaults, **_object(members_of(args))}, contract))
+    return 0
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError("contracts and attestations are JSON objects")
+    return value
+
+
 def prove(args: Namespace) -> int:
     """Print a holder proof."""
     from parsers.claims.delegateos.holder_proof import sign_proof
@@ -191,10 +232,6 @@ def _capability(text: str) -> dict[str, str]:
     if action not in ("search", "submit", "rate"):
         raise UsageError(f"{on_one_line(text)} is none of search, submit and rate, with or without :RESOURCE")
     return {"namespace": "registry", "action": action, "resource": resource or "**"}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ":".join(value.values())
 
 
 def _time(seconds: float) -> str:

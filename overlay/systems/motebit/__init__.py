@@ -9,6 +9,6 @@ SYSTEM = System(
     api="motebit_api",
     visits="host_identity",
     facts="identity_facts",
-    commands=("motebit_lookup", "motebit_token"),
+    commands=("motebit_lookup", "motebit_sign", "motebit_token"),
     signs=True,
 )

@@ -129,11 +129,12 @@ def published(body: bytes, method: str, url: str, endpoint: str = "") -> Identit
         return IdentityOutcome(None, "bad-text")
     verdict = verify_identity(text, {})
     if not verdict.verified:
-        return IdentityOutcome(None, verdict.error)
+        return IdentityOutcome(None, verdict.error, detail=verdict.detail)
     content: dict[str, Any] = verdict.members["identity"]
     identity = content["motebit_id"]
     if len(identity) > MAX_ID or not identity.isprintable():
-        return IdentityOutcome(None, "malformed")
+        detail = f"motebit_id is longer than {MAX_ID} characters, or not printable"
+        return IdentityOutcome(None, "malformed", detail=detail)
     key = content["identity"]["public_key"]
     return IdentityOutcome(
         PublishedIdentity(

@@ -59,7 +59,8 @@ def _show(answer: dict[str, Any]) -> None:
 def _answer(outcome: IdentityOutcome) -> dict[str, Any]:
     identity = outcome.identity
     if identity is None:
-        return {"verified": False, "reason": outcome.reason}
+        detail = {"detail": outcome.detail} if outcome.detail else {}
+        return {"verified": False, "reason": outcome.reason, **detail}
     members = {
         "motebit_id": identity.motebit_id, "public_key": identity.public_key, "binding": identity.binding,
         "method": identity.method, "url": identity.url, "endpoint": identity.endpoint,

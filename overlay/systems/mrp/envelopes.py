@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import Any, Literal
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4, uuid5
@@ -19,8 +18,7 @@ from overlay.api.identity_key import IdentityKey
 from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import OpenBody, checked
 from overlay.api.values import shown
-from parsers.claims.canonical_json import base64url_text
-from parsers.claims.mrp.signed_envelope import AUTH, WINDOW_MS, signing_input
+from parsers.claims.mrp.signed_envelope import AUTH, WINDOW_MS, key_document, key_id, sign_envelope
 from parsers.claims.verdict import SKEW_MS
 
 MAJOR, MINOR = 0, 1
@@ -187,23 +185,14 @@ def _text(value: Any, least: int) -> str:
 
 def signed(envelope: dict[str, Any], issuer: str, identity: IdentityKey, now: datetime) -> dict[str, Any]:
     """The envelope signed with this server's Ed25519 key, whose public part `keys` names."""
-    auth: dict[str, Any] = {"type": "signed", "issuer": issuer}
     expires_at = _rfc3339(now + timedelta(seconds=VALID_SECONDS))
-    document = envelope | {"nonce": str(uuid4()), "expires_at": expires_at, "auth": auth}
-    value = base64url_text(identity.sign_ed25519(signing_input(document)))
-    signature = {"alg": "EdDSA", "key_id": key_id(identity), "value": value}
-    return document | {"auth": auth | {"signature": signature}}
+    bound = {"nonce": str(uuid4()), "expires_at": expires_at, "auth": {"type": "signed", "issuer": issuer}}
+    return sign_envelope(identity.ed25519, key_id(identity.ed25519), envelope | bound)
 
 
 def keys(identity: IdentityKey | None) -> dict[str, Any]:
     """The document of this server's keys; none where it has no identity."""
-    own_key = {"alg": "EdDSA", "public_key": base64url_text(identity.ed25519_public)} if identity else {}
-    return {"keys": [{"key_id": key_id(identity), **own_key}] if identity else []}
-
-
-def key_id(identity: IdentityKey) -> str:
-    """The first half of the SHA-256 of the public key, in hex."""
-    return sha256(identity.ed25519_public).hexdigest()[:32]
+    return {"keys": [key_document(identity.ed25519, key_id(identity.ed25519))] if identity else []}
 
 
 def _rfc3339(time: datetime) -> str:

@@ -160,6 +160,11 @@ def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str
     )
 
 
+def capability_text(capability: Mapping[str, str], between: str = "for") -> str:
+    """A capability for people, such as `registry:search for tool:search`."""
+    return f"{capability['namespace']}:{capability['action']} {between} {capability['resource']}"
+
+
 def blocks(token: Token) -> list[Mapping[str, Any]]:
     """The authority, and the attenuations in order."""
     return [token["authority"], *token["attenuations"]]
@@ -359,7 +364,7 @@ def check_capability(scope: Authorized, namespace: str | None, action: str, reso
             if is_action and any(matches(capability["resource"], resource, scope.steps) for resource in plain):
                 return
     requested = {"namespace": namespace or "*", "action": action, "resource": resources[0]}
-    detail = f"{requested['namespace']}:{requested['action']} is not granted for {requested['resource']}"
+    detail = capability_text(requested, "is not granted for")
     raise TokenDeniedError(
         "capability_not_granted", detail[:300], requested=requested, granted=list(scope.capabilities)
     )

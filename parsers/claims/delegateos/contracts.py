@@ -6,11 +6,12 @@ contract-mismatch, over-budget, and those of schemas.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from parsers.claims.canonical_json import ClaimRefusedError, without
 from parsers.claims.delegateos.output_checks import check_output, check_weights
-from parsers.claims.delegateos.signed_objects import check_object, digest_text
+from parsers.claims.delegateos.signed_objects import check_object, digest_text, principal_of, sign_object
 from parsers.claims.json_schema import first_error
 from parsers.claims.record_shape import BOOLEAN, NUMBER, OBJECT, TEXT, TEXTS, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
@@ -70,6 +71,33 @@ def _check_signer(document: dict[str, Any], signer: str, trusted: frozenset[str]
 def _binding(trusted: frozenset[str] | None) -> str:
     """Principals are keys, and so bound to them by themselves."""
     return "sovereign" if trusted is None else "pinned"
+
+
+def sign_contract(seed: bytes, members: Mapping[str, Any]) -> dict[str, Any]:
+    """A contract with these members, issued by the owner of the key. Raises ClaimRefusedError for members of which none
+    is made that verifies."""
+    contract = _signed(seed, members, "issuer")
+    check_contract(contract, None)
+    check_weights(contract["verification"])
+    return contract
+
+
+def sign_attestation(seed: bytes, members: Mapping[str, Any], contract: Any) -> dict[str, Any]:
+    """An attestation with these members by the owner of the key, which holds under its contract. Raises
+    ClaimRefusedError."""
+    attestation = _signed(seed, members, "principal")
+    verdict = verify_attestation(attestation, contract, None)
+    if verdict.error:
+        raise ClaimRefusedError(verdict.error, verdict.detail, verdict.missing)
+    return attestation
+
+
+def _signed(seed: bytes, members: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """Members signed by the owner of the key, in a role that names him."""
+    body = {role: principal_of(seed), **without(members, "signature")}
+    if body[role] != principal_of(seed):
+        raise ClaimRefusedError("unknown-key", f"{role} is not the principal of the key: {principal_of(seed)}")
+    return {**body, "signature": sign_object(seed, body)}
 
 
 def verify_contract_output(contract: Any, output: Any, trusted: frozenset[str] | None, now: int) -> ClaimVerdict:

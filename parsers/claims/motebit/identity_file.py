@@ -60,6 +60,11 @@ class IdentityFile(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
+def signed_file(seed: bytes, text: str) -> str:
+    """The identity file of a YAML text, signed by the key with this seed."""
+    return f"{_OPEN}{text}{_CLOSE}\n{_COMMENT}{ed25519.sign(seed, text.encode()).hex()}{_COMMENT_END}\n"
+
+
 def parse_identity(text: Any) -> IdentityFile:
     """The parts of an identity file, unverified. Raises ClaimRefusedError."""
     if not isinstance(text, str) or len(text) > MAX_BYTES:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, jcs, without
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, without
 from parsers.claims.json_schema import own_schema_error
 from parsers.claims.mrp.message_schemas import MESSAGE_TYPES, Schema, envelope_schema
 from parsers.claims.rfc3339 import instant
@@ -60,6 +61,23 @@ def schema_error(envelope: Any, *, is_strict: bool) -> str | None:
 def signing_input(envelope: Mapping[str, Any]) -> bytes:
     """The bytes that are signed."""
     return jcs({**envelope, "auth": without(envelope["auth"], "signature")})
+
+
+def sign_envelope(seed: bytes, key_id: str, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """The envelope signed by the key with this seed (32 bytes)."""
+    auth = {**without(envelope.get("auth", {}), "signature"), "type": "signed"}
+    value = base64url_text(ed25519.sign(seed, signing_input({**envelope, "auth": auth})))
+    return {**envelope, "auth": {**auth, "signature": {"alg": "EdDSA", "key_id": key_id, "value": value}}}
+
+
+def key_id(seed: bytes) -> str:
+    """The id of a key where no other is chosen: the first half of the SHA-256 of its public part, in hex."""
+    return sha256(ed25519.public_key_of(seed)).hexdigest()[:32]
+
+
+def key_document(seed: bytes, key_id: str) -> dict[str, str]:
+    """The public part of a key, as an element of `keys`."""
+    return {"key_id": key_id, "alg": "EdDSA", "public_key": base64url_text(ed25519.public_key_of(seed))}
 
 
 def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
