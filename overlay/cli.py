@@ -39,7 +39,7 @@ EXIT_CODES = {
     "indexer.store.backup.BackupError": 1,
     "indexer.errors.RefusedTransactionError": 1,
     "overlay.verify.anchor_sources.ContradictionError": 1,
-    "overlay.verify.server_claim.NotCheckedError": 1,
+    "overlay.verify.server_answer.NotCheckedError": 1,
     "overlay.publish.coins.CoinsError": 1,
     "overlay.publish.registration_output.RegistrationError": 1,
     "parsers.claims.canonical_json.ClaimRefusedError": 1,

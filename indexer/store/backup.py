@@ -113,7 +113,7 @@ def read_head(line: bytes) -> BackupHead:
     """The first line. Raises BackupError for another kind of file, or a backup of another schema."""
     head = _parsed(line)
     if not isinstance(head, dict) or head.get("backup") != FORMAT:
-        raise BackupError("this is no backup of this program: its first line is another")
+        raise BackupError("this is not a backup of this program: its first line is another")
     if head.get("schema") != SCHEMA:
         raise BackupError(
             f"the backup is of schema {head.get('schema')!r}, and this program has {SCHEMA!r}: restore it with version "
@@ -207,11 +207,11 @@ def _decoded(kind: Any, value: Any) -> Any:
     try:
         return b64decode(value, validate=True)
     except (ValueError, TypeError):
-        raise BackupError(f"the backup is damaged: {str(value)[:60]!a} are no bytes in base64") from None
+        raise BackupError(f"the backup is damaged: {str(value)[:60]!a} are not bytes in base64") from None
 
 
 def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
     except ValueError:
-        raise BackupError(f"the backup is damaged: a line is no JSON: {line[:60]!a}") from None
+        raise BackupError(f"the backup is damaged: a line is not JSON: {line[:60]!a}") from None

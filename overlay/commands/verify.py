@@ -111,7 +111,7 @@ def _completeness(args: Namespace, stack: ExitStack, first: AnchorSource, *other
 def _remote_anchors(url: str, stack: ExitStack) -> AnchorSource:
     from overlay.client import NotThereError, OverlayClient, RefusedError, calls
     from overlay.verify.anchor_sources import RemoteAnchors
-    from overlay.verify.server_claim import NotCheckedError
+    from overlay.verify.server_answer import NotCheckedError
     from parsers.bitcoin.basm_answers import TOPIC
 
     client = stack.enter_context(OverlayClient(url))

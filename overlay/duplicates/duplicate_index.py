@@ -1,4 +1,4 @@
-"""The claims of all indexed listings and the groups of near-identical texts (`claim_groups`), beside the index.
+"""The text keys of all indexed listings and the groups of near-identical texts (`text_key_groups`), beside the index.
 
 It is a projection with its own cursor, rebuilt with the index. A SQLite file has a row for each listing; the groups are
 in memory, read from the rows before the first use, and again after another process has written.
@@ -16,9 +16,9 @@ from struct import Struct, pack, unpack
 from struct import error as StructError  # noqa: N812
 from typing import TYPE_CHECKING
 
-from overlay.duplicates.claim_groups import ClaimedListing, ClaimGroups
-from overlay.duplicates.claim_table import PLACE_BYTES
 from overlay.duplicates.duplicate_status import DuplicateStatus
+from overlay.duplicates.text_key_groups import KeyedListing, TextKeyGroups
+from overlay.duplicates.text_key_table import PLACE_BYTES
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.search.facts import LISTED
 
@@ -33,7 +33,7 @@ AT_ONCE = 2_000
 
 _WAIT = 30.0
 _CHUNK = 2_000
-_SENIORITY = Struct(f"<H{PLACE_BYTES}s")  # `claim_table.SENIORITY`
+_SENIORITY = Struct(f"<H{PLACE_BYTES}s")  # `text_key_table.SENIORITY`
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
@@ -58,7 +58,7 @@ class DuplicateIndex:
         it is a temporary file, which goes with the process: for a version of the index that is being built."""
         self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
         self._lock = threading.Lock()
-        self._groups: ClaimGroups | None = None
+        self._groups: TextKeyGroups | None = None
         self._version = 0
         with self._checked():
             if folder:
@@ -115,17 +115,17 @@ class DuplicateIndex:
                     self._db = self._replaced()
                 raise
 
-    def _loaded(self, db: sqlite3.Connection) -> ClaimGroups:
+    def _loaded(self, db: sqlite3.Connection) -> TextKeyGroups:
         """The groups, read again where another process has written."""
         (version,) = db.execute("PRAGMA data_version").fetchone()
         if self._groups is None or self._version != version:
             self._groups = None  # before the next ones take memory
-            groups = ClaimGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None))
+            groups = TextKeyGroups(lambda number: next(_listings(db, _BY_NUMBER, [number]), None))
             with _consistent():
                 for number, head in db.execute("SELECT number, head FROM listings"):
                     groups.lead(number, head)
                 rows = db.execute("SELECT number, keys, places FROM listings")
-                groups.claims.load(iter(lambda: rows.fetchmany(_CHUNK), []))
+                groups.text_keys.load(iter(lambda: rows.fetchmany(_CHUNK), []))
             self._groups, self._version = groups, version
         return self._groups
 
@@ -149,16 +149,16 @@ class DuplicateIndex:
             other._db.backup(self._db)
 
     def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor | None) -> None:
-        """Replace the claims of registrations by those of documents. Other registrations whose status changes are
+        """Replace the text keys of registrations by those of documents. Other registrations whose status changes are
         `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:
             groups = self._loaded(db)
-            new = {(document.id, document.chain): document for document in documents if _makes_claims(document)}
+            new = {(document.id, document.chain): document for document in documents if _has_text_keys(document)}
             before = {row.number: row for row in _listings(db, _BY_REGISTRATION, registrations)}
             remaining = {number: new.pop((row.id, row.chain), None) for number, row in before.items()}
             (free,) = db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM listings").fetchone()
             listed = remaining | dict(enumerate(new.values(), free))
-            after = {number: ClaimedListing.of(number, document) for number, document in listed.items() if document}
+            after = {number: KeyedListing.of(number, document) for number, document in listed.items() if document}
             with _consistent():
                 changed = groups.update(before, after)
             db.executemany(
@@ -195,7 +195,7 @@ class DuplicateIndex:
                 return {(row.id, row.chain): groups.status(row) for row in rows}
 
 
-def _makes_claims(document: Document) -> bool:
+def _has_text_keys(document: Document) -> bool:
     return document.fingerprint is not None and document.until_height is None and document.status in LISTED
 
 
@@ -213,7 +213,7 @@ def _is_damage(error: BaseException) -> bool:
     return is_text or type(error) is sqlite3.DatabaseError
 
 
-def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -> Iterator[ClaimedListing]:
+def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -> Iterator[KeyedListing]:
     with _consistent():
         for value in values:
             for number, id_, on, registration, owner, rank, kinds, keys, seniorities in db.execute(query, (value,)):
@@ -221,13 +221,13 @@ def _listings(db: sqlite3.Connection, query: str, values: Iterable[str | int]) -
                 for count, identity in _SENIORITY.iter_unpack(seniorities):
                     entries += [identity + tail] * count
                 names, numbers = kinds.split("\n") if kinds else (), unpack(f"<{len(entries)}q", keys)
-                claims = tuple(zip(names, numbers, entries, strict=True))
-                yield ClaimedListing(number, id_, on, registration, owner, rank, claims)
+                text_keys = tuple(zip(names, numbers, entries, strict=True))
+                yield KeyedListing(number, id_, on, registration, owner, rank, text_keys)
 
 
-def _stored(row: ClaimedListing) -> tuple[int | str | bytes, ...]:
+def _stored(row: KeyedListing) -> tuple[int | str | bytes, ...]:
     """The columns of a listing."""
-    kinds, keys, entries = zip(*row.claims, strict=True) if row.claims else ((), (), ())
+    kinds, keys, entries = zip(*row.text_keys, strict=True) if row.text_keys else ((), (), ())
     seniorities = [_SENIORITY.pack(len(list(same)), entry[:PLACE_BYTES]) for entry, same in groupby(entries)]
     return (*row[:-1], "\n".join(kinds), pack(f"<{len(keys)}q", *keys), b"".join(seniorities))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.duplicates.claims import ADDRESS, NAME, URL
+from overlay.duplicates.text_keys import ADDRESS, NAME, URL
 from overlay.listings import lookup
 from overlay.text.compact_json import decode, encode
 from parsers.reasons import Reason
@@ -24,7 +24,8 @@ _WARNINGS = frozenset(code for code, _ in WARNED.values())
 class DuplicateStatus(NamedTuple):
     """`hidden_in` are the views (`facts`) in which another listing is shown instead of this one; `duplicates` is the
     number of listings that this one is shown for; `group` is the id of the shown listing of the group, "" without one;
-    `earlier` holds for each kind of claim (kind, id of the listing with the earliest such claim, same owner)."""
+    `earlier` holds (kind, id of the first holder, same owner) for each kind of text key that another listing had
+    before."""
 
     hidden_in: tuple[str, ...] = ()
     duplicates: int = 0

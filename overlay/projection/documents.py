@@ -12,7 +12,7 @@ from indexer import store
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from indexer.store.rows import event_position
-from overlay.duplicates.claims import ClaimHistory, unconfirmed
+from overlay.duplicates.text_keys import TextKeyHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.assembler import Assembler, RegistrationFacts
@@ -99,7 +99,7 @@ class DocumentReader:
         }
 
     def _pointed(self, registration: Registration) -> list[_Stretch]:
-        """A listing from pointers, with the claims of its earlier cards."""
+        """A listing from pointers, with the text keys of its earlier cards."""
         periods = from_pointer.card_periods(registration.pointers) if registration.pointers else []
         bodies = self._store.content.cards({digest for digest, _ in periods[:-1] if digest})
         stretches: list[_Stretch] = []
@@ -114,10 +114,10 @@ class DocumentReader:
 
 
 class _Stretch(NamedTuple):
-    """A time in which a registration did not change, with the listings that make claims since then, and those that are
+    """A time in which a registration did not change, with the listings whose text keys count since then, and those
     in the index: from a height on (None: as `document` says), until before another (None: still)."""
 
-    claiming: Sequence[Listing]
+    keyed: Sequence[Listing]
     since: Since
     shown: Sequence[Listing] = ()
     from_height: int | None = None
@@ -135,11 +135,11 @@ def _documents(registrations: Iterable[Sequence[_Stretch]]) -> Iterator[Document
 
 def _with_fingerprints(stretches: Iterable[_Stretch]) -> Iterator[tuple[_Stretch, Listing, Fingerprint | None]]:
     """The listings that are in the index; present ones with their fingerprints."""
-    claims = ClaimHistory()
+    text_keys = TextKeyHistory()
     for stretch in stretches:
-        claims.add(stretch.claiming, stretch.since)
+        text_keys.add(stretch.keyed, stretch.since)
         for listing in stretch.shown:
-            yield stretch, listing, claims.fingerprint(listing) if stretch.until is None else None
+            yield stretch, listing, text_keys.fingerprint(listing) if stretch.until is None else None
 
 
 def _id(history: Sequence[store.Revision]) -> str:

@@ -128,7 +128,7 @@ class IndexProjector:
         if cursor is None and not self._store.outbox.newest_seq():
             return self.fill(progress)  # an empty store
         reason = (
-            "it is empty or cannot be read, or its claims were lost"
+            "it is empty or cannot be read, or its text keys were lost"
             if cursor is None
             else "it was built from another database"
         )
@@ -149,7 +149,7 @@ class IndexProjector:
 
     def _position(self) -> Cursor | None:
         """What both the index and the duplicate index have read; None where they have to be rebuilt, also where the
-        claims were lost or another machine fed the index before."""
+        text keys were lost or another machine fed the index before."""
         index = self._engine.cursor()
         if index is None or self._duplicates is None or not self._continues(index):
             return index
@@ -165,8 +165,9 @@ class IndexProjector:
         self._engine.replace(registrations, self._documents(registrations, cursor), cursor)
 
     def _documents(self, registrations: Sequence[str], cursor: Cursor | None) -> Iterator[Document]:
-        """The documents of registrations with their duplicate status; with a `cursor`, once their claims are recorded.
-        Nothing is done before the engine iterates: a process that may not write the index writes no claims."""
+        """The documents of registrations with their duplicate status; with a `cursor`, once their text keys are
+        recorded. Nothing is done before the engine iterates: a process that may not write the index writes no text
+        keys."""
         documents: Iterable[Document] = self._reader.documents(registrations)
         if self._duplicates is None:
             yield from documents
@@ -194,11 +195,11 @@ class IndexProjector:
         as it was. `progress` receives the registrations written and their total. Raises BusyError while another process
         rebuilds.
         """
-        with self._engine.rebuilding() as fresh, closing(DuplicateIndex()) as claims:
-            projector = IndexProjector(self._store, fresh, None if self._duplicates is None else claims, self._systems)
+        with self._engine.rebuilding() as fresh, closing(DuplicateIndex()) as keys:
+            projector = IndexProjector(self._store, fresh, None if self._duplicates is None else keys, self._systems)
             total = self._fill_and_promote(projector, progress)
             if self._duplicates is not None:
-                self._duplicates.copy_from(claims)
+                self._duplicates.copy_from(keys)
         log.info("index: rebuilt from the store, %d registrations", total)
         return total
 

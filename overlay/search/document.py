@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 UNCONFIRMED = 2**62
-"""The time and the height of unconfirmed claims: later than any block."""
+"""The time and the height of unconfirmed text keys: later than any block."""
 
 NAMED, AT_HOME, VERIFIED, UNVERIFIED = range(4)
 """The ranks that decide which duplicate is shown: named by id by its domain, served by the domain of its URL, verified
@@ -23,8 +23,8 @@ otherwise, unverified."""
 
 
 class Since(NamedTuple):
-    """The first block of a claim: its time (seconds since 1970), chain and height, and the position of the
-    registration's first record in the chain, which orders claims of one block."""
+    """The first block of a text key: its time (seconds since 1970), chain and height, and the position of the
+    registration's first record in the chain, which orders text keys of one block."""
 
     time: int
     chain: str
@@ -32,14 +32,14 @@ class Since(NamedTuple):
     registered: int
 
     def ordering(self, rank: int, id_: str) -> bytes:
-        """37 bytes that sort by rank, then by age of the claim, then by age of the registration. The order of servers
-        of one registration, and of unconfirmed claims, is arbitrary but fixed."""
+        """37 bytes that sort by rank, then by age of the text key, then by age of the registration. The order of
+        servers of one registration, and of unconfirmed text keys, is arbitrary but fixed."""
         chain = self.chain.encode()  # of which 8 bytes count
         return pack(">BQ8sQQI", rank, self.time, chain, self.height, self.registered, crc32(id_.encode()))
 
 
-class ListingClaim(NamedTuple):
-    """One claim; `value` is the digest of the normalised text, name, URL or address."""
+class TextKey(NamedTuple):
+    """One text key; `value` is the digest of the normalised text, name, URL or address."""
 
     kind: str
     value: int
@@ -47,10 +47,10 @@ class ListingClaim(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """What a listing is compared by with others: its claims, its rank (`NAMED` … `UNVERIFIED`), its owner, and since
+    """What a listing is compared by with others: its text keys, its rank (`NAMED` … `UNVERIFIED`), its owner, and since
     when its text has been the same (`card_texts.wording`)."""
 
-    claims: tuple[ListingClaim, ...]
+    text_keys: tuple[TextKey, ...]
     rank: int = UNVERIFIED
     owner: str = ""
     text_since: Since | None = None

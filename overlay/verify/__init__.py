@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from overlay.verify import item_members, server_claim, steps
+from overlay.verify import item_members, server_answer, steps
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks, Progress
 from overlay.verify.rating_checks import EvidenceSource, RatingCheck
-from overlay.verify.server_claim import HEADER, NotCheckedError, NotProvedError
+from overlay.verify.server_answer import HEADER, NotCheckedError, NotProvedError
 from overlay.verify.steps import Finding, VerificationContext
 from overlay.verify.trusted_source import TrustedSource
 from parsers.errors import ParseError
@@ -118,7 +118,7 @@ def verify(
     item, proof, card = _members(source.listing(id_)), _members(source.proof(id_)), source.card(id_)
     try:
         _check_id(id_, item)
-        read = server_claim.read(item["id"], item, proof, card)
+        read = server_answer.read(item["id"], item, proof, card)
     except NotProvedError as error:
         named = item_members.not_proved(item, proof, item_members.UNPROVABLE, set())
         return VerificationReport(
@@ -129,7 +129,7 @@ def verify(
         headers = _members(source.proof(id_, first)).get("headers")
         if not isinstance(headers, list):
             raise NotProvedError("the answer holds no headers")
-        return [server_claim.unhex(header, "headers", HEADER) for header in headers]
+        return [server_answer.unhex(header, "headers", HEADER) for header in headers]
 
     blocks = [read.block, *(hop.block for hop in read.hops if hop.block is not None)]
     if completeness is not None:
@@ -176,13 +176,13 @@ def _run(context: VerificationContext) -> Iterable[StepResult]:
 
 
 def _not_proved(context: VerificationContext) -> list[str]:
-    item = context.claim.item
+    item = context.answer.item
     expected = context.expected_members()
     proved = {name for name, value in expected.items() if not isinstance(value, item_members.Partly)}
     proved -= set(item_members.differing(expected, item))
     if not context.findings.keys() >= _BASE:
         proved = set()
-    needed = steps.MEMBERS | expected.keys() | item_members.unprovable(context.claim)
+    needed = steps.MEMBERS | expected.keys() | item_members.unprovable(context.answer)
     if "domain" in proved and item.get("domain") is not None:
         needed |= {"domain.checkedAt"}
-    return item_members.not_proved(item, context.claim.proof, needed, proved)
+    return item_members.not_proved(item, context.answer.proof, needed, proved)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from overlay.verify.anchor_sources import AnchorSource, ContradictionError
-from overlay.verify.server_claim import NotCheckedError
+from overlay.verify.server_answer import NotCheckedError
 from parsers.bitcoin.basm import TopicAnchor
 from parsers.bitcoin.basm_answers import ANCHORS_AT_ONCE, AnchorTip, check_chained
 from parsers.errors import ParseError

@@ -6,7 +6,7 @@ from indexer.headers.networks import SCRYPT, Network
 from indexer.headers.proof_of_work import is_met
 from indexer.headers.rules import scrypt
 from overlay.verify import header_chain
-from overlay.verify.server_claim import HEADER, MinedBlock, MinedTransaction, NotProvedError
+from overlay.verify.server_answer import HEADER, MinedBlock, MinedTransaction, NotProvedError
 from parsers.bitcoin import beef, bump, witness_commitment
 from parsers.bitcoin.tx import Transaction, sha256d
 

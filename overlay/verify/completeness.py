@@ -18,7 +18,7 @@ from indexer.resolution.registration_lookup import RegistrationLookup
 from overlay.verify.anchor_comparison import Comparison, DifferingBlock, compare, walk
 from overlay.verify.anchor_sources import AnchorSource, ContradictionError, merkle_root
 from overlay.verify.header_chain import Fetch, HeaderLinks
-from overlay.verify.server_claim import MinedBlock, NotCheckedError, NotProvedError, ServerClaim
+from overlay.verify.server_answer import MinedBlock, NotCheckedError, NotProvedError, ServerAnswer
 from parsers.bitcoin import tx
 from parsers.bitcoin.basm import TopicAnchor
 from parsers.bitcoin.basm_answers import TXIDS_AT_ONCE
@@ -72,24 +72,24 @@ class Completeness:
         self._headers[anchor.height] = header
         self.blocks.append(MinedBlock(b"", anchor.block_hash, anchor.height, header))
 
-    def check(self, claim: ServerClaim, links: HeaderLinks) -> str:
+    def check(self, answer: ServerAnswer, links: HeaderLinks) -> str:
         """What the comparison shows, in a sentence. Raises NotProvedError where `own` leaves something out or
         contradicts itself, NotCheckedError where that cannot be determined."""
         try:
             if self._problem is not None:
                 raise self._problem
-            return self._checked(claim, links)
+            return self._checked(answer, links)
         except ContradictionError as error:
             # what is wrong with another overlay's answers says nothing against this one
             raise (NotProvedError if error.source is self.serving else NotCheckedError)(str(error)) from None
 
-    def _checked(self, claim: ServerClaim, links: HeaderLinks) -> str:
+    def _checked(self, answer: ServerAnswer, links: HeaderLinks) -> str:
         for block in self.blocks:
             links.sentence(block)
         sentences = []
         for other, comparison in self._comparisons:
-            extra = [self._judged(other, claim, difference) for difference in comparison.differences]
-            scanned = self._scan(other, claim, comparison)
+            extra = [self._judged(other, answer, difference) for difference in comparison.differences]
+            scanned = self._scan(other, answer, comparison)
             unjudged = [sentence for sentence in extra if sentence]
             if unjudged:
                 raise NotCheckedError("; ".join([*unjudged, *comparison.notes]))
@@ -103,7 +103,7 @@ class Completeness:
             sentences += comparison.notes
         return "; ".join(sentences)
 
-    def _judged(self, other: AnchorSource, claim: ServerClaim, difference: DifferingBlock) -> str:
+    def _judged(self, other: AnchorSource, answer: ServerAnswer, difference: DifferingBlock) -> str:
         """Why what only `other` admitted does not show that `own` leaves something out; "" where it has nothing more.
         Raises NotProvedError where it does."""
         theirs = other.admitted(difference.theirs)
@@ -113,12 +113,12 @@ class Completeness:
         for transaction in _transactions(missing, (other, self.serving)):
             if merkle_root(other, height, transaction.txid) != self._headers[height][36:68]:
                 raise NotCheckedError(f"{other.name} does not prove that {transaction.hex_id} is in block {height:,}")
-            if _is_admitted(transaction, height, claim.network):
+            if _is_admitted(transaction, height, answer.network):
                 raise NotProvedError(
                     f"{self.serving.name} leaves out transaction {transaction.hex_id} of block {height:,}, which "
                     f"{other.name} has, with a record of the registry in it"
                 )
-            _check_not_moved(transaction, claim, height)
+            _check_not_moved(transaction, answer, height)
         if not missing:
             return ""
         return (
@@ -126,12 +126,12 @@ class Completeness:
             "has no record of its own, and only an index of your own can say whether it moves a registration"
         )
 
-    def _scan(self, other: AnchorSource, claim: ServerClaim, comparison: Comparison) -> str:
+    def _scan(self, other: AnchorSource, answer: ServerAnswer, comparison: Comparison) -> str:
         """Look for a transaction that spends the listing's satoshi among those admitted since it arrived there. Raises
         NotProvedError where there is one."""
-        if claim.location is None:
+        if answer.location is None:
             return "the satoshi is burned, which is final"
-        last = claim.after[-1].block if claim.after else claim.block
+        last = answer.after[-1].block if answer.after else answer.block
         if last is None or not comparison.first <= last.height <= comparison.last:
             raise NotCheckedError("the heights that were compared do not include the listing's last block")
         count = 0
@@ -145,14 +145,14 @@ class Completeness:
             if anchor.admitted:
                 txids = [admitted.txid for admitted in other.admitted(anchor)]
                 for transaction in _transactions(txids, (other, self.serving)):
-                    _check_not_moved(transaction, claim, anchor.height)
+                    _check_not_moved(transaction, answer, anchor.height)
         return f"of {count:,} transactions admitted since block {last.height:,} none moves the satoshi"
 
 
-def _check_not_moved(transaction: Transaction, claim: ServerClaim, height: int) -> None:
-    if any(spent.prevout == claim.location for spent in transaction.inputs):
+def _check_not_moved(transaction: Transaction, answer: ServerAnswer, height: int) -> None:
+    if any(spent.prevout == answer.location for spent in transaction.inputs):
         raise NotProvedError(
-            f"transaction {transaction.hex_id} of block {height:,} spends {claim.location}: there is something newer"
+            f"transaction {transaction.hex_id} of block {height:,} spends {answer.location}: there is something newer"
         )
 
 

@@ -12,7 +12,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
 from overlay.listings.from_pointer import host as pointing_host
 from overlay.verify.item_members import same
-from overlay.verify.server_claim import NotCheckedError, NotProvedError, ServerClaim
+from overlay.verify.server_answer import NotCheckedError, NotProvedError, ServerAnswer
 from parsers.cards import Kind
 
 if TYPE_CHECKING:
@@ -57,27 +57,27 @@ class Internet:
         return asyncio.run(CardFetcher(self._fetcher, self._gateway).fetch_card(locator, CardRequest((digest,))))
 
 
-def inscribed(claim: ServerClaim, hosts: Hosts, host: str) -> Shown:
+def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
     """Check that the host of an inscribed card's url confirms it as the answer claims. Raises NotProvedError when it
     does not, NotCheckedError when the host does not answer, or confirms more than the answer claims."""
-    claims = hosts.ask(host)
-    verdict = claims.verdict(host)
-    by = _by(claim, claims)
+    answers = hosts.ask(host)
+    verdict = answers.verdict(host)
+    by = _by(answer, answers)
     if not by and verdict.failed:
-        refusal = claims.refusal or claims.dns_refusal
+        refusal = answers.refusal or answers.dns_refusal
         raise NotCheckedError(f"{host} could not be checked: {refusal.sentence if refusal else ''}")
     shown = {"host": host, "verified": bool(by)} | ({"by": by} if by else {})
-    claimed = _claimed(claim)
+    claimed = _claimed(answer)
     if isinstance(claimed, dict) and claimed.get("verified") is True and not by:
         raise NotProvedError(f"the answer claims that {host} confirms the listing, and {host} does not")
     if not same(shown, claimed):
         raise NotCheckedError(f"{host} {_WORDS[by]}, and the answer says otherwise")
-    return f"{host} {_WORDS[by]}, as the answer says", {"domain": claim.item["domain"]}
+    return f"{host} {_WORDS[by]}, as the answer says", {"domain": answer.item["domain"]}
 
 
-def _claimed(claim: ServerClaim) -> object:
+def _claimed(answer: ServerAnswer) -> object:
     """The item's domain without the time of the last check, which is not verifiable."""
-    claimed = claim.item.get("domain")
+    claimed = answer.item.get("domain")
     if not isinstance(claimed, dict):
         return claimed
     return {name: value for name, value in claimed.items() if name != "checkedAt"}
@@ -91,31 +91,31 @@ _WORDS = {
 }
 
 
-def _by(claim: ServerClaim, claims: HostClaims) -> str:
+def _by(answer: ServerAnswer, answers: HostClaims) -> str:
     """How a host confirms a listing (law 11): by name, dns or hash, "" without a confirmation."""
-    if claim.kind is not Kind.AGENT:
+    if answer.kind is not Kind.AGENT:
         return ""
-    if claim.registration in claims.named:
+    if answer.registration in answers.named:
         return "name"
-    if claim.registration in claims.in_dns:
+    if answer.registration in answers.in_dns:
         return "dns"
-    names_another = claims.named or claims.in_dns
-    return "hash" if sha256(claim.card).digest() in claims.served and not names_another else ""
+    names_another = answers.named or answers.in_dns
+    return "hash" if sha256(answer.card).digest() in answers.served and not names_another else ""
 
 
-def pointed(claim: ServerClaim, hosts: Hosts, host: str) -> Shown:
+def pointed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
     """Check that the locator of a pointer serves the card (law 9). Raises NotProvedError when it serves something else
     and the answer claims otherwise, NotCheckedError when it serves nothing."""
-    fetched = hosts.fetch(claim.registration, sha256(claim.card).digest())
-    integrity = claim.item.get("integrity")
+    fetched = hosts.fetch(answer.registration, sha256(answer.card).digest())
+    integrity = answer.item.get("integrity")
     if fetched.state is CardState.MET:
         if integrity != "hash-verified":
-            raise NotCheckedError(f"{claim.registration} serves the card, and the answer says {str(integrity)[:60]!a}")
-        is_named = bool(pointing_host(claim.registration))
-        is_true = same({"host": host, "verified": is_named} if host else None, _claimed(claim))
-        shown = {"integrity": integrity} | ({"domain": claim.item["domain"]} if is_true else {})
-        return f"{claim.registration} serves the card that the pointer names", shown
+            raise NotCheckedError(f"{answer.registration} serves the card, and the answer says {str(integrity)[:60]!a}")
+        is_named = bool(pointing_host(answer.registration))
+        is_true = same({"host": host, "verified": is_named} if host else None, _claimed(answer))
+        shown = {"integrity": integrity} | ({"domain": answer.item["domain"]} if is_true else {})
+        return f"{answer.registration} serves the card that the pointer names", shown
     if fetched.state is CardState.MISMATCH and integrity == "hash-verified":
-        raise NotProvedError(f"{claim.registration} serves something else than the card that the pointer names")
+        raise NotProvedError(f"{answer.registration} serves something else than the card that the pointer names")
     why = next((attempt.refusal.sentence for attempt in fetched.attempts if attempt.refusal), "")
-    raise NotCheckedError(f"{claim.registration} does not serve the card: {why}")
+    raise NotCheckedError(f"{answer.registration} does not serve the card: {why}")

@@ -9,7 +9,7 @@ from indexer.errors import SourceError
 from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import LEAD, Network, checkpoints
 from indexer.headers.proof_of_work import work
-from overlay.verify.server_claim import HEADER, MinedBlock, NotProvedError
+from overlay.verify.server_answer import HEADER, MinedBlock, NotProvedError
 from overlay.verify.trusted_source import TrustedSource
 from parsers.bitcoin.tx import sha256d
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overlay.listings import from_pointer, item_json
-from overlay.verify.server_claim import HOP_MEMBERS, LOCATED_MEMBERS, PROOF_MEMBERS, NotProvedError, ServerClaim
+from overlay.verify.server_answer import HOP_MEMBERS, LOCATED_MEMBERS, PROOF_MEMBERS, NotProvedError, ServerAnswer
 from parsers import cards
 from parsers.cards import AgentCard, Card, Kind, McpServer, ToolConfig
 from parsers.errors import CardError
@@ -63,26 +63,26 @@ def _fits(expected: Any, served: Any) -> bool:
     return served is ABSENT if expected is ABSENT else served is not ABSENT and same(expected, served)
 
 
-def read_card(claim: ServerClaim) -> Card:
+def read_card(answer: ServerAnswer) -> Card:
     """The card's record. Raises NotProvedError."""
     try:
-        return cards.read(claim.card, claim.kind)
+        return cards.read(answer.card, answer.kind)
     except CardError as error:
         raise NotProvedError(f"the card is not valid: {error}") from None
 
 
-def of_card(claim: ServerClaim) -> dict[str, Any]:
+def of_card(answer: ServerAnswer) -> dict[str, Any]:
     """The members that an item must have for its card. Raises NotProvedError when the card lacks the server named."""
-    card = read_card(claim)
-    if _is_whole_of_several(claim, card):
+    card = read_card(answer)
+    if _is_whole_of_several(answer, card):
         trusted = [item_json.warning_json(reason) for reason in card.warnings]
-        shown: dict[str, Any] = {"servers": _server_ids(claim, card)}
+        shown: dict[str, Any] = {"servers": _server_ids(answer, card)}
     else:
-        read = _read_card(claim, card)
+        read = _read_card(answer, card)
         shown = item_json.card_fields(read, card.warnings if isinstance(card, ToolConfig) else ())
         trusted = shown["warnings"]
         shown |= {"cheapest": item_json.cheapest_json(read.offers), "servers": ABSENT}
-    here = host(claim)
+    here = host(answer)
     return (
         dict.fromkeys(OPTIONAL_OF_CARDS, ABSENT)
         | shown
@@ -93,44 +93,44 @@ def of_card(claim: ServerClaim) -> dict[str, Any]:
     )
 
 
-def host(claim: ServerClaim) -> str:
+def host(answer: ServerAnswer) -> str:
     """The domain of a listing: that of the pointer's locator, else that of the card's url; "" for none."""
-    card = read_card(claim)
+    card = read_card(answer)
     shown = (
         card.servers[0]
-        if isinstance(card, ToolConfig) and _is_whole_of_several(claim, card)
-        else _read_card(claim, card)
+        if isinstance(card, ToolConfig) and _is_whole_of_several(answer, card)
+        else _read_card(answer, card)
     )
-    pointed_at = "" if claim.origin else from_pointer.host(claim.registration)
+    pointed_at = "" if answer.origin else from_pointer.host(answer.registration)
     return pointed_at or url_host(shown.url)
 
 
-def _is_whole_of_several(claim: ServerClaim, card: Card) -> bool:
+def _is_whole_of_several(answer: ServerAnswer, card: Card) -> bool:
     """Whether the id is the plain one of a config of several servers (law 6)."""
-    return isinstance(card, ToolConfig) and len(card.servers) > 1 and claim.id == claim.registration
+    return isinstance(card, ToolConfig) and len(card.servers) > 1 and answer.id == answer.registration
 
 
-def _server_ids(claim: ServerClaim, card: Card) -> list[str]:
+def _server_ids(answer: ServerAnswer, card: Card) -> list[str]:
     servers = card.servers if isinstance(card, ToolConfig) else ()
-    return [cards.server_id(claim.registration, server.key, len(servers)) for server in servers]
+    return [cards.server_id(answer.registration, server.key, len(servers)) for server in servers]
 
 
-def _read_card(claim: ServerClaim, card: Card) -> AgentCard | McpServer:
+def _read_card(answer: ServerAnswer, card: Card) -> AgentCard | McpServer:
     """The agent or the server that the id names. Raises NotProvedError."""
     shown: dict[str, AgentCard | McpServer] = {}
     if isinstance(card, ToolConfig):
-        shown.update(zip(_server_ids(claim, card), card.servers, strict=True))
+        shown.update(zip(_server_ids(answer, card), card.servers, strict=True))
     else:
-        shown[claim.registration] = card
-    if claim.id not in shown:
-        raise NotProvedError(f"the card holds nothing for {claim.id[:200]!a}")
-    return shown[claim.id]
+        shown[answer.registration] = card
+    if answer.id not in shown:
+        raise NotProvedError(f"the card holds nothing for {answer.id[:200]!a}")
+    return shown[answer.id]
 
 
-def unprovable(claim: ServerClaim) -> frozenset[str]:
+def unprovable(answer: ServerAnswer) -> frozenset[str]:
     """The members of a listing of this kind that no bytes prove, whether it has them or not."""
-    of_kind = UNPROVABLE_OF_AGENTS if claim.kind is Kind.AGENT else frozenset()
-    return UNPROVABLE | of_kind | (UNPROVABLE_OF_POINTERS if claim.origin is None else frozenset())
+    of_kind = UNPROVABLE_OF_AGENTS if answer.kind is Kind.AGENT else frozenset()
+    return UNPROVABLE | of_kind | (UNPROVABLE_OF_POINTERS if answer.origin is None else frozenset())
 
 
 def not_proved(item: Mapping[str, Any], proof: Mapping[str, Any], needed: Iterable[str], proved: set[str]) -> list[str]:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from overlay.verify.header_chain import Fetch, HeaderLinks
-from overlay.verify.server_claim import HEADER, MinedBlock, NotCheckedError, NotProvedError, ServerClaim
+from overlay.verify.server_answer import HEADER, MinedBlock, NotCheckedError, NotProvedError, ServerAnswer
 from parsers.bitcoin.tx import sha256d
 from parsers.cards import AgentCard, read_of
 from parsers.claims.canonical_json import ClaimRefusedError, read
@@ -43,7 +43,7 @@ class EvidenceSource(Protocol):
 class RatingCheck:
     """The published evidence of a listing, and what follows from its documents. `blocks` are those of payments."""
 
-    claim: ServerClaim
+    answer: ServerAnswer
     source: EvidenceSource
     fetch: Fetch
     blocks: list[MinedBlock] = field(default_factory=list)
@@ -68,7 +68,7 @@ class RatingCheck:
             raise NotProvedError(self._problem)
         for block in self.blocks:
             links.sentence(block)
-        facts, rating = self._first["facts"], self.claim.item["rating"]
+        facts, rating = self._first["facts"], self.answer.item["rating"]
         listing = RatedListing(
             frozenset(facts["keys"]), facts["owner"], facts["ownerOf"], frozenset(facts["ratedPayers"])
         )
@@ -86,10 +86,10 @@ class RatingCheck:
         )
 
     def _read(self) -> None:
-        card = read_of(self.claim.registration, self.claim.card, self.claim.kind)
+        card = read_of(self.answer.registration, self.answer.card, self.answer.kind)
         if not isinstance(card, AgentCard) or card.motebit is None:
             raise NotProvedError("the card names no key, and only one that it names is rated")
-        page = self._first = self.source.evidence(self.claim.id)
+        page = self._first = self.source.evidence(self.answer.id)
         self._check_facts(card, page["facts"], page["binds"])
         for _ in range(MAX_PAGES):
             for record in page["records"]:
@@ -97,18 +97,18 @@ class RatingCheck:
                     self._records.append(self._record(card, record))
             if page["next"] is None:
                 return
-            page = self.source.evidence(self.claim.id, page["next"])
+            page = self.source.evidence(self.answer.id, page["next"])
         raise NotCheckedError(f"there are more than {MAX_PAGES} pages of evidence")
 
     def _check_facts(self, card: AgentCard, facts: Mapping[str, Any], binds: list[Any]) -> None:
         key = card.motebit.public_key if card.motebit else ""
         addresses = {offer.address.strip() for offer in card.offers} - {""}
-        if set(facts["keys"]) - {key} != addresses or facts["owner"] != (self.claim.item.get("owner") or ""):
+        if set(facts["keys"]) - {key} != addresses or facts["owner"] != (self.answer.item.get("owner") or ""):
             raise NotProvedError("the keys and addresses that are rated are not those of the card")
         for bind in binds:
             if bind["key"] == key and bind["token"] is not None:
                 token = self._document(bind["token"]).decode()
-                bound_key(token, key, self.claim.registration, bind["receivedAt"])
+                bound_key(token, key, self.answer.registration, bind["receivedAt"])
 
     def _record(self, card: AgentCard, record: Mapping[str, Any]) -> EvidenceRecord:
         counter_signer = record["counterSigner"] or ""
@@ -149,7 +149,7 @@ class RatingCheck:
         proof = json.loads(self._document(payment["proof"]))
         parent = proof.get("parent")
         proved = read_payment(bytes.fromhex(proof["beef"]), bytes.fromhex(parent) if parent else None)
-        chain = UtxoChain(self.claim.network.coin, self.claim.network.kind)
+        chain = UtxoChain(self.answer.network.coin, self.answer.network.kind)
         payer, funding = proved.payer_address(chain) or None, proved.funding
         if (proved.txid, payer, funding) != (payment["txid"], payment["payer"], payment["funding"]):
             raise NotProvedError(f"the proof of {payment['txid']} is of another payment")

@@ -13,7 +13,7 @@ from indexer.resolution import verdict
 from indexer.resolution.lineage import OutputRanges, UnknownPosition, positions
 from indexer.resolution.reveals import Reveal, reveals, unbound
 from indexer.resolution.session import merge_map
-from overlay.verify.server_claim import NotProvedError, ServerClaim
+from overlay.verify.server_answer import NotProvedError, ServerAnswer
 from overlay.verify.trusted_source import TrustedSource
 from parsers.bitcoin.tx import Outpoint, Transaction
 from parsers.inscriptions import output_record
@@ -47,16 +47,16 @@ class InscribedRecord(NamedTuple):
 
 
 def inscribed(
-    claim: ServerClaim, outpoint: Outpoint, tx: Transaction, trusted: TrustedSource | None
+    answer: ServerAnswer, outpoint: Outpoint, tx: Transaction, trusted: TrustedSource | None
 ) -> Iterator[InscribedRecord]:
     """What an output of `tx` inscribes: in its script, or, where envelopes are in witnesses, in the tapscripts whose
     satoshis move there (law 3a), in order. Raises NotProvedError when that cannot be determined."""
     if tx.txid != outpoint.txid or outpoint.vout >= len(tx.outputs):
         raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
-    if claim.network.rules.envelope != "witness":
+    if answer.network.rules.envelope != "witness":
         yield InscribedRecord(0, output_record.read(tx, outpoint.vout), 0)
         return
-    value, ranges = _values(claim, trusted), OutputRanges(tx.outputs, one_sat_rule=False)
+    value, ranges = _values(answer, trusted), OutputRanges(tx.outputs, one_sat_rule=False)
     for reveal in reveals(tx):
         if not _is_bound(tx, reveal, value):
             continue
@@ -85,34 +85,34 @@ def _position(tx: Transaction, reveal: Reveal, value: Value) -> int:
     return position
 
 
-def to_winner(claim: ServerClaim, trusted: TrustedSource | None = None) -> SatoshiState:
+def to_winner(answer: ServerAnswer, trusted: TrustedSource | None = None) -> SatoshiState:
     """Follow the satoshi from the outpoint that the id names to the winning revision, which must inscribe the card.
 
     Where envelopes are in outputs, none of these transactions needs a block of its own: the winner, which has one,
     commits to the txid that it spends, and so on back to the registration. Values that the answer lacks are read from
     the user's own source. Raises NotProvedError naming the end of the path.
     """
-    if claim.before is None or claim.after is None:
+    if answer.before is None or answer.after is None:
         raise NotProvedError("the answer does not hold the transactions to follow the satoshi through")
-    way = [*(hop.tx for hop in claim.before), claim.tx]
-    state = _follow(claim, _register(claim, way[0], trusted), way[1:], trusted)
-    if state.location != claim.outpoint or state.winner != claim.outpoint:
-        raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {claim.outpoint}")
-    if state.card != sha256(claim.card).digest():
-        raise NotProvedError(f"the card inscribed at {claim.outpoint} on the way is not the one served")
+    way = [*(hop.tx for hop in answer.before), answer.tx]
+    state = _follow(answer, _register(answer, way[0], trusted), way[1:], trusted)
+    if state.location != answer.outpoint or state.winner != answer.outpoint:
+        raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {answer.outpoint}")
+    if state.card != sha256(answer.card).digest():
+        raise NotProvedError(f"the card inscribed at {answer.outpoint} on the way is not the one served")
     return state
 
 
-def to_now(claim: ServerClaim, trusted: TrustedSource | None = None) -> SatoshiState:
+def to_now(answer: ServerAnswer, trusted: TrustedSource | None = None) -> SatoshiState:
     """Follow the satoshi to its current location; the winning revision must be the last valid card on the path. Raises
     NotProvedError naming the end of the path. Does not check that these transactions are in blocks."""
-    start = to_winner(claim, trusted)
-    state = _follow(claim, start, [hop.tx for hop in claim.after or ()], trusted)
-    if state.winner != claim.outpoint:
-        raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {claim.outpoint}")
-    if state.location != claim.location:
-        raise NotProvedError(f"the satoshi ends {where(state.location)}, and is said to be {where(claim.location)}")
-    _check_parents(claim)
+    start = to_winner(answer, trusted)
+    state = _follow(answer, start, [hop.tx for hop in answer.after or ()], trusted)
+    if state.winner != answer.outpoint:
+        raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {answer.outpoint}")
+    if state.location != answer.location:
+        raise NotProvedError(f"the satoshi ends {where(state.location)}, and is said to be {where(answer.location)}")
+    _check_parents(answer)
     return state
 
 
@@ -121,36 +121,36 @@ def where(location: Outpoint | None) -> str:
     return f"at {location}" if location else "at no output, burned"
 
 
-def _register(claim: ServerClaim, first: Transaction, trusted: TrustedSource | None) -> SatoshiState:
-    if claim.origin is None or first.txid != claim.origin.txid:
+def _register(answer: ServerAnswer, first: Transaction, trusted: TrustedSource | None) -> SatoshiState:
+    if answer.origin is None or first.txid != answer.origin.txid:
         raise NotProvedError(f"the first transaction is {first.hex_id}, and not the one that the id names")
-    one_sat_rule = claim.network.rules.envelope != "witness"
+    one_sat_rule = answer.network.rules.envelope != "witness"
     offsets: set[int] = set()
-    for number, record, offset in inscribed(claim, claim.origin, first, trusted):
+    for number, record, offset in inscribed(answer, answer.origin, first, trusted):
         judged = verdict.judge_registration(record, elsewhere=False, one_sat_rule=one_sat_rule)
         if judged is None or judged.event is not EventKind.INSCRIBED or judged.card is None:
             continue
         # the first one there has the plain id, and every other one its number
-        if claim.number == (number if offsets else None) and judged.kind is claim.kind:
+        if answer.number == (number if offsets else None) and judged.kind is answer.kind:
             fields = merge_map({}, judged.fields)
-            return SatoshiState(claim.origin, offset, fields, claim.origin, judged.card, offset not in offsets)
+            return SatoshiState(answer.origin, offset, fields, answer.origin, judged.card, offset not in offsets)
         offsets.add(offset)
-    raise NotProvedError(f"output {claim.origin} does not register {claim.kind.value}")
+    raise NotProvedError(f"output {answer.origin} does not register {answer.kind.value}")
 
 
 def _follow(
-    claim: ServerClaim, state: SatoshiState, way: Sequence[Transaction], trusted: TrustedSource | None
+    answer: ServerAnswer, state: SatoshiState, way: Sequence[Transaction], trusted: TrustedSource | None
 ) -> SatoshiState:
-    value = _values(claim, trusted)
+    value = _values(answer, trusted)
     for tx in way:
         if state.location is None:
             raise NotProvedError(f"the satoshi is burned before transaction {tx.hex_id}")
-        state = _step(tx, state, state.location, value, claim)
+        state = _step(tx, state, state.location, value, answer)
     return state
 
 
-def _values(claim: ServerClaim, trusted: TrustedSource | None) -> Value:
-    served = {tx.txid: tx for tx in (*claim.parents, claim.tx, *(hop.tx for hop in claim.hops))}
+def _values(answer: ServerAnswer, trusted: TrustedSource | None) -> Value:
+    served = {tx.txid: tx for tx in (*answer.parents, answer.tx, *(hop.tx for hop in answer.hops))}
 
     def value(outpoint: Outpoint) -> int | None:
         parent = served.get(outpoint.txid)
@@ -161,9 +161,9 @@ def _values(claim: ServerClaim, trusted: TrustedSource | None) -> Value:
     return value
 
 
-def _step(tx: Transaction, state: SatoshiState, location: Outpoint, value: Value, claim: ServerClaim) -> SatoshiState:
+def _step(tx: Transaction, state: SatoshiState, location: Outpoint, value: Value, answer: ServerAnswer) -> SatoshiState:
     """A registration after a transaction that spends `location`, its previous location."""
-    in_witness = claim.network.rules.envelope == "witness"
+    in_witness = answer.network.rules.envelope == "witness"
     prevouts = [spent.prevout for spent in tx.inputs]
     if location not in prevouts:
         raise NotProvedError(f"transaction {tx.hex_id} does not spend {location}")
@@ -186,7 +186,7 @@ def _step(tx: Transaction, state: SatoshiState, location: Outpoint, value: Value
         records = updates or [output_record.read_tape(tx)]
     state = replace(state, location=arrived, offset=target.offset)
     for record in records:
-        judged = verdict.judge_update(claim.kind, record)
+        judged = verdict.judge_update(answer.kind, record)
         if judged.fields:
             state = replace(state, fields=merge_map(state.fields, judged.fields))
         if judged.event is EventKind.REINSCRIBED and judged.card:
@@ -194,10 +194,10 @@ def _step(tx: Transaction, state: SatoshiState, location: Outpoint, value: Value
     return state
 
 
-def _check_parents(claim: ServerClaim) -> None:
+def _check_parents(answer: ServerAnswer) -> None:
     """Check that a transaction of the path spends every parent, which is what proves a parent."""
-    way = (claim.tx, *(hop.tx for hop in claim.hops))
+    way = (answer.tx, *(hop.tx for hop in answer.hops))
     spent = {spending.prevout.txid for tx in way for spending in tx.inputs}
-    for parent in claim.parents:
+    for parent in answer.parents:
         if parent.txid not in spent:
             raise NotProvedError(f"no transaction on the way spends {parent.hex_id}, which is served as a parent")

@@ -13,13 +13,13 @@ from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks
 from overlay.verify.rating_checks import RatingCheck
-from overlay.verify.server_claim import (
+from overlay.verify.server_answer import (
     HEADER,
     MinedBlock,
     MinedTransaction,
     NotCheckedError,
     NotProvedError,
-    ServerClaim,
+    ServerAnswer,
 )
 from overlay.verify.trusted_source import TrustedSource
 from parsers.bitcoin import address
@@ -46,11 +46,11 @@ class Finding:
 
 @dataclass(slots=True)
 class VerificationContext:
-    """The input of a step: the claim, the links of blocks by headers, the user's own source, the access to hosts (None:
-    domains are not checked), the expected chain, the comparison with other overlays (None without any), the rating
-    that is computed again (None without any), and the findings of earlier steps."""
+    """The input of a step: the answer, the links of blocks by headers, the user's own source, the access to hosts
+    (None: domains are not checked), the expected chain, the comparison with other overlays (None without any), the
+    rating that is computed again (None without any), and the findings of earlier steps."""
 
-    claim: ServerClaim
+    answer: ServerAnswer
     links: HeaderLinks
     trusted: TrustedSource | None
     hosts: Hosts | None
@@ -69,29 +69,29 @@ class VerificationContext:
 
 def transaction(context: VerificationContext) -> Finding:
     """The bytes served are the transaction named, which makes the outpoint named."""
-    claim = context.claim
-    block_checks.check_bytes(MinedTransaction(claim.tx, claim.proof["txid"], claim.bare, claim.block))
-    if claim.tx.txid != claim.outpoint.txid or claim.outpoint.vout >= len(claim.tx.outputs):
-        raise NotProvedError(f"transaction {claim.tx.hex_id} does not make {claim.outpoint}, and another is named")
-    detail = f"{claim.tx.hex_id} is the hash of the {claim.tx.size:,} bytes served"
-    return Finding(detail, {"txid": claim.tx.hex_id})
+    answer = context.answer
+    block_checks.check_bytes(MinedTransaction(answer.tx, answer.proof["txid"], answer.bare, answer.block))
+    if answer.tx.txid != answer.outpoint.txid or answer.outpoint.vout >= len(answer.tx.outputs):
+        raise NotProvedError(f"transaction {answer.tx.hex_id} does not make {answer.outpoint}, and another is named")
+    detail = f"{answer.tx.hex_id} is the hash of the {answer.tx.size:,} bytes served"
+    return Finding(detail, {"txid": answer.tx.hex_id})
 
 
 def card(context: VerificationContext) -> Finding:
     """The transaction inscribes the card, or points at it by its hash."""
-    claim = context.claim
-    block_checks.check_witness(claim.block, is_needed=claim.is_in_witness)
-    shown = item_members.of_card(claim) | {"id": claim.id, "cardSha256": sha256(claim.card).hexdigest()}
-    if claim.origin is None:
-        return Finding(pointer_checks.check_card(claim, pointer_checks.read(claim)), shown | _of_hashed())
+    answer = context.answer
+    block_checks.check_witness(answer.block, is_needed=answer.is_in_witness)
+    shown = item_members.of_card(answer) | {"id": answer.id, "cardSha256": sha256(answer.card).hexdigest()}
+    if answer.origin is None:
+        return Finding(pointer_checks.check_card(answer, pointer_checks.read(answer)), shown | _of_hashed())
     records = (
-        inscribed.record for inscribed in satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted)
+        inscribed.record for inscribed in satoshi_path.inscribed(answer, answer.outpoint, answer.tx, context.trusted)
     )
-    if not any(record.inscription is not None and record.inscription.body == claim.card for record in records):
-        raise NotProvedError(f"output {claim.outpoint.vout} of the transaction does not inscribe these bytes")
-    in_output = claim.network.rules.envelope == "output"
-    signer = sigma.signer(claim.tx, claim.outpoint.vout) if in_output else None
-    detail = f"its {len(claim.card):,} bytes (SHA-256 {shown['cardSha256']}) are inscribed at {claim.outpoint}"
+    if not any(record.inscription is not None and record.inscription.body == answer.card for record in records):
+        raise NotProvedError(f"output {answer.outpoint.vout} of the transaction does not inscribe these bytes")
+    in_output = answer.network.rules.envelope == "output"
+    signer = sigma.signer(answer.tx, answer.outpoint.vout) if in_output else None
+    detail = f"its {len(answer.card):,} bytes (SHA-256 {shown['cardSha256']}) are inscribed at {answer.outpoint}"
     trusted = {"integrity": "inscribed", "anchors": [], "signer": signer or item_members.ABSENT}
     return Finding(detail, shown | trusted)
 
@@ -105,16 +105,18 @@ def _of_hashed() -> dict[str, Any]:
 def registration(context: VerificationContext) -> Finding:
     """The id is that of the winning revision: it names the first transaction of its satoshi, or the pointer names
     it."""
-    claim = context.claim
-    if claim.origin is None:
-        pointer_checks.read(claim)
-        return Finding(f"the pointer at {claim.outpoint} names the listing", {"type": claim.kind.value, "origin": None})
-    satoshi_path.to_winner(claim, context.trusted)
-    for hop in claim.before or () if claim.is_in_witness else ():
+    answer = context.answer
+    if answer.origin is None:
+        pointer_checks.read(answer)
+        return Finding(
+            f"the pointer at {answer.outpoint} names the listing", {"type": answer.kind.value, "origin": None}
+        )
+    satoshi_path.to_winner(answer, context.trusted)
+    for hop in answer.before or () if answer.is_in_witness else ():
         _check_hop(context, hop)  # no txid commits to their witnesses
-    of = f"{len(claim.before or ()) + 1:,} transactions lead" if claim.before else "the transaction leads"
+    of = f"{len(answer.before or ()) + 1:,} transactions lead" if answer.before else "the transaction leads"
     detail = f"{of} the satoshi from the registration to the winning revision"
-    return Finding(detail, {"type": claim.kind.value, "origin": claim.registration})
+    return Finding(detail, {"type": answer.kind.value, "origin": answer.registration})
 
 
 # -- its block ---------------------------------------------------------------------------------------------------------
@@ -122,33 +124,33 @@ def registration(context: VerificationContext) -> Finding:
 
 def block(context: VerificationContext) -> Finding:
     """A merkle path leads from the transaction to the root in the block's header, and so does the BEEF."""
-    claim = context.claim
-    block_checks.check_path(claim.tx, claim.block)
-    block_checks.check_beef(claim.tx, claim.block, claim.beef)
-    time = int.from_bytes(claim.block.header[68:72], "little")
-    name, shown = claim.block.hash[::-1].hex(), {"timestamp": timestamp(time)}
+    answer = context.answer
+    block_checks.check_path(answer.tx, answer.block)
+    block_checks.check_beef(answer.tx, answer.block, answer.beef)
+    time = int.from_bytes(answer.block.header[68:72], "little")
+    name, shown = answer.block.hash[::-1].hex(), {"timestamp": timestamp(time)}
     return Finding(f"a merkle path leads from the transaction to the root of block {name}", shown)
 
 
 def work(context: VerificationContext) -> Finding:
     """The block's header meets its own target."""
     return Finding(
-        f"the header meets its own target: {block_checks.check_work(context.claim.block, context.claim.network)}"
+        f"the header meets its own target: {block_checks.check_work(context.answer.block, context.answer.network)}"
     )
 
 
 def chain(context: VerificationContext) -> Finding:
     """The block is in the chain expected, by headers or by the user's own source."""
-    claim, expected, trusted = context.claim, context.expected, context.trusted
-    caip2, header = claim.network.caip2, claim.block.header[:HEADER]
+    answer, expected, trusted = context.answer, context.expected, context.trusted
+    caip2, header = answer.network.caip2, answer.block.header[:HEADER]
     if expected is not None and caip2 != expected:
         raise NotProvedError(f"it is on {caip2}, and {expected} is expected")
-    is_vouched = trusted is not None and trusted.holds(header, claim.block.height) is not None
-    if expected is None and claim.network.kind != "mainnet" and not is_vouched:
+    is_vouched = trusted is not None and trusted.holds(header, answer.block.height) is not None
+    if expected is None and answer.network.kind != "mainnet" and not is_vouched:
         raise NotProvedError(
             f"it is on {caip2}, a test network, where anyone makes blocks: give --chain {caip2} to expect it"
         )
-    detail, height = context.links.sentence(claim.block), _height(context, claim.block)
+    detail, height = context.links.sentence(answer.block), _height(context, answer.block)
     return Finding(detail, {"caip2": caip2, "updatedHeight": height, "blockHeight": height})
 
 
@@ -165,27 +167,27 @@ def _height(context: VerificationContext, mined: MinedBlock | None) -> Any:
 def lineage(context: VerificationContext) -> Finding:
     """The satoshi moves from the winning revision to its claimed location through transactions in blocks of the
     chain."""
-    claim, network = context.claim, context.claim.network
-    if claim.origin is None:
-        still = {"outpoint": str(claim.outpoint), "owner": None, "status": "live", "app": ""}
+    answer, network = context.answer, context.answer.network
+    if answer.origin is None:
+        still = {"outpoint": str(answer.outpoint), "owner": None, "status": "live", "app": ""}
         return Finding("a pointer does not move", still)
-    state = satoshi_path.to_now(claim, context.trusted)
-    for hop in claim.hops:
+    state = satoshi_path.to_now(answer, context.trusted)
+    for hop in answer.hops:
         _check_hop(context, hop)
-    _check_current(claim)
-    now = claim.after[-1].tx if claim.after else claim.tx
+    _check_current(answer)
+    now = answer.after[-1].tx if answer.after else answer.tx
     owner = None
     if state.location is not None:
         owner = address.owner(now.outputs[state.location.vout].script, network.coin, network.kind)
-    first = claim.before[0].block if claim.before else claim.block
+    first = answer.before[0].block if answer.before else answer.block
     shown = {
         "outpoint": str(state.location) if state.location else None, "owner": owner,
         "status": "live" if state.location else "burned", "app": state.fields.get("app", ""),
         "createdHeight": _height(context, first),
     }  # fmt: skip
-    if not claim.hops:
+    if not answer.hops:
         return Finding("the transaction is the registration itself, and the satoshi is still there", shown)
-    count = len(claim.hops) + 1
+    count = len(answer.hops) + 1
     return Finding(
         f"followed from the registration, the satoshi is {satoshi_path.where(state.location)} after {count:,} "
         "transactions, each in a block of the chain", shown,
@@ -199,21 +201,21 @@ def _check_hop(context: VerificationContext, hop: MinedTransaction) -> None:
         if hop.block is None:
             raise NotProvedError("the answer does not prove that it is in a block")
         block_checks.check_path(hop.tx, hop.block)
-        block_checks.check_witness(hop.block, is_needed=context.claim.is_in_witness)
-        block_checks.check_work(hop.block, context.claim.network)
+        block_checks.check_witness(hop.block, is_needed=context.answer.is_in_witness)
+        block_checks.check_work(hop.block, context.answer.network)
         context.links.sentence(hop.block)
     except (NotProvedError, ParseError) as error:
         raise NotProvedError(f"transaction {hop.tx.hex_id} of the satoshi's path is not proved: {error}") from None
 
 
-def _check_current(claim: ServerClaim) -> None:
+def _check_current(answer: ServerAnswer) -> None:
     """The transaction served as the current one is the last of the satoshi's path."""
-    current, last = claim.current, claim.after[-1] if claim.after else None
+    current, last = answer.current, answer.after[-1] if answer.after else None
     if (current.mined if current else None) != last:
         raise NotProvedError("current, where the satoshi is now, is not the last transaction of its path")
     if current is None or current.mined.block is None:
         return
-    if current.outpoint != claim.location:
+    if current.outpoint != answer.location:
         raise NotProvedError(f"current says that the satoshi is {satoshi_path.where(current.outpoint)}")
     block_checks.check_beef(current.mined.tx, current.mined.block, current.beef)
 
@@ -223,7 +225,7 @@ def _check_current(claim: ServerClaim) -> None:
 
 def listing(context: VerificationContext) -> Finding:
     """The members of the item agree with card and chain, where these are proved."""
-    item, expected = context.claim.item, context.expected_members()
+    item, expected = context.answer.item, context.expected_members()
     differing = item_members.differing(expected, item)
     lacking = [name for name in differing if name not in item]
     others = [name for name in differing if name in item]
@@ -236,14 +238,14 @@ def listing(context: VerificationContext) -> Finding:
 
 def newest(context: VerificationContext) -> Finding:
     """The satoshi is still at its claimed location; only the user's own source can prove this."""
-    claim, trusted, location = context.claim, context.trusted, context.claim.location
-    if claim.origin is None:
+    answer, trusted, location = context.answer, context.trusted, context.answer.location
+    if answer.origin is None:
         raise NotCheckedError("only a node that follows the chain can report a newer pointer")
     if location is None:
         if "lineage" in context.findings and "chain" in context.findings:
             return Finding("the satoshi is burned, which is final")
         raise NotCheckedError("it is claimed to be burned, which is not proved")
-    last = claim.after[-1] if claim.after else MinedTransaction(claim.tx, "", claim.bare, claim.block)
+    last = answer.after[-1] if answer.after else MinedTransaction(answer.tx, "", answer.bare, answer.block)
     if trusted is None or last.block is None or not trusted.holds(last.block.header[:HEADER], last.block.height):
         raise NotCheckedError(
             "whether a newer revision exists only a node of your own that has the block can say (--headers http://…): "
@@ -269,19 +271,19 @@ def complete(context: VerificationContext) -> Finding:
     """The overlay leaves out nothing that others have, and nothing that moves the satoshi (BRC-136)."""
     if context.completeness is None:
         raise NotCheckedError("no other overlay is named")
-    return Finding(context.completeness.check(context.claim, context.links))
+    return Finding(context.completeness.check(context.answer, context.links))
 
 
 def domain(context: VerificationContext) -> Finding:
     """The host confirms the listing as the answer claims (laws 9 to 11)."""
-    claim = context.claim
-    here = item_members.host(claim)
-    if claim.origin is not None and not here:
+    answer = context.answer
+    here = item_members.host(answer)
+    if answer.origin is not None and not here:
         raise NotCheckedError("the card names no host")
     if context.hosts is None:
-        raise NotCheckedError(f"{here or claim.registration} is not checked")
-    if claim.origin is None:
-        detail, shown = domains.pointed(claim, context.hosts, here)
+        raise NotCheckedError(f"{here or answer.registration} is not checked")
+    if answer.origin is None:
+        detail, shown = domains.pointed(answer, context.hosts, here)
     else:
-        detail, shown = domains.inscribed(claim, context.hosts, here)
+        detail, shown = domains.inscribed(answer, context.hosts, here)
     return Finding(detail, shown)

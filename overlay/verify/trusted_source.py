@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from overlay.verify.server_claim import HEADER
+from overlay.verify.server_answer import HEADER
 from parsers.bitcoin.tx import Outpoint, read, sha256d
 
 if TYPE_CHECKING:

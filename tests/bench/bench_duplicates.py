@@ -15,10 +15,10 @@ from pathlib import Path
 from random import Random
 from time import process_time
 
-from overlay.duplicates.claims import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
 from overlay.engines import Cursor
-from overlay.search.document import Document, Fingerprint, ListingClaim, Since
+from overlay.search.document import Document, Fingerprint, Since, TextKey
 from tests.bench.listings import listings
 
 BATCH = 1_000
@@ -37,9 +37,9 @@ def _listing(chance: Random, plain: Document, number: int) -> Document:
 
     since = Since(number // 2_000, "bsv", number // 2_000, number)
     text = value(TEXT, 0.1)
-    claims = [(CLUSTER, digest(CLUSTER, str(text), str(band))) for band in range(8)]
-    claims += [(TEXT, text), (NAME, value(NAME, 0.2)), (URL, value(URL, 0.1)), (ADDRESS, value(ADDRESS, 0))]
-    fingerprint = Fingerprint(tuple(ListingClaim(kind, key, since) for kind, key in claims))
+    text_keys = [(CLUSTER, digest(CLUSTER, str(text), str(band))) for band in range(8)]
+    text_keys += [(TEXT, text), (NAME, value(NAME, 0.2)), (URL, value(URL, 0.1)), (ADDRESS, value(ADDRESS, 0))]
+    fingerprint = Fingerprint(tuple(TextKey(kind, key, since) for kind, key in text_keys))
     id_ = f"{digest('id', str(number)) % 2**64:064x}_0"
     return replace(plain, id=id_, registration=id_, fingerprint=fingerprint, item=b"")
 

@@ -18,7 +18,7 @@ from overlay.verify.anchor_comparison import MAX_DIFFERENCES, compare
 from overlay.verify.anchor_sources import ContradictionError, RemoteAnchors, StoreAnchors
 from overlay.verify.completeness import Completeness
 from overlay.verify.local_source import LocalSource
-from overlay.verify.server_claim import NotCheckedError
+from overlay.verify.server_answer import NotCheckedError
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 from parsers.bitcoin.basm_answers import AnchorTip

@@ -19,7 +19,7 @@ from overlay.listings.repository import ListingRepository
 from overlay.verify import header_chain
 from overlay.verify.header_chain import HeaderLinks
 from overlay.verify.local_source import LocalSource
-from overlay.verify.server_claim import MinedBlock, NotProvedError
+from overlay.verify.server_answer import MinedBlock, NotProvedError
 from overlay.verify.trusted_source import HeaderFile
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d

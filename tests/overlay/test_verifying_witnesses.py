@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from overlay.verify import VerificationReport
-from overlay.verify.server_claim import HOP_MEMBERS
+from overlay.verify.server_answer import HOP_MEMBERS
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.tx import Outpoint, serialise
 from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import batch, body_of, p2pkh, tapscript
-from tests.overlay import lying_server
+from tests.overlay import forging_server
 from tests.overlay.answer_models import fits
 from tests.overlay.forging_server import Look, Server, look, paths, remove, words
 
@@ -50,7 +50,7 @@ def server(look: Look, kit: ChainKit, listed: Outpoint) -> Server:
 
 def check(server: Server, id_: object) -> VerificationReport:
     chain = server.proofs[str(id_)]["chain"]
-    return lying_server.check(server, str(id_), expected=chain)
+    return forging_server.check(server, str(id_), expected=chain)
 
 
 def swapped(hop: dict[str, Any], old: bytes, new: bytes) -> None:
@@ -175,7 +175,7 @@ def test_every_member_of_a_proof_that_a_server_leaves_out_is_found_out(server: S
     for path in paths(whole):
         server.proofs[str(listed)] = deepcopy(whole)
         remove(server.proofs[str(listed)], path)
-        report = lying_server.check(server, str(listed), expected=whole["chain"])
+        report = forging_server.check(server, str(listed), expected=whole["chain"])
         assert report.missing or path == ("ownerCheckedAt",), path
 
 

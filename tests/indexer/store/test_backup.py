@@ -100,7 +100,7 @@ def test_exactly_the_rows_that_nothing_else_brings_back_are_restored(filled: Eng
     assert contents(other) == expected
     with other.connect() as connection:
         marks = {key for key, _ in connection.execute(select(metadata.tables["meta"]))}
-        assert marks & {*MARKS} == {"chain:demo", "program:sol"}, "how the lost blocks were read is no concern"
+        assert marks & {*MARKS} == {"chain:demo", "program:sol"}, "how the lost blocks were read is not a concern"
         for table in metadata.sorted_tables:
             if table.info["rebuilt"]:
                 assert connection.execute(select(table).limit(1)).first() is None, table.name
@@ -150,7 +150,7 @@ def test_a_backup_is_of_one_instant_while_others_write(filled: Engine, tmp_path:
         (lambda lines: [line.replace(b"text 3", b"text 4") for line in lines], "damaged"),
         (lambda lines: lines[:40] + lines[41:], "damaged"),
         (lambda lines: [*lines, lines[-1]], "damaged"),
-        (lambda lines: [*lines[:9], b"{\n"], "is no JSON"),
+        (lambda lines: [*lines[:9], b"{\n"], "is not JSON"),
         (lambda lines: [*lines[:2], b'{"table":"blocks","columns":[]}\n', *lines[2:]], "a table 'blocks' that"),
         (lambda lines: [lines[0].replace(b'"schema":"6"', b'"schema":"5"'), *lines[1:]], "is of schema '5'.*'1.0'"),
         (lambda lines: lines[1:], "no backup"),

@@ -21,10 +21,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.duplicates.claims import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
 from overlay.engines import Cursor, EngineError
-from overlay.search.document import Document, Fingerprint, ListingClaim, Since
+from overlay.search.document import Document, Fingerprint, Since, TextKey
 from tests.contracts.listed import listing
 from tests.overlay.duplicates.test_duplicates_law import expected_statuses
 
@@ -39,10 +39,10 @@ def batch(number: int, size: int = 3) -> Batch:
     def document(id_: str) -> Document:
         since = Since(chance.randrange(9), "bsv", 1, 1)
         first = chance.randrange(12)
-        claims = [(TEXT, f"text {chance.randrange(3)}")]
-        claims += [(CLUSTER, f"{key}") for key in range(first, first + 3)]
-        claims += [(kind, f"{kind} {chance.randrange(5)}") for kind in (NAME, URL, ADDRESS)]
-        fingerprint = Fingerprint(tuple(ListingClaim(kind, digest(text), since) for kind, text in claims), 3, "al")
+        text_keys = [(TEXT, f"text {chance.randrange(3)}")]
+        text_keys += [(CLUSTER, f"{key}") for key in range(first, first + 3)]
+        text_keys += [(kind, f"{kind} {chance.randrange(5)}") for kind in (NAME, URL, ADDRESS)]
+        fingerprint = Fingerprint(tuple(TextKey(kind, digest(text), since) for kind, text in text_keys), 3, "al")
         return replace(listing(id_), fingerprint=fingerprint)
 
     ids = chance.sample("abcdefghijklmnopqrst", size)

@@ -15,9 +15,9 @@ import pytest
 from indexer.model import Event, EventKind
 from indexer.store import Store, Writer, block_writer, chain_marks, connect, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
-from overlay.duplicates.claims import TEXT, ClaimHistory, same_url
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.skeleton import skeletons
+from overlay.duplicates.text_keys import TEXT, TextKeyHistory, same_url
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
 from overlay.projection.projector import IndexProjector
@@ -71,14 +71,14 @@ class Registry:
         self.store.close()
 
     def lose(self) -> None:
-        """The file of claims is lost."""
+        """The file of text keys is lost."""
         self._duplicates.close()
         (self._folder / FILE).unlink()
         self._duplicates = DuplicateIndex(str(self._folder))
         self.feed = IndexProjector(self.store, self.engine, self._duplicates)
 
     def restore(self, database: Path) -> None:
-        """The database is an older one, and the index with it, but not the file of claims."""
+        """The database is an older one, and the index with it, but not the file of text keys."""
         self.writer.close()
         self.store.close()
         self.store = Store(connect(f"sqlite:///{database}"))
@@ -386,7 +386,7 @@ def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry
 
 
 def test_claims_of_a_future_that_the_database_has_lost_are_read_anew(registry: Registry, tmp_path: Path) -> None:
-    """A database that was restored together with an index in it, and the claims beside them not."""
+    """A database that was restored together with an index in it, and the text keys beside them not."""
     body, copied = priced("Alpha", "0xabc"), priced("Beta", "0xdef")
     registry.block("1", inscribed("a", body), inscribed("b", copied), bodies=(body, copied))
     registry.feed.run()
@@ -525,11 +525,11 @@ def test_small_updates_in_a_row_do_not_carry_seniority_to_another_text() -> None
     """Each text is like the one before; the last is not like the first."""
     words = LONG.split()
     texts = [" ".join([*(f"w{chr(97 + index)}x" for index in range(step)), *words[step:]]) for step in range(0, 26, 1)]
-    history = ClaimHistory()
+    history = TextKeyHistory()
     for number, text in enumerate(texts):
         subject = subject_of(card("Gateway", description=text))
         history.add([subject], Since(number, "demo", number, 0))
-    last = next(claim for claim in history.fingerprint(subject).claims if claim.kind == TEXT)
+    last = next(text_key for text_key in history.fingerprint(subject).text_keys if text_key.kind == TEXT)
     assert last.since.time > 0
 
 
@@ -585,7 +585,7 @@ def test_names_that_look_alike_are_the_same(one: str, other: str) -> None:
     ("one", "other"),
     [
         ("Agent 1", "Agent 2"), ("mail", "mall"), ("हिन्दी", "हन्दी"), ("🙂", "🙁"), ("car", "cat"), ("vow", "wow"),
-        ("clam", "claim"), ("ran", "man"), ("२ रुपये", "३ रुपये"), ("ロボット", "ボット"),
+        ("clam", "text key"), ("ran", "man"), ("२ रुपये", "३ रुपये"), ("ロボット", "ボット"),
     ],
 )  # fmt: skip
 def test_names_that_differ_are_not(one: str, other: str) -> None:

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.duplicates import claim_table
-from overlay.duplicates.claims import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
+from overlay.duplicates import text_key_table
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import DuplicateStatus
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
 from overlay.engines import Cursor, EngineError
-from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, ListingClaim, Since
+from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, Since, TextKey
 from overlay.search.facts import HERE
 from tests.contracts.listed import listing
 
@@ -35,16 +35,16 @@ def documents(draw: st.DrawFn, registration: str) -> list[Document]:
     for key in draw(st.sampled_from([(), ("",), ("",), ("",), ("#a", "#b")])):
         chain = draw(st.sampled_from(CHAINS))
         since = Since(draw(st.integers(1, 3)), chain, draw(st.integers(1, 2)), int(registration, 36))
-        claims = [ListingClaim(TEXT, digest(draw(st.sampled_from("xyz")) + key), since)]
+        text_keys = [TextKey(TEXT, digest(draw(st.sampled_from("xyz")) + key), since)]
         # sets of neighbours, so that chains of similarity are common
         first = draw(st.integers(0, 6))
-        claims += [
-            ListingClaim(CLUSTER, digest(str(index)), since) for index in range(first, first + draw(st.integers(1, 3)))
+        text_keys += [
+            TextKey(CLUSTER, digest(str(index)), since) for index in range(first, first + draw(st.integers(1, 3)))
         ]
         for kind, values in ((NAME, "mn"), (URL, "u"), (ADDRESS, "pq")):
             messages = sorted(draw(st.sets(st.sampled_from(values))))
-            claims += [ListingClaim(kind, digest(item), since) for item in messages]
-        fingerprint = Fingerprint(tuple(claims), draw(st.integers(0, 3)), draw(st.sampled_from(["", "al"])))
+            text_keys += [TextKey(kind, digest(item), since) for item in messages]
+        fingerprint = Fingerprint(tuple(text_keys), draw(st.integers(0, 3)), draw(st.sampled_from(["", "al"])))
         also_on = tuple(item for item in CHAINS if item != chain and draw(st.booleans()))
         listed = listing(
             registration + key, chain=chain, also_on=also_on, domain=draw(st.sampled_from(["", "a.example"]))
@@ -62,14 +62,14 @@ happenings = st.one_of(st.sampled_from(["", "reopened", "by another process", "c
 def place(document: Document, *, ranked: bool) -> Place:
     """Where a listing is in the order of seniority."""
     assert document.fingerprint is not None
-    since, id_ = document.fingerprint.claims[0].since, crc32(document.id.encode())
+    since, id_ = document.fingerprint.text_keys[0].since, crc32(document.id.encode())
     return document.fingerprint.rank if ranked else 0, *since, id_
 
 
 def values(document: Document, kind: str) -> set[int]:
-    """What a listing claims of a kind."""
+    """What a listing text keys of a kind."""
     assert document.fingerprint is not None
-    return {claim.value for claim in document.fingerprint.claims if claim.kind == kind}
+    return {text_key.value for text_key in document.fingerprint.text_keys if text_key.kind == kind}
 
 
 def heads(listed: list[Document]) -> dict[str, str]:
@@ -159,11 +159,11 @@ class Process:
             self._databases[self.index].set_progress_handler(None, 0)
 
 
-@pytest.fixture(params=[1, claim_table.FEWEST], ids=["in arrays", "in the dictionary"])
+@pytest.fixture(params=[1, text_key_table.FEWEST], ids=["in arrays", "in the dictionary"])
 def fewest(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Where the claims are: in the arrays, compacted before each batch, or in the dictionary."""
+    """Where the text keys are: in the arrays, compacted before each batch, or in the dictionary."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(claim_table, "FEWEST", request.param)
+        patched.setattr(text_key_table, "FEWEST", request.param)
         yield request.param
 
 
@@ -214,8 +214,8 @@ def test_groups_do_not_depend_on_the_order_of_reading(data: st.DataObject) -> No
 def test_the_former_first_is_queued_when_several_older_ones_come_at_once() -> None:
     def copy(id_: str, time: int) -> Document:
         since = Since(time, "bsv", 1, 1)
-        claims = ListingClaim(TEXT, digest("x"), since), ListingClaim(CLUSTER, digest(id_), since)
-        return replace(listing(id_), fingerprint=Fingerprint(claims))
+        text_keys = TextKey(TEXT, digest("x"), since), TextKey(CLUSTER, digest(id_), since)
+        return replace(listing(id_), fingerprint=Fingerprint(text_keys))
 
     with closing(DuplicateIndex()) as index:
         index.update(["c"], [copy("c", 9)], None)

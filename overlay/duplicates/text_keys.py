@@ -1,4 +1,4 @@
-"""The claims of a listing (text, name, URL, pay-to addresses) and their history. Pure."""
+"""The text keys of a listing (text, name, URL, pay-to addresses) and their history. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from overlay.duplicates.minhash import bands
 from overlay.duplicates.skeleton import skeletons
 from overlay.listings.card_texts import wording
-from overlay.search.document import AT_HOME, NAMED, UNCONFIRMED, UNVERIFIED, VERIFIED, Fingerprint, ListingClaim, Since
+from overlay.search.document import AT_HOME, NAMED, UNCONFIRMED, UNVERIFIED, VERIFIED, Fingerprint, Since, TextKey
 from overlay.search.forward import FIELDS
 from parsers.cards import AgentCard, McpServer
 from parsers.pointers.locator import url_host
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from overlay.listings.listing import Listing
 
 TEXT, CLUSTER, NAME, URL, ADDRESS = "text", "cluster", "name", "url", "address"
-"""Kinds of claims. Listings with the same `TEXT` meet the same filters on the content of cards; those that share a
+"""Kinds of text keys. Listings with the same `TEXT` meet the same filters on the content of cards; those that share a
 `CLUSTER` have near-identical texts."""
 
 MOST_ADDRESSES = 16
@@ -32,26 +32,26 @@ Key = tuple[str, int]
 
 
 def unconfirmed(chain: str) -> Since:
-    """The `Since` of an unconfirmed claim."""
+    """The `Since` of an unconfirmed text key."""
     return Since(UNCONFIRMED, chain, UNCONFIRMED, 0)
 
 
 class _Past(NamedTuple):
-    """The claims of a listing; the text keys with which its seniority began, and when; its card, and since when that
+    """The text keys of a listing; those with which its seniority began, and when; its card, and since when that
     has the same wording."""
 
-    claims: dict[Key, Since]
+    text_keys: dict[Key, Since]
     text: frozenset[Key]
     text_since: Since
     card: AgentCard | McpServer
     wording_since: Since
 
 
-class ClaimHistory:
-    """The claim history of a registration, computed from its revisions, oldest first.
+class TextKeyHistory:
+    """The history of the text keys of a registration, computed from its revisions, oldest first.
 
-    A claim that is dropped and made again gets a new date. A text keeps its seniority through updates near-identical to
-    the text with which the seniority began, so that a series of small edits cannot carry it to another text.
+    A text key that is dropped and used again gets a new date. A text keeps its seniority through updates near-identical
+    to the text with which the seniority began, so that a series of small edits cannot carry it to another text.
     """
 
     def __init__(self) -> None:
@@ -64,20 +64,20 @@ class ClaimHistory:
     def fingerprint(self, listing: Listing) -> Fingerprint:
         """The present fingerprint of one of its listings."""
         past = self._past.get(listing.id)
-        claims = [ListingClaim(*key, since) for key, since in past.claims.items()] if past else ()
+        text_keys = [TextKey(*key, since) for key, since in past.text_keys.items()] if past else ()
         since = past.wording_since if past else None
-        return Fingerprint(tuple(claims), rank(listing), listing.state.owner or "", since)
+        return Fingerprint(tuple(text_keys), rank(listing), listing.state.owner or "", since)
 
 
 def _after(before: _Past | None, listing: Listing, since: Since) -> _Past:
-    """The claims of a listing after a revision."""
+    """The text keys of a listing after a revision."""
     keys, others, card = frozenset(text_keys(listing)), other_keys(listing), listing.card
     if before is None:
         return _Past(dict.fromkeys([*sorted(keys), *others], since), keys, since, card, since)
     text, text_since = (before.text, before.text_since) if before.text & keys else (keys, since)
-    claims = dict.fromkeys(sorted(keys), text_since) | {key: before.claims.get(key, since) for key in others}
+    dated = dict.fromkeys(sorted(keys), text_since) | {key: before.text_keys.get(key, since) for key in others}
     is_same = before.card is card or wording(before.card) == wording(card)
-    return _Past(claims, text, text_since, card, before.wording_since if is_same else since)
+    return _Past(dated, text, text_since, card, before.wording_since if is_same else since)
 
 
 def rank(subject: Listing) -> int:

@@ -1,4 +1,4 @@
-"""The groups of near-identical texts, and the first claims to names, URLs and addresses, in memory.
+"""The groups of near-identical texts, and the first holders of names, URLs and addresses, in memory.
 
 In order of rank and seniority, a listing is shown (a head) unless it shares a cluster key with a more senior head, the
 most senior of which is its head. Groups therefore do not depend on the order of reading, every hidden text is
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from overlay.duplicates.claim_table import PLACE_BYTES, ClaimTable
-from overlay.duplicates.claims import CLUSTER, TEXT, URL, digest
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
+from overlay.duplicates.text_key_table import PLACE_BYTES, TextKeyTable
+from overlay.duplicates.text_keys import CLUSTER, TEXT, URL, digest
 from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
 from overlay.search.facts import HERE
 
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
 
 NAMING = 100
-"""Listings whose warnings are updated when the earliest claimant changes; further ones name the former claimant until
+"""Listings whose warnings are updated when the earliest holder changes; further ones name the former holder until
 they change."""
 
 VIEW = "@"
-"""Begins the kinds of claims to a text, one for each view (`facts.collapsed`) in which only the first is shown."""
+"""The prefix of the kinds of text keys for a text, one for each view (`facts.collapsed`) in which only the first is
+shown."""
 
 
-class ClaimedListing(NamedTuple):
-    """An indexed listing, by its number. A claim has a kind, a key and an entry: the place in the order of seniority
-    (`Since.ordering`), and the number; that of a cluster key is the seniority of the listing."""
+class KeyedListing(NamedTuple):
+    """An indexed listing, by its number. A text key has a kind, a key and an entry: the position in the order of
+    seniority (`Since.ordering`), and the number; that of a cluster key is the seniority of the listing."""
 
     number: int
     id: str
@@ -40,17 +41,17 @@ class ClaimedListing(NamedTuple):
     registration: str
     owner: str
     rank: int
-    claims: tuple[tuple[str, int, bytes], ...]
+    text_keys: tuple[tuple[str, int, bytes], ...]
 
     @classmethod
-    def of(cls, number: int, document: Document) -> ClaimedListing:
-        """A document; its claim to a text is one for each view."""
-        claims, rank, owner, _ = document.fingerprint or NOTHING
+    def of(cls, number: int, document: Document) -> KeyedListing:
+        """A document; its text has a text key for each view."""
+        text_keys, rank, owner, _ = document.fingerprint or NOTHING
         chains = (document.chain, *document.also_on)
         views = {VIEW + HERE: (document.domain, str(rank < UNVERIFIED), *sorted(chains))}
         views |= {VIEW + chain: () for chain in chains}
         tail, former, rows = number.to_bytes(4, "big"), None, []
-        for kind, value, since in claims:
+        for kind, value, since in text_keys:
             is_text = kind in (TEXT, CLUSTER)
             if former != (former := (since, is_text)):
                 entry = since.ordering(rank if is_text else 0, document.id) + tail
@@ -63,23 +64,23 @@ class ClaimedListing(NamedTuple):
     @property
     def clusters(self) -> list[int]:
         """The cluster keys."""
-        return [key for kind, key, _ in self.claims if kind == CLUSTER]
+        return [key for kind, key, _ in self.text_keys if kind == CLUSTER]
 
     @property
     def seniority(self) -> bytes:
         """The entry by which heads are chosen."""
-        no_claims = bytes(PLACE_BYTES) + self.number.to_bytes(4, "big")
-        return next((entry for kind, _, entry in self.claims if kind == CLUSTER), no_claims)
+        no_text_keys = bytes(PLACE_BYTES) + self.number.to_bytes(4, "big")
+        return next((entry for kind, _, entry in self.text_keys if kind == CLUSTER), no_text_keys)
 
 
-class ClaimGroups:
-    """All claims, the head of each listing (0 before it is examined), how many listings each is the head of, and the
+class TextKeyGroups:
+    """All text keys, the head of each listing (0 before it is examined), how many listings each is the head of, and the
     listings of the last update by registration. `find` reads a stored listing. Not safe for threads."""
 
-    def __init__(self, find: Callable[[int], ClaimedListing | None]) -> None:
-        self.claims, self.heads, self.sizes = ClaimTable(), array("i", [0]), array("i", [0])
+    def __init__(self, find: Callable[[int], KeyedListing | None]) -> None:
+        self.text_keys, self.heads, self.sizes = TextKeyTable(), array("i", [0]), array("i", [0])
         self._find = find
-        self.recent: dict[str, list[ClaimedListing]] = {}
+        self.recent: dict[str, list[KeyedListing]] = {}
 
     def lead(self, number: int, head: int) -> None:
         """Give a listing a head, 0 for none."""
@@ -90,9 +91,9 @@ class ClaimGroups:
         self.sizes[head] += 1
         self.heads[number] = head
 
-    def update(self, before: Mapping[int, ClaimedListing], after: Mapping[int, ClaimedListing]) -> set[int]:
+    def update(self, before: Mapping[int, KeyedListing], after: Mapping[int, KeyedListing]) -> set[int]:
         """Replace listings; the numbers of others whose status may have changed."""
-        self.claims.compact()
+        self.text_keys.compact()
         self.fetch([*before.values(), *after.values()])
         changed: set[int] = set()
         queue = [row.seniority for row in after.values()]
@@ -114,39 +115,39 @@ class ClaimGroups:
             self.recent.setdefault(row.registration, []).append(row)
         return changed - before.keys() - after.keys()
 
-    def fetch(self, listings: Iterable[ClaimedListing]) -> None:
-        """Make the claims of listings ready for reading."""
-        self.claims.fetch([key for row in listings for _, key, _ in row.claims])
+    def fetch(self, listings: Iterable[KeyedListing]) -> None:
+        """Make the text keys of listings ready for reading."""
+        self.text_keys.fetch([key for row in listings for _, key, _ in row.text_keys])
 
-    def _exchange(self, before: Mapping[int, ClaimedListing], after: Mapping[int, ClaimedListing]) -> set[int]:
-        """Replace claims; the listings concerned where another one is the first to make a claim."""
+    def _exchange(self, before: Mapping[int, KeyedListing], after: Mapping[int, KeyedListing]) -> set[int]:
+        """Replace text keys; the listings of each text key that has another first holder."""
         firsts: dict[int, tuple[str, bytes]] = {}
-        for rows, others, change in ((before, after, self.claims.remove), (after, before, self.claims.add)):
+        for rows, others, change in ((before, after, self.text_keys.remove), (after, before, self.text_keys.add)):
             for number, row in rows.items():
-                claims: Iterable[tuple[str, int, bytes]] = row.claims
+                text_keys: Iterable[tuple[str, int, bytes]] = row.text_keys
                 if number in others:
-                    claims = set(claims).difference(others[number].claims)
-                for kind, key, entry in claims:
+                    text_keys = set(text_keys).difference(others[number].text_keys)
+                for kind, key, entry in text_keys:
                     first = change(key, entry)
                     if first is not None and kind != CLUSTER:
                         firsts.setdefault(key, (kind, first))
         for number in before.keys() & after.keys():
             if before[number].owner != after[number].owner:  # which warnings compare
-                warned = [claim for claim in after[number].claims if claim[0] in WARNED]
-                firsts |= {key: (kind, b"") for kind, key, entry in warned if self.claims.run(key)[0] == entry}
+                warned = [text_key for text_key in after[number].text_keys if text_key[0] in WARNED]
+                firsts |= {key: (kind, b"") for kind, key, entry in warned if self.text_keys.run(key)[0] == entry}
         concerned: set[int] = set()
         for key, (kind, first) in firsts.items():
-            run = self.claims.run(key)
+            run = self.text_keys.run(key)
             if run and run[0] != first:
                 concerned.update(map(number_of, run[:NAMING] if kind in WARNED else (run[0], first)))
         return concerned
 
-    def _members(self, head: ClaimedListing) -> set[bytes]:
+    def _members(self, head: KeyedListing) -> set[bytes]:
         """The entries of the listings that one is shown for."""
-        runs = map(self.claims.run, head.clusters)
+        runs = map(self.text_keys.run, head.clusters)
         return {entry for run in runs for entry in run if self.heads[number_of(entry)] == head.number}
 
-    def _regroup(self, queue: list[bytes], replaced: Set[int], after: Mapping[int, ClaimedListing]) -> set[int]:
+    def _regroup(self, queue: list[bytes], replaced: Set[int], after: Mapping[int, KeyedListing]) -> set[int]:
         """Examine listings, and those affected by them, which are of lower seniority; the numbers of those whose group
         has changed. An entry in the queue may be outdated."""
         heapify(queue)
@@ -159,7 +160,7 @@ class ClaimGroups:
                 continue
             if number not in replaced:
                 self.fetch([row])
-            runs = [run for key in row.clusters if len(run := self.claims.run(key)) > 1]
+            runs = [run for key in row.clusters if len(run := self.text_keys.run(key)) > 1]
             older = [next((other for other in run if other >= entry or self._is_head(other)), entry) for run in runs]
             former, head = self.heads[number], number_of(min([entry, *older]))
             if head == former:
@@ -179,16 +180,16 @@ class ClaimGroups:
         number = number_of(entry)
         return self.heads[number] == number
 
-    def status(self, mine: ClaimedListing) -> DuplicateStatus:
-        """The status of a listing whose claims are fetched."""
+    def status(self, mine: KeyedListing) -> DuplicateStatus:
+        """The status of a listing whose text keys are fetched."""
         head = self.heads[mine.number]
         hidden_in = [] if head == mine.number else [""]
         earlier: dict[str, tuple[str, bool]] = {}
         uncontested = WARNED.keys() if mine.rank == NAMED else {URL} if mine.rank == AT_HOME else ()
         others = [
             (run[0], kind)
-            for kind, key, entry in mine.claims
-            if kind != CLUSTER and (run := self.claims.run(key))[0] != entry
+            for kind, key, entry in mine.text_keys
+            if kind != CLUSTER and (run := self.text_keys.run(key))[0] != entry
         ]
         for first, kind in sorted(others):
             if kind.startswith(VIEW):

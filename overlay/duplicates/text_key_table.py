@@ -1,6 +1,6 @@
-"""The claims of all listings in memory: for each key those who make the claim, the most senior first.
+"""The text keys of all listings in memory: for each key its holders, the most senior first.
 
-Most claims are in two sorted arrays, of keys and of references to entries; a key that is read moves, with all its
+Most text keys are in two sorted arrays, of keys and of references to entries; a key that is read moves, with all its
 entries, to a dictionary, where changes are made. `compact` moves the dictionary back. 100,000 listings take 25 MB.
 """
 
@@ -31,7 +31,7 @@ FEWEST = 32_768
 _GONE = np.uint32(2**32 - 1)
 
 
-class ClaimTable:
+class TextKeyTable:
     """Not safe for threads."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class ClaimTable:
         self._runs: dict[int, list[bytes]] = {}
 
     def load(self, chunks: Iterable[Sequence[tuple[int, bytes, bytes]]]) -> None:
-        """Fill an empty table with the claims of listings: number, keys (8 bytes each, little-endian), places
+        """Fill an empty table with the text keys of listings: number, keys (8 bytes each, little-endian), places
         (`SENIORITY`)."""
         parts = [_columns(*zip(*chunk, strict=True)) for chunk in chunks]
         if not parts:

@@ -74,7 +74,7 @@ class CurrentLocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerClaim:
+class ServerAnswer:
     """A listing and its proof as a server claims them.
 
     `tx` is the winning revision, inscribed at `outpoint`, with `bare` its bytes without witness, `block` where it was
@@ -124,8 +124,8 @@ class ServerClaim:
         return (*(self.before or ()), *(self.after or ()))
 
 
-def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> ServerClaim:
-    """The claim in a server's answers about listing `id_`. Raises NotProvedError naming what cannot be read."""
+def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> ServerAnswer:
+    """What a server answers about listing `id_`. Raises NotProvedError naming what cannot be read."""
     network = by_caip2(_text(proof, "chain"))
     if network is None:
         raise NotProvedError(f"it is on {proof['chain']!a}, a chain that this program does not support")
@@ -142,7 +142,7 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
     parents = _list(proof, "parents")
     if parents is None and proof.get("before") is not None:
         _refuse("parents")
-    return ServerClaim(
+    return ServerAnswer(
         id=id_, item=item, proof=proof, network=network, kind=Kind(item["type"]), card=card,
         origin=origin, outpoint=_outpoint(_text(proof, "outpoint"), "outpoint"), location=_maybe_outpoint(item),
         tx=winner.tx, bare=winner.bare, block=winner.block, beef=_hex(proof, "beef"),
