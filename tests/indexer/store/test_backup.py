@@ -201,8 +201,8 @@ def test_a_kill_in_the_middle_restores_nothing_and_the_next_try_everything(
 ) -> None:
     lines = written(filled)
     (tmp_path / "backup").write_bytes(b"".join(lines))
-    url, at = other.url.render_as_string(hide_password=False), int(part * (len(lines) - 1))
-    command = [sys.executable, "-c", KILLED, url, str(tmp_path / "backup"), str(at)]
+    url, killed_after = other.url.render_as_string(hide_password=False), int(part * (len(lines) - 1))
+    command = [sys.executable, "-c", KILLED, url, str(tmp_path / "backup"), str(killed_after)]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_empty(other)
