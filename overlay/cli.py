@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from overlay.commands import (
     backup,
-    block_worker,
     check,
     diagnose,
     mirror,
@@ -89,7 +88,6 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, publish, status, rebuild, snapshot, backup, mirror,
-        block_worker,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

@@ -32,13 +32,14 @@ SORTS = {"rating": "rating"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """A system, with the names of its modules, which are imported when they are needed: `api` has a constant `API`,
-    each of `commands` a function `add`, and both `jobs`, run by a server, and `indexing`, run by the process that
-    writes facts, a function `jobs` that gives periodic jobs. `visits` has a function `host_checks` that gives the
-    checks of hosts that the fetch loop runs, and `facts` a constant `FACTS` (`overlay.listings.system_facts`). `signs`:
-    it signs with this server's identity key."""
+    `tables` declares its tables (`indexer.store.schema`), each of `commands` has a function `add`, and both `jobs`, run
+    by a server, and `indexing`, run by the process that writes facts, a function `jobs` that gives periodic jobs.
+    `visits` has a function `host_checks` that gives the checks of hosts that the fetch loop runs, and `facts` a
+    constant `FACTS` (`overlay.listings.system_facts`). `signs`: it signs with this server's identity key."""
 
     name: str
     api: str
+    tables: str = ""
     jobs: str = ""
     indexing: str = ""
     visits: str = ""
@@ -77,3 +78,11 @@ def absence(name: str) -> str:
 def installed() -> list[System]:
     """Every system that is installed."""
     return [member for member in map(system, NAMES) if member is not None]
+
+
+def declare_tables() -> None:
+    """Declare the tables of all systems that are installed, served or not, before a database is opened: every process
+    then creates and checks the same ones. Tables of a system that is taken out are left alone."""
+    for member in installed():
+        if member.tables:
+            member.module(member.tables)

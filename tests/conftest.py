@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from overlay.app.compilation import cache_folder
+from overlay.installation import declare_tables
 from tests import lanes
 from tests.databases import database_url, empty_database_url, postgresql
 from tests.opensearch_server import new_opensearch_url, opensearch, opensearch_programs, opensearch_url
@@ -69,6 +70,12 @@ def compiled_loops() -> None:
     """One cache of kernels for all test runs and their processes: xdist's workers and the programs that tests start."""
     base = Path(os.environ.get("NUMBA_CACHE_DIR", ROOT / ".pytest_cache" / "numba"))
     os.environ["NUMBA_CACHE_DIR"] = str(cache_folder(base))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables_of_systems() -> None:
+    """Databases of tests have the tables of all systems, as those that the program opens."""
+    declare_tables()
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ _OUTSIDE = re.compile(r"A2B_DOORS|--doors|`doors`|^doors$|^doors is the former n
 
 SCRIPTS = sorted((ROOT / "overlay" / "web" / "static").glob("*.js"))
 
-PLUGS = ("indexer/chains/", "overlay/engines/")
+PLUGS = ("indexer/chains/", "overlay/engines/", "overlay/systems/")
 """Plugs are independent of each other: two of them may have a module of the same name."""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from overlay.app.compilation import ALL_LOOPS
+from overlay.installation import NAMES
 from tests.conftest import ROOT
 
 ROOMS = ("parsers", "indexer", "overlay")
@@ -338,7 +339,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "rich": ("overlay/app/progress_bars.py", "overlay/text/terminal.py"),
     "rapidfuzz": ("overlay/search/term_dictionary.py",),
     "segno": ("overlay/web/register_page.py",),
-    "sqlalchemy": ("indexer/store/",),
+    "sqlalchemy": ("indexer/store/", *(f"overlay/systems/{name}/store" for name in NAMES), "overlay/app/storage.py"),
     "wallycore": ("parsers/bitcoin/signatures.py",),
     "whoosh": ("overlay/engines/whoosh/", "overlay/search/stop_words.py"),
     "yaml": ("parsers/claims/plain_yaml.py",),

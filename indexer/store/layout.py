@@ -1,5 +1,5 @@
 """The tables of a database: created on its first use, migrated in one of an earlier version, and checked on every later
-use, whichever component opens it."""
+use, whichever component opens it: those of every module that was imported before."""
 
 from __future__ import annotations
 
@@ -11,19 +11,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, create_engine, func, insert, inspect, select, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from indexer.store import (  # noqa: F401 - they declare tables
-    delegations,
-    evidence,
-    migrations,
-    nonces,
-    payment_records,
-    relay_agents,
-    relay_coins,
-    relay_tasks,
-    requests,
-    subscriptions,
-    trust_edges,
-)
+from indexer.store import migrations, nonces, requests  # noqa: F401 - they declare tables
 from indexer.store.database import (
     BUSY_SECONDS,
     DamagedDatabaseError,

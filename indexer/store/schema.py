@@ -398,21 +398,3 @@ quotes = original_table(
 `until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings.
 `rank` is the feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its
 URL."""
-
-mrp_challenges = original_table(
-    "mrp_challenges",
-    *keys(token=String),
-    *required(client=String, manifest_url=_TEXT, expected=String, expires_at=BigInteger),
-    Index("mrp_challenges_by_client", "client", "manifest_url"),
-)
-"""What hosts have to serve before an MRP manifest of theirs is listed. Times are milliseconds since 1970."""
-
-mrp_providers = original_table(
-    "mrp_providers",
-    *keys(manifest_url=_TEXT),
-    *required(host=_TEXT, capability=_TEXT, policies=Text, manifest=Text, verified_at=BigInteger),
-    Index("mrp_providers_by_host", "host"),
-    Index("mrp_providers_by_capability", "capability", "manifest_url"),
-)
-"""MRP providers that proved control of the host of their manifest: `manifest` and `policies` are JSON, `verified_at` is
-when the manifest was served last. Times are milliseconds since 1970."""

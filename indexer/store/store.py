@@ -17,7 +17,6 @@ from indexer.store.blocks import BlockQueries, HeaderQueries
 from indexer.store.card_signatures import SignatureQueries
 from indexer.store.checks import CheckQueries
 from indexer.store.contents import ContentQueries
-from indexer.store.evidence import EvidenceQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.history import HistoryQueries
 from indexer.store.motebit_endpoints import EndpointQueries
@@ -34,7 +33,6 @@ from indexer.store.state_hashes import StateHashQueries
 from indexer.store.submissions import Submissions
 from indexer.store.topic_anchors import TopicAnchorQueries
 from indexer.store.topic_outputs import TopicOutputs
-from indexer.store.trust_graph import TrustGraph
 
 _Value = TypeVar("_Value")
 
@@ -57,8 +55,6 @@ class Store(Queries):
         self.signatures, self.motebit_hosts = SignatureQueries(engine), MotebitQueries(engine)
         self.motebit_endpoints, self.checks = EndpointQueries(engine), CheckQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
-        self.evidence = EvidenceQueries(engine)
-        self.trust = TrustGraph(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self.detector = ChangeDetector(engine)
         self._cache: dict[str, tuple[int, Any]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,9 +10,9 @@ from aiohttp import web
 
 if TYPE_CHECKING:
     from indexer.chains.node.payment_node import PaymentNode
-    from indexer.store.relay_agents import RelayAgents
-    from indexer.store.relay_tasks import RelayTasks
     from parsers.cards.offers import Offer
+    from parsers.claims.motebit.settlement import RelayAgent
+    from parsers.claims.motebit.trust_graph import EdgePair, TrustEdge
 
 
 class Gate(Protocol):
@@ -65,16 +65,52 @@ class Verifier(Protocol):
         ...
 
 
+class TrustReader(Protocol):
+    """Who trusts whom, by the evidence of this server."""
+
+    def edges(self, observers: Collection[str], workers: Collection[str]) -> dict[EdgePair, TrustEdge]:
+        """Edges from these observers to these workers (keys in hex), by pair. Raises StoreError."""
+        ...
+
+    def blocked(self) -> set[str]:
+        """The workers that the operator blocks for everybody."""
+        ...
+
+
+class RegisteredAgents(Protocol):
+    """The agents that are registered with a relay."""
+
+    def agent(self, motebit_id: str) -> RelayAgent | None:
+        """An agent, also one whose registration has expired."""
+        ...
+
+    def keys(self, motebit_ids: Collection[str]) -> dict[str, bytes]:
+        """The public keys (32 bytes) of those of these agents that are registered."""
+        ...
+
+    def live(self, now: int, limit: int, capability: str | None = None) -> list[RelayAgent]:
+        """Agents whose registration has not expired, with a capability where one is named."""
+        ...
+
+
+class SettledTasks(Protocol):
+    """The tasks that a relay settled."""
+
+    def trust(self, agents: Collection[str]) -> dict[tuple[str, str], TrustEdge]:
+        """Edges among these agents, by submitter and worker."""
+        ...
+
+
 class AgentRelay(Protocol):
     """The agents that are registered with the relay of this server, and the tasks that it settled."""
 
     @property
-    def agents(self) -> RelayAgents:
+    def agents(self) -> RegisteredAgents:
         """The registered agents."""
         ...
 
     @property
-    def tasks(self) -> RelayTasks:
+    def tasks(self) -> SettledTasks:
         """The tasks."""
         ...
 
@@ -94,4 +130,5 @@ class AgentRelay(Protocol):
 PAYMENTS: web.AppKey[Payments] = web.AppKey("payments", Payments)
 EVIDENCE: web.AppKey[Intake] = web.AppKey("evidence intake", Intake)
 VERIFIER: web.AppKey[Verifier] = web.AppKey("verifier", Verifier)
+TRUST: web.AppKey[TrustReader] = web.AppKey("trust", TrustReader)
 AGENT_RELAY: web.AppKey[AgentRelay] = web.AppKey("agent relay", AgentRelay)

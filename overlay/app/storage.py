@@ -17,9 +17,12 @@ from indexer import sqlite_integrity as integrity
 from indexer.masking import masked
 from indexer.settings import Settings, SettingsError
 from overlay.app.compilation import set_cache_folder
+from overlay.installation import declare_tables
 from overlay.text.terminal import complain
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from indexer.store import Store
     from overlay.api.identity_key import IdentityKey
     from overlay.duplicates.duplicate_index import DuplicateIndex
@@ -74,12 +77,23 @@ def make_data_folder(settings: Settings) -> None:
     set_cache_folder(settings)
 
 
+def open_database(settings: Settings, *, importing: bool = False) -> Engine:
+    """A connection pool for the database, created where none exists, with the tables of all systems. Raises StoreError,
+    OSError."""
+    from indexer.store import connect
+
+    make_data_folder(settings)
+    declare_tables()
+    return connect(settings.database, importing=importing)
+
+
 def open_store(settings: Settings, *, create: bool, replica: bool = False) -> Store:
     """The store; with `create`, a new one where none exists; with `replica`, reading from `database_read` where that is
     set. Raises SettingsError, StoreError, MissingError, OSError."""
     from indexer.store import Store, connect, unchecked
     from indexer.store.layout import connect_read_only
 
+    declare_tables()
     if replica and settings.database_read:
         if not (settings.database.startswith("postgres") and settings.database_read.startswith("postgres")):
             raise SettingsError("database_read is a replica of database, and both must be postgresql+psycopg://…")
@@ -87,10 +101,10 @@ def open_store(settings: Settings, *, create: bool, replica: bool = False) -> St
         return Store(connect(settings.database_read, replica=True), unchecked(settings.database))
     file = _sqlite_file(settings)
     if create:
-        make_data_folder(settings)
-    elif file is not None and not file.exists():
+        return Store(open_database(settings))
+    if file is not None and not file.exists():
         raise _missing("database", file)
-    elif file is not None and not (is_writable(file) and is_writable(file.parent)):
+    if file is not None and not (is_writable(file) and is_writable(file.parent)):
         warn_read_only(file.parent)
         return Store(connect_read_only(file))
     return Store(connect(settings.database))

@@ -60,8 +60,7 @@ def restore(args: Namespace) -> int:
     """Fill a new database."""
     from indexer.snapshot.exporter import read_lines
     from indexer.store import backup as file_of
-    from indexer.store import connect
-    from overlay.app.storage import make_data_folder
+    from overlay.app.storage import open_database
 
     if not args.file.is_file():
         raise UsageError(f"{args.file} is not there, or not a regular file")
@@ -69,8 +68,7 @@ def restore(args: Namespace) -> int:
     lines = read_lines(args.file, file_of.MAX_ROW)
     first = next(lines, b"")
     head = file_of.read_head(first)
-    make_data_folder(settings)
-    engine = connect(settings.database)
+    engine = open_database(settings)
     try:
         if head.keys is not None:
             _restore_keys(settings, head.keys)  # first: a server that finds none makes new ones

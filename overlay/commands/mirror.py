@@ -41,13 +41,12 @@ def mirror(args: Namespace) -> int:
     import asyncio
 
     from indexer.chains import create
-    from indexer.store import Store, Writer, connect
+    from indexer.store import Store, Writer
     from indexer.store.source_store import SourceStore
-    from overlay.app.storage import make_data_folder
+    from overlay.app.storage import open_database
 
     settings = settings_of(args)
-    make_data_folder(settings)
-    engine = connect(settings.database)
+    engine = open_database(settings)
     try:
         writer = Writer(engine)
         try:

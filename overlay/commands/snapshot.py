@@ -65,14 +65,13 @@ def import_(args: Namespace) -> int:
     """Read all facts from a file into an empty database."""
     from indexer.snapshot.exporter import read_lines
     from indexer.snapshot.importer import import_snapshot
-    from indexer.store import Store, Writer, connect
-    from overlay.app.storage import make_data_folder
+    from indexer.store import Store, Writer
+    from overlay.app.storage import open_database
 
     if not args.file.is_file():
         raise UsageError(f"{args.file} is not there, or not a regular file")
     configured = settings_of(args)
-    make_data_folder(configured)
-    engine = connect(configured.database, importing=True)
+    engine = open_database(configured, importing=True)
     try:
         writer = Writer(engine)
         try:

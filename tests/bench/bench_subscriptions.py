@@ -17,12 +17,12 @@ from time import perf_counter, process_time
 from sqlalchemy import insert
 
 from indexer.store import Store, connect
-from indexer.store.subscriptions import ListingReport, NewDelivery, Subscriptions
-from indexer.store.subscriptions import subscriptions as table
 from overlay.projection.search_index import SearchIndex
 from overlay.search.forward import Analysed
 from overlay.search.query import Query
 from overlay.systems.webhooks.matcher import Percolator
+from overlay.systems.webhooks.store import ListingReport, NewDelivery, Subscriptions
+from overlay.systems.webhooks.store import subscriptions as table
 from tests.bench.bench_search import SHARED, Questions, build
 from tests.bench.listings import listings
 from tests.contracts.listed import EPOCH

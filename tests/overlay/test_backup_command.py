@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from indexer.store import connect
-from indexer.store.relay import RelayStore
+from overlay.systems.relay.store import RelayStore
 from tests.databases import Cluster
 from tests.indexer.store.test_backup import contents
 from tests.indexer.store.test_one_database import COMPONENTS

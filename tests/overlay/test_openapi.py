@@ -13,7 +13,6 @@ from aiohttp import ClientSession
 from jsonschema import Draft202012Validator
 
 from indexer.store import connect
-from indexer.store.delegations import DelegationLedger
 from overlay.api.openapi import COMPONENTS, document
 from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.request_bodies import BODIES
@@ -22,6 +21,7 @@ from overlay.app.http_app import ROUTES, create_app, load_systems
 from overlay.installation import ALWAYS, NAMES
 from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
 from overlay.systems.delegateos.revocation_api import REVOCATIONS
+from overlay.systems.delegateos.store import DelegationLedger
 from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER
 from tests.overlay.conftest import Serve

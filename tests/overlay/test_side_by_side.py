@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from indexer.store import Store, connect
-from indexer.store.delegations import DelegationLedger
-from indexer.store.mrp_providers import MrpProviders
-from indexer.store.payments import PaymentLedger
-from indexer.store.relay import RelayStore
-from indexer.store.subscriptions import Subscriptions
+from indexer.store import connect
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
+from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.mrp.store import MrpProviders
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.rating.store import EvidenceQueries
+from overlay.systems.relay.store import RelayStore
+from overlay.systems.webhooks.store import Subscriptions
 from parsers.claims.delegateos.signed_objects import principal_of
 from tests.chainkit import agent
-from tests.indexer.store.test_mrp_providers import NOW as MRP_NOW
-from tests.indexer.store.test_mrp_providers import challenge, provider
 from tests.overlay.payments.paid_server import PaidServer
 from tests.overlay.payments.test_gate import claim_of
+from tests.overlay.protocols.mrp.test_store import NOW as MRP_NOW
+from tests.overlay.protocols.mrp.test_store import challenge, provider
 from tests.overlay.rating.registry import Registry
 from tests.overlay.relay.kit import PRICE, World
 from tests.overlay.webhooks.webhook_registry import Target, WebhookRegistry, registry, target
@@ -142,5 +143,5 @@ async def test_every_system_writes_at_the_same_time_and_nothing_is_lost(
     with pytest.raises(Exception, match="the budget is spent"):
         await delegations(later)(0)
     assert len(MrpProviders(later).page(MRP_NOW, 9)) == ROUNDS
-    assert Store(later).evidence.ratings([listing])[listing].completed >= 1
+    assert EvidenceQueries(later).ratings([listing])[listing].completed >= 1
     later.dispose()

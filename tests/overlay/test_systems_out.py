@@ -11,7 +11,9 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
+from sqlalchemy import inspect
 
+from indexer.store import connect
 from overlay.api.openapi import document
 from overlay.app.http_app import ROUTES, load_systems
 from overlay.installation import NAMES, installed
@@ -77,7 +79,33 @@ def test_a_system_that_is_taken_out_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_command_goes_with_its_system(tmp_path: Path) -> None:
     commands = {one.name: one.commands for one in installed() if one.commands}
-    assert commands.keys() == {"delegateos", "mcp", "motebit", "mrp", "payments", "relay"}
+    assert commands.keys() == {"delegateos", "mcp", "motebit", "mrp", "payments", "rating", "relay"}
     shown = a2b("--help", cwd=tmp_path, **without(tuple(commands), tmp_path)).stdout
     assert "search" in shown
-    assert not [name for name in ("mcp", "dct", "motebit", "pay-check", "refunds", "relay") if f"    {name} " in shown]
+    assert not [
+        name for name in ("mcp", "dct", "motebit", "pay-check", "refunds", "block", "relay") if f"    {name} " in shown
+    ]
+
+
+def test_the_tables_of_a_system_that_is_taken_out_are_left_alone(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/a2b.db"
+    engine = connect(database)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO blocked_workers (worker, blocked_at) VALUES ('ww', 1)")
+        connection.exec_driver_sql("ALTER TABLE blocked_workers ADD COLUMN of_another_version TEXT")
+        connection.exec_driver_sql("DROP TABLE subscriptions")
+    run: Callable[..., Any] = partial(a2b, "export", "facts.jsonl", cwd=tmp_path, A2B_DATABASE=database)
+    refused = run()
+    assert refused.returncode == 3
+    assert "the table blocked_workers" in refused.stderr
+    written = run(**without(NAMES, tmp_path))
+    assert written.returncode == 0, written.stderr
+    with engine.begin() as connection:
+        assert connection.exec_driver_sql("SELECT worker FROM blocked_workers").scalars().all() == ["ww"]
+        connection.exec_driver_sql("ALTER TABLE blocked_workers DROP COLUMN of_another_version")
+    assert "subscriptions" not in inspect(engine).get_table_names()
+    (tmp_path / "facts.jsonl").unlink(missing_ok=True)
+    again = run()
+    assert again.returncode == 0, again.stderr
+    assert "subscriptions" in inspect(engine).get_table_names()
+    engine.dispose()

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from overlay.installation import System
 
-SYSTEM = System(name="delegateos", api="revocation_api", commands=("dct",))
+SYSTEM = System(name="delegateos", api="revocation_api", tables="store", commands=("dct",))

@@ -42,7 +42,7 @@ from parsers.claims.delegateos.signed_objects import is_principal
 from parsers.claims.rfc3339 import instant
 
 if TYPE_CHECKING:
-    from indexer.store.delegations import BlockBudget, DelegationLedger
+    from overlay.systems.delegateos.store import BlockBudget, DelegationLedger
 
 NAMESPACE = "registry"
 ACTIONS = ("search", "submit", "rate")
@@ -107,7 +107,7 @@ class DelegatedAccess:
 
     def charge(self, access: Access, proof: HolderProof | None = None) -> None:
         """Charge a request to a token, and use up the nonce of its proof. Raises TokenDeniedError."""
-        from indexer.store.delegations import NonceUse, SpentBudgetError, UsedNonceError
+        from overlay.systems.delegateos.store import NonceUse, SpentBudgetError, UsedNonceError
 
         nonce = None if proof is None else NonceUse(f"dct:{access.holder}", proof.nonce, proof.expires_at)
         try:
@@ -144,7 +144,7 @@ ACCESS: web.AppKey[DelegatedAccess] = web.AppKey("delegated access", DelegatedAc
 
 def _budgets(access: Access) -> list[BlockBudget]:
     """The units that each block allows: of 0.5, one request is below it."""
-    from indexer.store.delegations import BlockBudget
+    from overlay.systems.delegateos.store import BlockBudget
 
     return [
         BlockBudget(

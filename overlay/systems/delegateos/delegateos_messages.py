@@ -65,7 +65,7 @@ def _result(access: DelegatedAccess, message: dict[str, Any]) -> dict[str, Any]:
 
 def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]:
     """The acceptance of a delegation (§9.2), or its rejection with the reason (§9.3)."""
-    from indexer.store.delegations import LedgerFullError, StoredDelegation
+    from overlay.systems.delegateos.store import LedgerFullError, StoredDelegation
 
     try:
         contract = _bounded(params.get("contract"), "contract")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from indexer.store.delegations import DelegationLedger
 from overlay.api.shared_services import VERIFIER
 from overlay.api.systems import Parts, Services
 from overlay.systems.delegateos import delegated_calls
 from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
+from overlay.systems.delegateos.store import DelegationLedger
 from parsers.claims.canonical_json import base64url_text
 
 

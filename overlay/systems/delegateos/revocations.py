@@ -31,7 +31,7 @@ class RevocationBody(Body):
 
 def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
     """Store what `{revocation, dct?}`, or an entry alone, says. Raises ProblemError."""
-    from indexer.store.delegations import LedgerFullError
+    from overlay.systems.delegateos.store import LedgerFullError
 
     is_alone = not (isinstance(document, dict) and "revocation" in document)
     sent = checked(RevocationBody, {"revocation": document} if is_alone else document)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from indexer.store.relay_agents import RelayAgent
 from overlay.api.identity_key import IdentityKey
 from parsers.claims.canonical_json import jcs
 from parsers.claims.motebit.identifiers import HEX_SUITE, binding, sovereign_id
-from parsers.claims.motebit.settlement import FEE_PERCENT
+from parsers.claims.motebit.settlement import FEE_PERCENT, RelayAgent
 from parsers.local_hosts import shared_url
 
 SECONDS_FOUND, SECONDS_MISSING = 300, 60

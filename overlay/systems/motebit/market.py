@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
-from indexer.store.trust_edges import ANYBODY, EdgePair
-from indexer.store.trust_graph import TrustGraph
 from overlay.api import values
 from overlay.api.parameters import MAX_LIMIT, parameter, read_query, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.protocol_requests import find
-from overlay.api.shared_services import AGENT_RELAY
+from overlay.api.shared_services import AGENT_RELAY, TRUST
 from overlay.api.signed_requests import signed_request
 from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
@@ -24,13 +22,12 @@ from parsers.claims.motebit.bearer_token import MAX_BYTES, check_bound, verify_t
 from parsers.claims.motebit.identifiers import binding, canonical_id
 from parsers.claims.motebit.route_ranking import LATENCY_MS, PathWeight, RankedRoute, RouteCandidate, rank
 from parsers.claims.motebit.settlement import MAX_PRICE
-from parsers.claims.motebit.trust_graph import TrustEdge
+from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair, TrustEdge
 
 if TYPE_CHECKING:
-    from overlay.api.shared_services import AgentRelay
+    from overlay.api.shared_services import AgentRelay, TrustReader
 
 AUDIENCE = "market:query"
-TRUST: web.AppKey[TrustGraph] = web.AppKey("trust graph", TrustGraph)
 MAX_CANDIDATES = 200
 """Agents that are ranked: those first whose host serves their identity file, then those registered with the relay."""
 
@@ -84,7 +81,7 @@ async def candidates(request: web.Request) -> dict[str, Any]:
 
 
 def _edges(
-    graph: TrustGraph, relay: AgentRelay | None, observer: _Observer, agents: Mapping[str, _Agent]
+    graph: TrustReader, relay: AgentRelay | None, observer: _Observer, agents: Mapping[str, _Agent]
 ) -> dict[EdgePair, TrustEdge]:
     """The edges from the observer and these agents to these agents: of the evidence and of the tasks that this relay
     settled, which may be the same tasks, those that come of more tasks."""

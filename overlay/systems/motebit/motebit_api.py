@@ -137,7 +137,6 @@ _TOKEN = parameter("Authorization", "`Bearer motebit:TOKEN` of the agent whose t
 
 _route = partial(Route, tag="Motebit", error_response=error_response, conditional=True)
 API = SystemApi(
-    bring=lambda parts: {market.TRUST: parts.store.on_primary().trust},
     routes=(
         _route("/api/v1/agents/discover", discover, "MotebitAgents", parameters=_DISCOVER),
         _route("/api/v1/discover/{id}", resolve, "MotebitResolution"),

@@ -16,9 +16,9 @@ from indexer.fetcher.reasons import FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
 from indexer.store.checks import CheckKind
-from indexer.store.mrp_providers import MrpChallenge, MrpProviders
 from indexer.store.nonces import Nonces
 from overlay.systems.mrp.issuer_keys import IssuerKeys
+from overlay.systems.mrp.store import MrpChallenge, MrpProviders
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
 

@@ -14,9 +14,9 @@ MRP: web.AppKey[MrpRegistry] = web.AppKey("MRP registry", MrpRegistry)
 
 def bring(parts: Parts) -> Services:
     """The registry, where requests are sent to hosts."""
-    from indexer.store.mrp_providers import MrpProviders
     from indexer.store.nonces import Nonces
     from overlay.systems.mrp.issuer_keys import IssuerKeys
+    from overlay.systems.mrp.store import MrpProviders
 
     if parts.visits is None:
         return {}

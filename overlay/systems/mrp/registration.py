@@ -17,7 +17,6 @@ from pydantic import Field
 
 from indexer.fetcher.budgets import registrable
 from indexer.fetcher.reasons import FetchError
-from indexer.store.mrp_providers import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
 from overlay.api.answers import body, json_answer
 from overlay.api.base_url import base_url
 from overlay.api.problems import NotFoundError, ProblemError, bad_request
@@ -29,6 +28,7 @@ from overlay.systems.mrp.envelopes import VERSION, MrpError
 from overlay.systems.mrp.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
 from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import provider_entry
+from overlay.systems.mrp.store import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
 from overlay.text.timestamps import timestamp
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
 

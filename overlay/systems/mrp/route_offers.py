@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from indexer.store.mrp_providers import MrpProvider
+from overlay.systems.mrp.store import MrpProvider
 from overlay.text.timestamps import timestamp
 from parsers.local_hosts import shared_url
 

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from overlay.installation import System
 
-SYSTEM = System(name="payments", api="payment_api", jobs="own_payments", commands=("pay_check", "owed_refunds"))
+SYSTEM = System(
+    name="payments", api="payment_api", tables="store", jobs="own_payments", commands=("pay_check", "owed_refunds")
+)

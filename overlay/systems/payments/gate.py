@@ -18,14 +18,14 @@ from typing import Any
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import SourceError, SourceUnavailableError
-from indexer.store.payment_records import TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.carriers import A2A_METHODS, PaidCall, read_call
 from overlay.systems.payments.checking import PaymentSources, currency_of, offers_in
 from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
 from overlay.systems.payments.paid_work import PaidWork, Work, WorkError
 from overlay.systems.payments.settlement import WORK_SECONDS, Settlement
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import TaskState
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import UtxoChain

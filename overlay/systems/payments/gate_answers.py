@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 
 from indexer.errors import SourceError
 from indexer.headers.networks import NETWORKS
-from indexer.store.payment_records import LedgerPayment, TaskState
 from overlay.systems.payments.carriers import PaidCall, task_id
 from overlay.systems.payments.checking import PaymentSources
+from overlay.systems.payments.store_records import LedgerPayment, TaskState
 from overlay.text.compact_json import encode
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer

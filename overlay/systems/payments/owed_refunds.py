@@ -13,8 +13,8 @@ from overlay.text.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from indexer.store.payment_records import LedgerPayment, PaidTask
     from overlay.commands.options import Commands
+    from overlay.systems.payments.store_records import LedgerPayment, PaidTask
 
 
 def add(commands: Commands) -> None:
@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
 
 def refunds(args: Namespace) -> int:
     """Print the refunds that are due, or remove one that was paid."""
-    from indexer.store.payments import PaymentLedger
     from overlay.app.storage import open_store
+    from overlay.systems.payments.store import PaymentLedger
 
     with closing(open_store(settings_of(args), create=False)) as store:
         ledger = PaymentLedger(store.primary)

@@ -43,7 +43,7 @@ class OwnPayments:
             self._open(Path(settings.prices), store, exchange)
 
     def _open(self, file: Path, store: Store, exchange: ExchangeRates) -> None:
-        from indexer.store.payments import PaymentLedger
+        from overlay.systems.payments.store import PaymentLedger
 
         try:
             body = file.read_bytes()

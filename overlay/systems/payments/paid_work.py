@@ -13,16 +13,6 @@ from typing import Any, cast
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import SourceError
-from indexer.store.payment_records import (
-    GIVEN_BACK,
-    DuplicatePaymentError,
-    LedgerPayment,
-    PaidTask,
-    PaymentState,
-    TaskState,
-    TaskStateError,
-)
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
 from overlay.systems.payments.checking import PaymentSources, check_inputs, currency_of
 from overlay.systems.payments.gate_answers import (
@@ -36,6 +26,16 @@ from overlay.systems.payments.gate_answers import (
     unavailable,
 )
 from overlay.systems.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import (
+    GIVEN_BACK,
+    DuplicatePaymentError,
+    LedgerPayment,
+    PaidTask,
+    PaymentState,
+    TaskState,
+    TaskStateError,
+)
 from overlay.text.timestamps import timestamp
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.store.payment_records import LedgerPayment, PaidTask
 from overlay.publish.coins import Coin
 from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from overlay.publish.transactions import Draft
+from overlay.systems.payments.store_records import LedgerPayment, PaidTask
 from parsers.bitcoin import address
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read_exactly, serialise

@@ -14,10 +14,17 @@ from functools import partial
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
-from indexer.store.payment_records import COUNTED, LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.refunds import chain_of, refund, transaction_of
 from overlay.systems.payments.renewals import end_of
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import (
+    COUNTED,
+    LedgerPayment,
+    PaidInterval,
+    PaidTask,
+    PaymentState,
+    TaskState,
+)
 from parsers.bitcoin.tx import Transaction
 from parsers.cards.offers import Offer
 

@@ -4,4 +4,11 @@ from __future__ import annotations
 
 from overlay.installation import System
 
-SYSTEM = System(name="rating", api="evidence_api", indexing="rating_loop", facts="rating_facts")
+SYSTEM = System(
+    name="rating",
+    api="evidence_api",
+    tables="store_trust",
+    indexing="rating_loop",
+    facts="rating_facts",
+    commands=("block_worker",),
+)

@@ -14,10 +14,12 @@ from overlay.api.problems import BadRequestError, NotFoundError, bad_request
 from overlay.api.request_bodies import Body, Hex, body_schemas, checked
 from overlay.api.routes import HTML, JSON, Route
 from overlay.api.shared_services import EVIDENCE as SHARED_INTAKE
+from overlay.api.shared_services import TRUST
 from overlay.api.systems import Parts, Services, SystemApi
 from overlay.systems.rating import evidence_page
 from overlay.systems.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
 from overlay.systems.rating.evidence_json import ForeignPositionError
+from overlay.systems.rating.store_trust import TrustGraph
 from overlay.web.rendering import wants_json
 from parsers.claims.canonical_json import ClaimRefusedError, read
 
@@ -130,9 +132,9 @@ async def page(request: web.Request) -> web.Response:
 
 
 def bring(parts: Parts) -> Services:
-    """What takes evidence in."""
+    """What takes evidence in, and the graph of trust that follows from it."""
     intake = EvidenceIntake(parts.store)
-    return {INTAKE: intake, SHARED_INTAKE: intake}
+    return {INTAKE: intake, SHARED_INTAKE: intake, TRUST: TrustGraph(parts.store.primary)}
 
 
 _claims = partial(Route, tag="claims")

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from indexer.headers.networks import by_caip2
 from indexer.store import Store
-from indexer.store.evidence import ClaimDocument, KeyBind, StoredEvidence
 from overlay.listings.card_texts import card_offers
 from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing
@@ -19,6 +18,7 @@ from overlay.listings.records import Registration
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.evidence_json import EvidenceReader
 from overlay.systems.rating.listing_facts import agent_listing, agent_of, claimed_key, host_key
+from overlay.systems.rating.store import ClaimDocument, EvidenceQueries, KeyBind, StoredEvidence
 from parsers.cards import AgentCard
 from parsers.cards.offers import Offer
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, jcs
@@ -82,7 +82,7 @@ class EvidenceIntake:
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.reader = EvidenceReader(store)
         self._store, self._clock = store.on_primary(), clock
-        self._repository = ListingRepository(self._store)
+        self._repository, self._evidence = ListingRepository(self._store), EvidenceQueries(self._store.engine)
 
     def submit(
         self,
@@ -106,7 +106,7 @@ class EvidenceIntake:
             return AcceptedEvidence(None, (), 0, held)
         works = evidence_of(kind, document, now_ms, _keys(agent))
         stored = _document(kind, jcs(document), now_ms)
-        bound = self._store.evidence.bound({work.record.worker for work in works})
+        bound = self._evidence.bound({work.record.worker for work in works})
         known_works = [work for work in works if work.record.worker in bound]
         if not known_works:
             raise ClaimRefusedError("not-bound", "no key that signed as the worker is bound to a listing")
@@ -119,7 +119,7 @@ class EvidenceIntake:
             )
             raise ClaimRefusedError("payment-mismatch", detail)
         documents = [stored, *([proof.document] if proof else [])]
-        return AcceptedEvidence(stored.sha256, rows, self._store.evidence.submit(documents, rows), held)
+        return AcceptedEvidence(stored.sha256, rows, self._evidence.submit(documents, rows), held)
 
     def _agent(self, listing: str) -> Listing:
         agent = agent_listing(self._repository, parse_id(listing)[0])
@@ -141,7 +141,7 @@ class EvidenceIntake:
         if not key:
             return None
         bind = KeyBind(key, id_, document.sha256 if document else None, now_ms)
-        held = self._store.evidence.bind(bind, document)
+        held = self._evidence.bind(bind, document)
         if held.listing != id_:
             raise ClaimRefusedError("key-bound", f"the key works for {held.listing[:200]}")
         return held

@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from indexer.store import Store
-from indexer.store.evidence import KeyBind, StoredEvidence
 from indexer.store.motebit_hosts import AT_WELL_KNOWN
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry, Registration
 from overlay.listings.repository import ListingRepository
+from overlay.systems.rating.store import EvidenceQueries, KeyBind, StoredEvidence
 from parsers import cards
 from parsers.cards import AgentCard
 from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing
@@ -121,15 +121,16 @@ class FactsReader:
 
     def __init__(self, store: Store) -> None:
         self._store, self._repository = store, ListingRepository(store)
+        self._evidence = EvidenceQueries(store.engine)
 
     def facts(self, listing: Listing, rows: Sequence[StoredEvidence]) -> ListingFacts:
         """The facts by which these records of an agent are judged."""
         id_, owner = listing.state.id, listing.state.owner or ""
         transfer = last_transfer(self._repository.history(id_))
         transfer = transfer and transfer._replace(chain=listing.chain)
-        keys = {bind.key for bind in self._store.evidence.keys_of(id_) if _holds(bind, listing, transfer)}
+        keys = {bind.key for bind in self._evidence.keys_of(id_) if _holds(bind, listing, transfer)}
         addresses = {offer.address.strip() for offer in listing.card.offers if offer.address.strip()}
-        binds = self._store.evidence.bound({row.counter_signer for row in rows} - {""})
+        binds = self._evidence.bound({row.counter_signer for row in rows} - {""})
         owners = self._owners(bind.listing for bind in binds.values())
         owner_of = {key: owners[bind.listing] for key, bind in binds.items()} | _funders(rows)
         rated = self._rated_payers(rows, binds)
@@ -149,7 +150,7 @@ class FactsReader:
     def _rated_payers(self, rows: Sequence[StoredEvidence], binds: dict[str, KeyBind]) -> dict[str, str]:
         """The payers that are an address of a rated listing whose key counter-signed what they paid for, each with the
         owner of that listing."""
-        ratings = self._store.evidence.ratings(bind.listing for bind in binds.values())
+        ratings = self._evidence.ratings(bind.listing for bind in binds.values())
         is_rated = {id_ for id_, rating in ratings.items() if (rating.base_score or 0) >= RATED_AT}
         addresses: dict[str, tuple[str, set[str]]] = {}
         payers: dict[str, str] = {}

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from overlay.answers.items import ItemRating
 from overlay.listings.system_facts import FactSource
+from overlay.systems.rating.store import EvidenceQueries
 from overlay.text.timestamps import timestamp_of_milliseconds
 
 if TYPE_CHECKING:
-    from indexer.store.evidence import StoredRating
     from overlay.listings.listing import Listing
+    from overlay.systems.rating.store import StoredRating
 
 
 def item_rating(rating: StoredRating | None) -> ItemRating | None:
@@ -29,7 +30,7 @@ def _members(_listing: Listing, rating: StoredRating | None) -> Mapping[str, Ite
 
 
 FACTS = FactSource(
-    read=lambda store, ids: store.evidence.ratings(ids),
+    read=lambda store, ids: EvidenceQueries(store.engine).ratings(ids),
     members=_members,
     number=lambda rating: None if rating is None else rating.score,
 )

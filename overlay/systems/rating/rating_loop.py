@@ -9,12 +9,19 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
-from indexer.store import Store, Writer, evidence
-from indexer.store.evidence import CURSOR, StoredRating
+from indexer.store import Store, Writer
 from overlay.api.systems import Parts
 from overlay.jobs import PeriodicJob, Role
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
+from overlay.systems.rating.store import (
+    CURSOR,
+    EvidenceQueries,
+    StoredRating,
+    prove_payments,
+    rate_again,
+    record_rating,
+)
 from parsers.claims.canonical_json import jcs
 from parsers.claims.rating import RATED_AT, Rating, rate
 
@@ -42,6 +49,7 @@ class RatingLoop:
     ) -> None:
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
+        self._evidence = EvidenceQueries(store.engine)
         self._tips: dict[str, bytes] = {}
         self._epoch, self._seq = "", 0
         self._is_changed = False
@@ -59,7 +67,7 @@ class RatingLoop:
         for chain in self._store.chains():
             self._check_blocks(chain)
         self._follow_changes()
-        due = self._store.evidence.due(self._now() - DAY_MS, BATCH)
+        due = self._evidence.due(self._now() - DAY_MS, BATCH)
         is_changed = [self._rate(listing, submitted) for listing, submitted in due]
         if any(is_changed):
             log.info("ratings: %d listings rated, %d ratings changed", len(due), sum(is_changed))
@@ -75,7 +83,7 @@ class RatingLoop:
         changes = self._store.outbox.after(self._seq, CHANGES)
         listings = {change.id for change in changes if change.reason != "rated"}
         if changes:
-            evidence.rate_again(self._writer, sorted(listings), changes[-1].seq)
+            rate_again(self._writer, sorted(listings), changes[-1].seq)
             self._seq = changes[-1].seq
 
     def _now(self) -> int:
@@ -86,13 +94,13 @@ class RatingLoop:
         if tip is None or self._tips.get(chain) == tip.hash:
             return
         changed = []
-        for block in self._store.evidence.payment_blocks(chain, tip.height - REORG_BLOCKS):
+        for block in self._evidence.payment_blocks(chain, tip.height - REORG_BLOCKS):
             headers = self._store.headers.run(chain, block.height, 1)
             is_proved = bool(headers) and headers[0][36:68] == block.root
             if is_proved != block.is_proved:
                 changed.append(block._replace(is_proved=is_proved))
         if changed:
-            evidence.prove_payments(self._writer, chain, changed)
+            prove_payments(self._writer, chain, changed)
         self._tips[chain] = tip.hash
 
     def _rate(self, listing_id: str, submitted: int) -> bool:
@@ -100,7 +108,7 @@ class RatingLoop:
         listing = agent_listing(self._repository, listing_id)
         rating = base = NO_RATING
         if listing is not None:
-            rows = self._store.evidence.counted(listing_id)
+            rows = self._evidence.counted(listing_id)
             facts = self._facts.facts(listing, rows)
             records = list(map(facts.record, rows))
             rating = rate(records, facts.rated, now)
@@ -109,7 +117,7 @@ class RatingLoop:
             rating.score, base.score, rating.rung, rating.completed, rating.failed, now,
             sha256(jcs(rating.as_json()["basis"])).digest(),
         )  # fmt: skip
-        return evidence.record_rating(self._writer, listing_id, submitted, stored, RATED_AT)
+        return record_rating(self._writer, listing_id, submitted, stored, RATED_AT)
 
 
 def jobs(parts: Parts) -> list[PeriodicJob]:

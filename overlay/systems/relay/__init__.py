@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from overlay.installation import System
 
-SYSTEM = System(name="relay", api="relay_api", jobs="own_relay", commands=("relay_cash",))
+SYSTEM = System(name="relay", api="relay_api", tables="store", jobs="own_relay", commands=("relay_cash",))

@@ -8,13 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from indexer.store.queries import is_storable
-from indexer.store.relay_agents import KeyConflictError, RelayAgent, TooManyAgentsError
+from overlay.systems.relay.store_agents import KeyConflictError, TooManyAgentsError
 from overlay.systems.relay.task_relay import PREFIX, Relay, RelayRefusedError
 from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
 from parsers.claims.motebit.bearer_token import MAX_BYTES, SignedRequest
 from parsers.claims.motebit.identifiers import binding, canonical_id, check_key, hex_bytes
-from parsers.claims.motebit.settlement import MAX_PRICE
+from parsers.claims.motebit.settlement import MAX_PRICE, RelayAgent
 from parsers.claims.motebit.succession import check_succession
 from parsers.pointers.locator import is_web_url
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 
 from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.relay_cash import RelayCash
-from indexer.store.relay_coins import (
+from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
+from overlay.systems.relay.store_cash import RelayCash
+from overlay.systems.relay.store_coins import (
     Deposit,
     DepositState,
     OperatorCoin,
@@ -21,7 +22,6 @@ from indexer.store.relay_coins import (
     WithdrawalState,
     transaction_of,
 )
-from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from parsers.bitcoin import address
 from parsers.bitcoin.script import OP_RETURN, is_unspendable, ops, p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read_exactly, serialise

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from indexer.chains.node.payment_node import PaymentNode
 from indexer.setting_values import SettingsError
-from indexer.store.relay import RelayStore
 from overlay.api.shared_services import AGENT_RELAY, PAYMENTS, Payments
 from overlay.api.systems import Parts, Services
 from overlay.installation import absence
 from overlay.jobs import PeriodicJob, Role
 from overlay.systems.relay.agent_registration import KEPT_SECONDS
 from overlay.systems.relay.bank import Bank
+from overlay.systems.relay.store import RelayStore
 from overlay.systems.relay.task_relay import Relay
 from parsers.bitcoin import address
 

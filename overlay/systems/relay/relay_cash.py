@@ -11,8 +11,8 @@ from overlay.commands.options import UsageError, add_json, command, print_answer
 from overlay.text.terminal import say
 
 if TYPE_CHECKING:
-    from indexer.store.relay_cash import RelayCash
     from overlay.commands.options import Commands
+    from overlay.systems.relay.store_cash import RelayCash
 
 
 def add(commands: Commands) -> None:
@@ -31,8 +31,8 @@ def add(commands: Commands) -> None:
 
 def relay(args: Namespace) -> int:
     """Print the open withdrawals, store a signed transaction, or cancel a withdrawal."""
-    from indexer.store.relay import RelayStore
     from overlay.app.storage import open_store
+    from overlay.systems.relay.store import RelayStore
 
     with closing(open_store(settings_of(args), create=False)) as store:
         cash = RelayStore(store.primary).cash
@@ -61,8 +61,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def _store_signed(cash: RelayCash, text: str) -> int:
     """Store the transaction with the withdrawal whose inputs and outputs it has."""
-    from indexer.store.relay_coins import CashRefusedError, transaction_of
     from overlay.systems.relay.bank import change_of, is_signed_form
+    from overlay.systems.relay.store_coins import CashRefusedError, transaction_of
     from parsers.errors import ParseError
 
     try:

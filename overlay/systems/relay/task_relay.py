@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from indexer.store.ledger import InsufficientFundsError
-from indexer.store.relay import RelayStore
-from indexer.store.relay_agents import RelayAgents
+from overlay.systems.relay.store import RelayStore
+from overlay.systems.relay.store_agents import RelayAgents
+from overlay.systems.relay.store_ledger import InsufficientFundsError
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs
 from parsers.claims.motebit.bearer_token import SignedRequest, check_bound, payload_of
 from parsers.claims.motebit.identifiers import canonical_id, sovereign_id

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from indexer.store.ledger import InsufficientFundsError
-from indexer.store.relay_agents import RelayAgent
-from indexer.store.relay_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.systems.relay.agent_registration import UNIT
+from overlay.systems.relay.store_ledger import InsufficientFundsError
+from overlay.systems.relay.store_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.bearer_token import SignedRequest
@@ -19,6 +18,7 @@ from parsers.claims.motebit.identifiers import canonical_id
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.motebit.settlement import (
     Hop,
+    RelayAgent,
     RelayTask,
     RelayTaskState,
     lock_of,

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from overlay.installation import System
 
-SYSTEM = System(name="webhooks", api="webhook_api", jobs="delivery_jobs", signs=True)
+SYSTEM = System(name="webhooks", api="webhook_api", tables="store", jobs="delivery_jobs", signs=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from indexer.store.subscriptions import Subscriptions
 from overlay.api.parameters import pairs
 from overlay.api.problems import BadRequestError
 from overlay.api.search_request import from_pairs
@@ -15,6 +14,7 @@ from overlay.api.systems import Parts, Services
 from overlay.jobs import PeriodicJob
 from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 from overlay.systems.webhooks.matcher import SubscriptionMatcher
+from overlay.systems.webhooks.store import Subscriptions
 from overlay.systems.webhooks.targets import Targets, public_key_text
 from overlay.systems.webhooks.webhooks import Webhooks
 

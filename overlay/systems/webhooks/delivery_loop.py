@@ -16,9 +16,9 @@ from indexer.fetcher.budgets import registrable
 from indexer.fetcher.reasons import FetchError
 from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
-from indexer.store.subscriptions import Subscriptions, WebhookSubscription
 from overlay.jobs import PeriodicJob, Role
 from overlay.systems.webhooks.matcher import SubscriptionMatcher
+from overlay.systems.webhooks.store import Subscriptions, WebhookSubscription
 from overlay.systems.webhooks.targets import Targets
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from indexer.store.outbox import Change
-from indexer.store.subscriptions import ListingReport, NewDelivery, Subscriptions, WebhookSubscription
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.projection.documents import DocumentReader
 from overlay.search.document import Document
@@ -28,6 +27,7 @@ from overlay.search.forward import Analysed
 from overlay.search.planner import required_terms
 from overlay.search.prices import asks_offer, meets, pack
 from overlay.search.query import Query
+from overlay.systems.webhooks.store import ListingReport, NewDelivery, Subscriptions, WebhookSubscription
 from overlay.text.compact_json import encode
 from overlay.text.safe_text import on_one_line
 from overlay.text.timestamps import timestamp

@@ -17,7 +17,6 @@ from aiohttp import hdrs, web
 from pydantic import Field
 
 from indexer.fetcher.reasons import FetchError
-from indexer.store.subscriptions import TooManySubscriptionsError, WebhookSubscription
 from overlay.answers.schema_parts import COUNT, TEXT, TIME, array_of, maybe, record
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
@@ -33,6 +32,7 @@ from overlay.api.systems import SystemApi
 from overlay.api.values import json_texts, shown
 from overlay.search.planner import required_terms
 from overlay.systems.webhooks.delivery_jobs import WEBHOOKS, bring
+from overlay.systems.webhooks.store import TooManySubscriptionsError, WebhookSubscription
 from overlay.systems.webhooks.targets import ChallengeError
 from overlay.systems.webhooks.webhooks import Webhooks
 from overlay.text.compact_json import encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from indexer.store.subscriptions import Subscriptions
+from overlay.systems.webhooks.store import Subscriptions
 from overlay.systems.webhooks.targets import Targets
 
 

@@ -6,6 +6,7 @@ A hop costs the price that was fixed when its task was submitted. Amounts are in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -47,6 +48,22 @@ class RelayTask(NamedTuple):
     price: int
     locked: int
     state: RelayTaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayAgent:
+    """An agent that registered with a relay. `prices` are those of one task by capability. As a worker it is offered
+    until `expires_at`; its key and account stay. Times are seconds since 1970."""
+
+    motebit_id: str
+    public_key: bytes
+    endpoint: str
+    capabilities: tuple[str, ...]
+    prices: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    description: str = ""
+    last_seen: int
+    expires_at: int
 
 
 class Hop(NamedTuple):

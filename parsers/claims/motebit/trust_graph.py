@@ -8,6 +8,16 @@ from typing import NamedTuple
 
 from parsers.claims.motebit.trust_levels import SCORES, transition
 
+ANYBODY = ""
+"""The observer that is this registry: it counts the tasks that a proven payment paid for."""
+
+
+class EdgePair(NamedTuple):
+    """Who trusts, or `ANYBODY`, and whom."""
+
+    observer: str
+    worker: str
+
 
 class TaskOutcome(NamedTuple):
     """What a receipt says of a task: when it was completed (milliseconds since 1970), its SHA-256, and completed,

@@ -19,8 +19,8 @@ from indexer.snapshot import exporter, importer
 from indexer.snapshot.codec import SnapshotError
 from indexer.snapshot.exporter import export, new_file, read_lines
 from indexer.store import StoreError, block_writer, chain_marks, connect, imports
-from indexer.store.payments import PaymentLedger
-from indexer.store.subscriptions import Subscriptions
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.webhooks.store import Subscriptions
 from tests.chainkit import ChainKit, agent
 from tests.conftest import ROOT
 from tests.databases import Cluster, database_url, postgresql

@@ -17,15 +17,17 @@ from sqlalchemy import Connection, Engine, column, create_engine, inspect, selec
 from indexer.state_hash import state_hash
 from indexer.store import Store, StoreError, Writer, block_writer, connect, migrations
 from indexer.store.checks import CheckKind, CheckState
-from indexer.store.delegations import DelegationLedger
-from indexer.store.mrp_providers import MrpProviders
 from indexer.store.nonces import Nonces
-from indexer.store.payments import PaymentLedger
 from indexer.store.process_lock import writer_lock
-from indexer.store.relay import RelayStore
 from indexer.store.requests import Requests
 from indexer.store.schema import SCHEMA, metadata
-from indexer.store.subscriptions import Subscriptions
+from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.mrp.store import MrpProviders
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.rating.store import EvidenceQueries
+from overlay.systems.rating.store_trust import TrustGraph
+from overlay.systems.relay.store import RelayStore
+from overlay.systems.webhooks.store import Subscriptions
 from tests.facts import born, says
 from tests.indexer.store.test_one_database import INTERVAL, NOW, WEBHOOK
 
@@ -151,8 +153,8 @@ def test_its_components_go_on_where_they_were(old: str) -> None:
     assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
     assert [one.manifest_url for one in MrpProviders(engine).page(NOW * 1000, 9)] == ["https://a.example/m"]
     store = Store(engine)
-    assert store.trust.blocked() == {"ww"}
-    assert [bind.key for bind in store.evidence.keys_of("one")] == ["aa"]
+    assert TrustGraph(engine).blocked() == {"ww"}
+    assert [bind.key for bind in EvidenceQueries(engine).keys_of("one")] == ["aa"]
     assert store.motebit_hosts.get(["a.example"])["a.example"].motebit_id == "m"
     assert Requests(engine).counts()["waiting"] == 1
     assert len(list(store.spend_checks.transactions("demo"))) == 1

@@ -15,21 +15,22 @@ from sqlalchemy import Engine, String, inspect
 from sqlalchemy.exc import InvalidRequestError
 
 from indexer.store import Store, StoreError, Writer, chain_marks, connect, unchecked
-from indexer.store.delegations import BlockBudget, DelegationLedger, NonceUse
-from indexer.store.evidence import ClaimDocument, StoredEvidence
 from indexer.store.locks import AdvisoryLock
-from indexer.store.mrp_providers import MrpProviders
 from indexer.store.nonces import Nonces
-from indexer.store.payment_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
-from indexer.store.relay import RelayStore
-from indexer.store.relay_agents import RelayAgent
 from indexer.store.schema import keys, metadata, rebuilt_table
-from indexer.store.subscriptions import Subscriptions, WebhookSubscription
+from overlay.systems.delegateos.store import BlockBudget, DelegationLedger, NonceUse
+from overlay.systems.mrp.store import MrpProviders
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
+from overlay.systems.rating.store import ClaimDocument, EvidenceQueries, StoredEvidence
+from overlay.systems.rating.store_trust import TrustGraph
+from overlay.systems.relay.store import RelayStore
+from overlay.systems.webhooks.store import Subscriptions, WebhookSubscription
 from parsers.bitcoin.tx import Outpoint
+from parsers.claims.motebit.settlement import RelayAgent
 from tests.conftest import ROOT
 from tests.databases import Cluster
-from tests.indexer.store.test_mrp_providers import challenge, provider
+from tests.overlay.protocols.mrp.test_store import challenge, provider
 
 NOW = 1_790_000_000
 WEBHOOK = WebhookSubscription(
@@ -77,20 +78,22 @@ def test_the_tables_that_only_a_backup_brings_back_are_documented() -> None:
 
 
 def use_registry(engine: Engine) -> None:
-    store = Store(engine)
+    writer = Writer(engine)
+    chain_marks.name_chain(writer, "demo", "bsv:regtest")
+    writer.close()
+    assert Store(engine).chains() == {"demo": "bsv:regtest"}
+
+
+def use_evidence(engine: Engine) -> None:
     with_document = ClaimDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
     row = StoredEvidence(
         digest=sha256(b"a").digest(), counter_signer="", document=with_document.sha256, listing="one", worker="aa",
         task="t", outcome="completed", completed_at=NOW, received_at=NOW,
     )  # fmt: skip
-    store.evidence.submit([with_document], [row])
-    assert Store(engine).evidence.page("one", None, 9) == [row]
-    writer = Writer(engine)
-    chain_marks.name_chain(writer, "demo", "bsv:regtest")
-    writer.close()
-    assert store.chains() == {"demo": "bsv:regtest"}
-    store.trust.block("ww", NOW)
-    assert store.trust.blocked() == {"ww"}
+    EvidenceQueries(engine).submit([with_document], [row])
+    assert EvidenceQueries(engine).page("one", None, 9) == [row]
+    TrustGraph(engine).block("ww", NOW)
+    assert TrustGraph(engine).blocked() == {"ww"}
 
 
 def use_webhooks(engine: Engine) -> None:
@@ -135,7 +138,7 @@ def use_mrp(engine: Engine) -> None:
 
 
 COMPONENTS: tuple[Callable[[Engine], None], ...] = (
-    use_registry, use_webhooks, use_payments, use_relay, use_delegations, use_mrp,
+    use_registry, use_evidence, use_webhooks, use_payments, use_relay, use_delegations, use_mrp,
 )  # fmt: skip
 
 

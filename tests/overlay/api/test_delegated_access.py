@@ -14,12 +14,12 @@ from sqlalchemy import Engine
 from yarl import URL
 
 from indexer.store import unchecked
-from indexer.store.delegations import DelegationLedger
 from overlay.api.routes import ROUTES, Route
 from overlay.api.services import AppServices
 from overlay.app.http_app import load_systems
 from overlay.installation import NAMES
 from overlay.systems.delegateos.delegated_access import ACTIONS, DelegatedAccess
+from overlay.systems.delegateos.store import DelegationLedger
 from parsers.claims.delegateos.capability_token import read_dct, serialize_dct
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
 from tests.overlay.calls import problem

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from indexer.store.payments import PaymentLedger
+from overlay.systems.payments.store import PaymentLedger
 from tests.overlay.payments.paid_server import PaidServer
 
 

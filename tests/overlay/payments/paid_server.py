@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, payment, price, script_of
 

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from indexer.chains.node.payment_node import PaymentNode
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.client.payment_claims import PaymentClaim, build_claim
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
@@ -23,6 +21,8 @@ from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.refunds import refund_due
 from overlay.systems.payments.settlement import DEPTH
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Transaction, serialise
 from tests.bitcoind import Bitcoind, installed
 

@@ -10,11 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import WORK_SECONDS
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Transaction
 from tests.overlay.payments.crashing import Crash, Steps
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of, claim_of, payment, price, script_of

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.checking import UnreadableOfferError
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
 from tests.overlay.payments.paid_server import TASK, PaidServer, a2a, header, mcp, refusal

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from indexer.store import connect
-from indexer.store.payments import PaymentLedger
 from indexer.store.rates import Quote, Quotes
 from overlay.client.payment_claims import PaymentClaim, build_claim
 from overlay.pricing.exchange_rates import ExchangeRates
@@ -23,6 +22,7 @@ from overlay.systems.payments.carriers import read_call
 from overlay.systems.payments.checking import offers_in
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
+from overlay.systems.payments.store import PaymentLedger
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError

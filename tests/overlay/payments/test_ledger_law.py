@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.payment_records import COUNTED, GIVEN_BACK, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import DEPTH, WORK_SECONDS
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import COUNTED, GIVEN_BACK, TaskState
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.overlay.payments.crashing import Crash, Steps
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, claim_of, payment, price, script_of

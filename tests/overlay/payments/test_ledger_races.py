@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from indexer.store.payment_records import (
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import (
     DuplicatePaymentError,
     LedgerPayment,
     PaidTask,
@@ -13,7 +14,6 @@ from indexer.store.payment_records import (
     TaskState,
     TaskStateError,
 )
-from indexer.store.payments import PaymentLedger
 from parsers.bitcoin.tx import Outpoint
 
 RACERS = 6

@@ -13,12 +13,12 @@ from aiohttp import ClientSession, web
 
 from indexer.chains.node.payment_node import PaymentNode, nodes_of
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.aiohttp_gate import middleware
 from overlay.systems.payments.checking import PaymentSources, check_claim
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.settlement import DEPTH
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, serialise
 from parsers.claims.payment import UtxoChain
 from tests.conftest import missing

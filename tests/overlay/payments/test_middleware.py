@@ -13,10 +13,10 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 
-from indexer.store.payments import PaymentLedger
 from overlay.systems.payments.aiohttp_gate import middleware
 from overlay.systems.payments.asgi_gate import MAX_BODY_BYTES, AsgiGate
 from overlay.systems.payments.gate import PaymentGate
+from overlay.systems.payments.store import PaymentLedger
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
 

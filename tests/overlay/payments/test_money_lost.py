@@ -13,13 +13,13 @@ import pytest
 
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.store import StoreError, unchecked
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments.gate import KEPT_SECONDS, REOPEN_SECONDS, PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.refunds import refund
 from overlay.systems.payments.settlement import CONFLICT_SECONDS, LEASE_SECONDS
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, read_exactly, serialise

@@ -12,14 +12,14 @@ import pytest
 from aiohttp import ClientSession
 
 from indexer.store import connect
-from indexer.store.payment_records import PaymentState, TaskState
-from indexer.store.payments import PaymentLedger
 from overlay.api import identity_key
 from overlay.client.payment_claims import build_claim
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
 from overlay.systems.payments.checking import offers_in
 from overlay.systems.payments.settlement import LEASE_SECONDS
+from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Transaction
 from tests import bitcoind
 from tests.bitcoind import Bitcoind

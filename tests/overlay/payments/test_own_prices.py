@@ -15,13 +15,13 @@ from aiohttp import ClientSession
 from indexer.setting_values import Quota
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, StoreUnavailableError, connect
-from indexer.store.payments import PaymentLedger
 from overlay.api.services import AppServices
 from overlay.installation import ALWAYS
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.own_payments import OwnPayments
+from overlay.systems.payments.store import PaymentLedger
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.conftest import Serve

@@ -11,8 +11,8 @@ import base58
 import pytest
 
 from indexer.store import connect
-from indexer.store.payments import PaymentLedger
 from overlay import cli
+from overlay.systems.payments.store import PaymentLedger
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, price, script_of
 from tests.overlay.payments.paid_server import TASK, PaidServer

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceUnavailableError
-from indexer.store.payment_records import TaskState
 from overlay.systems.payments.asgi_gate import AsgiGate
 from overlay.systems.payments.settlement import GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
+from overlay.systems.payments.store_records import TaskState
 from tests.overlay.payments.crashing import Crash
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
 from tests.overlay.payments.paid_server import TASK, PaidServer, refusal

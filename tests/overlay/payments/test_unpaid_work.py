@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from indexer.store.payment_records import PaymentState
 from overlay.systems.payments.asgi_gate import AsgiGate
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import MAX_ANSWER_BYTES
 from overlay.systems.payments.paid_paths import AmbiguousPathError, covering
+from overlay.systems.payments.store_records import PaymentState
 from overlay.text.timestamps import timestamp
 from tests.overlay.payments.fake_node import claim_of, price
 from tests.overlay.payments.paid_server import TASK, PaidServer, a2a, header, mcp, refusal

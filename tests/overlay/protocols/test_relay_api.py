@@ -13,11 +13,11 @@ import pytest
 from jsonschema import Draft7Validator
 
 from indexer.store import connect
-from indexer.store.evidence import EvidenceQueries, KeyBind, StoredEvidence
-from indexer.store.ledger import CHAIN, agent_account, booking, post
-from indexer.store.relay import RelayStore
-from indexer.store.relay_coins import OperatorCoin, Withdrawal, add_coins
 from overlay import cli
+from overlay.systems.rating.store import EvidenceQueries, KeyBind, StoredEvidence
+from overlay.systems.relay.store import RelayStore
+from overlay.systems.relay.store_coins import OperatorCoin, Withdrawal, add_coins
+from overlay.systems.relay.store_ledger import CHAIN, agent_account, booking, post
 from parsers.bitcoin.tx import Outpoint
 from tests.local_http import local_http
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent

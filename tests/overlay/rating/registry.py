@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexer.store.evidence import StoredRating
 from overlay.systems.rating.evidence_intake import AcceptedEvidence, EvidenceIntake, PaymentProof
 from overlay.systems.rating.evidence_json import EvidenceReader
 from overlay.systems.rating.rating_loop import RatingLoop
+from overlay.systems.rating.store import EvidenceQueries, StoredRating
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.script import p2pkh, pushes
 from parsers.bitcoin.signatures import hash160, public_key
@@ -128,7 +128,7 @@ class Registry:
 
     def rating(self, origin: str) -> StoredRating | None:
         self.rate()
-        rating: StoredRating | None = self.store.evidence.ratings([origin]).get(origin)
+        rating: StoredRating | None = EvidenceQueries(self.store.engine).ratings([origin]).get(origin)
         return rating
 
     def reasons(self, origin: str) -> list[tuple[str, str]]:

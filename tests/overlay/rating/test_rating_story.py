@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from indexer.store import evidence as tables
 from indexer.store import visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from indexer.store.schema import changes, meta
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
+from overlay.systems.rating import store as tables
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims import rating_windows
@@ -164,7 +164,7 @@ async def test_a_receipt_under_any_number_of_foreign_keys_pushes_no_other_out(
         registry.intake.submit("receipt", registry.receipt(stranger, nested=unpaid["delegation_receipts"]))
     after = registry.rating(alice)
     assert (after.score, after.rung, after.completed) == (before.score, before.rung, before.completed)
-    stored = [row.digest for row in registry.store.evidence.page(alice, None, 1_000)]
+    stored = [row.digest for row in tables.EvidenceQueries(registry.store.engine).page(alice, None, 1_000)]
     assert max(Counter(stored).values()) == tables.MAX_FORMS, "what a stranger can store beside a receipt is bounded"
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from indexer.store.ledger import CHAIN, agent_account, booking, post
-from indexer.store.relay import RelayStore
-from indexer.store.relay_coins import relay_coins, relay_withdrawals
-from indexer.store.relay_tasks import SubmittedTask
 from overlay.systems.relay import agent_registration, tasks
 from overlay.systems.relay.agent_registration import AgentRegistration
 from overlay.systems.relay.bank import DEPTH, Bank
+from overlay.systems.relay.store import RelayStore
+from overlay.systems.relay.store_coins import relay_coins, relay_withdrawals
+from overlay.systems.relay.store_ledger import CHAIN, agent_account, booking, post
+from overlay.systems.relay.store_tasks import SubmittedTask
 from overlay.systems.relay.task_relay import Relay
 from overlay.systems.relay.tasks import TaskRequest
 from parsers.bitcoin.script import OP_RETURN, push

@@ -16,10 +16,8 @@ from indexer.chains.node.payment_node import PaymentNode
 from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, connect
-from indexer.store.ledger import CHAIN
 from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import ProcessLock
-from indexer.store.relay_coins import CashRefusedError
 from overlay import cli
 from overlay.api.counters import Counters
 from overlay.api.identity_key import IdentityKey
@@ -31,6 +29,8 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.payments import own_payments
 from overlay.systems.relay import accounts, own_relay
 from overlay.systems.relay.bank import DEPTH, FINAL_DEPTH, LAPSE_SECONDS, change_of, is_signed_form
+from overlay.systems.relay.store_coins import CashRefusedError
+from overlay.systems.relay.store_ledger import CHAIN
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, read_exactly, serialise

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from indexer.store import connect
-from indexer.store.ledger import CHAIN
-from indexer.store.relay_coins import relay_coins, relay_deposits, relay_withdrawals
 from overlay.systems.relay import accounts
 from overlay.systems.relay.bank import DEPTH, change_of
+from overlay.systems.relay.store_coins import relay_coins, relay_deposits, relay_withdrawals
+from overlay.systems.relay.store_ledger import CHAIN
 from overlay.systems.relay.task_relay import RelayRefusedError
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly, serialise
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, script_of

@@ -10,9 +10,9 @@ import pytest
 
 from indexer.chains.node.payment_node import PaymentNode
 from indexer.store import connect
-from indexer.store.ledger import CHAIN
 from overlay.systems.relay import accounts
 from overlay.systems.relay.bank import DEPTH, Bank, change_of, is_signed_form
+from overlay.systems.relay.store_ledger import CHAIN
 from parsers.bitcoin.script import OP_RETURN, push
 from parsers.bitcoin.tx import TxInput, TxOutput, read, serialise
 from tests.conftest import missing

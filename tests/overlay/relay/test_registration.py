@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store import relay_agents
-from overlay.systems.relay import accounts, agent_registration
+from overlay.systems.relay import accounts, agent_registration, store_agents
 from overlay.systems.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
 from parsers.claims.motebit.bearer_token import UNBOUND_MS, SignedRequest
 from tests.overlay.relay.kit import AGENTS, HOST, World, wanted_registration
@@ -255,7 +254,7 @@ def test_endpoint_urls_with_markup_or_control_characters_are_refused(world: Worl
 
 
 def test_one_client_takes_few_places(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_agents, "MAX_OF_CLIENT", 2)
+    monkeypatch.setattr(store_agents, "MAX_OF_CLIENT", 2)
     one, other = {"client": "192.0.2.1"}, {"client": "192.0.2.2"}
     agents = [Agent(number) for number in range(30, 36)]
     for agent in agents[:2]:
@@ -274,7 +273,7 @@ def test_one_client_takes_few_places(world: World, monkeypatch: pytest.MonkeyPat
 def test_agents_that_are_gone_give_their_places_up_when_all_are_taken(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_agents, "MAX_AGENTS", len(AGENTS))
+    monkeypatch.setattr(store_agents, "MAX_AGENTS", len(AGENTS))
     assert refusal(register, world, EVE) == (503, "too-many")
     world.time += REGISTERED_SECONDS + 1
     register(world, EVE)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.store import connect
-from indexer.store.ledger import agent_account
 from overlay.systems.relay import accounts
 from overlay.systems.relay.bank import DEPTH
+from overlay.systems.relay.store_ledger import agent_account
 from overlay.systems.relay.task_relay import RelayRefusedError
 from overlay.systems.relay.tasks import LOCK_SECONDS
 from parsers.bitcoin.tx import Transaction

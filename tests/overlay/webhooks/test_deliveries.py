@@ -10,9 +10,9 @@ from cryptography.exceptions import InvalidSignature
 
 from indexer.store.locks import AdvisoryLock
 from indexer.store.process_lock import ProcessLock
-from indexer.store.subscriptions import MAX_LOG, MAX_REPORTED, MAX_WAITING, ListingReport, NewDelivery
 from overlay.systems.webhooks.delivery_loop import BACKOFF, GIVE_UP_SECONDS
 from overlay.systems.webhooks.matcher import MAX_CHANGES
+from overlay.systems.webhooks.store import MAX_LOG, MAX_REPORTED, MAX_WAITING, ListingReport, NewDelivery
 from tests.chainkit import agent
 from tests.databases import database_url, postgresql
 from tests.overlay.webhooks.webhook_registry import IDENTITY, Target, WebhookRegistry, registry, target, verify

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import ClientSession
 from jsonschema import Draft202012Validator
 
-from indexer.store.subscriptions import PER_CLIENT
 from overlay.answers.schemas import SCHEMAS
 from overlay.api.services import AppServices
 from overlay.installation import ALWAYS
+from overlay.systems.webhooks.store import PER_CLIENT
 from overlay.systems.webhooks.webhook_api import API
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.settings import Settings
-from indexer.store.subscriptions import Subscriptions, WebhookSubscription
 from overlay.api.identity_key import IdentityKey
 from overlay.api.search_request import from_pairs
 from overlay.app.fetching import build_fetcher
@@ -30,6 +29,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
 from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 from overlay.systems.webhooks.matcher import SubscriptionMatcher
+from overlay.systems.webhooks.store import Subscriptions, WebhookSubscription
 from overlay.systems.webhooks.targets import Targets
 from tests.chainkit import ChainKit, Minable
 from tests.clocks import Clock

@@ -12,10 +12,10 @@ from aiohttp import ClientSession
 from sqlalchemy import Engine
 
 from indexer.store import connect
-from indexer.store.delegations import DelegationLedger
 from overlay.api.services import AppServices
 from overlay.installation import ALWAYS
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
+from overlay.systems.delegateos.store import DelegationLedger
 from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.rfc3339 import instant

@@ -10,9 +10,9 @@ from threading import Barrier
 import pytest
 from sqlalchemy import Engine
 
-from indexer.store import delegations as module
 from indexer.store import unchecked
-from indexer.store.delegations import (
+from overlay.systems.delegateos import store as module
+from overlay.systems.delegateos.store import (
     BlockBudget,
     DelegationLedger,
     LedgerFullError,

@@ -4,15 +4,12 @@ workers that the operator blocks by hand. Keys are lower-case hex."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Connection, Index, Integer, String
 
 from indexer.store.queries import upsert
 from indexer.store.schema import keys, original_table, rebuilt_table, required
-
-ANYBODY = ""
-"""The observer that is this registry: it counts the tasks that a proven payment paid for."""
+from parsers.claims.motebit.trust_graph import EdgePair
 
 trust_edges = rebuilt_table(
     "trust_edges",
@@ -23,13 +20,6 @@ trust_edges = rebuilt_table(
 """One row for each pair that there is evidence of. It is to be computed while more was submitted than is computed."""
 
 blocked_workers = original_table("blocked_workers", *keys(worker=String), *required(blocked_at=BigInteger))
-
-
-class EdgePair(NamedTuple):
-    """Who trusts, or `ANYBODY`, and whom."""
-
-    observer: str
-    worker: str
 
 
 def touch_edges(connection: Connection, pairs: Iterable[EdgePair]) -> None:

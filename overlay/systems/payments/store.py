@@ -29,7 +29,8 @@ from sqlalchemy import (
 from indexer.store.database import writing
 from indexer.store.layout import connect
 from indexer.store.locks import AdvisoryLock
-from indexer.store.payment_records import (
+from indexer.store.queries import Queries, row_of
+from overlay.systems.payments.store_records import (
     COUNTED,
     GIVEN_BACK,
     TRANSITIONS,
@@ -47,7 +48,6 @@ from indexer.store.payment_records import (
     payment_inputs,
     payments,
 )
-from indexer.store.queries import Queries, row_of
 from parsers.bitcoin.tx import Outpoint
 
 

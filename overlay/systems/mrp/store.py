@@ -7,14 +7,14 @@ import json
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import BigInteger, Connection, Index, String, Text, delete, insert, select, update
 
 from indexer.store import checks
 from indexer.store.checks import GRACE, HOUR, CheckKind
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, count, upsert
-from indexer.store.schema import mrp_challenges, mrp_providers
+from indexer.store.schema import BYTEWISE, keys, original_table, required
 from parsers.claims.mrp.provider_manifest import ProviderManifest
 
 CHALLENGE_DURATION = 24 * HOUR
@@ -23,6 +23,24 @@ OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 
 PER_DOMAIN, IN_ALL = 64, 10_000
 """Providers that are listed at once: of a registrable domain, as hosts below it cost its owner nothing, and in all."""
+
+mrp_challenges = original_table(
+    "mrp_challenges",
+    *keys(token=String),
+    *required(client=String, manifest_url=BYTEWISE, expected=String, expires_at=BigInteger),
+    Index("mrp_challenges_by_client", "client", "manifest_url"),
+)
+"""What hosts have to serve before an MRP manifest of theirs is listed. Times are milliseconds since 1970."""
+
+mrp_providers = original_table(
+    "mrp_providers",
+    *keys(manifest_url=BYTEWISE),
+    *required(host=BYTEWISE, capability=BYTEWISE, policies=Text, manifest=Text, verified_at=BigInteger),
+    Index("mrp_providers_by_host", "host"),
+    Index("mrp_providers_by_capability", "capability", "manifest_url"),
+)
+"""MRP providers that proved control of the host of their manifest: `manifest` and `policies` are JSON, `verified_at` is
+when the manifest was served last. Times are milliseconds since 1970."""
 
 
 class TooManyProvidersError(Exception):

@@ -9,10 +9,9 @@ from hashlib import sha256
 import pytest
 
 from indexer.store import Store, Writer
-from indexer.store.evidence import BlockPayment, EvidenceQueries, StoredEvidence, prove_payments
-from indexer.store.trust_edges import ANYBODY, EdgePair
-from indexer.store.trust_graph import TrustGraph
-from parsers.claims.motebit.trust_graph import TrustEdge
+from overlay.systems.rating.store import BlockPayment, EvidenceQueries, StoredEvidence, prove_payments
+from overlay.systems.rating.store_trust import TrustGraph
+from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair, TrustEdge
 
 ALICE, BOB, CAROL = "aa" * 32, "bb" * 32, "cc" * 32
 

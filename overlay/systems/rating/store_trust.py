@@ -9,10 +9,10 @@ from itertools import product
 from sqlalchemy import delete, select, update
 
 from indexer.store.database import writing
-from indexer.store.evidence import evidence
 from indexer.store.queries import Queries, Row, batches, insert_new
-from indexer.store.trust_edges import ANYBODY, EdgePair, blocked_workers, trust_edges
-from parsers.claims.motebit.trust_graph import TaskOutcome, TrustEdge, fold
+from overlay.systems.rating.store import evidence
+from overlay.systems.rating.store_edges import blocked_workers, trust_edges
+from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair, TaskOutcome, TrustEdge, fold
 
 MAX_EDGES = 10_000
 """Edges that are read at once."""

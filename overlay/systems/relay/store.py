@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import Engine
 
-from indexer.store.ledger import Ledger
 from indexer.store.nonces import Nonces
-from indexer.store.relay_agents import RelayAgents
-from indexer.store.relay_cash import RelayCash
-from indexer.store.relay_tasks import RelayTasks
+from overlay.systems.relay.store_agents import RelayAgents
+from overlay.systems.relay.store_cash import RelayCash
+from overlay.systems.relay.store_ledger import Ledger
+from overlay.systems.relay.store_tasks import RelayTasks
 
 
 class RelayStore:

@@ -35,8 +35,9 @@ from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
 from indexer.store.schema import BYTEWISE, columns_of, keys, optional, original_table, rebuilt_table, required
-from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
 from indexer.store.writer import Writer
+from overlay.systems.rating.store_edges import touch_edges
+from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair
 from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
 
 MAX_FORMS = 8

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine
 
-from indexer.store import connect, mrp_providers
+from indexer.store import connect
 from indexer.store.checks import CHECK_INTERVAL, GRACE, CheckKind
-from indexer.store.mrp_providers import MrpChallenge, MrpProvider, MrpProviders, TooManyProvidersError
+from overlay.systems.mrp import store as module
+from overlay.systems.mrp.store import MrpChallenge, MrpProvider, MrpProviders, TooManyProvidersError
 from parsers.claims.mrp.provider_manifest import read_manifest
 from tests.due_checks import due
 
@@ -63,8 +64,8 @@ def test_a_challenge_is_void_after_a_new_one_of_the_same_client_and_after_its_ti
 
 
 def test_challenges_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mrp_providers, "OPEN_PER_CLIENT", 2)
-    monkeypatch.setattr(mrp_providers, "OPEN_IN_ALL", 3)
+    monkeypatch.setattr(module, "OPEN_PER_CLIENT", 2)
+    monkeypatch.setattr(module, "OPEN_IN_ALL", 3)
     for token in "12":
         stored.open_challenge(challenge(token, url=f"https://a.example/{token}"), NOW)
     with pytest.raises(TooManyProvidersError, match="2 challenges of yours"):
@@ -76,8 +77,8 @@ def test_challenges_are_bounded(stored: MrpProviders, monkeypatch: pytest.Monkey
 
 
 def test_providers_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mrp_providers, "PER_DOMAIN", 2)
-    monkeypatch.setattr(mrp_providers, "IN_ALL", 3)
+    monkeypatch.setattr(module, "PER_DOMAIN", 2)
+    monkeypatch.setattr(module, "IN_ALL", 3)
     for path in "ab":
         add(stored, provider(path=path))
     with pytest.raises(TooManyProvidersError, match="2 manifests of"):

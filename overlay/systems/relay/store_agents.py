@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
@@ -21,9 +20,10 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.ledger import agent_account, booking, ledger_balances
 from indexer.store.queries import Queries, Row, batches, count, insert_new, is_storable, row_of, upsert
 from indexer.store.schema import keys, original_table, required
+from overlay.systems.relay.store_ledger import agent_account, booking, ledger_balances
+from parsers.claims.motebit.settlement import RelayAgent
 
 MAX_AGENTS, MAX_OF_CLIENT = 100_000, 1_000
 """Agents in all, and those without an account that one client registered: else one could take all places."""
@@ -40,22 +40,6 @@ relay_agents = original_table(
 relay_places = original_table("relay_places", *keys(motebit_id=String), *required(client=String),
                      Index("relay_places_by_client", "client"))  # fmt: skip
 """Which client (address) registered an agent first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayAgent:
-    """`prices` are those of one task by capability. As a worker it is offered until `expires_at`; its key and account
-    stay."""
-
-    motebit_id: str
-    public_key: bytes
-    endpoint: str
-    capabilities: tuple[str, ...]
-    prices: Mapping[str, int] = field(default_factory=dict)
-    name: str = ""
-    description: str = ""
-    last_seen: int
-    expires_at: int
 
 
 class TooManyAgentsError(Exception):

@@ -23,9 +23,9 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.ledger import FEES, agent_account, booking, post
 from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of, upsert
 from indexer.store.schema import keys, original_table, required
+from overlay.systems.relay.store_ledger import FEES, agent_account, booking, post
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
 from parsers.claims.motebit.trust_graph import TrustEdge
 

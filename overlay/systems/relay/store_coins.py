@@ -23,9 +23,9 @@ from sqlalchemy import (
     update,
 )
 
-from indexer.store.ledger import agent_account, post
 from indexer.store.queries import insert_new
 from indexer.store.schema import columns_of, keys, optional, original_table, required
+from overlay.systems.relay.store_ledger import agent_account, post
 from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly
 
 MAX_WAITING = 20

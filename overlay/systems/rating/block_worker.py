@@ -28,6 +28,7 @@ def block(args: Namespace) -> int:
     import time
 
     from overlay.app.storage import open_store
+    from overlay.systems.rating.store_trust import TrustGraph
     from parsers.claims.motebit.identifiers import hex_bytes
 
     if args.key is not None and hex_bytes(args.key, 32) is None:
@@ -35,7 +36,7 @@ def block(args: Namespace) -> int:
     if args.undo and args.key is None:
         raise UsageError("--undo needs the key that is blocked")
     with closing(open_store(settings_of(args), create=False)) as store:
-        graph = store.trust
+        graph = TrustGraph(store.engine)
         if args.key is None:
             for key in sorted(graph.blocked()):
                 say(key)

@@ -12,9 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from indexer.store.ledger import CHAIN, agent_account, booking, ledger_entries, post
 from indexer.store.queries import Queries, count, is_storable, row_of
-from indexer.store.relay_coins import (
+from overlay.systems.relay.store_coins import (
     MAX_WAITING,
     OPEN,
     WATCHED,
@@ -38,6 +37,7 @@ from indexer.store.relay_coins import (
     step,
     transaction_of,
 )
+from overlay.systems.relay.store_ledger import CHAIN, agent_account, booking, ledger_entries, post
 
 
 class RelayCash(Queries):
