@@ -69,9 +69,9 @@ class _Version(Action):
     """`--version`, looked up only when it is requested."""
 
     def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
-        from overlay.app import version
+        from overlay.app import build
 
-        say(f"a2b {version()}")
+        say(f"a2b {build()}")
         parser.exit()
 
 
@@ -84,7 +84,7 @@ def parser() -> ArgumentParser:
         "3 a source, server or database that cannot be used.",
         allow_abbrev=False,
     )
-    root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, publish, status, rebuild, snapshot, backup, mirror,

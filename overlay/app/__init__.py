@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 def version() -> str:
     """The version of the installed package, as PEP 440 has it."""
@@ -12,3 +14,14 @@ def version() -> str:
         return installed("a2b-registry")
     except PackageNotFoundError:
         return "0+uninstalled"
+
+
+def build() -> str:
+    """What is installed, in words: the version, the commit that it was built from where that is known, and the formats
+    of what it stores."""
+    from indexer.store.schema import SCHEMA
+    from overlay.engines.native import LAYOUT
+
+    file = Path(__file__).with_name("COMMIT")
+    commit = f"commit {file.read_text().strip()[:60]}" if file.exists() else "commit not known"
+    return f"{version()} ({commit}, database schema {SCHEMA}, index format {LAYOUT})"
