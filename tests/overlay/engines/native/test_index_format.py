@@ -37,7 +37,7 @@ def test_the_page_lists_every_array_with_its_type_and_what_it_has_a_value_of() -
 def test_the_page_states_the_numbers_of_the_program() -> None:
     assert f"up to {SMALL} documents" in PAGE
     assert FACTOR == 4
-    assert "less than\nfour times" in PAGE
+    assert "less than four\ntimes" in PAGE
     assert f"up to {AT_ONCE:,} documents" in PAGE
     assert f"more than {FILLED} segments" in PAGE
     assert f"{durable.LARGE >> 20} MiB and more" in PAGE
