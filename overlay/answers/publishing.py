@@ -72,8 +72,8 @@ class DiagnosisTrace(Record, kw_only=True):
 
 
 class CardPreview(Record, kw_only=True):
-    """How a card would be listed: the members of an item that come from its card. `servers` of a config, only `offers`
-    of a price list."""
+    """How a card would be listed: the members of an item that come from its card, and its warnings. `servers` of a
+    config, only `offers` of a price list."""
 
     type: Annotated[str, words(*KINDS[:2], "prices")]
     name: str = ""
@@ -90,6 +90,9 @@ class CardReview(Record, kw_only=True):
     errors: tuple[CardWarning, ...]
     warnings: tuple[CardWarning, ...]
     preview: CardPreview | None
+    compared: Annotated[bool, Meta(description="Whether name, URL and addresses were compared with the listings.")] = (
+        False
+    )
 
 
 class IngestState(Record, kw_only=True):

@@ -302,7 +302,11 @@ QUOTE = table(
 
 NONE = table()
 
-CHECK = table(_words("type", "What the body is; default: by its shape.", ("agent", "tool", "prices")))
+CHECK = table(
+    _words("type", "What the body is; default: by its shape.", ("agent", "tool", "prices")),
+    parameter("owner", "The address that will own the listing: its own listings are no reason for a warning."),
+    parameter("id", "The id of the listing that the card updates."),
+)
 
 
 def pairs(query_string: str) -> list[tuple[str, str]]:

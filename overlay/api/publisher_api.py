@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from asyncio import to_thread
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -17,6 +19,8 @@ from overlay.api.parameters import CHECK, read_query
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.services import AppServices
+from overlay.duplicates.earlier_listings import EarlierListings
+from overlay.engines import EngineError
 from overlay.listings import card_check as checks
 from overlay.listings.ids import parse_id
 from overlay.listings.lookup import registration
@@ -27,6 +31,8 @@ from parsers.errors import ParseError
 
 if TYPE_CHECKING:
     from indexer.store.requests import Recheck, TransactionRequest
+
+log = logging.getLogger(__name__)
 
 MAX_CHECK_BYTES = 2 << 20
 MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2 MiB of hex
@@ -71,7 +77,7 @@ async def check(request: web.Request) -> web.Response:
     if not document:
         raise bad_request("empty", "the body is empty: it is a card, an MCP config or a price list", pointer="")
     return json_bytes(
-        await run_in(request, PUBLISHING, _checked, document, parameters.get("type")),
+        await run_in(request, PUBLISHING, _checked, request.app[SERVICES], document, parameters),
         headers={"Cache-Control": "no-store"},
     )
 
@@ -87,8 +93,22 @@ def _diagnosis_of(services: AppServices, raw: str) -> dict[str, Any]:
         raise bad_request("not-a-transaction", f"rawTx is not a transaction: {error}", pointer="/rawTx") from None
 
 
-def _checked(document: bytes, kind: str | None) -> bytes:
-    return encode(checks.check(document, kind))
+def _checked(services: AppServices, document: bytes, parameters: Mapping[str, Any]) -> bytes:
+    owner, id_ = parameters.get("owner") or "", parameters.get("id") or ""
+    return encode(reviewed(services, document, parameters.get("type"), owner, id_))
+
+
+def reviewed(
+    services: AppServices, document: bytes, kind: str | None = None, owner: str = "", id_: str = ""
+) -> dict[str, Any]:
+    """The check of a card compared with the listings, for an owner and the listing that it updates. Without the
+    comparison, which the member `compared` says, while the index cannot be searched."""
+    earlier = EarlierListings(services.engine.search, owner, id_)
+    try:
+        return checks.check(document, kind, earlier.reasons) | {"compared": True}
+    except EngineError as error:
+        log.warning("a card was checked without its duplicates: %s", error)
+        return checks.check(document, kind)
 
 
 def _what(text: str) -> str:

@@ -139,9 +139,11 @@ def diagnose(transaction: str | bytes) -> Call[DiagnosisTrace]:
     return Call(f"/v1/diagnose/{quoted(transaction, safe='')}", trace)
 
 
-def check(body: bytes, kind: str | None = None) -> Call[CardReview]:
-    """Errors, warnings and preview of a card, config or price list."""
-    parameters = (("type", kind),) if kind else ()
+def check(body: bytes, kind: str | None = None, *, owner: str = "", id_: str = "") -> Call[CardReview]:
+    """Errors, warnings and preview of a card, config or price list, for the address that will own its listing, and the
+    id of the listing that it updates."""
+    texts = {"type": kind, "owner": owner, "id": id_}
+    parameters = tuple((name, text) for name, text in texts.items() if text)
     return Call("/v1/check", _model(CardReview), parameters, "POST", content=body)
 
 

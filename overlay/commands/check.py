@@ -58,6 +58,8 @@ def _show(answer: Mapping[str, Any]) -> None:
     if preview.get("type") == "prices":
         for offer in preview.get("offers", ()):
             say(f"offer {offer_line(offer)}")
+    if answer["ok"] and not answer.get("compared"):
+        say("not compared with what is listed: --url URL asks the overlay there")
     say("valid" if answer["ok"] else "invalid")
 
 

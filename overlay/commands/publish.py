@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.commands import sending
 from overlay.commands.check import show_review
-from overlay.commands.options import UsageError, add_json, command, settings_of
+from overlay.commands.options import UsageError, add_json, ask, command, settings_of
 from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def inscribe(args: Namespace) -> int:
             raise UsageError(
                 f"{args.update} is registered as {registration.kind.value}: an update does not change that"
             )
-        checked = _checked(card, args.type or (registration.kind.value if registration else None))
+        kind_name = args.type or (registration.kind.value if registration else None)
+        checked = _checked(args, card, kind_name, key.address, args.update or "")
         if not checked["ok"]:
             return _show_invalid(checked, as_json=args.json)
     kind = registration.kind if registration else Kind(checked["preview"]["type"])
@@ -133,7 +134,7 @@ def point(args: Namespace) -> int:
     from overlay.publish import scripts
 
     card = _read(Path(args.file), MAX_CARD_BYTES) if args.file else None
-    checked = _checked(card, None) if card is not None else {}
+    checked = _checked(args, card, None) if card is not None else {}
     if checked and not checked["ok"]:
         return _show_invalid(checked, as_json=args.json)
     try:
@@ -183,7 +184,9 @@ def sign(args: Namespace) -> int:
             payee = owner(output.script, "bsv", key.network) or "a script without an address"
             say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
     inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
-    checked = _checked(inscription.body, None) if inscription else {}
+    checked = (
+        _checked(args, inscription.body, None, key.address, str(document.get("listing") or "")) if inscription else {}
+    )
     id_ = str(document.get("listing") or (sending.NEW_LISTING if inscription else ""))
     return sending.finish(args, key, draft, checked, id_)
 
@@ -304,10 +307,26 @@ def _registration(args: Namespace, id_: str) -> RegistrationOutput:
         return find(LocalSource(ListingRepository(store)), id_)
 
 
-def _checked(card: bytes, kind: str | None) -> dict[str, Any]:
+def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id_: str = "") -> dict[str, Any]:
+    """The check of a card, which this process makes; compared with the listings of `--url`, or of the local index."""
+    from overlay.app.compilation import wait_until_compiled
+    from overlay.app.storage import MissingError, open_index
+    from overlay.duplicates.earlier_listings import EarlierListings
     from overlay.listings.card_check import check
 
-    return check(card, kind)
+    checked = check(card, kind)
+    if not checked["ok"]:
+        return checked
+    if args.url:
+        compared = ask(args.url, lambda calls: calls.check(card, kind, owner=owner, id_=id_))
+        return {**checked, "warnings": compared["warnings"], "compared": compared.get("compared", False)}
+    try:
+        index = open_index(settings_of(args), create=False)
+    except MissingError:
+        return checked
+    with closing(index):
+        wait_until_compiled()
+        return check(card, kind, EarlierListings(index.search, owner, id_).reasons) | {"compared": True}
 
 
 def _read(file: Path, most: int) -> bytes:

@@ -36,10 +36,15 @@ class DuplicateStatus(NamedTuple):
 _NOTHING = DuplicateStatus()
 
 
-def _warning(kind: str, id_: str, same_owner: bool) -> dict[str, str]:
+def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:
+    """The warning that the listing with this id was the first to make a claim of a kind."""
     code, pointer = WARNED[kind]
-    detail = f"{id_}, of the same owner" if same_owner else id_
-    return {"code": code, "pointer": pointer, "detail": Reason(code, detail).sentence}
+    return Reason(code, f"{id_}, of the same owner" if same_owner else id_, pointer)
+
+
+def _warning(kind: str, id_: str, same_owner: bool) -> dict[str, str]:
+    reason = earlier_reason(kind, id_, same_owner=same_owner)
+    return {"code": reason.code, "pointer": reason.pointer, "detail": reason.sentence}
 
 
 def document_with_status(document: Document, statuses: Mapping[tuple[str, str], DuplicateStatus]) -> Document:

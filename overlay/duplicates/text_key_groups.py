@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
 from overlay.duplicates.text_key_table import PLACE_BYTES, TextKeyTable
-from overlay.duplicates.text_keys import CLUSTER, TEXT, URL, digest
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, TEXT, URL, digest
 from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
 from overlay.search.facts import HERE
 
@@ -65,6 +65,11 @@ class KeyedListing(NamedTuple):
     def clusters(self) -> list[int]:
         """The cluster keys."""
         return [key for kind, key, _ in self.text_keys if kind == CLUSTER]
+
+    @property
+    def addresses(self) -> set[int]:
+        """The keys of its pay-to addresses."""
+        return {key for kind, key, _ in self.text_keys if kind == ADDRESS}
 
     @property
     def seniority(self) -> bytes:
@@ -132,8 +137,9 @@ class TextKeyGroups:
                     if first is not None and kind != CLUSTER:
                         firsts.setdefault(key, (kind, first))
         for number in before.keys() & after.keys():
-            if before[number].owner != after[number].owner:  # which warnings compare
-                warned = [text_key for text_key in after[number].text_keys if text_key[0] in WARNED]
+            former, present = before[number], after[number]
+            if (former.owner, former.addresses) != (present.owner, present.addresses):  # which warnings compare
+                warned = [text_key for text_key in present.text_keys if text_key[0] in WARNED]
                 firsts |= {key: (kind, b"") for kind, key, entry in warned if self.text_keys.run(key)[0] == entry}
         concerned: set[int] = set()
         for key, (kind, first) in firsts.items():
@@ -196,8 +202,12 @@ class TextKeyGroups:
                 hidden_in.append(kind.removeprefix(VIEW))
             elif kind not in uncontested and kind not in earlier:
                 other = self._find(number_of(first))
-                if other is not None and other.registration != mine.registration:
-                    earlier[kind] = other.id, bool(mine.owner) and other.owner == mine.owner
+                if other is None or other.registration == mine.registration:
+                    continue
+                same_owner = bool(mine.owner) and other.owner == mine.owner
+                # anybody can register for another one's address: that must not bring in a pay-to address unnoticed
+                if not (same_owner and mine.addresses <= other.addresses):
+                    earlier[kind] = other.id, same_owner
         members = self.sizes[mine.number] - 1
         warnings = tuple((kind, *earlier[kind]) for kind in WARNED if kind in earlier)
         shown = mine if head == mine.number else self._find(head)

@@ -17,7 +17,7 @@ from parsers.cards import AgentCard, McpServer
 from parsers.pointers.locator import url_host
 
 if TYPE_CHECKING:
-    from overlay.listings.listing import Listing
+    from overlay.listings.listing import Listing, Shown
 
 TEXT, CLUSTER, NAME, URL, ADDRESS = "text", "cluster", "name", "url", "address"
 """Kinds of text keys. Listings with the same `TEXT` meet the same filters on the content of cards; those that share a
@@ -71,7 +71,7 @@ class TextKeyHistory:
 
 def _after(before: _Past | None, listing: Listing, since: Since) -> _Past:
     """The text keys of a listing after a revision."""
-    keys, others, card = frozenset(text_keys(listing)), other_keys(listing), listing.card
+    keys, others, card = frozenset(text_keys(listing)), other_keys(listing.card), listing.card
     if before is None:
         return _Past(dict.fromkeys([*sorted(keys), *others], since), keys, since, card, since)
     text, text_since = (before.text, before.text_since) if before.text & keys else (keys, since)
@@ -111,14 +111,19 @@ def text_keys(subject: Listing) -> Iterator[Key]:
         yield from ((TEXT, same), (CLUSTER, same))
 
 
-def other_keys(subject: Listing) -> Iterator[Key]:
-    """The keys that names, URLs and pay-to addresses are compared by."""
-    for name in sorted(skeletons(subject.card.name)):
-        yield NAME, digest(NAME, name)
-    if url := same_url(subject.card.url):
-        yield URL, digest(URL, url)
-    addresses = dict.fromkeys(map(same_address, (offer.address for offer in subject.card.offers)))
-    for address in [address for address in addresses if address][:MOST_ADDRESSES]:
+def other_keys(card: Shown) -> Iterator[Key]:
+    """The keys that name, URL and pay-to addresses of a card are compared by."""
+    return keys_of(card.name, card.url, (offer.address for offer in card.offers))
+
+
+def keys_of(name: str, url: str, addresses: Iterable[str]) -> Iterator[Key]:
+    """The keys of a name, a URL and pay-to addresses."""
+    for skeleton in sorted(skeletons(name)):
+        yield NAME, digest(NAME, skeleton)
+    if normalised := same_url(url):
+        yield URL, digest(URL, normalised)
+    compared = dict.fromkeys(map(same_address, addresses))
+    for address in [address for address in compared if address][:MOST_ADDRESSES]:
         yield ADDRESS, digest(ADDRESS, address)
 
 

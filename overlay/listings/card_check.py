@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from overlay.listings.item_json import card_fields, cheapest_json, offer_json, warning_json
@@ -19,11 +20,18 @@ _LEAVES_OUT = LEFT_OUT | {"wrong-type"}
 _PRICES = re.compile(r"/x-payment(-config)?(/[0-9]+)?\Z")
 
 
-def check(body: bytes, kind: str | None = None) -> dict[str, Any]:
+def _compared_with_nothing(_: Shown) -> Sequence[Reason]:
+    return ()
+
+
+def check(
+    body: bytes, kind: str | None = None, earlier: Callable[[Shown], Sequence[Reason]] = _compared_with_nothing
+) -> dict[str, Any]:
     """The answer to a check: `{ok, errors, warnings, preview}`; `preview` is null when there is nothing to show.
 
     A price that readers leave out is an error, also of a card that is valid without it. `kind` is agent, tool or
-    prices; with None the shape of the JSON decides. Never raises.
+    prices; with None the shape of the JSON decides. `earlier` are the warnings of a listing by what other listings
+    have. Raises only what that raises.
     """
     if kind == "prices" or kind is None:
         try:
@@ -35,7 +43,8 @@ def check(body: bytes, kind: str | None = None) -> dict[str, Any]:
     examined = cards.examine(body, None if kind is None else Kind(kind))
     left_out = tuple(filter(_leaves_out_a_price, examined.warnings))
     warnings = tuple(reason for reason in examined.warnings if reason not in left_out)
-    return _answer((*examined.errors, *left_out), warnings, _preview(examined.card) if examined.card else None)
+    preview, of_others = _preview(examined.card, earlier) if examined.card else (None, [])
+    return _answer((*examined.errors, *left_out), (*warnings, *of_others), preview)
 
 
 def _leaves_out_a_price(reason: Reason) -> bool:
@@ -73,15 +82,18 @@ def _offers(offers: tuple[Offer, ...]) -> dict[str, Any]:
     return {"type": "prices", "offers": [offer_json(offer) for offer in offers], "cheapest": cheapest_json(offers)}
 
 
-def _preview(card: cards.Card) -> dict[str, Any]:
-    """The result card: the members that the item would have."""
-    if isinstance(card, ToolConfig) and len(card.servers) > 1:
-        return {"type": "tool", "servers": [_preview_item(server) for server in card.servers]}
-    return _preview_item(card.servers[0] if isinstance(card, ToolConfig) else card)
+def _preview(card: cards.Card, earlier: Callable[[Shown], Sequence[Reason]]) -> tuple[dict[str, Any], list[Reason]]:
+    """The result card, with the members that the item would have, and its warnings by what other listings have."""
+    listed: list[Shown] = list(card.servers) if isinstance(card, ToolConfig) else [card]
+    of_others = [list(earlier(server)) for server in listed]
+    shown = [_preview_item(server, reasons) for server, reasons in zip(listed, of_others, strict=True)]
+    preview = {"type": "tool", "servers": shown} if len(shown) > 1 else shown[0]
+    return preview, [reason for reasons in of_others for reason in reasons]
 
 
-def _preview_item(card: Shown) -> dict[str, Any]:
-    return {"type": card.kind.value, **card_fields(card), "cheapest": cheapest_json(card.offers)}
+def _preview_item(card: Shown, of_others: Sequence[Reason]) -> dict[str, Any]:
+    fields = card_fields(card, tuple(of_others))
+    return {"type": card.kind.value, **fields, "cheapest": cheapest_json(card.offers)}
 
 
 def _answer(errors: tuple[Reason, ...], warnings: tuple[Reason, ...], preview: dict[str, Any] | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from indexer import store
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
 from indexer.store.rows import event_position
+from overlay.duplicates.duplicate_status import WARNED
 from overlay.duplicates.text_keys import TextKeyHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
@@ -29,7 +30,8 @@ from overlay.listings.registrations import (
     winner_of,
 )
 from overlay.listings.unconfirmed import pending_revision
-from overlay.search.document import Document, Fingerprint, Since
+from overlay.search.document import NOTHING, Document, Fingerprint, Since
+from overlay.search.facts import same_fact
 from parsers import cards
 from parsers.cards import Card, Kind, is_entry
 
@@ -250,6 +252,7 @@ def document(
         rating=next((number for fact in facts if (number := fact.source.number(fact.value)) is not None), None),
         more_facts=(
             *identifier_facts(listing),
+            *(same_fact(key.value) for key in (fingerprint or NOTHING).text_keys if key.kind in WARNED),
             *(term for fact in facts for term in fact.source.terms(listing, fact.value)),
         ),
         item=stored_item(listing),

@@ -204,6 +204,11 @@ def transaction_fact(txid: bytes) -> str:
     return f"transaction:{txid[::-1].hex()}"
 
 
+def same_fact(value: int) -> str:
+    """The fact of the listings with this name, URL or pay-to address, by its digest (`TextKey.value`)."""
+    return f"same:{value % 2**64:016x}"
+
+
 def package_fact(name: str) -> str:
     """The fact of the tools whose command installs this package, of any version."""
     return f"package:{package_key(name)}"

@@ -82,15 +82,18 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "same-name": Meaning(
         "name taken", "bad",
-        "An older listing has this name, or one that looks like it. The listing's page links to it.",
+        "An older listing of another owner has this name, or one that looks like it; the listing's page links to it. "
+        "No agent that its domain names by id has this badge.",
     ),
     "same-url": Meaning(
         "URL taken", "bad",
-        "An older listing has this URL. The listing's page links to it.",
+        "An older listing of another owner has this URL; the listing's page links to it. No agent that the domain of "
+        "its URL names has this badge.",
     ),
     "same-address": Meaning(
         "pay-to shared", "bad",
-        "An older listing takes payments at the same address. The listing's page links to it.",
+        "An older listing of another owner takes payments at the same address; the listing's page links to it. No "
+        "agent that its domain names by id has this badge.",
     ),
     PRICE: Meaning(
         "price changed", "warn",
@@ -123,8 +126,7 @@ def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
         yield item["status"]
     if "pending" in item:
         yield "update"
-    codes = {warning["code"] for warning in item["warnings"]}
-    yield from (code for code in (*SAME, PRICE, ADDRESS) if code in codes)
+    yield from _warned(item["warnings"])
     if item["domain"] and item["domain"]["verified"]:
         yield "domain"
     if signed := item.get("signed"):
@@ -133,6 +135,16 @@ def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
         yield item["integrity"]
     if proved:
         yield "on-chain"
+
+
+def _warned(warnings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    codes = {warning["code"] for warning in warnings}
+    return (code for code in (*SAME, PRICE, ADDRESS) if code in codes)
+
+
+def warned(warnings: Iterable[Mapping[str, Any]]) -> Iterator[Badge]:
+    """The badges of a card's warnings, before it is published."""
+    return (Badge(code, MEANINGS[code].word, MEANINGS[code].tone) for code in _warned(warnings))
 
 
 def _badge(kind: str, item: Mapping[str, Any]) -> Badge:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.web.amounts import FAMILIAR, About, about
-from overlay.web.badges import Badge, badges
+from overlay.web.badges import Badge, badges, warned
 from overlay.web.highlight import Excerpt, RangesByPointer, excerpt, marked
 from overlay.web.rendering import cut, fragment, segment
 
@@ -105,7 +105,7 @@ def preview(shown: Mapping[str, Any], exchange: ExchangeRates) -> Result:
     return Result(
         item={**shown, "rating": None},
         mined="",
-        badges=(),
+        badges=tuple(warned(shown["warnings"])),
         url="",
         mark=mark(shown["name"], shown["name"]),
         cheapest=cheapest,

@@ -22,7 +22,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.safe_text import visible_in_json
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
-from overlay.web.badges import badges, explained
+from overlay.web.badges import SAME, badges, explained
 from overlay.web.cards import mark
 from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render, render_within, wants_json
 from overlay.web.timeline import timeline
@@ -120,6 +120,7 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "mark": mark(item["id"], item.get("name") or item["id"]),
         "logo": addresses(services.logos, [item]).get(item.get("logo", ""), ""),
         "badges": shown,
+        "same": SAME,
         "explained": explained(shown),
         "entries": timeline(store, revisions),
         "revisions": len(revisions),

@@ -21,14 +21,14 @@ from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import LOOKUPS, PUBLISHING, run_in
 from overlay.api.problems import bad_request
 from overlay.api.protocol_requests import read_item
+from overlay.api.publisher_api import reviewed
 from overlay.api.request_bodies import WantedTransaction
 from overlay.api.services import AppServices
 from overlay.listings import lookup
-from overlay.listings.card_check import check
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
 from overlay.web.badges import Badge, explained
-from overlay.web.cards import preview, render_card, result
+from overlay.web.cards import Result, preview, render_card, result
 from overlay.web.rendering import PAGE_BYTES, Measure, cut, html_answer, render, render_within, wants_json
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import transaction_name
@@ -75,19 +75,17 @@ def _lead(services: AppServices, item: dict[str, Any]) -> Leads:
     return Leads(item["id"], cut(item["name"], _NAME), render_card(shown), shown.badges, waiting)
 
 
-def previews(services: AppServices, preview_json: dict[str, Any] | None) -> list[Markup]:
+def previews(services: AppServices, preview_json: dict[str, Any] | None) -> list[Result]:
     """The result cards of a checked card file; none for prices alone."""
     if preview_json is None or preview_json["type"] == "prices":
         return []
-    return [
-        render_card(preview(server, services.exchange)) for server in preview_json.get("servers", [preview_json])[:10]
-    ]
+    return [preview(one, services.exchange) for one in preview_json.get("servers", [preview_json])[:10]]
 
 
-def previews_of(services: AppServices, raw: bytes) -> list[Markup]:
+def previews_of(services: AppServices, raw: bytes) -> list[Result]:
     """The result cards of the inscriptions in a raw transaction; none for bytes that cannot be parsed."""
     bodies = [inscription.body for inscription in _inscriptions(raw) if is_json(inscription.content_type)]
-    return [card for body in bodies[:MOST] for card in previews(services, check(body)["preview"])][:MOST]
+    return [card for body in bodies[:MOST] for card in previews(services, reviewed(services, body)["preview"])][:MOST]
 
 
 def _inscriptions(raw: bytes) -> Iterator[Inscription]:
@@ -174,7 +172,7 @@ def _of(services: AppServices, text: str) -> TraceOutcome:
         return TraceOutcome()
     if _TXID.fullmatch(text) or _RAW.fullmatch(text):
         return _traced(services, text)
-    return TraceOutcome(text, checked=check(text.encode("utf-8", "replace")))
+    return TraceOutcome(text, checked=reviewed(services, text.encode("utf-8", "replace")))
 
 
 def _traced(services: AppServices, text: str) -> TraceOutcome:
@@ -207,6 +205,7 @@ def _page(services: AppServices, outcome: TraceOutcome) -> bytes:
     feed = services.store.changes(0, 0)
     trace = outcome.trace
     linked = leads(services, trace["listed"] or _registrations_of(trace)) if trace else []
+    shown = _previews(services, outcome)
     values = {
         "here": "/publish",
         "outcome": outcome,
@@ -220,8 +219,10 @@ def _page(services: AppServices, outcome: TraceOutcome) -> bytes:
             trace and not trace["found"] and all(record["step"] != "requested" for record in trace["steps"])
         ),
         "leads": linked,
-        "explained": explained(badge for record in linked for badge in record.badges),
-        "previews": _previews(services, outcome),
+        "explained": explained(
+            badge for badges in [one.badges for one in linked] + [one.badges for one in shown] for badge in badges
+        ),
+        "previews": list(map(render_card, shown)),
     }
 
     def render_page(measure: Measure) -> bytes:
@@ -235,7 +236,7 @@ def _registrations_of(trace: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(record["id"] for record in trace["records"] if record["valid"] and record.get("id")))
 
 
-def _previews(services: AppServices, outcome: TraceOutcome) -> list[Markup]:
+def _previews(services: AppServices, outcome: TraceOutcome) -> list[Result]:
     """Result cards of a pasted card, or of a raw transaction that is not listed."""
     if outcome.checked:
         return previews(services, outcome.checked["preview"])

@@ -16,12 +16,14 @@ from aiohttp import web
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import BadRequestError, Fault
+from overlay.api.publisher_api import reviewed
 from overlay.api.services import AppServices
-from overlay.listings.card_check import check
 from overlay.publish.coins import CoinsError, read_lines
 from overlay.publish.transactions import DEFAULT_FEE_RATE
 from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_registration
 from overlay.web.amounts import FAMILIAR, about
+from overlay.web.badges import explained
+from overlay.web.cards import render_card
 from overlay.web.publish_page import MAX_BYTES, previews, read_form
 from overlay.web.rendering import PAGE_BYTES, Measure, html_answer, render, render_within, wants_json
 from parsers.cards import Kind
@@ -90,7 +92,7 @@ async def prepare(request: web.Request) -> web.Response:
     as JSON with `as=file` or where Accept prefers that. `coins` are lines of `<txid>_<output> <satoshis>`."""
     fields = read_form(await body(request, MAX_BYTES))
     form = RegistrationForm(**{name: fields[name].strip() for name in RegistrationForm.__slots__ if name in fields})
-    outcome = await run_in(request, PUBLISHING, _prepared, form)
+    outcome = await run_in(request, PUBLISHING, _prepared, request.app[SERVICES], form)
     if wants_json(request) and outcome.built is None:
         raise BadRequestError(tuple(_faults(outcome)))
     if outcome.built is not None and (wants_json(request) or fields.get("as") == "file"):
@@ -101,10 +103,10 @@ async def prepare(request: web.Request) -> web.Response:
     return html_answer(page, status=400 if outcome.fault else 200)
 
 
-def _prepared(form: RegistrationForm) -> RegistrationOutcome:
+def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
     if not form.what:
         return RegistrationOutcome(form)
-    checked = check(form.card)
+    checked = reviewed(services, form.card, owner=form.owner)
     if not checked["ok"]:
         return RegistrationOutcome(form, checked)
     kind = checked["preview"]["type"]
@@ -142,11 +144,13 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
     feed = services.store.changes(0, 0)
     currency = form.currency.upper()[:16]
     satoshis = built.fee + 1 if built else 0
+    shown = previews(services, outcome.checked["preview"]) if outcome.checked else []
     values = {
         "here": "/register",
         "outcome": outcome,
         "form": form,
-        "previews": previews(services, outcome.checked["preview"]) if outcome.checked else [],
+        "previews": list(map(render_card, shown)),
+        "explained": explained(badge for card in shown for badge in card.badges),
         "satoshis": satoshis,
         "about": about(str(Decimal(satoshis).scaleb(-8)), "BSV", currency, services.exchange) if built else None,
         "no_rate": services.exchange.missing(currency)[1],

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _Read = TypeVar("_Read")
 
-LAYOUT = "native-1"
+LAYOUT = "native-2"
 SLOW = False
 
 CHECK_SECONDS = 86_400.0

@@ -20,7 +20,7 @@ from parsers.cards.money import decimal_key
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "a2b10"
+LAYOUT = "a2b11"
 
 Json = dict[str, Any]
 

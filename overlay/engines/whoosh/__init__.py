@@ -27,7 +27,7 @@ from overlay.search.term_dictionary import TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "whoosh-17"
+LAYOUT = "whoosh-18"
 SLOW = True
 
 _ATTEMPTS = 5

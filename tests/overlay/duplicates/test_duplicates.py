@@ -16,6 +16,7 @@ from indexer.model import Event, EventKind
 from indexer.store import Store, Writer, block_writer, chain_marks, connect, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
+from overlay.duplicates.earlier_listings import EarlierListings
 from overlay.duplicates.skeleton import skeletons
 from overlay.duplicates.text_keys import TEXT, TextKeyHistory, same_url
 from overlay.listings.listing import Listing, listings_of
@@ -24,7 +25,7 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Since
 from overlay.search.query import Hits, Query
-from parsers.cards import read_of
+from parsers.cards import Kind, read_of
 from tests.facts import born, burned, name, says, state
 from tests.facts import outpoint_of as place
 from tests.pointer_facts import Clock, card, digest, points, serves
@@ -38,8 +39,9 @@ def priced(title: str, address: str, **more: Any) -> bytes:
     return card(title, **{"x-payment-config": [config], **more})
 
 
-def inscribed(id_: str, body: bytes, position: int = 0, height: int = 1, owner: str = "alice") -> Event:
-    """A registration appears with this card."""
+def inscribed(id_: str, body: bytes, position: int = 0, height: int = 1, owner: str = "") -> Event:
+    """A registration appears with this card, by default of an owner of its own."""
+    owner = owner or f"owner of {id_}"
     answer = born(id_, position, height)
     assert answer.state is not None
     return replace(answer, card=digest(body), owner=owner, state=replace(answer.state, card=digest(body), owner=owner))
@@ -49,10 +51,11 @@ def again(id_: str, body: bytes, height: int, position: int = 0) -> Event:
     """It is inscribed anew."""
     where = f"{id_}{height}"
     winner = place(where)
-    after = state(id_, where, height, card=digest(body), winner=winner, created_height=1)
+    owner = f"owner of {id_}"
+    after = replace(state(id_, where, height, card=digest(body), winner=winner, created_height=1), owner=owner)
     return Event(
         kind=EventKind.REINSCRIBED, position=position, tx_index=position + 1, txid=name(where), outpoint=winner,
-        spent=place(id_), card=digest(body), owner="alice", state=after,
+        spent=place(id_), card=digest(body), owner=owner, state=after,
     )  # fmt: skip
 
 
@@ -282,18 +285,67 @@ def test_several_servers_of_one_registration_are_no_copies_of_each_other(registr
         assert [warning["code"] for warning in json.loads(result or b"")["warnings"]] == []
 
 
-def test_the_first_of_several_is_named_and_whether_it_has_the_same_owner(registry: Registry) -> None:
+def test_listings_of_one_owner_do_not_warn_of_each_other(registry: Registry) -> None:
     cards = [card("Alpha", url=f"https://{number}.example/") for number in range(4)]
     messages = [
         inscribed(f"a{number}", body, owner="bob" if number == 2 else "alice") for number, body in enumerate(cards)
     ]
     registry.block("1", *messages, bodies=tuple(cards))
-    assert registry.warned("a1")["same-name"].endswith(f"{place('a0')}, of the same owner")
+    assert (registry.warned("a1"), registry.warned("a3")) == ({}, {})
     assert registry.warned("a2")["same-name"].endswith(f"{place('a0')}")
     registry.block("2", burned("a0", "a0", "gone", height=2))
     assert registry.warned("a1") == {}
     assert registry.warned("a2")["same-name"].endswith(f"{place('a1')}")
-    assert registry.warned("a3")["same-name"].endswith(f"{place('a1')}, of the same owner")
+
+
+def test_a_listing_for_another_one_s_address_cannot_bring_in_a_pay_to_address_unnoticed(registry: Registry) -> None:
+    first, more = priced("Alpha", "alice pays here"), priced("Alpha", "alice pays here", url="https://more.example/")
+    gift = priced("Alpha", "mallory takes it", url="https://gift.example/")
+    registry.block(
+        "1", inscribed("a", first, owner="alice"), inscribed("b", more, owner="alice"),
+        inscribed("c", gift, owner="alice"), bodies=(first, more, gift),
+    )  # fmt: skip
+    assert registry.warned("b") == {}
+    assert set(registry.warned("c")) == {"same-name"}
+    assert registry.warned("c")["same-name"].endswith(f"{place('a')}, of the same owner")
+    changed = priced("Alpha", "mallory takes it")
+    registry.block("2", replace(again("a", changed, 2), owner="alice", state=replace(
+        again("a", changed, 2).state, owner="alice")), bodies=(changed,))  # fmt: skip
+    assert (set(registry.warned("b")), registry.warned("c")) == ({"same-name"}, {})
+
+
+def foretold(registry: Registry, body: bytes, owner: str = "", id_: str = "") -> dict[str, str]:
+    """The warnings of a card before it is published, by code, without the hint."""
+    registry.feed.run()
+    earlier = EarlierListings(registry.engine.search, owner, id_)
+    reasons = earlier.reasons(read_of("", body, Kind.AGENT))  # type: ignore[arg-type]
+    return {reason.code: reason.detail.partition(" (")[0] for reason in reasons}
+
+
+def test_the_warnings_of_a_card_are_known_before_it_is_published(registry: Registry) -> None:
+    first = priced("Alpha", "pay here")
+    copy = priced("ALPHA", "pay here", description="another text")
+    registry.block("1", inscribed("a", first), inscribed("b", BETA), bodies=(first, BETA))
+    expected = dict.fromkeys(("same-name", "same-url", "same-address"), str(place("a")))
+    assert foretold(registry, copy) == foretold(registry, copy, "somebody") == expected
+    assert foretold(registry, copy, "owner of a") == {}
+    assert foretold(registry, copy, "owner of b", str(place("b"))) == expected
+    assert foretold(registry, copy, "owner of a", str(place("a"))) == {}
+    assert foretold(registry, card("Gamma", url="https://gamma.example/")) == {}
+    registry.block("2", inscribed("c", copy, height=2), bodies=(copy,))
+    sentences = {code: text.rpartition(": ")[2] for code, text in registry.warned("c").items()}
+    assert sentences == expected
+    assert foretold(registry, copy) == expected  # the first, not the copy
+    registry.block("3", burned("a", "a", "gone", height=3))
+    assert foretold(registry, copy) == dict.fromkeys(expected, str(place("c")))
+
+
+def test_who_took_up_a_name_later_is_not_named_as_the_first_to_have_it(registry: Registry) -> None:
+    renamed = card("Alpha", url="https://old.example/")
+    registry.block("1", inscribed("old", BETA), bodies=(BETA,))
+    registry.block("2", inscribed("a", ALPHA, height=2), bodies=(ALPHA,))
+    registry.block("3", again("old", renamed, 3), bodies=(renamed,))
+    assert foretold(registry, card("Alpha", url="https://new.example/")) == {"same-name": str(place("a"))}
 
 
 def test_an_old_registration_that_takes_up_a_name_is_the_later_one(registry: Registry) -> None:

@@ -92,6 +92,12 @@ def views(document: Document) -> dict[str, object]:
     return dict.fromkeys(chains, text) | {HERE: here}
 
 
+def is_of_owner(mine: Document, other: Document) -> bool:
+    assert mine.fingerprint is not None
+    assert other.fingerprint is not None
+    return bool(mine.fingerprint.owner) and other.fingerprint.owner == mine.fingerprint.owner
+
+
 def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
     """What follows for a listing, by looking at all others."""
     assert mine.fingerprint is not None
@@ -108,13 +114,14 @@ def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
         for value in values(mine, kind):
             holders = [item for item in listed if value in values(item, kind)]
             firsts.append(min(holders, key=lambda item: place(item, ranked=False)))
-        others = [item for item in firsts if item.registration != mine.registration]
+        others = [
+            item for item in firsts
+            if item.registration != mine.registration
+            and not (is_of_owner(mine, item) and values(mine, ADDRESS) <= values(item, ADDRESS))
+        ]  # fmt: skip
         if others and mine.fingerprint.rank != NAMED and (kind, mine.fingerprint.rank) != (URL, AT_HOME):
             first = min(others, key=lambda item: place(item, ranked=False))
-            assert first.fingerprint is not None
-            earlier.append(
-                (kind, first.id, bool(mine.fingerprint.owner) and first.fingerprint.owner == mine.fingerprint.owner)
-            )
+            earlier.append((kind, first.id, is_of_owner(mine, first)))
     group = head if head != mine.id or duplicates > 0 else ""
     return DuplicateStatus(tuple(sorted(hidden_in)), max(0, duplicates), group, tuple(earlier))
 
