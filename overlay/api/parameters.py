@@ -304,7 +304,7 @@ NONE = table()
 
 CHECK = table(
     _words("type", "What the body is; default: by its shape.", ("agent", "tool", "prices")),
-    parameter("owner", "The address that will own the listing: its own listings are no reason for a warning."),
+    parameter("owner", "The address that will own the listing: its other listings cause no warning."),
     parameter("id", "The id of the listing that the card updates."),
 )
 

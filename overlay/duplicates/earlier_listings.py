@@ -66,7 +66,7 @@ class EarlierListings:
         query = Query(more_facts=facts, with_duplicates=True, sort="created", descending=False, limit=_CANDIDATES)
         items = [item for hit in self._search(query).hits if key in _keys(item := decode(bytes(hit.item)))]
         code, _ = WARNED[key[0]]
-        unwarned = [item for item in items if code not in {one["code"] for one in item["warnings"]}]
+        unwarned = [item for item in items if code not in {warning["code"] for warning in item["warnings"]}]
         if any(self._is_updated(item) for item in unwarned):
             return None
         return next((item for item in unwarned or items if not self._is_updated(item)), None)

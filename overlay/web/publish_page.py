@@ -79,7 +79,7 @@ def previews(services: AppServices, preview_json: dict[str, Any] | None) -> list
     """The result cards of a checked card file; none for prices alone."""
     if preview_json is None or preview_json["type"] == "prices":
         return []
-    return [preview(one, services.exchange) for one in preview_json.get("servers", [preview_json])[:10]]
+    return [preview(server, services.exchange) for server in preview_json.get("servers", [preview_json])[:10]]
 
 
 def previews_of(services: AppServices, raw: bytes) -> list[Result]:
@@ -220,7 +220,7 @@ def _page(services: AppServices, outcome: TraceOutcome) -> bytes:
         ),
         "leads": linked,
         "explained": explained(
-            badge for badges in [one.badges for one in linked] + [one.badges for one in shown] for badge in badges
+            badge for badges in [lead.badges for lead in linked] + [card.badges for card in shown] for badge in badges
         ),
         "previews": list(map(render_card, shown)),
     }
