@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import BindParameter, Select, bindparam, delete, func, select, union_all
+from sqlalchemy import BindParameter, Select, Table, bindparam, delete, func, select, union_all
 
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.schema import cards, outputs, parents, pending_cards
@@ -22,6 +22,11 @@ class ContentQueries(Queries):
         """Card bytes by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
         matches = (row for batch in batches(set(digests)) for row in self._rows(_card_bodies(), digests=batch))
         return {row["sha256"]: row["body"] for row in matches}
+
+    def card_sizes(self, digests: Iterable[bytes]) -> dict[bytes, int]:
+        """The bytes of cards by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
+        matches = (row for batch in batches(set(digests)) for row in self._rows(_card_sizes(), digests=batch))
+        return {row["sha256"]: row["size"] for row in matches}
 
     def output_values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
         """Satoshis of those of these outputs that were looked up before."""
@@ -43,10 +48,21 @@ class ContentQueries(Queries):
 @cache
 def _card_bodies() -> Select[Any]:
     """Card bytes by the bound SHA-256 `digests`, those of unconfirmed cards too; one may come twice."""
+    return _of_cards(lambda table: table.c.body)
+
+
+@cache
+def _card_sizes() -> Select[Any]:
+    """The bytes of the same cards, which the database has without reading them."""
+    return _of_cards(lambda table: func.length(table.c.body).label("size"))
+
+
+def _of_cards(column: Callable[[Table], Any]) -> Select[Any]:
     digests: BindParameter[Any] = bindparam("digests", expanding=True)
-    unconfirmed = select(pending_cards.c.sha256, pending_cards.c.body).where(pending_cards.c.sha256.in_(digests))
-    both = union_all(select(cards).where(cards.c.sha256.in_(digests)), unconfirmed).subquery()
-    return select(both)
+    of_tables = (
+        select(table.c.sha256, column(table)).where(table.c.sha256.in_(digests)) for table in (cards, pending_cards)
+    )
+    return select(union_all(*of_tables).subquery())
 
 
 def store_output_values(writer: Writer, values: Mapping[Outpoint, int]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    CompoundSelect,
     Integer,
     Select,
     String,
@@ -97,12 +98,27 @@ class HistoryQueries(Queries):
 
     def with_pending(self, registrations: Iterable[str]) -> dict[str, RegistrationHistory]:
         """The revisions of several registrations by id, with the unconfirmed ones. Each is read in one statement, so
-        that an event which a block confirms meanwhile is not missed."""
+        that an event which a block confirms meanwhile is not missed.
+
+        Where a registration has more than `MOST_REVISIONS` on a chain, those are the newest, the first, that by which
+        it was created, and the last before the newest that has a card."""
         histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
         for batch in batches(registrations):
-            for row in self._rows(_with_pending(), registrations=batch):
+            long = self._long(batch)
+            for row in self._rows(_with_pending(), registrations=[id_ for id_ in batch if id_ not in long]):
                 histories[row["registration"]].add(row)
+            for id_, chains in long.items():
+                for row in self._rows(_newest_with_pending(id_, chains)):
+                    histories[id_].add(row)
         return dict(histories)
+
+    def _long(self, registrations: list[str]) -> dict[str, list[str]]:
+        """The chains of those of these registrations that have more than `MOST_REVISIONS` on one of them."""
+        chains: dict[str, list[str]] = defaultdict(list)
+        counted = self._rows(_revision_counts(), registrations=registrations)
+        for row in counted:
+            chains[row["registration"]].append(row["chain"])
+        return {row["registration"]: chains[row["registration"]] for row in counted if row["count"] > MOST_REVISIONS}
 
     def with_prefixes(self, prefixes: Iterable[str], kind: Kind, limit: int) -> dict[str, list[str]]:
         """The registrations of a kind in a block whose ids begin with these hex digits, by prefix, each time the oldest
@@ -164,6 +180,11 @@ class HistoryQueries(Queries):
 PREFIXES = 16
 """Prefixes of one statement."""
 
+MOST_REVISIONS = 2_048
+"""Newest revisions of a registration on a chain that are read for its listing: each update reads them again."""
+
+_WITH_CARD = (EventKind.INSCRIBED.value, EventKind.REINSCRIBED.value)
+
 
 @cache
 def _with_prefixes(count: int) -> Select[Any]:
@@ -192,6 +213,40 @@ def _with_pending() -> Select[Any]:
     """All revisions of the bound `registrations`, the unconfirmed ones last, without hash and time. Cached: composing
     the statement takes longer than most answers."""
     registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
-    unconfirmed = select(pending, null(), null()).where(pending.c.registration.in_(registrations))
-    both = union_all(confirmed(events.c.registration.in_(registrations)), unconfirmed).subquery()
+    is_wanted = pending.c.registration.in_(registrations)
+    return _together(confirmed(events.c.registration.in_(registrations)), is_wanted)
+
+
+def _together(in_blocks: Select[Any], is_wanted: ColumnElement[bool]) -> Select[Any]:
+    """Revisions, and those unconfirmed ones that are wanted, in order."""
+    both = union_all(in_blocks, select(pending, null(), null()).where(is_wanted)).subquery()
     return select(both).order_by(both.c.chain, both.c.place)
+
+
+@cache
+def _revision_counts() -> Select[Any]:
+    """How many revisions the bound `registrations` have on each chain."""
+    registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
+    key = (events.c.registration, events.c.chain)
+    return select(*key, func.count().label("count")).where(key[0].in_(registrations)).group_by(*key)
+
+
+def _newest_with_pending(registration: str, chains: Iterable[str]) -> Select[Any]:
+    """Of a registration with many revisions those that `with_pending` reads."""
+    wanted = [(events.c.chain == chain) & events.c.place.in_(_places(registration, chain)) for chain in chains]
+    own = confirmed(events.c.registration == registration, or_(false(), *wanted))
+    return _together(own, pending.c.registration == registration)
+
+
+def _places(registration: str, chain: str) -> CompoundSelect[Any]:
+    """The places on a chain of the revisions that are read of a registration."""
+    one = events.alias()
+    own = (one.c.registration == registration, one.c.chain == chain)
+    newest = select(one.c.place).where(*own).order_by(one.c.place.desc())
+    recent = newest.limit(MOST_REVISIONS).subquery()
+    oldest = select(func.min(recent.c.place)).scalar_subquery()
+    created = newest.with_only_columns(one.c.created_height).limit(1).scalar_subquery()
+    first = select(func.min(one.c.place)).where(*own)
+    since_created = first.where(one.c.place >= created * rows.event_position(1))
+    with_card = select(func.max(one.c.place)).where(*own, one.c.place < oldest, one.c.kind.in_(_WITH_CARD))
+    return union_all(select(recent.c.place), first, since_created, with_card)

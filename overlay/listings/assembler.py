@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from indexer import store
 from indexer.resolution.pointer_service import PointerListing, is_outpoint, pointer_listings
@@ -21,10 +22,10 @@ from overlay.listings import from_pointer
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.registrations import (
     ChainHistory,
+    cards_to_read,
+    fitting,
     leads_elsewhere,
-    newest_cards,
     newest_registration,
-    shown_revisions,
 )
 from overlay.listings.system_facts import Facts, facts_of
 from parsers.bitcoin.tx import Outpoint
@@ -81,12 +82,9 @@ class Assembler:
 
     def newest(self, histories: Mapping[str, ChainHistory]) -> dict[str, Registration]:
         """The newest states of registrations by id."""
-        digests = (
-            newest_cards(history.confirmed, history.waiting)
-            | {past.event.card or b"" for past in shown_revisions(history.confirmed)}
-            for history in histories.values()
-        )
-        bodies = self._store.content.cards(set().union(*digests))
+        named = [cards_to_read(history) for history in histories.values()]
+        sizes = self._store.content.card_sizes(chain.from_iterable(named))
+        bodies = self._store.content.cards(set().union(*(fitting(cards, sizes) for cards in named)))
         facts, chains = self.facts(histories, histories.values(), bodies), self._store.chains()
         return {
             id_: facts.with_facts(
@@ -161,7 +159,7 @@ class Assembler:
             if state is not None and state.outpoint is not None:
                 outpoints_by_chain.setdefault(history.chain, []).append(state.outpoint)
         checked_at: dict[Outpoint, int] = {}
-        for chain, outpoints in outpoints_by_chain.items():
-            if self._store.is_partial(chain):
-                checked_at |= self._store.spend_checks.unspent_at(chain, outpoints)
+        for name, outpoints in outpoints_by_chain.items():
+            if self._store.is_partial(name):
+                checked_at |= self._store.spend_checks.unspent_at(name, outpoints)
         return checked_at

@@ -44,6 +44,7 @@ def more(card: AgentCard | McpServer) -> Iterable[str]:
 
 
 @lru_cache(maxsize=256)  # the servers of one config and the revisions of one registration need the same offers
+@lru_cache(maxsize=72)  # more than the earlier cards of a state, most of which the next state has, too
 def card_offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
     """The offers of a card, of a config by server; none of an unreadable one."""
     card = cards.examine(body, kind).card

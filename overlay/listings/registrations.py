@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 from indexer import store
@@ -14,12 +14,17 @@ from overlay.listings.card_texts import card_offers
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.unconfirmed import WINS, pending_revision, unconfirmed_registration
 from parsers.bitcoin.tx import Outpoint
+from parsers.cards import Kind
 
 MAX_PREVIOUS = 64
 """Earlier cards with which the current one is compared, at most: those after which an offer or the owner changed."""
 
 MAX_REVISIONS = 1_024
 """Revisions that are searched for such cards."""
+
+CARD_BYTES = 32 << 20
+"""Bytes of cards of one registration that are read for its listing, the newest first: of 1 MB, those of 32 revisions.
+States whose cards are not among them are only in its history."""
 
 
 class ChainHistory(NamedTuple):
@@ -52,9 +57,17 @@ def winner_of(history: Sequence[store.Revision]) -> store.Revision | None:
     return next((past for past in reversed(history) if past.event.kind in WINS), None)
 
 
-def newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
-    newest = [past.event.state for past in history[-1:]] + [event.state for event in waiting[-1:]]
-    return {state.card for state in newest if state}
+def cards_to_read(history: ChainHistory) -> dict[bytes, None]:
+    """The cards of a history: of its newest state first, then the first one, then the others from the newest on."""
+    confirmed = [past.event for past in history.confirmed]
+    events = [*reversed(history.waiting), *confirmed[-1:], *confirmed[:1], *reversed(confirmed)]
+    return dict.fromkeys(event.state.card for event in events if event.state)
+
+
+def fitting(cards: Iterable[bytes], sizes: Mapping[bytes, int]) -> set[bytes]:
+    """The first of these cards that together have CARD_BYTES at most, by the bytes of each."""
+    totals = accumulate(sizes.get(card, 0) for card in cards)
+    return {card for card, total in zip(cards, totals, strict=True) if total <= CARD_BYTES}
 
 
 def shown_revisions(history: Sequence[store.Revision]) -> list[store.Revision]:
@@ -64,7 +77,11 @@ def shown_revisions(history: Sequence[store.Revision]) -> list[store.Revision]:
     return winners if len(winners) <= MAX_REVISIONS else [winners[0], *winners[-MAX_REVISIONS:]]
 
 
-def previous_cards(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -> tuple[PreviousCard, ...]:
+def previous_cards(
+    history: Sequence[store.Revision],
+    bodies: Mapping[bytes, bytes],
+    offers_of: Callable[[bytes, Kind], object] = card_offers,
+) -> tuple[PreviousCard, ...]:
     """The earlier cards, oldest first. Of many, neighbours of one owner with the same offers are one card, so that
     harmless updates drop none that had others."""
     previous = [
@@ -74,7 +91,7 @@ def previous_cards(history: Sequence[store.Revision], bodies: Mapping[bytes, byt
     ]
     if len(previous) <= MAX_PREVIOUS:
         return tuple(card for card, _ in previous)
-    runs = groupby(previous, lambda row: (row[0].owner, card_offers(row[0].body, row[1])))
+    runs = groupby(previous, lambda row: (row[0].owner, offers_of(row[0].body, row[1])))
     cards = [list(run)[-1][0] for _, run in runs]
     return tuple(cards if len(cards) <= MAX_PREVIOUS else [cards[0], *cards[-MAX_PREVIOUS + 1 :]])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,13 +17,17 @@ from overlay.duplicates.text_keys import TextKeyHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.assembler import Assembler, RegistrationFacts
+from overlay.listings.card_texts import card_offers
 from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import stored_item
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
 from overlay.listings.registrations import (
+    CARD_BYTES,
     ChainHistory,
     by_chain,
+    cards_to_read,
+    fitting,
     newest_registration,
     previous_cards,
     registration_at,
@@ -67,13 +71,30 @@ class DocumentReader:
                 elsewhere.add(registration.state.id)
             yield from _documents([self._pointed(registration)])
         histories = [history for record in records.values() for history in by_chain(record)]
-        events = (event for on in histories for event in (*(past.event for past in on.confirmed), *on.waiting))
-        bodies = self._store.content.cards({event.state.card for event in events if event.state})
-        facts = self._assembler.facts(records, histories, bodies)
-        times = self._settled_times(histories)
-        for start in range(0, len(histories), AT_ONCE):
-            some = histories[start : start + AT_ONCE]
-            yield from _documents([self._stretches(record, chains, bodies, facts, times, elsewhere) for record in some])
+        for some, bodies in self._with_cards(histories):
+            facts = self._assembler.facts(records, some, bodies)
+            times = self._settled_times(some)
+            for start in range(0, len(some), AT_ONCE):
+                few = some[start : start + AT_ONCE]
+                yield from _documents([self._stretches(one, chains, bodies, facts, times, elsewhere) for one in few])
+
+    def _with_cards(self, histories: Sequence[ChainHistory]) -> Iterator[tuple[list[ChainHistory], dict[bytes, bytes]]]:
+        """Histories with the bodies of their cards by SHA-256, as many together as have about CARD_BYTES."""
+        named = [cards_to_read(history) for history in histories]
+        sizes = self._store.content.card_sizes(chain.from_iterable(named))
+        some: list[ChainHistory] = []
+        digests: set[bytes] = set()
+        size = 0
+        for history, of_history in zip(histories, named, strict=True):
+            some.append(history)
+            new = fitting(of_history, sizes) - digests
+            digests |= new
+            size += sum(map(sizes.__getitem__, new & sizes.keys()))
+            if size >= CARD_BYTES:
+                yield some, self._store.content.cards(digests)
+                some, digests, size = [], set(), 0
+        if some:
+            yield some, self._store.content.cards(digests)
 
     def _stretches(
         self,
@@ -161,6 +182,7 @@ def _confirmed(
     """A registration on one chain: its state after each block with an event of it, until the next such block, and its
     current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
     history, pending = on_chain.confirmed, pending_revision(on_chain.waiting, bodies)
+    offers_of = cache(card_offers)  # each card is an earlier one of many states
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
@@ -169,7 +191,7 @@ def _confirmed(
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
-        previous = previous_cards(history[:end], bodies)
+        previous = previous_cards(history[:end], bodies, offers_of)
         registration = facts.with_facts(
             registration_at(history[:end], chains, bodies[state.card], facts.checked, previous=previous)
         )
