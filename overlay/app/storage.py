@@ -205,7 +205,8 @@ def open_identity(settings: Settings) -> IdentityKey | None:
         raise SettingsError(str(error)) from None
     if names := signing(chosen(settings)):
         raise SettingsError(
-            "A2B_IDENTITY_KEY is not set, and other machines may share this database: name a file with keys, as in "
-            f"docs/configuration.md, with which {', '.join(names)} sign, or leave these out of A2B_SYSTEMS"
+            "A2B_IDENTITY_KEY is not set, and other machines may share this database: name a file with keys "
+            '(mode 0600, JSON: {"ed25519": 64 hex digits, "secp256k1": 64 hex digits}), '
+            f"with which {', '.join(names)} sign, or leave these out of A2B_SYSTEMS"
         )
     return None

@@ -130,7 +130,7 @@ def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
     elif follow:
         lines += [f"follows   {chain.shown}" for chain in settings.chains]
     if follow:
-        lines += [f"rates     {feed.shown}" for feed in settings.rates]
+        lines += [f"rates {number:<4}{feed.shown}" for number, feed in enumerate(settings.rates, 1)]
     lines.append(f"stores    {masked(settings.database)}" + (f", index {masked(settings.search)}" if serve else ""))
     if serve:
         lines.append(f"serves    http://{settings.host}:{settings.port}" if settings.port else "serves    a free port")

@@ -29,7 +29,7 @@ _NANOSECONDS = 10**9
 def add(commands: Commands) -> None:
     """Add `a2b dct` and what it does."""
     nested = command(
-        commands, "dct", lambda _: 2, "Make and check capability tokens of DelegateOS (see docs/delegation.md)."
+        commands, "dct", lambda _: 2, "Make and check capability tokens of DelegateOS."
     ).add_subparsers(metavar="ACTION", required=True)  # fmt: skip
     key = "The key is 64 hex digits, the private one of Ed25519."
     parser = command(nested, "principal", principal, "Print the principal (public key) of a key.", more=key)

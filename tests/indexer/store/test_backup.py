@@ -182,6 +182,9 @@ from pathlib import Path
 from indexer.store import backup
 from indexer.snapshot.exporter import read_lines
 from indexer.store import connect
+from overlay.installation import declare_tables
+
+declare_tables()
 
 def until_killed(lines, number):
     for count, line in enumerate(lines):
