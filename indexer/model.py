@@ -34,7 +34,7 @@ LATE = (
     "reading began above the height at which A2B can begin here: a registration made before is known once a card is "
     "inscribed on it again, so there is no state hash; a new database without `from` reads all"
 )
-"""The note on a chain whose first blocks were not read."""
+"""The note on a chain without its first blocks."""
 
 OUTDATED = (
     "the blocks were read by rules {rules} of the registry, and this program has rules {current}: what changed since "

@@ -1,4 +1,4 @@
-"""What the text of each setting may be, and the value that it stands for. These functions raise SettingsError.
+"""The valid texts of each setting, and their values. These functions raise SettingsError.
 
 Standard library only, as `indexer/settings.py` is. `name` is the setting that an error is of.
 """

@@ -83,7 +83,7 @@ class Settings:
     junglebus_token: str = _setting(secret=True)
     """The access token that a JungleBus server's dashboard gives."""
     trusted_proxies: tuple[str, ...] = _setting(read.networks)
-    """Addresses or networks of proxies whose X-Forwarded-For is believed, separated by spaces."""
+    """Addresses or networks of proxies that may set X-Forwarded-For, separated by spaces."""
     fetch_resolve: str = _setting(read.host_table)
     """Hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces."""
     fetch_ca_file: str = _setting(read.certificates)
@@ -117,13 +117,13 @@ class Settings:
     doors: str = _setting(_words)
     """The former name of `systems`: the foreign protocols to serve, or off; payments, rating and delegateos stay on."""
     delegation_roots: tuple[str, ...] = _setting(read.principals)
-    """Principals (base64url) whose capability tokens are accepted, separated by spaces."""
+    """Principals (base64url) that may issue capability tokens, separated by spaces."""
     gasp_peers: tuple[str, ...] = _setting(read.base_urls)
-    """BSV overlays whose outputs are pulled (GASP): their base URLs, separated by spaces."""
+    """BSV overlays to pull outputs from (GASP): their base URLs, separated by spaces."""
     submit_broadcast: bool = _setting(read.switch, "off")
     """On: transactions that clients submit are sent to the node; off by itself."""
     arc_callback_token: str = _setting(read.token, secret=True)
-    """The secret with which ARC reports transactions at /arc-ingest; without one, nobody may."""
+    """The secret with which ARC reports transactions at /arc-ingest; without one, reports are refused."""
     sample: bool
 
     @classmethod
@@ -184,12 +184,12 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         if name not in KEYS:
             _refuse(f"{name} in {file}", name.lower().removeprefix(PREFIX.lower()), str)
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise SettingsError(f"{name} in {file} is {type(value).__name__}, and wants a string")
+            raise SettingsError(f"{name} in {file} is {type(value).__name__}, and must be a string")
     return {name: value for name, value in values.items() if value != ""}
 
 
 def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
-    """Raise SettingsError for an unknown name; `spelled` formats a valid name as it is written in that place."""
+    """Raise SettingsError for an unknown name; `spelled` formats a valid name as it is written there."""
     from difflib import get_close_matches
 
     nearest = [name] if name in KEYS else get_close_matches(name, KEYS, 1)

@@ -1,7 +1,7 @@
 """The exceptions of the parsers.
 
 ParseError          malformed bytes; names the offset where parsing stopped
-├─ BlockError       a block whose framing, counts or lengths cannot be right
+├─ BlockError       a block with impossible framing, counts or lengths
 ├─ TransactionError a transaction that is truncated or states a wrong length
 ├─ ProofError       a well-formed proof that does not prove what it should
 └─ CardError        a card that fails a hard rule; carries every reason, not only the first
@@ -21,7 +21,7 @@ class ParseError(ValueError):
 
 
 class BlockError(ParseError):
-    """A block whose framing, counts or lengths cannot be right."""
+    """A block with impossible framing, counts or lengths."""
 
 
 class TransactionError(ParseError):

@@ -1,7 +1,7 @@
 """Reasons why something is invalid, or valid with a warning: one table of codes and sentences.
 
 A code is stable and meant for programs; the sentence is for publishers. `{}` in a sentence is filled
-with the reason's detail. Sentences are lower-case, without a full stop, so that they can stand inside another.
+with the reason's detail. Sentences are lower-case, without a full stop, so that they can be part of another sentence.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ SENTENCES: dict[str, str] = {
     "url-local": "a URL that leads to the caller's own machine or network: {}",
     "inactive": "the registration file says that the agent is not active",
     "entry-unnamed": "the registration file does not name the registry entry {}",
-    "env-secret": "a value looks like a live secret, and what is inscribed is public for ever: {}",
+    "env-secret": "a value looks like a live secret, and an inscription is public for ever: {}",
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
     # what is wrong with a card that was fetched (law 10)
     "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
@@ -111,7 +111,7 @@ SENTENCES: dict[str, str] = {
     "offer-skill": "a price names a skill that the card does not have: {}",
     "offer-fraction": "a share that is not a number from 0 to 1 is ignored: {}",
     "offer-repeated": "two prices have the id {}",
-    "offer-conflict": "prices are given in two places and differ: {}",
+    "offer-conflict": "prices are in two members and differ: {}",
     "address-checksum": "the address has no valid checksum, so no payment can reach it: {}",
     # what recent revisions changed: a warning for some time, so that buyers look twice
     "price-changed": "{}",
@@ -128,11 +128,11 @@ class Reason(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The sentence of the code, with the detail filled in where it has a place for it."""
+        """The sentence of the code, with the detail where it has a field for it."""
         return SENTENCES[self.code].replace("{}", self.detail)
 
     @property
     def explanation(self) -> str:
-        """The sentence, followed by the detail where the sentence has no place for it."""
+        """The sentence, followed by the detail where the sentence has no field for it."""
         has_place = "{}" in SENTENCES[self.code]
         return self.sentence if has_place or not self.detail else f"{self.sentence}: {self.detail}"

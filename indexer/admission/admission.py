@@ -27,7 +27,7 @@ from parsers.errors import ParseError
 
 MAX_BEEF_BYTES = 32 << 20
 MAX_ITEMS, MAX_TRANSACTIONS, MAX_UNPROVEN_INPUTS = 200_000, 2_000, 2_000
-"""Merkle paths, their nodes, transactions, inputs and outputs together; transactions; inputs whose scripts are checked:
+"""Merkle paths, their nodes, transactions, inputs and outputs together; transactions; inputs with checked scripts:
 within a second of one core."""
 
 FEE_BYTES = 1_000

@@ -1,4 +1,4 @@
-"""The graph of the topic's transactions, as other overlays ask for it (GASP): the outputs that the registry admits, and
+"""The graph of the topic's transactions, as other overlays request it (GASP): the outputs that the registry admits, and
 each transaction that proves them, one by one."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TopicGraph:
 
 @lru_cache(2)
 def _parsed(data: bytes) -> Beef:
-    """A stored BEEF, whose items were bounded when it was admitted. Peers ask for its transactions one by one: to parse
+    """A stored BEEF; its items were bounded when it was admitted. Peers ask for its transactions one by one: to parse
     it for each takes quadratic time."""
     return beef.read(data)
 

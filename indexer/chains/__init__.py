@@ -35,7 +35,7 @@ SCHEMES = {
     "overlay": "indexer.chains.overlay",
 }
 """The module of each URL scheme; its `create(name, url, store)` makes the chain. Several kinds of source share HTTP:
-`HTTP_CHAINS` and `HTTP_OPTIONS` tell them apart."""
+`HTTP_CHAINS` and `HTTP_OPTIONS` distinguish them."""
 
 EVM_CHAINS = (
     "evm", "ethereum", "eth", "polygon", "bsc", "avalanche", "arbitrum", "base", "celo", "gnosis", "linea", "optimism",
@@ -66,7 +66,7 @@ def create(name: str, url: str, store: HeaderStore | None = None) -> Chain:
 
 
 def kind(name: str, url: str) -> str:
-    """The kind of source that a URL is, which is all that strangers may know of it: `node`, `files`, `junglebus`,
+    """The kind of source that a URL names; strangers see only this: `node`, `files`, `junglebus`,
     `overlay`, `evm`, `erc8004` or `solana`. Raises SourceError as `module`."""
     return module(name, url).rpartition(".")[2]
 

@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 
 class UnreadableError(SourceUnavailableError):
-    """A response whose body is outside its bounds."""
+    """A response with a body outside its bounds."""
 
 
 class TooLargeError(UnreadableError):
@@ -133,7 +133,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def send(self, method: str, url: str, body: bytes | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response to one request, whose body is not read yet. Raises CutError, SourceError."""
+        """The response to one request, with the body not read yet. Raises CutError, SourceError."""
         async with await self.begin(method, url, body) as response:
             yield response
 

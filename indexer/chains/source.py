@@ -56,7 +56,7 @@ NewestEvents = Mapping[str, Event]
 
 @dataclass(frozen=True, slots=True)
 class DeferredEvents:
-    """Records of one block whose meaning depends on the state of `ids` before the block: `Chain.resolve` turns them
+    """Records of one block that depend on the state of `ids` before the block: `Chain.resolve` turns them
     into events. `height` is the block's, `records` are the source's own; `size` is the number of bytes parsed."""
 
     ids: frozenset[str]
@@ -97,7 +97,7 @@ class ChainStore(HeaderStore, Protocol):
         ...
 
     def update_unproved(self, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
-        """Add and remove such txids."""
+        """Add and remove these txids."""
         ...
 
     def newest_block(self, chain: str) -> BlockRef | None:
@@ -109,8 +109,8 @@ class ChainStore(HeaderStore, Protocol):
         ...
 
     def name_program(self, chain: str, program: str) -> None:
-        """Store the program (base58) whose accounts `chain` holds. Raises StoreError if another one is stored: its
-        accounts would all seem closed."""
+        """Store the program (base58) of the accounts that `chain` holds. Raises StoreError if another one is stored:
+        its accounts would all seem closed."""
         ...
 
 
@@ -166,7 +166,7 @@ class Chain(ABC):
 
     @property
     def warnings(self) -> list[str]:
-        """What an operator should know about several sources of this chain."""
+        """Notes for the operator about several sources of this chain."""
         return []
 
     @abstractmethod
@@ -193,7 +193,8 @@ class Chain(ABC):
         """
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:  # noqa: ARG002
-        """Satoshis of outputs created in block `before` or earlier, as far as the source knows. Raises SourceError."""
+        """Satoshis of outputs created in block `before` or earlier, as far as the source has them. Raises
+        SourceError."""
         return {}
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:  # noqa: ARG002

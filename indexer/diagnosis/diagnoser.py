@@ -58,7 +58,7 @@ MOST_RECORDS = 200
 """Records in a diagnosis, and outputs read from raw bytes, at most; the rest is counted."""
 
 MOST_NOW = 16
-"""Registrations whose current state a diagnosis shows, at most."""
+"""Registrations that a diagnosis shows with their current state, at most."""
 
 MOST_PARTS = 2_000
 """Inputs, and outputs, of a transaction in raw bytes, at most: a mined one is looked up and not parsed."""
@@ -139,7 +139,7 @@ class Diagnoser:
         return stored or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
 
     def by_raw(self, raw: bytes) -> dict[str, Any]:
-        """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError when it is none."""
+        """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError for other bytes."""
         chain, network, transaction = self._parse(raw)
         stored = self._with_ignored(self._of_stored(transaction.txid), transaction)
         return stored or self._alone(transaction, chain, network, _RAW)
@@ -311,7 +311,7 @@ class Diagnoser:
         return {id_: event.state for id_, event in newest.items() if event.state is not None}
 
     def _listed(self, revisions: Sequence[Revision]) -> list[str]:
-        """The live registrations whose newest card or place these revisions decide."""
+        """The live registrations that have their newest card or outpoint from these revisions."""
         ids = []
         for chain in dict.fromkeys(past.chain for past in revisions):
             of_chain = [past.event for past in revisions if past.chain == chain and past.event.state is not None]

@@ -67,7 +67,7 @@ def _fetched(locator: str, status: LocatorStatus | None, digest: bytes | None) -
 
 def _again(status: LocatorStatus) -> str:
     if status.next_at is None:
-        return "it is fetched again when somebody asks for it (POST /v1/listings/{id}/recheck)"
+        return "it is fetched again on request (POST /v1/listings/{id}/recheck)"
     return f"it is fetched again at {_time(status.next_at)}"
 
 

@@ -30,8 +30,8 @@ class VisitRates(NamedTuple):
     retry_after: float = 3_600.0
     """Longest Retry-After of a host that is obeyed."""
     stretch: int = 8
-    """A block whose hosts do not answer is visited at most this many times less often; it is never paused, since blocks
-    are shared between owners."""
+    """An address block of hosts that do not answer is visited at most this many times less often; it is never paused,
+    since blocks are shared between owners."""
 
 
 class Budget:
@@ -105,7 +105,7 @@ class Budgets:
         self.blocks.setdefault(block, Budget(self.rates.block)).spend(now)
 
     def trouble(self, domain: str, now: float, retry_after: float | None = None) -> None:
-        """Pause a domain whose host failed, longer each time, or as long as its Retry-After."""
+        """Pause a domain after a failure of its host, longer each time, or as long as its Retry-After."""
         budget = self.domains.setdefault(domain, Budget(self.rates.domain))
         budget.failures += 1
         pause = self.rates.trouble.pause(budget.failures)
@@ -115,13 +115,13 @@ class Budgets:
         self.forgive_at[domain] = now + pause + self.FORGET
 
     def unreached(self, block: str, now: float) -> None:
-        """Halve the rate of a block whose host did not answer, down to an eighth."""
+        """Halve the rate of an address block after a host did not answer, down to an eighth."""
         budget = self.blocks.setdefault(block, Budget(self.rates.block))
         budget.stretch = min(budget.stretch * 2, self.rates.stretch)
         self.forgive_at[block] = now + self.FORGET
 
     def well(self, domain: str, block: str | None) -> None:
-        """Reset the failures of a domain and a block whose host answered."""
+        """Reset the failures of a domain and an address block after a host answered."""
         if domain in self.domains:
             self.domains[domain].failures = 0
         if block in self.blocks:

@@ -103,7 +103,7 @@ class CardFetch:
 
     @property
     def accepted(self) -> Attempt | None:
-        """The attempt whose bytes were accepted, first of all those that the newest anchor names; None without one."""
+        """The attempt with accepted bytes, preferably those that the newest anchor names; None without one."""
         good = [attempt for attempt in self.attempts if attempt.state]
         return min(good, key=self._preference) if good else None
 

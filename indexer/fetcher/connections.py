@@ -34,7 +34,7 @@ async def dial(address: str, port: int) -> httpcore.AsyncNetworkStream:
 
 
 READ_BYTES = 8_192
-"""Bytes read at once: they may hold 1,400 chunks, whose parsing blocks the loop (20 ms)."""
+"""Bytes read at once: they may hold 1,400 chunks, and parsing these blocks the loop (20 ms)."""
 
 
 class UnreachedError(FetchError):
@@ -42,7 +42,7 @@ class UnreachedError(FetchError):
 
 
 class Backend(httpcore.AsyncNetworkBackend):
-    """The network backend of one visit, whose requests are sequential. `address` is the one connected to last."""
+    """The network backend of one visit, with sequential requests. `address` is the one connected to last."""
 
     def __init__(self, resolver: Resolver, table: Table, limits: Limits, admit: Admit, dial: Dial = dial) -> None:
         self._resolver, self._table, self._limits, self._admit, self._dial = resolver, table, limits, admit, dial
@@ -126,7 +126,7 @@ class _Stream(httpcore.AsyncNetworkStream):
     async def _handshake(self, context: ssl.SSLContext, name: str | None) -> httpcore.AsyncNetworkStream:
         try:
             return await self._stream.start_tls(context, name)
-        except BaseException:  # a handshake given up half-way is closed by nobody else
+        except BaseException:  # nothing else closes a handshake that is given up half-way
             await self._stream.aclose()
             raise
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dns.asyncresolver import Resolver as TxtResolver
 
 Table = Mapping[tuple[str, int], tuple[str, int]]
-"""(host, port) as written in a URL, to the (address, port) to connect to in its place."""
+"""(host, port) as written in a URL, to the (address, port) to connect to instead."""
 
 _AddressInfo = tuple[object, object, object, str, tuple[object, ...]]
 

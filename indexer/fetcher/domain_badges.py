@@ -48,7 +48,7 @@ class HostClaims:
     dns_refusal: Refusal | None = None
 
     def verdict(self, host: str) -> HostVerdict:
-        """The consequences for the registrations whose url is on the host."""
+        """The consequences for the registrations with a url on the host."""
         # naming beats hash: where a host names ids, only these get its badge
         by_hash = frozenset() if self.named or self.in_dns else self.served
         unknown = {"dns"} if self.dns_refusal else set()
@@ -134,7 +134,7 @@ def _normalised(texts: Iterable[str]) -> frozenset[str]:
 
 
 class BadgeQueue:
-    """Keeps the list of registrations whose host is to be checked in sync with the store, by its outbox."""
+    """Keeps the list of registrations with hosts to check in sync with the store, by its outbox."""
 
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store, self._writer = store, writer
@@ -164,7 +164,7 @@ class BadgeQueue:
         return max(len(batch), 1)
 
     def _look(self, ids: list[str]) -> tuple[list[BadgeCandidate], list[SignedCard]]:
-        """The live agents among these registrations whose card has a url with a host, and their signed cards."""
+        """The live agents among these registrations with the host of their card's url, and their signed cards."""
         enlisted: list[BadgeCandidate] = []
         signed: list[SignedCard] = []
         live = {}

@@ -132,7 +132,7 @@ class Visit:
     async def get(self, url: str, validators: Validators | None = None, *, same_host: bool = False) -> HttpAnswer:
         """Fetch a URL, following at most three redirects, each checked like the first. Raises FetchError.
 
-        `validators` makes it conditional where the same place answers again. `same_host`: a redirect to another host is
+        `validators` makes it conditional where the same URL answers again. `same_host`: a redirect to another host is
         refused (law 11).
         """
         destination = target(url, self._fetcher.table)

@@ -1,7 +1,7 @@
 """What a fetch means for its locator: its new state, and when it is fetched again. Pure.
 
 Failed fetches are retried with growing delay for seven days after the pointer, and then only on demand. Accepted
-locators are fetched again for ever, to detect drift.
+locators are fetched again without end, to detect drift.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WATCH = 24 * 3_600 * SECOND
 """Between two fetches of an accepted locator: the longest delay until drift is detected."""
 
 _OPERATORS = frozenset(("fetch-no-gateway", "fetch-gateway"))
-"""Codes that the operator can fix: such locators are never given up."""
+"""Codes that the operator can fix: locators with these are never given up."""
 
 
 def outcome(due: DueLocator, fetched: CardFetch, now: int) -> FetchOutcome:
@@ -82,7 +82,7 @@ def _served(attempt: Attempt) -> ServedBody:
 
 
 def _validators(fetched: CardFetch) -> dict[str, Any]:
-    """The validators of each URL whose bytes were accepted, for the next conditional fetch."""
+    """The validators of each URL with accepted bytes, for the next conditional fetch."""
     by_url = {}
     for attempt in fetched.attempts:
         validators = attempt.validators

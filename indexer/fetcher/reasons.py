@@ -67,8 +67,8 @@ TROUBLE = frozenset(
         "fetch-server",
     )
 )
-"""Codes of a failing host, which is fetched from less often. A missing or wrong card is none of them: anyone may point
-at any URL of a host, and must not slow down the fetches for its owner."""
+"""Codes of a failing host, which is fetched from less often. A missing or wrong card is not one of them: anyone may
+point at any URL of a host, and must not slow down the fetches for its owner."""
 
 UNREACHED = frozenset(("fetch-connect", "fetch-connect-slow"))
 """Codes that also slow down the host's address block."""

@@ -22,7 +22,7 @@ from indexer.fetcher.reasons import TROUBLE, UNREACHED, FetchError
 MAX_JOBS = 1_000_000
 MAX_PER_DOMAIN = 20_000
 HOSTS_KEPT = 100_000
-"""Hosts whose address block is cached, to park their jobs without resolving their names again."""
+"""Hosts with a cached address block, to park their jobs without resolving their names again."""
 
 
 class Priority(IntEnum):
@@ -54,12 +54,12 @@ class Job:
 
     @property
     def domain(self) -> str:
-        """The registrable domain whose budget it takes."""
+        """The registrable domain that it takes budget from."""
         return registrable(self.host) if self.host else self.key
 
     @property
     def rank(self) -> float:
-        """Its place in the order: lower goes first."""
+        """Its rank in the order: lower goes first."""
         return self.due + self.priority + (0 if self.key == self.host else OTHER_PATH)
 
 

@@ -38,7 +38,7 @@ class HeaderError(SourceError):
 class HeaderChain:
     """The headers of one network from one source. Hashes are in internal byte order; heights count from genesis.
 
-    It begins at genesis, or at any header below a checkpoint (`span`, `begin`), whose hash commits to all headers
+    It begins at genesis, or at any header below a checkpoint (`span`, `begin`): its hash commits to all headers
     before it. Until the checkpoint is reached, only `newest` returns blocks. One thread may write while others read.
     """
 

@@ -32,7 +32,7 @@ RULES = {
 COINS = tuple(RULES)
 
 SCRYPT = frozenset({"ltc", "doge"})
-"""Coins whose proof of work is the scrypt hash of the header, not its double SHA-256."""
+"""Coins with the scrypt hash of the header as proof of work, not its double SHA-256."""
 
 DEFAULT_FINALITY = 100
 
@@ -81,7 +81,7 @@ _DOGECOIN = "1a91e3dace36e2be3bf030a65679fe821aa1d6ef92e7c9902eb318182c355691"
 _DOGECOIN_TESTNET = "bb0a78264637406b6360aad926284d544d7049f45189db5664f3c4d07350559e"
 _DOGECOIN_REGTEST = "3d2160a3b5dc4a9d62e7e66a295f70313ac808440ef7400d6c0772171ce973a5"
 
-# The first blocks after each split of BTC, BCH and BSV: they tell the coins' block files apart.
+# The first blocks after each split of BTC, BCH and BSV: they distinguish the block files of the coins.
 _BTC_AFTER_BCH = (478559, "00000000000000000019f112ec0a9982926f1258cdcc558dd7c3b7e5dc7fa148")
 _BCH_FIRST = (478559, "000000000000000000651ef99cb9fcbe0dadde1d424bd9f15ff20136191a5eec")
 _BCH_AFTER_BSV = (556767, "0000000000000000004626ff6e3b936941d341c5932ece4357eeccac44e6d56c")
@@ -147,7 +147,7 @@ def network(coin: str, name: str) -> Network:
 
 
 def by_magic(magic: bytes) -> list[Network]:
-    """The networks whose block files use these four magic bytes."""
+    """The networks with these four magic bytes in block files."""
     return [network for network in NETWORKS if network.magic == magic]
 
 
@@ -171,7 +171,7 @@ def topic_genesis(caip2: str) -> int | None:
 
 
 def mined(caip2: str) -> bool:
-    """Whether a network's blocks have headers whose proof of work can be verified: not on EVM chains and Solana, where
+    """Whether the headers of a network have a proof of work that can be verified: not on EVM chains and Solana, where
     an endpoint is trusted."""
     return not caip2.startswith(("eip155:", "solana:"))
 

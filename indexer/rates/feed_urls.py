@@ -29,7 +29,7 @@ class RateFeed(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The part of the URL that anybody may see: paths and queries hold access keys."""
+        """The public part of the URL: paths and queries hold access keys."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -40,7 +40,7 @@ class RateFeed(NamedTuple):
 
 
 def rate_feeds(text: str) -> tuple[RateFeed, ...]:
-    """The feeds that a setting names, the preferred first. Raises ValueError for what is none, without its secrets."""
+    """The feeds that a setting names, the preferred first. Raises ValueError for other texts, without their secrets."""
     feeds = [_feed(word, number) for number, word in enumerate(text.split(), 1)]
     if len(feeds) > MOST_FEEDS:
         raise ValueError(f"holds {len(feeds)} feeds; at most {MOST_FEEDS} are fetched")

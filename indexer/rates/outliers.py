@@ -16,9 +16,9 @@ def accepted_rates(tables: Sequence[RateTable | None], past: Sequence[RateTable]
 
     `past` holds each feed's accepted rates that are not too old; it replaces a feed without an answer. A rate is
     accepted when more feeds agree with it, its own included, than contradict it; its own past, where that contradicts
-    it, counts as one more. A tie is won by a feed whose own past agrees, or without a past by the preferred one: a
-    single feed that leaps is refused until its past is too old to be used. The past never outvotes another feed, since
-    a manipulated feed that climbs in small steps would carry its past along.
+    it, counts as one more. In a tie, the feed that agrees with its own past wins, or without a past the preferred one:
+    a single feed that leaps is refused until its past is too old to be used. The past never outvotes another feed,
+    since a manipulated feed that climbs in small steps would carry its past along.
     """
     opinions = [table or accepted for table, accepted in zip(tables, past, strict=True)]
     return [_accepted(number, opinions, past[number]) if tables[number] else {} for number in range(len(tables))]

@@ -103,7 +103,7 @@ class RatesFetcher:
     def _stand_in(
         self, number: int, received: RateTable, rates: Mapping[str, Decimal], left_out: Sequence[str]
     ) -> Quote:
-        """A quote in place of refused rates: the last accepted rates of these currencies beside the accepted ones, used
+        """A quote instead of refused rates: the last accepted rates of these currencies beside the accepted ones, used
         after every feed until the oldest expires. Where there are none: the refused rates, already expired, so that
         users of converted prices see the refusal."""
         feed, past = self._feeds[number], self._past[self._feeds[number].name]

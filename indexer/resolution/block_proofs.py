@@ -17,7 +17,7 @@ from parsers.bitcoin.witness_commitment import CoinbaseProof
 from parsers.errors import BlockError, ProofError
 
 MAX_RAW = 16 << 20
-"""Bytes of a transaction whose proof is stored, at most: a card has up to 1 MiB, a transaction any size."""
+"""Bytes of a transaction with a stored proof, at most: a card has up to 1 MiB, a transaction any size."""
 
 
 class BlockProofs(NamedTuple):

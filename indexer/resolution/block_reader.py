@@ -28,8 +28,8 @@ from parsers.errors import BlockError
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The facts of a block, and what was missing to decide them: outpoints whose values are unknown, and transactions
-    of cards whose origins are to be traced, by the outputs that hold the cards. With those, the facts may differ."""
+    """The facts of a block, and what was missing to decide them: outpoints of unknown value, and transactions
+    of cards with origins to trace, by the outputs that hold the cards. With those, the facts may differ."""
 
     reading: BlockFacts
     missing_values: frozenset[Outpoint]
@@ -198,7 +198,7 @@ class _PartialTransactions:
 
 
 def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -> Iterator[int]:
-    """The indexes of the transactions whose proofs are stored: those with events, and those whose output values decided
+    """The indexes of the transactions with stored proofs: those with events, and those with output values that decided
     where a satoshi went, so that both can be verified later."""
     yield from (event.tx_index for event in session.events)
     if session.parents:

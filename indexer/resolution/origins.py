@@ -35,7 +35,8 @@ INPUTS = 10_000
 """Inputs examined for one satoshi, at most, repeated ones included."""
 
 AHEAD = 16
-"""Inputs of one transaction whose values are requested at once, after the first one, which is nearly always enough."""
+"""Inputs of one transaction with values that are requested at once, after the first one, which is nearly always
+enough."""
 
 ROUNDS, FETCHED, FETCHED_BYTES = 256, 10_000, 64 << 20
 """Limits of one search at its source: consecutive requests, transactions, and their bytes."""
@@ -82,7 +83,7 @@ class Trace:
             walk.looks -= 1
             value = walk.value(spent.prevout)
             if self._looked > INPUTS:
-                self.failure = _untraced(f"more than {INPUTS:,} inputs stand before it")
+                self.failure = _untraced(f"more than {INPUTS:,} inputs precede it")
             elif walk.looks < 0:
                 self.failure = Reason(MISSING, "too many others were traced at the same time")
             elif value is None:
@@ -127,7 +128,7 @@ class Walk:
     _starts: dict[bytes, list[int]] = field(default_factory=dict)
 
     def follow(self, fetched: Mapping[bytes, bytes]) -> set[bytes]:
-        """Take transactions and go on with them, as an `AncestorVisitor`. Fetched are as many as one search may."""
+        """Take transactions and continue with them, as an `AncestorVisitor`. Fetched are as many as one search may."""
         for txid, raw in fetched.items():
             self.room -= len(raw)
             with suppress(ParseError):  # invalid bytes: the trace lacks this transaction
@@ -184,7 +185,7 @@ class OriginTracer:
         self._cached.clear()
 
     def forget_missing(self) -> None:
-        """Drop cached origins that failed for want of a transaction, so that they are traced again."""
+        """Drop cached origins that failed for lack of a transaction, so that they are traced again."""
         missing = [
             outpoint for outpoint, origin in self._cached.items() if origin.unknown and origin.unknown.code == MISSING
         ]

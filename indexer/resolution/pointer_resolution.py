@@ -151,9 +151,9 @@ def _latest(facts: Iterable[FetchFact], kind: Kind, readable: Readable) -> Fetch
 def _winner(claims: Sequence[_AnchorClaim]) -> _AnchorClaim | None:
     """The claim that lists after all claims took effect in order of time.
 
-    A newer anchor with another claim wins. One that repeats the listed claim changes nothing, so that nobody keeps an
+    A newer anchor with another hash wins. One that repeats the listed hash changes nothing, so that nobody keeps an
     old card listed by pointing at it again before its successor is served. An older anchor of the same claim that is
-    seen later takes its place by age.
+    seen later takes its position by age.
     """
     won: _AnchorClaim | None = None
     before: list[_AnchorClaim] = []

@@ -66,10 +66,10 @@ class Session:
     origins: None where every earlier block was read, so that all registrations are known. Else a card without a
         registration is undecided unless its origin is in here.
     is_spent_here: whether another of these transactions spends the one that is being read.
-    missing_values: outpoints whose values are needed and unknown.
-    parents: txids of those of these transactions whose output values were used.
+    missing_values: outpoints with values that are needed and unknown.
+    parents: txids of those of these transactions with output values that were used.
     new_ids: ids of first records.
-    untraced: transactions of cards whose origin is needed and unknown, by the output that holds the card.
+    untraced: transactions of cards with an origin that is needed and unknown, by the output that holds the card.
     """
 
     height: int
@@ -95,7 +95,7 @@ class Session:
         return BlockFacts(ref, events, self.cards.settled(), proofs if proofs is not None else {}, coinbase)
 
     def value(self, outpoint: Outpoint) -> int | None:
-        """The satoshis of an output, None where this session does not know them."""
+        """The satoshis of an output, None where this session does not have them."""
         value = self.outputs.get(outpoint)
         if value is not None:
             self.parents.add(outpoint.txid)
@@ -133,7 +133,7 @@ class TransactionReader:
 
     def positions(self, sats: Iterable[tuple[int, int]]) -> list[int | UnknownPosition]:
         """The positions of satoshis, each (input number, offset in satoshis), among all satoshis of the inputs.
-        Outpoints whose values are needed for that are added to the session's `missing_values`."""
+        Outpoints with values that are needed for that are added to the session's `missing_values`."""
         prevouts = [spent.prevout for spent in self.tx.inputs]
         resolved = list(positions(prevouts, sats, self.session.value))
         for position in resolved:
@@ -185,7 +185,7 @@ class TransactionReader:
     def transfer(
         self, state: RegistrationState, spent: Outpoint, location: SatLocation, verdict: Judgement, signer: str | None
     ) -> RegistrationState:
-        """Law 4: the registration moves to a new output, whose record may update it; returns its state there."""
+        """Law 4: the registration moves to a new output; the record there may update it; returns its state there."""
         vout = location.vout
         assert vout is not None  # noqa: S101 - the fee is a burn
         satpoint, owner = self.tx.outpoint(vout), self.owner(vout)
@@ -238,8 +238,8 @@ class TransactionReader:
         )  # fmt: skip
 
     def reject(self, vout: int | None, verdict: Judgement) -> None:
-        """Law 7: record an output that looks like an A2B record and is none. `vout` is None where the satoshi went to
-        the fee."""
+        """Law 7: record an output that looks like an A2B record and is not one. `vout` is None where the satoshi went
+        to the fee."""
         owner = self.owner(vout) if vout is not None else None
         self.add_event(EventKind.REJECTED, vout, card=verdict.card, reasons=verdict.reasons, owner=owner)
 
@@ -263,7 +263,7 @@ class TransactionReader:
 
 
 def values_unknown(missing: Iterable[Outpoint]) -> Reason:
-    """The reason of an undecided update: the outpoints whose values are unknown."""
+    """The reason of an undecided update: the outpoints of unknown value."""
     return Reason("values-unknown", " ".join(str(outpoint) for outpoint in islice(missing, MISSING)))
 
 

@@ -85,7 +85,7 @@ def _sorted(count: int, parents: _Numbers, children: _Numbers) -> Sequence[int]:
 
 class OutputValues:
     """Values of the outputs of some transactions, in satoshis: 8 bytes each and 24 bytes a transaction, gathered when
-    the first is wanted, which most blocks never do.
+    the first is requested, which most blocks never do.
 
     Txids are compared as in `spend_order`.
     """

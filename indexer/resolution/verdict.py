@@ -1,6 +1,6 @@
 """Judges what a parsed output means for a registration (laws 1, 4 and 7). Pure.
 
-`judge_update`: what an output means for the registration whose satoshi it now holds. `judge_registration`: whether an
+`judge_update`: what an output means for the registration of the satoshi that it holds. `judge_registration`: whether an
 output without a registration is a first record.
 """
 
@@ -40,7 +40,7 @@ class Judgement:
 
 
 def judge_update(kind: Kind, record: OutputRecord) -> Judgement:
-    """Law 4: what a record means for the registration of `kind` whose satoshi its output now holds."""
+    """Law 4: what a record means for the registration of `kind` on the satoshi that its output holds."""
     changed = _kind_change(kind, record.fields)
     if record.inscription is None:
         if not record.fields:
@@ -121,7 +121,7 @@ def _judge_without_envelope(record: OutputRecord) -> Judgement | None:
 def _judge_without_type(
     record: OutputRecord, inscription: Inscription, *, named: bool, elsewhere: bool
 ) -> Judgement | None:
-    """A JSON body whose MAP does not make it a registration: the closest reason, if it concerns A2B at all."""
+    """A JSON body without the MAP of a registration: the closest reason, if it concerns A2B at all."""
     if named:
         return _rejected(Reason("map-type", record.fields["type"]), inscription=inscription)
     type_ = record.fields.get("type")

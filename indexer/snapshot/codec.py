@@ -180,7 +180,7 @@ def card_line(body: bytes) -> bytes:
 
 
 def parent_line(raw: bytes) -> bytes:
-    """A transaction whose outputs' values were looked up as a line."""
+    """A transaction with looked-up output values, as a line."""
     return _encode(parent=raw)
 
 

@@ -101,8 +101,8 @@ def import_snapshot(
     chain is left out from the first block on that the file does not prove. With `trust` only the state hashes are
     compared, and chains without proofs are taken too.
 
-    `writer` proves that nobody else writes. Raises SnapshotError saying what is not true, StoreError when the database
-    is not empty or refuses.
+    `writer` proves that no other process writes. Raises SnapshotError saying what is not true, StoreError when the
+    database is not empty or refuses.
     """
     if trust:
         log.warning("this snapshot is imported on trust: nothing in it is verified but the state hashes")
@@ -263,7 +263,7 @@ class _Import:
 
     def _current_chain(self) -> _ImportedChain | None:
         if self._block is None:
-            raise SnapshotError("proofs and events follow a block line, and there is none before them")
+            raise SnapshotError("proofs and events follow a block line, and none precedes them")
         if self._block_bytes > MAX_BLOCK_BYTES:
             raise SnapshotError(f"the lines of one block have more than {MAX_BLOCK_BYTES:,} bytes")
         return self._chains[self._block.chain]

@@ -53,7 +53,7 @@ class ProofFile:
         location = self._proofs[txid]
         if isinstance(location, Proof):
             return location
-        assert self._file is not None  # noqa: S101 - there are places in it
+        assert self._file is not None  # noqa: S101 - it has locations in it
         proof: Proof = pickle.loads(os.pread(self._file, location[1], location[0]))  # noqa: S301 - written above
         return proof
 

@@ -302,7 +302,7 @@ class ReplayedBlock:
 
 
 class _BlockTransactions(Sequence[ProvenTransaction]):
-    """The transactions of a block in its order, whose proofs are read on each access."""
+    """The transactions of a block in its order; each access reads the proofs."""
 
     def __init__(self, proofs: ProofFile, positions: Sequence[tuple[int, bytes]]) -> None:
         self._proofs, self._positions = proofs, positions

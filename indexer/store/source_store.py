@@ -45,6 +45,6 @@ class SourceStore:
             spend_checks.delete_transaction(connection, chain, txid)
 
     def update_unproved(self, chain: str, added: Collection[bytes], removed: Collection[bytes]) -> None:
-        """Add and remove such txids."""
+        """Add and remove these txids."""
         with self._writer.transaction() as connection:
             spend_checks.update_unproved(connection, chain, added, removed)

@@ -197,7 +197,7 @@ class Catchup:
         await self._chain.refuse(ref, str(error))
 
     def _spilling(self, ref: BlockRef, work: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
-        """Work on a block whose events may be written to files."""
+        """Work on a block with events that may be written to files."""
         try:
             return work(*arguments, **named)
         except OSError as error:
@@ -208,7 +208,7 @@ class Catchup:
 
     async def look_up(self, outpoints: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Values of outputs in satoshis, from the store and then from the source; those of the source are stored.
-        Outputs that neither knows are left out. Raises SourceError or StoreError."""
+        Outputs that neither has are left out. Raises SourceError or StoreError."""
         values = await asyncio.to_thread(self._store.content.output_values, outpoints)
         missing = [outpoint for outpoint in outpoints if outpoint not in values]
         if missing:
@@ -218,7 +218,7 @@ class Catchup:
         return values
 
     async def _parents(self, txids: set[bytes], before: BlockRef) -> dict[bytes, bytes]:
-        """Raw transactions by txid whose output values were used and that are not stored, as far as the source has
+        """Raw transactions by txid with used output values that are not stored, as far as the source has
         them."""
         missing = txids.difference(await asyncio.to_thread(self._store.content.parents, txids)) if txids else set()
         fetched: dict[bytes, bytes] = {}

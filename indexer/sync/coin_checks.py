@@ -1,4 +1,4 @@
-"""Whether the coins that submitted transactions spend are there: a proof of the coin does not say that nobody has spent
+"""Whether the coins that submitted transactions spend are there: a proof of the coin does not show that it is unspent
 it since, and a transaction that no block can hold costs nothing."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from indexer.store.submissions import Submissions
 from parsers.bitcoin.tx import Outpoint
 
 MAX_COINS = 2_000
-"""Coins that the source is asked for in one refresh of the mempool."""
+"""Coins that one refresh of the mempool requests from the source."""
 
 
 class CoinChecks:
@@ -47,7 +47,7 @@ class CoinChecks:
         return against
 
     async def _ask(self, spends: Mapping[Outpoint, bytes], seen: frozenset[bytes], newest: BlockRef) -> bool:
-        """Ask for coins that are not known at this tip; whether the source answers such questions, at this tip."""
+        """Request coins that are not known at this tip; whether the source answers that, at this tip."""
         unknown = (coin for coin, txid in spends.items() if coin not in self._coins and txid not in seen)
         batch = list(islice(unknown, MAX_COINS))
         unspent = await self._chain.unspent(batch)
@@ -92,7 +92,7 @@ class Verdict:
         return mined
 
     def _parents(self, txid: bytes) -> set[bytes]:
-        """The submitted transactions whose outputs one spends."""
+        """The submitted transactions that have outputs which one spends."""
         return {coin.txid for coin in self._inputs[txid]} & self._inputs.keys()
 
     def _is_unmined(self, txid: bytes) -> bool:
@@ -108,7 +108,7 @@ class Verdict:
         }
 
     def possible(self) -> set[bytes]:
-        """The transactions whose coins are all unspent, or outputs of such transactions."""
+        """The transactions with coins that are all unspent, or outputs of these transactions."""
         possible = self.mined | {txid for txid in self._inputs if txid in self._seen}
         todo = [txid for txid in self._inputs if txid not in possible]
         while added := {txid for txid in todo if all(self._is_there(coin, possible) for coin in self._inputs[txid])}:

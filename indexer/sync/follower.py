@@ -99,7 +99,7 @@ class Follower:
             )  # fmt: skip
 
     def _mark_unproved_headers(self) -> None:
-        """Mark a chain whose merge-mined headers may come without their proof of work. Raises SourceError for one that
+        """Mark a chain with merge-mined headers that may lack their proof of work. Raises SourceError for one that
         is marked and now configured with the check: headers without a proof are stored among the others."""
         name = self._chain.name
         if self._chain.headers_unproved:

@@ -47,7 +47,7 @@ OFFERED, OFFERED_SECONDS = 10_000, 3_600.0
 """Submitted transactions that count as unconfirmed, and for how many seconds, where the source has no mempool list."""
 
 VALUES = 1_000
-"""Outpoints whose values are looked up between two blocks, at most."""
+"""Outpoints with values looked up between two blocks, at most."""
 
 
 class Mempool:
@@ -152,7 +152,7 @@ class Mempool:
     # -- submitted transactions
 
     async def _pending_submissions(self, height: int, listed: frozenset[bytes] | None) -> frozenset[bytes]:
-        """The submitted transactions that wait to be mined. Those whose time is over are deleted, and those that
+        """The submitted transactions that wait to be mined. Expired ones are deleted, and those that
         contradict the source's mempool, with their descendants."""
         submissions, chain = self._store.submissions, self._chain.name
         await asyncio.to_thread(submissions.trim, chain, height)
@@ -268,7 +268,7 @@ class Mempool:
         return {txid: raw for txid, raw in raws.items() if txid in valid}
 
     def _parsed(self, raws: dict[bytes, bytes]) -> Iterator[Transaction]:
-        """The transactions whose txid is the requested one; the others are refused."""
+        """The transactions with the requested txid; the others are refused."""
         for txid, raw in raws.items():
             try:
                 read = read_exactly(raw, segwit=self._chain.rules.segwit)

@@ -15,7 +15,7 @@ from parsers.bitcoin.watched_outpoints import WatchedOutpoints
 
 
 class MempoolCache:
-    """Transactions by txid, `bytes` in all. `stale` are the txids of those whose events are missing or outdated."""
+    """Transactions by txid, `bytes` in all. `stale` are the txids of those with missing or outdated events."""
 
     def __init__(self) -> None:
         self.bytes = 0

@@ -17,7 +17,7 @@ class SyncProgress:
     reorgs, refused: reorganisations, and blocks refused as invalid.
     checked: the header rules that are checked, empty until the source is open.
     note: a warning of the source; for a source of partial blocks, what that means.
-    caught: answers of such a source that were refused as impossible.
+    caught: answers of this source that were refused as impossible.
     """
 
     name: str

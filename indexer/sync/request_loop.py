@@ -86,7 +86,7 @@ class RequestLoop:
         return len(due)
 
     def _settle_indexed(self, due: Iterable[TransactionRequest]) -> list[TransactionRequest]:
-        """End the requests whose transaction is in an indexed block; the others."""
+        """End the requests for transactions in an indexed block; returns the others."""
         left = []
         for request in due:
             where = self._requests.mined(request.txid)

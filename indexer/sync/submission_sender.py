@@ -1,4 +1,4 @@
-"""Sends submitted transactions to the source of their chain, where the operator wants that."""
+"""Sends submitted transactions to the source of their chain, where the operator has configured it."""
 
 from __future__ import annotations
 

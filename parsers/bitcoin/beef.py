@@ -228,7 +228,7 @@ def write(
 def verify(
     beef: Beef, is_root: Callable[[int, bytes], bool], trusted: Mapping[bytes, Transaction] | None = None
 ) -> tuple[UnprovenInput, ...]:
-    """Verify a BEEF; returns the inputs of unproven transactions, whose scripts the caller has to run.
+    """Verify a BEEF; returns the inputs of unproven transactions: the caller must run their scripts.
 
     `is_root(height, root)` returns whether the block of the best chain at a height has a merkle root (32 bytes,
     internal byte order); it is called for every path. `own` are transactions by txid that the caller has already: only
@@ -268,7 +268,7 @@ def _check_spent_once(tx: Transaction, spent: set[Outpoint]) -> None:
 
 
 def _unproven_inputs(tx: Transaction, by_txid: Mapping[bytes, Transaction]) -> list[UnprovenInput]:
-    """The inputs of an unproven transaction, whose parents must be available and pay for its outputs."""
+    """The inputs of an unproven transaction: its parents must be available and pay for its outputs."""
     inputs = []
     for vin, tx_input in enumerate(tx.inputs):
         parent = by_txid.get(tx_input.prevout.txid)

@@ -18,7 +18,7 @@ Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 Watched = tuple[np.uint64, Words, Words]  # the secret key, the table, and the bitmap that is tested first
 
-# Outcomes of a walk: below PLAIN an error, whose message is in `parsers.bitcoin.block`.
+# Outcomes of a walk: below PLAIN an error, with its message in `parsers.bitcoin.block`.
 PLAIN, FLAGGED = 0, 1
 TRUNCATED, INPUT_COUNT, INPUT_SCRIPT, OUTPUT_COUNT, OUTPUT_SCRIPT, WITNESS, MWEB = range(-1, -8, -1)
 
@@ -275,7 +275,7 @@ def json_envelope(base: int, pos: int, stop: int, budget: int) -> int:
 
 @compiled
 def tail_needles(base: int, pos: int, stop: int) -> np.uint64:
-    """As `needles` near the end of the data: a bit for every position whose byte can begin a match."""
+    """As `needles` near the end of the data: a bit for every position where a match can begin."""
     mask = _NO_BITS
     for bit in range(min(64, stop - pos)):
         code = load8(base + pos + bit)

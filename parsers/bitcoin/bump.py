@@ -110,7 +110,7 @@ def _read_leaf(reader: ByteReader) -> PathLeaf:
 
 def branch_bytes(height: int, index: int, txid: bytes, siblings: Sequence[bytes | None]) -> bytes:
     """The bytes of the path of one transaction: its `index` in the block (0 is the coinbase), and the siblings up to
-    the root, whose tree has been verified: nothing is hashed again.
+    the root of a tree that is already verified: nothing is hashed again.
 
     Hashes are in internal byte order; a sibling that is a copy of the node itself is None, and a block of one
     transaction has no siblings.

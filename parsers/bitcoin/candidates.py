@@ -73,7 +73,7 @@ class SpenderIndex:
     numbers of the transactions that spend one of the outpoints passed to the constructor. Memory: 8 bytes an input and
     9 a transaction; a block of 4 GB with 8 million transactions and 16 million inputs takes 200 MB. An entry is the
     upper bits of an input's fingerprint (see `WatchedOutpoints`) over the number of its transaction: at that size 41
-    bits, which makes one look-up in 130,000 name a wrong transaction; without the key nobody can provoke that.
+    bits, which makes one look-up in 130,000 name a wrong transaction; without the key, an attacker cannot provoke that.
     """
 
     __slots__ = ("_entries", "_key", "_low", "_sorted", "direct_spenders", "offsets")

@@ -53,7 +53,7 @@ def check(coinbase: Transaction, reserved: bytes, root: bytes) -> None:
 def verify(raw: bytes, path: MerklePath, coinbase: CoinbaseProof, branch: bytes | None) -> None:
     """Raise ParseError unless the witness of a transaction is the one that was mined.
 
-    `raw` is the transaction with its witness, `path` its merkle path, whose root is that of the block's header, and
+    `raw` is the transaction with its witness, `path` its merkle path to the root in the block's header, and
     `branch` the merkle path of its wtxid in the format of BRC-74; None is valid only for a block whose coinbase commits
     to no witness, and no transaction of such a block has one.
     """

@@ -73,7 +73,7 @@ class AgentCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One entry of `mcpServers`. `command`, `args` and `url` are untrusted: displayed as such, never executed.
+    """One entry of `mcpServers`. `command`, `args` and `url` are untrusted: displayed with a mark, never executed.
 
     `env` maps names of variables to descriptions (publishers write descriptions, not values); a value that looks like a
     live secret is replaced by "". `headers` are those that the url needs, treated alike. `transport` is the stated one:

@@ -77,7 +77,7 @@ def faults(body: bytes, kind: Kind | None = None) -> tuple[Reason, ...]:
 
 
 def _parse(body: bytes, kind: Kind | None) -> tuple[dict[str, Any], Kind, tuple[Reason, ...], tuple[Reason, ...]]:
-    """The JSON object and its kind, the reasons why it is none, and the warnings about the JSON itself."""
+    """The JSON object and its kind, the reasons why it is not one, and the warnings about the JSON itself."""
     try:
         value, warnings = strict_json.loads(body)
     except CardError as error:

@@ -74,7 +74,7 @@ def _unzip(raw: bytes) -> bytes | Reason:
     return (
         body
         if decompressor.eof and not decompressor.unused_data
-        else Reason("data-uri", "its gzip is cut short or goes on")
+        else Reason("data-uri", "its gzip is cut short or continues")
     )
 
 

@@ -1,4 +1,4 @@
-"""MCP configs: objects `mcpServers`, whose entries are listed as tools (laws 6 and 12)."""
+"""MCP configs: each entry of the object `mcpServers` is listed as a tool (laws 6 and 12)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from parsers.cards.strict_json import MAX_DIGITS, MAX_EXPONENT
 _NUMERIC = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _KEY_OFFSET = 5000
 MOST_EXPONENT = MAX_DIGITS + MAX_EXPONENT
-"""An amount in a card is 0, or lies between 10^-500 and 10^500 (law 12)."""
+"""An amount in a card is 0, or from 10^-500 to 10^500 (law 12)."""
 _BY_RATES = 60  # orders of magnitude that exchange rates may add
 
 

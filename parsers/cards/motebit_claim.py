@@ -1,5 +1,5 @@
 """The Motebit identity that an agent card claims in its member `x-motebit`, as the A2A bridge of Motebit's relay writes
-it: `{motebit_id, did, public_key, spec}`. A claim: nothing in a card proves who holds the key."""
+it: `{motebit_id, did, public_key, spec}`. A statement: nothing in a card proves who holds the key."""
 
 from __future__ import annotations
 

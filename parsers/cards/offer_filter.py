@@ -17,7 +17,7 @@ from parsers.cards.rate_table import convert
 
 
 class PricedOffer(Protocol):
-    """What the rule needs to know of an offer; see `parsers.cards.offers.Offer` for the members."""
+    """The members of an offer that the rule uses; see `parsers.cards.offers.Offer` for the members."""
 
     @property
     def currency(self) -> str: ...

@@ -21,7 +21,7 @@ MAX_CURRENCIES = 64
 MAX_SKILL_IDS = 256
 MAX_TICKER = 64
 CHECKED_ADDRESSES = frozenset(("BSV", "BTC"))
-"""The currencies whose addresses are checked."""
+"""The currencies with checked addresses."""
 
 LEFT_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval"})
 """Reason codes of warnings about prices that are left out."""
@@ -40,7 +40,7 @@ class Offer:
     `amount` is in units of `currency` (the anchor). `accepted` holds the anchor and `acceptedCurrencies`, upper-case,
     in card order, without repeats. `skill_ids` is None when the entry is for all skills of the card. `interval` is as
     written (None when per call), `interval_key` its canonical form, equal for equal meaning (`none` = per call).
-    `number` is its place in the card's price list.
+    `number` is its index in the card's price list.
     """
 
     number: int
@@ -80,7 +80,7 @@ def read_offers(card: Json, fields: Fields, skills: frozenset[str], pointer: str
 
 
 def price_lists(card: Json, pointer: str) -> Iterator[tuple[str, Any]]:
-    """The price lists with their pointers, in order of precedence. An object in place of a list is a single price."""
+    """The price lists with their pointers, in order of precedence. An object instead of a list is a single price."""
     for key in PRICE_KEYS:
         if card.get(key) is not None:
             yield step(pointer, key), card[key]
@@ -196,7 +196,7 @@ def _ticker(value: Any) -> str:
 
 
 def _interval(entry: Json, fields: Fields, pointer: str) -> str | None:
-    """The interval as written, empty for per call; None for a value that is not a text, whose meaning is unknown."""
+    """The interval as written, empty for per call; None for a value that is not a text."""
     value = entry.get("interval")
     if value is None or isinstance(value, str):
         text = fields.identifier(value or "", pointer, "interval")

@@ -18,7 +18,7 @@ _Price = tuple[str, str, str, tuple[str, ...]]
 
 def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "") -> tuple[Reason, ...]:
     """The changes from one revision's offers to those of a later one: at most one reason for prices and one for
-    addresses, whose details state the old and the new value. `note` is appended to both details.
+    addresses; their details state the old and the new value. `note` is appended to both details.
 
     Offers with the same id are compared; an offer with a new id is compared with a dropped one, so that a new id hides
     no change. Dropping an offer, or adding one while all others remain, is not a change of price. Any new address is a

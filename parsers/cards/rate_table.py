@@ -18,9 +18,9 @@ DIGITS = 12
 """Significant digits of a rate between two currencies, more than any market has."""
 
 SMALLEST, LARGEST = Decimal("1e-30"), Decimal("1e30")
-"""The rates that a table may hold, so that a cross rate lies within 10^60 of 1."""
+"""The rates that a table may hold, so that a cross rate is within 10^60 of 1."""
 
-_WIDE = 120  # an amount has at most 100 digits (law 12): of two neighbours this long, none lies between
+_WIDE = 120  # an amount has at most 100 digits (law 12): there is none between two neighbours this long
 _EXACT = Context(prec=2 * _WIDE, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
 _ROUNDED = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
 _LOW = Context(prec=_WIDE, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -71,7 +71,7 @@ def convert(amount: Decimal, rate: Decimal) -> Decimal:
 
 
 def amount_bounds(least: Decimal | None, most: Decimal | None, rate: Decimal) -> AmountBounds | None:
-    """The bounds of amounts whose conversion at `rate` lies from `least` to `most`, exact for all amounts that a card
+    """The bounds of amounts that `rate` converts to values from `least` to `most`, exact for all amounts that a card
     can hold (law 12); None if no amount does."""
     low = None if least is None else _LOW.divide(least, rate)
     high = None if most is None else _HIGH.divide(most, rate)

@@ -91,7 +91,7 @@ def _services(file: Json, fields: Fields) -> Iterator[Service]:
 def _note_missing(file: Json, fields: Fields, entry: str) -> None:
     for key in ("type", "description", "image", "services"):
         if file.get(key) is None and not (key == "services" and file.get("endpoints") is not None):
-            fields.warn("missing", f"{key}, which ERC-8004 asks for", f"/{key}")
+            fields.warn("missing", f"{key}, which ERC-8004 requires", f"/{key}")
     if isinstance(file.get("type"), str) and file["type"] != TYPE:
         fields.warn("tolerated", f"the type {file['type'][:100]}", "/type")
     if file.get("active") is False:

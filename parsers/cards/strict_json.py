@@ -45,7 +45,7 @@ _LONE = re.compile(
 def loads(body: bytes) -> tuple[Any, tuple[Reason, ...]]:
     """Parse card bytes as one JSON value, with integers as int and other numbers as Decimal.
 
-    Also returns a warning `duplicate-key` for every repeated key, whose last value counts. Raises CardError with the
+    Also returns a warning `duplicate-key` for every repeated key: its last value counts. Raises CardError with the
     reason why the bytes are refused.
     """
     text = _text(body)
@@ -103,7 +103,7 @@ def outline(body: bytes) -> Outline:
 
 
 def _windows(body: bytes) -> Iterator[bytes]:
-    """The bytes in windows whose borders do not split an escape sequence."""
+    """The bytes in windows that do not split an escape sequence."""
     start = 0
     while start < len(body):
         whole = _NO_BACKSLASH.search(body, start + _WINDOW - 1)
@@ -130,7 +130,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def answer(
     body: bytes, *, exact: bool = False, members: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None
 ) -> Any:
-    """Parse the JSON of a response, whose size the caller has bounded; numbers with a fraction or an exponent become
+    """Parse the JSON of a response that the caller has bounded in size; numbers with a fraction or an exponent become
     float, or Decimal if `exact`, and objects what `members` makes of their pairs. Raises ParseError for bytes that are
     not JSON in UTF-8, are nested deeper than MAX_ANSWER_DEPTH, have a number beyond the limits of cards, or far more
     values than text."""

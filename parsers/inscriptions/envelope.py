@@ -47,7 +47,8 @@ class Inscription:
 
 
 class NearMiss(NamedTuple):
-    """Bytes that resemble an envelope but are none: a reason code, and the content type they declare ("" for none)."""
+    """Bytes that resemble an envelope but are not one: a reason code, and the content type they declare ("" for
+    none)."""
 
     code: str
     content_type: str = ""
@@ -160,7 +161,7 @@ def build(content_type: str | None, body: bytes, fields: Iterable[Field] = (), *
     """An envelope with `fields` before the content type (None: no content type); `pushed_tag` pushes the byte 1 instead
     of OP_1.
 
-    Raises ValueError for a field whose name would be parsed as the tag of the body.
+    Raises ValueError for a field with a name that would be parsed as the tag of the body.
     """
     parts = [_OPENING, _pairs(fields)]
     if content_type is not None:

@@ -62,7 +62,7 @@ def read(tx: Transaction, vout: int) -> OutputRecord:
 
 
 def read_tape(tx: Transaction) -> OutputRecord:
-    """The MAP of the first OP_RETURN output: what a transaction tells each registration that it moves (law 3a)."""
+    """The MAP of the first OP_RETURN output: it applies to each registration that the transaction moves (law 3a)."""
     data = next((output.script for output in tx.outputs if is_unspendable(output.script)), b"")
     return OutputRecord(0, 0, data, map=map_protocol.read(data))
 

@@ -94,7 +94,7 @@ def _brc77_key_hash(signature: bytes, message: bytes) -> bytes | None:
     key, der = signature[4:37], signature[70:]
     if signature[:4] != _BRC77 or signature[37:38] != bytes((_ANYONE,)) or not 0 < len(der) <= _LONGEST_DER:
         return None
-    # BRC-42: the shared secret with "anyone", whose private key is 1, is the signer's public key itself
+    # BRC-42: the shared secret with "anyone" (the private key 1) is the signer's public key itself
     invoice = b"2-message signing-" + b64encode(signature[38:70])
     child = add_to_key(key, hmac(key, invoice, "sha256"))
     return hash160(key) if child and is_signed(child, der, sha256(message).digest()) else None

@@ -111,7 +111,7 @@ def _pointer(fields: list[Field]) -> int | None:
 
 
 def _unknown_tag(fields: list[Field]) -> bytes | None:
-    """The first tag whose first byte is even and that is not the one pointer: ord counts a second one as unknown."""
+    """The first tag with an even first byte, except the first pointer: ord counts a second one as unknown."""
     pointers = 0
     for tag, _ in fields:
         pointers += tag == POINTER

@@ -201,7 +201,7 @@ def _link(data: bytes) -> tuple[bytes, bytes]:
 
 
 _TYPES = {0: BlockContent.FILE, 1: BlockContent.DIRECTORY, 2: BlockContent.FILE, 5: BlockContent.SHARDED}
-"""UnixFS types: raw, directory, file, HAMT shard; metadata (3) and symlinks (4) are none of ours."""
+"""UnixFS types: raw, directory, file, HAMT shard; metadata (3) and symlinks (4) are not read."""
 
 
 def _unixfs(data: bytes, links: tuple[tuple[bytes, bytes], ...]) -> IpfsBlock:

@@ -13,7 +13,7 @@ from parsers.pointers.locator import Locator, locate
 from parsers.reasons import Reason
 
 FORM = "erc8004"
-"""The form of anchors that stand in a registry."""
+"""The form of anchors in a registry."""
 
 MAX_KEY = 1024
 MAX_VALUE = 1 << 20

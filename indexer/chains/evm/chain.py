@@ -29,8 +29,8 @@ FINAL_SECONDS = 60.0
 """Seconds between two requests of the newest final block."""
 
 NEAR = 32
-"""Blocks below the tip whose headers are all fetched. Many endpoints are served by several nodes, and one without the
-newest blocks answers that they have no logs; all of them have deeper blocks."""
+"""All headers of so many blocks below the tip are fetched. Many endpoints are served by several nodes, and one without
+the newest blocks answers that they have no logs; all of them have deeper blocks."""
 
 HEADER_CACHE = 4_096
 """Headers of final blocks that are cached."""
@@ -219,7 +219,7 @@ class EvmChain(Chain):
         """A range at the tip: all its headers, linked. Logs of blocks missed by the range request come separately."""
         headers = await gather(self._existing(number) for number in range(first, last + 1))
         for lower, upper in pairwise(headers):
-            # Hardhat's hardhat_mine makes blocks whose parents are not the blocks before them
+            # Hardhat's hardhat_mine makes blocks that do not link to the blocks before them
             if upper.parent != lower.hash and self.network != "regtest":
                 raise self._changed(upper.number)
         logs = await self.endpoint.logs(first, last)

@@ -1,4 +1,4 @@
-"""Requests to an endpoint of an EVM chain, whose responses are validated."""
+"""Requests to an endpoint of an EVM chain, with validated responses."""
 
 from __future__ import annotations
 

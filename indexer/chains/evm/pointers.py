@@ -26,7 +26,7 @@ class Pointers:
     topics = (TOPIC,)
 
     def first(self, caip2: str, contract: bytes) -> int:  # noqa: ARG002
-        """0: unknown, as anybody may have deployed the contract at any time."""
+        """0: unknown, as the contract may have been deployed at any time."""
         return 0
 
     def read(self, caip2: str, ref: BlockRef, logs: Sequence[Log]) -> BlockEvents:

@@ -38,7 +38,7 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Cha
         for number, url in enumerate(urls, 1)
     ]
     for shown, chain in sources:
-        if not chain.complete:  # sources that know it only once they are open are checked again then
+        if not chain.complete:  # sources that learn it when they open are checked again then
             raise partial_source_error(name, shown)
     return FailoverChain(name, sources)
 

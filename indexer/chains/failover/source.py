@@ -17,7 +17,7 @@ BAD_BLOCKS = 100
 """Blocks served with bad bytes that are remembered, so that they are not requested from that source again."""
 
 SUMMED_BLOCKS = 2016
-"""Blocks whose work is summed one by one; a longer branch counts with the work of its tip for every block."""
+"""Blocks of a branch that are summed one by one; a longer branch counts with the work of its tip for every block."""
 
 
 class Lead(NamedTuple):
@@ -80,7 +80,7 @@ class Source:
         self.preferable_from = until
 
     def record_lead(self, lead: Lead, current: BlockRef, lag_blocks: int, now: float) -> None:
-        """It was compared with the current source, whose tip is `current`; it lags when `lag_blocks` are missing."""
+        """It was compared with the current source, at the tip `current`; it lags when `lag_blocks` are missing."""
         assert self.tip is not None  # noqa: S101 - it was compared
         lags = current.height - self.tip.height >= lag_blocks
         self.lead, self.compared_tip = lead, current.hash

@@ -77,7 +77,7 @@ class FilesChain(Chain):
 
     @property
     def waiting(self) -> int:
-        """The number of blocks whose parent is missing."""
+        """The number of blocks with a missing parent."""
         return self.block_folder.waiting
 
     async def open(self) -> None:

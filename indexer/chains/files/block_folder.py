@@ -48,7 +48,7 @@ class BadBlock:
 
 
 class _Orphan:
-    """A block whose parent is missing."""
+    """A block with a missing parent."""
 
     __slots__ = ("digest", "location", "work")
 
@@ -79,7 +79,7 @@ class BlockFolder:
 
     @property
     def waiting(self) -> int:
-        """The number of blocks whose parent is missing."""
+        """The number of blocks with a missing parent."""
         return sum(map(len, self._orphans.values()))
 
     # -- reading appended blocks
@@ -202,7 +202,7 @@ class BlockFolder:
     def _note_garbage(self, file: BlockFile, garbage: Garbage) -> None:
         size = garbage.end - garbage.start
         if garbage.first == self.network.magic:
-            self._note(file, garbage.start, "a block whose size or proof of work is wrong")
+            self._note(file, garbage.start, "a block with a wrong size or proof of work")
             return
         if garbage.start == 0 and self._strange is None:
             self._strange = file.path.name, garbage.first
@@ -294,7 +294,7 @@ class BlockFolder:
     def read(self, numbers: Sequence[int], buffer: bytearray) -> list[tuple[BlockRef, memoryview]]:
         """Blocks with their bytes, in `buffer` if it is large enough. Raises SourceUnavailableError.
 
-        Stops before the first block whose bytes have changed, which is refused.
+        Stops before the first block with changed bytes, and refuses it.
         """
         read_blocks: list[tuple[BlockRef, memoryview]] = []
         room = memoryview(buffer)
@@ -392,7 +392,7 @@ class BlockFolder:
         return values
 
     def ancestors(self, before: BlockRef, lookback: int, follow: BlockAncestorVisitor, stop: threading.Event) -> None:
-        """Call `follow` with the transactions that it wants and the height of their block, from `before` backwards
+        """Call `follow` with the transactions that it requested and the height of their block, from `before` backwards
         within `lookback` bytes of blocks."""
         missing = follow(before.height, {})
         for height, data in self._backwards(before, lookback) if missing else ():
@@ -417,7 +417,7 @@ class BlockFolder:
     def _ancestors_in(
         self, height: int, data: memoryview, missing: set[bytes], follow: BlockAncestorVisitor
     ) -> set[bytes]:
-        """Call `follow` with the wanted transactions of this block, again for their parents; returns the txids still
+        """Call `follow` with the requested transactions of this block, again for their parents; returns the txids still
         wanted."""
         segwit = self.network.rules.segwit
         try:

@@ -82,7 +82,7 @@ class JungleBusChain(Chain):
 
     @property
     def warning(self) -> str:
-        """What such a source cannot know, and which transactions are unproved."""
+        """The limits of this source, and which transactions are unproved."""
         return PARTIAL + (f"; {self.retries.summary()}" if len(self.retries) else "")
 
     @property

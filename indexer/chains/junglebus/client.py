@@ -76,7 +76,7 @@ class JungleBusClient(HttpClient):
     async def fetch_item(self, path: str, limit: int | None = None) -> bytes | None:
         """As `fetch`, for a route of a single transaction or output; an answer of status 5xx is requested again.
 
-        Raises ViolationError where only this route fails: the server answers others, and it may do so for ever.
+        Raises ViolationError where only this route fails: the server answers others, and this may never end.
         Raises SourceUnavailableError where the server as a whole fails, or more than MOST_REFUSED routes.
         """
         try:

@@ -26,7 +26,7 @@ class JungleBusHeaderSync:
         """Fetch headers up to the server's tip. Raises SourceUnavailableError; ViolationError for refused headers."""
         tip = await self._fetch_one("tip")
         if tip is None:
-            raise SourceUnavailableError("the server does not know its own tip")
+            raise SourceUnavailableError("the server does not return its tip")
         our_tip = self._headers.tip()
         if our_tip is None:
             await self._begin(tip.height)

@@ -21,14 +21,14 @@ NODE_BYTES = 64
 """Transactions of this size could be two nodes of a merkle tree (CVE-2017-12842), and are refused."""
 
 BLOCKS_AHEAD = 6
-"""Blocks that a server may know before we do; a proof of a higher block is refused."""
+"""Blocks that a server may have before we do; a proof of a higher block is refused."""
 
 CACHE_BYTES = 64 << 20
 """Proven transactions kept in memory, so that blocks read again are not fetched again."""
 
 
 class Proven(NamedTuple):
-    """A transaction in the block at `height`, whose merkle root is `root`; hashes are in internal byte order."""
+    """A transaction in the block at `height` with the merkle root `root`; hashes are in internal byte order."""
 
     txid: bytes
     height: int
@@ -45,7 +45,7 @@ class Prover:
         self._cached_bytes = 0
 
     async def raw(self, txid: bytes) -> bytes | None:
-        """A transaction's bytes, None where the server does not know it. Raises ViolationError for other bytes."""
+        """A transaction's bytes, None where the server does not have it. Raises ViolationError for other bytes."""
         raw = await self._client.fetch_item(f"/transaction/get/{txid[::-1].hex()}/bin")
         if not raw:
             return None

@@ -78,7 +78,7 @@ def headers(value: Any, first: int, count: int) -> list[JsonHeader]:
     for expected, row in enumerate(parsed, first):
         if row.height != expected:
             raise JungleBusAnswerError(
-                f"a list of headers from {first:,} on has {row.height:,} in the place of {expected:,}"
+                f"a list of headers from {first:,} on has {row.height:,} instead of {expected:,}"
             )
     return parsed
 

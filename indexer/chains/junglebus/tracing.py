@@ -26,7 +26,7 @@ FRESH_SECONDS = 600.0
 """An output that was unspent so recently is not checked again while blocks are read."""
 
 UNSPENT_CACHE = 100_000
-"""Outputs whose last check is remembered."""
+"""Outputs of remembered checks."""
 
 
 class Tracer:

@@ -45,7 +45,7 @@ class BlockDownload:
         self.name = client.name
 
     async def fetch(self, ref: BlockRef, spool: Spool, room: Room) -> memoryview:
-        """A block's bytes, whose header is verified to be the one requested, held by `spool`.
+        """A block's bytes, held by `spool`; the header is verified to be the requested one.
 
         Raises NoBlockError when the node does not have it, SourceError when it cannot be fetched now.
         """

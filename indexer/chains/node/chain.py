@@ -62,7 +62,7 @@ class NodeChain(Chain):
         parameters = self._parameters = COIN_PARAMETERS[self._coin]
         self._headers_unproved = "auxpow" in options
         if self._headers_unproved and not parameters.auxpow:
-            raise SourceError(f"{name}: auxpow is an option of doge only, whose blocks are merge-mined")
+            raise SourceError(f"{name}: auxpow is an option of doge only, as only its blocks are merge-mined")
         self.client = NodeClient(address)
         self.rest = Rest(self.client)
         self._bodies = BlockDownload(self.client, self.rest, parameters)
@@ -265,7 +265,7 @@ class NodeChain(Chain):
         return self.zmq.blocks if self.zmq is not None else 0
 
     def _since_listed(self) -> set[bytes]:
-        """Transactions announced since; none after a new block, whose transactions are announced, too."""
+        """Transactions announced since; none after a new block: its transactions are announced, too."""
         return self._announced if self._blocks_published() == self._listed_after else set()
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -273,7 +273,7 @@ class NodeChain(Chain):
         return await self._transactions.get(txids)
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
-        """Satoshis of outputs whose transaction the node has; the txid commits to them. Raises SourceError."""
+        """Satoshis of outputs of transactions that the node has; the txid commits to them. Raises SourceError."""
         del before  # a txid commits to the same outputs at any height
         return await self._transactions.values(outpoints)
 

@@ -134,7 +134,7 @@ class NodeClient(HttpClient):
 
     @asynccontextmanager
     async def stream(self, method: str, path: str, body: bytes | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A response whose status the caller checks and whose body it reads by `pieces`. Raises SourceError."""
+        """A response; the caller checks the status and reads the body by `pieces`. Raises SourceError."""
         try:
             async with self.send(method, self.address.base + path, body) as response:
                 http_body.check_uncoded(response.headers.items())
@@ -195,11 +195,11 @@ class NodeClient(HttpClient):
         if status == 401:
             login = f"the cookie {self.address.cookie}" if self.address.cookie else "user and password in the URL"
             if not self.address.cookie and not self.address.login:
-                login = "it wants a login: add user:password@ to the URL, or ?cookie=PATH"
+                login = "it requires a login: add user:password@ to the URL, or ?cookie=PATH"
             raise SourceError(f"{self.name}: {base} refuses the login (401); check {login}, rpcauth and rpcuser")
         if status == 403:
             raise SourceError(
-                f"{self.name}: {base} does not let us ask (403); add this machine to rpcallowip, and what this user "
+                f"{self.name}: {base} refuses requests (403); add this machine to rpcallowip, and what this user "
                 "calls to rpcwhitelist if there is one, in the node's configuration"
             )
 

@@ -33,7 +33,7 @@ OUT_OF_RANGE = -8
 
 
 class NodeInfo(NamedTuple):
-    """The height of a node's tip, and the first height whose blocks it keeps."""
+    """The height of a node's tip, and the first height of the blocks that it stores."""
 
     height: int
     pruned_below: int
@@ -48,7 +48,7 @@ def coin(name: str, options: Mapping[str, str]) -> str:
 
 
 async def network(client: NodeClient, coin: str, requested: str | None) -> Network:
-    """The network whose genesis block the node has. Raises SourceError when it is unknown or not the one `wanted`."""
+    """The network of the node's genesis block. Raises SourceError when it is unknown or not the `requested` one."""
     genesis = str(await client.call("getblockhash", 0))
     matching = [candidate for candidate in NETWORKS if (candidate.coin, candidate.genesis) == (coin, genesis)]
     if not matching:
@@ -99,7 +99,7 @@ class SplitBlocks:
 
 
 async def has_tx_index(client: NodeClient, parameters: CoinParameters) -> bool | None:
-    """Whether the node finds confirmed transactions by txid (`txindex`), None while it has no block 1, whose coinbase
+    """Whether the node finds confirmed transactions by txid (`txindex`), None while it has no block 1: its coinbase
     is requested. Raises SourceError."""
     try:
         raw = bytes.fromhex(await client.call("getblock", await client.call("getblockhash", 1), parameters.raw_block))

@@ -1,4 +1,4 @@
-"""Decodes a JSON-RPC response whose result is one long hex string while it arrives, and spools blocks."""
+"""Decodes a JSON-RPC response with one long hex string as its result while it arrives, and spools blocks."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ _T = TypeVar("_T")
 
 
 class Broadcaster(Protocol):
-    """What a gate asks about payments on one chain, and sends them to. Every method raises SourceError where there is
-    no answer."""
+    """The node that a gate queries about payments on one chain, and sends them to. Every method raises SourceError
+    where there is no answer."""
 
     async def chain(self) -> UtxoChain:
         """The chain, which does not change."""
@@ -86,8 +86,8 @@ class PaymentNode:
         return [_output(answer) for answer in await self._within(self._client.batch(calls))]
 
     async def confirmations(self, tx: Transaction) -> int | None:
-        """By the mempool or transaction index, else by the unspent outputs: a node without the index does not know a
-        mined transaction whose outputs are all spent."""
+        """By the mempool or transaction index, else by the unspent outputs: a node without the index does not find a
+        mined transaction with all outputs spent."""
         calls: list[tuple[str, tuple[Any, ...]]] = [("getrawtransaction", (tx.hex_id, 1))]
         calls += [("gettxout", (tx.hex_id, vout, True)) for vout in range(len(tx.outputs))]
         answers = await self._within(self._client.batch(calls))

@@ -29,7 +29,7 @@ class RestOffError(Exception):
 
 
 class NoBlockError(Exception):
-    """The node has no such block, or has pruned it: the message is its own."""
+    """The node has no such block, or has pruned it; the message is the node's."""
 
 
 class Rest:
@@ -58,7 +58,7 @@ class Rest:
 
     @asynccontextmanager
     async def block(self, digest: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response whose body is a block. Raises RestOffError, NoBlockError, SourceError."""
+        """The response with a block as its body. Raises RestOffError, NoBlockError, SourceError."""
         self._check_on()
         hex_id = digest[::-1].hex()
         async with self._client.stream("GET", f"/rest/block/{hex_id}.bin") as response:

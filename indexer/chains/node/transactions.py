@@ -54,7 +54,7 @@ class Transactions:
         return results
 
     async def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
-        """Satoshis of outputs whose transaction the node has; the txid commits to them. Raises SourceError."""
+        """Satoshis of outputs of transactions that the node has; the txid commits to them. Raises SourceError."""
         requested = list(outpoints)
         outputs = {}
         for txid, raw in (await self.get(outpoint.txid for outpoint in requested)).items():
@@ -63,7 +63,8 @@ class Transactions:
         return tx.values_of(requested, outputs)
 
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node knows.
+        """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node has
+        them.
 
         Raises SourceError.
         """

@@ -26,7 +26,7 @@ from parsers.errors import ParseError
 
 POLL_SECONDS = 10.0
 BLOCKS_AT_ONCE = 8
-"""Blocks whose transactions are fetched at a time."""
+"""Blocks of transactions that are fetched at a time."""
 
 MAX_ADMITTED = 100_000
 """Transactions of a block, at most: they are in memory at a time, with their merkle paths."""
@@ -56,7 +56,7 @@ class OverlayChain(Chain):
 
     @property
     def warning(self) -> str:
-        """What such a source cannot know."""
+        """The limits of this source."""
         late = "" if self._is_whole else "; that overlay says that it did not read everything itself"
         return PARTIAL + late
 

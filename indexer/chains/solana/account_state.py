@@ -1,7 +1,7 @@
 """The state of each account of a program, and the events that a new snapshot adds (law 8). Pure.
 
-An account is its own place: the "transaction" of its events is its address, the output number is 0. A card in full is a
-registration with the account's id. A pointer that the account no longer holds is withdrawn by an event at the same
+An account is its own location: the "transaction" of its events is its address, the output number is 0. A card in full
+is a registration with the account's id. A pointer that the account no longer holds is withdrawn by an event at the same
 place; another valid pointer there replaces it.
 """
 

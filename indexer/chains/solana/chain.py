@@ -27,7 +27,7 @@ GENESIS = {
     "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY": "testnet",
     "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": "testnet",
 }
-"""The clusters that all know (the last one is devnet), by their genesis hash; others are somebody's own: regtest."""
+"""The public clusters (the last one is devnet), by their genesis hash; others are private: regtest."""
 
 _REFERENCE = 32
 """Characters of the genesis hash in a CAIP-2 id (the namespace `solana` of the Chain Agnostic Standards)."""
@@ -63,7 +63,7 @@ class SolanaChain(Chain):
 
     @property
     def warning(self) -> str:
-        """What such a source cannot know."""
+        """The limits of this source."""
         return (
             f"accounts are fetched every {self.poll_seconds:g} s, heights are the slots of those with a change: "
             "there is no state hash"

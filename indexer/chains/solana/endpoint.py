@@ -83,7 +83,7 @@ class SolanaEndpoint:
         except TooLargeError as error:
             raise SourceUnavailableError(
                 f"{error}: the accounts of the program take more than can be read at once, so none is read; "
-                "follow a program whose accounts take less"
+                "follow a program with smaller accounts"
             ) from error
         snapshot = await self._read(accounts.parse_snapshot, answer, self.program)
         if snapshot.slot < least:

@@ -179,7 +179,7 @@ async def test_garbage_between_blocks_is_skipped_and_recorded(kit: ChainKit, tmp
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
     assert [bad.reason for bad in chain.bad] == [
         "6,993 bytes that are not a block of bsv regtest",
-        "a block whose size or proof of work is wrong",
+        "a block with a wrong size or proof of work",
         "10 bytes that are not a block of bsv regtest",
     ]
     assert chain.bad[0].offset == len(raw[0] + raw[1])
@@ -251,7 +251,7 @@ async def test_a_header_without_proof_of_work_is_refused_and_the_rest_is_read(
     (tmp_path / "blk00000.dat").write_bytes(b"".join([*raw[:4], frame(spoiled_header(kit["4"])), *raw[4:]]))
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
-    assert [bad.reason for bad in chain.bad] == ["a block whose size or proof of work is wrong"]
+    assert [bad.reason for bad in chain.bad] == ["a block with a wrong size or proof of work"]
 
 
 async def test_a_size_that_lies_costs_only_its_block(kit: ChainKit, tmp_path: Path, opened: Open) -> None:

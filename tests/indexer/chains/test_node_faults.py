@@ -76,14 +76,14 @@ async def test_a_wrong_login_stops_with_what_to_check(node: Node) -> None:
     )
     error = await refusal(node.bare_url)
     assert is_final(error)
-    assert "it wants a login: add user:password@ to the URL, or ?cookie=PATH" in str(error)
+    assert "it requires a login: add user:password@ to the URL, or ?cookie=PATH" in str(error)
 
 
 async def test_an_address_that_may_not_ask_stops_with_what_to_configure(node: Node) -> None:
     node.forbidden = True
     error = await refusal(node.url)
     assert is_final(error)
-    assert "does not let us ask (403); add this machine to rpcallowip" in str(error)
+    assert "refuses requests (403); add this machine to rpcallowip" in str(error)
 
 
 async def test_a_cookie_is_read_anew_when_the_node_has_written_another(

@@ -195,7 +195,7 @@ async def test_more_than_can_be_read_at_once_is_not_read_at_all(followed: Follow
     server.put("big", b"x" * 20_000)
     message = await refused(followed)
     assert "answers getProgramAccounts with more than 10,000 bytes" in message
-    assert "follow a program whose accounts take less" in message
+    assert "follow a program with smaller accounts" in message
     server.shut("big")
     await goes_on(followed)
 
