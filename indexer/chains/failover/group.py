@@ -40,7 +40,7 @@ class Pace(NamedTuple):
 def partial_source_error(name: str, shown: str) -> SourceError:
     """The error for a source of partial blocks among several sources."""
     return SourceError(
-        f"{name}: {shown} delivers only part of each block, so that data missed meanwhile could not be detected; give it a "
+        f"{name}: {shown} delivers only part of each block, so missed data could not be detected; give it a "
         "name of its own"
     )
 
