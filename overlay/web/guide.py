@@ -31,6 +31,10 @@ PAGES = {
     "protocols": "MCP, A2A, MCP Registry, BSV overlays, ARD, MRP and x402 on the same index",
     "client": "the Python client: search, follow changes, verify, pay",
     "payments": "paying an agent, and demanding payments with a gate",
+    "claims": "signed documents of other systems: what is verified, and how they are made",
+    "delegation": "capability tokens of DelegateOS for this registry",
+    "relay": "a relay of Motebit agents: tasks, settlement, deposits and withdrawals",
+    "compatibility": "where documents and protocols differ from the text of their specifications, and why",
     "reason-codes": "every reason why a transaction or a card is not accepted",
 }
 """Pages of docs/ by name, each with what it is about."""

@@ -1,0 +1,157 @@
+"""The signed documents that the pages show: the commands on these pages make them, and the parsers verify them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers.claims.delegateos.capability_token import read_dct
+from parsers.claims.delegateos.signed_objects import principal_of
+from parsers.claims.evidence_documents import bound_key, evidence_of
+from parsers.claims.verification import verify_claim
+from tests.conftest import ROOT
+from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
+from tests.running import environment
+
+PAGES = ("claims.md", "relay.md", "rating.md")
+RANDOM = {"dct.txt"}
+"""Files whose content differs from run to run."""
+
+WORKER, CLIENT = ALICE, BOB
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+def shown(name: str) -> dict[str, str]:
+    """The files that a page shows, by name."""
+    return dict(re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)\n```$", page(name), re.MULTILINE | re.DOTALL))
+
+
+def document(name: str, file: str) -> Any:
+    text = shown(name)[file]
+    return json.loads(text) if file.endswith(".json") else text + "\n" * file.endswith(".md")
+
+
+def commands(name: str) -> str:
+    """The shell blocks of a page that make documents."""
+    return "".join(re.findall(r"^```sh\n((?:[^`]*?)\.key(?:[^`]*?))^```$", page(name), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_commands_of_a_page_make_the_documents_that_it_shows(name: str, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "a2b"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m overlay "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands(name)], cwd=tmp_path, env=environment(PATH=path), capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    files = shown(name)
+    assert len(files) >= 2
+    for file, text in files.items():
+        written = (tmp_path / file).read_text().rstrip("\n")
+        if file not in RANDOM:
+            assert written == text, file
+        else:
+            assert members_of_dct(written) == members_of_dct(text)
+
+
+def members_of_dct(text: str) -> dict[str, Any]:
+    """What does not change from token to token."""
+    token = read_dct(text)
+    random = ("delegationId", "expiresAt", "issuedAt")
+    return {name: value for name, value in token["authority"].items() if name not in random}
+
+
+def verdict(kind: str, value: Any, keys: Any = None, now: Any = NOW, **context: Any) -> dict[str, Any]:
+    body = {"document": value, "keys": keys, "now": now, "context": context}
+    return verify_claim(kind, json.dumps(body).encode(), 0).as_json()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "kind"),
+    [
+        ("claims.md", "receipt.json", "receipt"),
+        ("claims.md", "delegation.json", "delegation"),
+        ("claims.md", "motebit.md", "identity"),
+        ("claims.md", "attestation.json", "attestation"),
+        ("relay.md", "receipt.json", "receipt-chain"),
+        ("rating.md", "receipt.json", "receipt-chain"),
+    ],
+)
+def test_a_shown_document_verifies_by_itself(name: str, file: str, kind: str) -> None:
+    answer = verdict(kind, document(name, file))
+    assert (answer["verified"], answer.get("profile", "current")) == (True, "current")
+    assert answer.get("allVerified", True) is True
+    changed = json.loads(json.dumps(document(name, file)).replace("8", "9"))
+    assert verdict(kind, changed)["verified"] is False
+
+
+def test_a_shown_delegation_is_verified_under_its_grant_and_refused_under_its_revocation() -> None:
+    token, grant, revocation = (document("claims.md", f"{name}.json") for name in ("delegation", "grant", "revocation"))
+    assert verdict("delegation", token, grant=grant, revocations=[])["axes"]["revocation"] == {"status": "fresh"}
+    assert verdict("delegation", token, grant=grant, revocations=[revocation])["error"] == "revoked"
+
+
+def test_shown_tokens_verify_for_their_audiences_and_the_second_one_for_its_body() -> None:
+    worker = verdict(
+        "token", document("claims.md", "token.txt"), {WORKER.id: WORKER.key.hex()}, audience="market:query"
+    )
+    client = verdict("token", document("relay.md", "token.txt"), {CLIENT.id: CLIENT.key.hex()}, audience="task:submit")
+    assert (worker["verified"], client["verified"]) == (True, True)
+    body = re.search(r"^echo '(.*)' > task.json$", page("relay.md"), re.MULTILINE)
+    assert body
+    assert client["payload"]["bodySha256"] == sha256(f"{body[1]}\n".encode()).hexdigest()
+
+
+def test_a_shown_succession_leads_from_the_key_of_the_shown_identity_file() -> None:
+    record = document("claims.md", "succession.json")
+    assert record["old_public_key"] == WORKER.key.hex()
+    assert f'public_key: "{record["old_public_key"]}"' in document("claims.md", "motebit.md")
+
+
+def test_the_shown_dct_and_contract_are_the_clients() -> None:
+    dct = document("claims.md", "dct.txt")
+    issued = read_dct(dct)["authority"]["issuedAt"]
+    root = principal_of(CLIENT.seed)
+    answer = verdict("dct", dct, [root], issued, operation="search", namespace="registry", resource="tool:search")
+    assert answer["verified"] is True
+    contract, attestation = document("claims.md", "contract.json"), document("claims.md", "attestation.json")
+    assert verdict("attestation", attestation, contract=contract)["verified"] is True
+    (work,) = evidence_of("attestation", {"attestation": attestation, "contract": contract}, NOW)
+    assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
+
+
+def test_the_documents_of_ratings_are_evidence_that_somebody_else_signed() -> None:
+    origin = re.search(r'"origin": "(\w+)"', page("rating.md"))
+    assert origin
+    assert bound_key(document("rating.md", "bind.txt"), WORKER.key.hex(), origin[1], NOW) == WORKER.key.hex()
+    _, work = evidence_of("receipt", document("rating.md", "receipt.json"), NOW)
+    assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
+    assert work.txid.startswith("5e4d3c2b")
+    keys = document("rating.md", "keys.json")["keys"]
+    client = {"key_id": "client-1", "alg": "EdDSA", "public_key": principal_of(CLIENT.seed)}
+    evidence = {name: document("rating.md", f"{name}.json") for name in ("envelope", "request")}
+    (work,) = evidence_of("mrp-evidence", {**evidence, "keys": [*keys, client]}, NOW + 60_000)
+    assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
+
+
+def test_the_pages_name_every_suite() -> None:
+    for name in PAGES:
+        for suite in ("motebit-jcs-ed25519-b64-v1", "motebit-jwt-ed25519-v1"):
+            assert suite in page(name), f"{name} does not name {suite}"
+    assert "motebit-jcs-ed25519-hex-v1" in page("claims.md")
+    assert "motebit-jcs-ed25519-hex-v1" in page("relay.md")
