@@ -143,7 +143,7 @@ class CardSigner(Record, kw_only=True):
 
 
 class EndpointHandshake(Record, kw_only=True, omit_defaults=True):
-    """What the newest handshake with an MCP endpoint came to; `added`, `removed` and `changed` name tools."""
+    """The outcome of the newest handshake with an MCP endpoint; `added`, `removed` and `changed` name tools."""
 
     state: Annotated[str, words("verified", "refused")]
     reason: str | None

@@ -86,7 +86,7 @@ class SearchPage(Record, kw_only=True):
         str,
         words(
             AMOUNT, PER_DAY,
-            description="Where prices are compared: as amounts, whatever their interval, or by what they come to for "
+            description="Where prices are compared: as amounts, whatever their interval, or by their value for "
             "one day. `minPrice` and `maxPrice` bound amounts in either case.",
         ),
     ] | None = None  # fmt: skip

@@ -57,7 +57,7 @@ Time = Annotated[str, text(format="date-time")]
 PerDay = Annotated[
     Amount | None,
     Meta(
-        description="What the amount comes to for one day, to 12 digits: a month has 30.436875 days, a year 365.2425. "
+        description="The amount for one day, to 12 digits: a month has 30.436875 days, a year 365.2425. "
         "Null per call, and for what is not a duration."
     ),
 ]

@@ -36,7 +36,8 @@ class SourceSummary(Record, kw_only=True):
 
 
 class ChainSummary(Record, kw_only=True):
-    """Where a chain is. Of a chain that is stored, tip, lag, mempool and reorgs are null: who follows it knows them."""
+    """Where a chain is. Of a chain that is only stored, tip, lag, mempool and reorgs are null: its follower has
+    them."""
 
     name: str
     chain: str
@@ -150,7 +151,8 @@ class RegistryStatus(Record, kw_only=True):
     integrity: DatabaseCheck | None = None
     jobs: tuple[JobSummary, ...] = ()
     pointers: Annotated[
-        dict[str, Count], Meta(description="How many of the places that pointers name are in which state of fetching.")
+        dict[str, Count],
+        Meta(description="How many of the locators that pointers name are in which state of fetching."),
     ] = field(default_factory=dict)
 
 

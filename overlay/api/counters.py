@@ -29,7 +29,7 @@ class SharedLoad:
 
     def __init__(self, processes: int = 1) -> None:
         self._processes, self._base = processes, 0
-        self._salt = secrets.token_bytes(16)  # so that nobody can choose addresses that share a cell
+        self._salt = secrets.token_bytes(16)  # so that a client cannot choose addresses that share a cell
         self._cells = memoryview(mmap.mmap(-1, 2 * _CELLS * processes)).cast("H")
 
     def take(self, number: int) -> None:
@@ -64,12 +64,12 @@ class SharedBuckets:
     in a hash table of sets of WAYS slots. To be made before processes are forked."""
 
     def __init__(self, kinds: int = KINDS) -> None:
-        self._salt = secrets.token_bytes(16)  # so that nobody can choose addresses that share a set
+        self._salt = secrets.token_bytes(16)  # so that a client cannot choose addresses that share a set
         self._keys = memoryview(mmap.mmap(-1, 8 * kinds * _TABLE)).cast("Q")
         self._times = memoryview(mmap.mmap(-1, 8 * kinds * _TABLE)).cast("d")
 
     def slot(self, kind: int, client: str, now: float) -> int:
-        """The slot of a client. A new client gets a free one, or that whose bucket is full again the soonest."""
+        """The slot of a client. A new client gets a free one, or the one with the bucket that is full again first."""
         digest = int.from_bytes(blake2b(client.encode(), digest_size=8, key=self._salt).digest(), "little") or 1
         keys, times = self._keys, self._times
         first = kind * _TABLE + digest % SETS * WAYS

@@ -66,7 +66,7 @@ class BoundedExecutor:
                 with self._counted(client):
                     return await self._in_thread(work, *args)
         except TimeoutError:
-            detail = f"this {self._kind} could not be answered within {seconds:g} s; ask for less, or again later"
+            detail = f"this {self._kind} could not be answered within {seconds:g} s; request less, or try again later"
             raise ProblemError(503, detail, headers={"Retry-After": "5"}) from None
 
     @contextmanager
@@ -107,7 +107,7 @@ PUBLISHING = web.AppKey("PUBLISHING", BoundedExecutor)
 """Diagnoses of raw bytes, and checks: what a client hands in is parsed, up to 0.3 s of one core (a card of 1 MiB)."""
 
 LOOKUPS = web.AppKey("LOOKUPS", BoundedExecutor)
-"""Diagnoses by txid: most of their time, up to 3 s, they wait for sources that know of it."""
+"""Diagnoses by txid: most of their time, up to 3 s, they wait for sources."""
 
 RECORDS = web.AppKey("RECORDS", BoundedExecutor)
 """Histories and proofs, which may be thousands of revisions."""
@@ -175,7 +175,7 @@ SECONDS = 5.0
 """What a long search gets, waiting included."""
 
 LONG_AT_ONCE, SLOW_AT_ONCE = 2, 16
-"""Places for long searches; places for all searches of an engine that says it is slow: it may only be waiting."""
+"""The number of long searches at once, and of all searches of a slow engine, which may only be waiting."""
 
 MOST_WAITING, A_CLIENT = 64, 8
 """Searches that wait or are under way in all, and of these long ones for one client."""

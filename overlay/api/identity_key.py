@@ -76,12 +76,12 @@ def read(file: Path) -> IdentityKey:
 
 
 def read_or_create(file: Path) -> IdentityKey:
-    """The keys of a file, which is created with new ones where there is none. Raises IdentityKeyError."""
+    """The keys of a file, which is created with new ones where it is missing. Raises IdentityKeyError."""
     return restore(file, IdentityKey(secrets.token_bytes(32), _new_secp256k1()))
 
 
 def restore(file: Path, key: IdentityKey) -> IdentityKey:
-    """The keys of a file, which is created with these where there is none. Raises IdentityKeyError."""
+    """The keys of a file, which is created with these where it is missing. Raises IdentityKeyError."""
     if not file.exists():
         document = key.as_json()
         temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")

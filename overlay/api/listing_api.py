@@ -88,11 +88,12 @@ def _headers(store: ListingRepository, chain: tuple[str, str], first: int) -> di
 
 
 async def _check_owner(services: AppServices, text: str) -> None:
-    """Where transfers are found by asking the source: ask now. Raises ProblemError (503) when the satoshi was spent."""
+    """Where transfers are found by a request to the source: send it now. Raises ProblemError (503) when the satoshi was
+    spent."""
     if services.publishing.check_owner is None:
         return
     listing = await to_thread(services.store.listing, parse_id(text)[0])
     outpoint = listing.state.outpoint if listing else None
     if listing and outpoint and await services.publishing.check_owner(listing.chain, outpoint) is False:
-        raise ProblemError(503, f"{outpoint} has just been found spent, and what spent it is being read: ask again",
+        raise ProblemError(503, f"{outpoint} has just been found spent, and the spender is being read: try again",
                            headers={"Retry-After": "2"})  # fmt: skip

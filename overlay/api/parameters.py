@@ -200,7 +200,7 @@ SEARCH = table(
     parameter("updatedSince", "Updated at or after this time: RFC 3339, or a date (UTC).", values.moment, **MOMENT),
     parameter(
         "asOfHeight",
-        "The registry as it stood after this block of `chain` (default: the first configured), at most the "
+        "The registry after this block of `chain` (default: the first configured), at most the "
         "newest one indexed; nothing unconfirmed, and of each listing the last 256 states.",
         values.whole, **WHOLE,
     ),
@@ -208,8 +208,8 @@ SEARCH = table(
         "sort",
         "relevance, updated, created and rating put the best or newest first, price, price_per_day and "
         "name the lowest; `-` reverses. price compares amounts, and with an `interval` that has a length prices per "
-        "day, as price_per_day does; what has no such price, or no rating, comes last either way. The answer says "
-        "in `priceComparison` which it was. Default: relevance, without words the latest.",
+        "day, as price_per_day does; a listing without this price, or without a rating, comes last either way. The "
+        "answer says in `priceComparison` which it was. Default: relevance, without words the latest.",
         SORT_WORDS, default="relevance",
     ),
     _clamped("limit", "Listings a page.", 1, MAX_LIMIT, default=20),
@@ -267,7 +267,7 @@ PROOF = table(
     parameter(
         "from",
         "Add the chain's headers from this height on, such as that of a checkpoint: at most 20,160, so "
-        "that who needs more asks again from where they end.",
+        "that a client that needs more continues from their end.",
         values.whole,
         **WHOLE,
     )
@@ -297,7 +297,7 @@ QUOTE = table(
     parameter("id", "The listing's id.", required=True),
     parameter("configId", "The id of one of its offers; not needed where there is only one."),
     parameter("currency", "The currency to pay in; default: the offer's own.", values.currency),
-    _words("stage", "What to pay: default `deposit` where the offer asks for one, else `full`.", STAGES),
+    _words("stage", "What to pay: default `deposit` where the offer has one, else `full`.", STAGES),
 )
 
 NONE = table()

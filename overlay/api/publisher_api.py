@@ -143,7 +143,7 @@ async def request_transaction(
         transaction_request = await to_thread(services.process.requests.add, txid, client, int(time.time()))
     except TooManyRequestsError as error:
         headers = {"Retry-After": str(RETRY_AFTER)}
-        raise ProblemError(429, f"{error}; ask again when some of them are found", headers=headers) from None
+        raise ProblemError(429, f"{error}; try again when some of them are found", headers=headers) from None
     services.publishing.on_request()
     return transaction_request
 

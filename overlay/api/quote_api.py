@@ -1,4 +1,4 @@
-"""The route of quotes: what a price comes to now."""
+"""The route of quotes: a price converted now."""
 
 from __future__ import annotations
 

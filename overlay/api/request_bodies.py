@@ -97,7 +97,7 @@ class PaymentCheckBody(Body):
     @model_validator(mode="after")
     def _one_price(self) -> PaymentCheckBody:
         if (self.id is None) == (self.config is None):
-            raise PydanticCustomError("missing", "either id is needed, the listing whose prices are paid, or config")
+            raise PydanticCustomError("missing", "either id is needed, the listing that is paid, or config")
         return self
 
 

@@ -52,7 +52,7 @@ def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) ->
 class RequestContext:
     """Created once for an application; `add` every route of its router. `page` renders a problem for browsers, None for
     other clients. With `log_requests` every response is logged. `under_way` holds the requests that are being answered;
-    while `draining`, each response is the last of its connection. `guards` are asked before each handler, and
+    while `draining`, each response is the last of its connection. `guards` run before each handler, and
     `beyond_limit` about requests beyond a limit. `damage` says what to do about a damaged database, from which nothing
     is answered."""
 
@@ -104,7 +104,7 @@ class RequestContext:
         return self._routes.get(request.match_info.route, _ELSEWHERE)
 
     def take(self, request: web.Request, routed: RouteInfo) -> LimitResult | None:
-        """Count a request against its client's rate limit; None where there is none."""
+        """Count a request against its client's rate limit; None without a limit."""
         if routed.limit is None:
             return None
         taken = routed.limit.take(self.clients.of(request))

@@ -47,7 +47,7 @@ _TOOLS = {"enhanced": "search", "listings": "get"}
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path and method, its handler (whose docstring is the summary) and its documentation.
+    """A path and method, its handler (with the summary as its docstring) and its documentation.
 
     `headers` are those that the handler reads; `answer` is the name of a schema, None where the response is not JSON;
     `media` the content types; `body` the schema of the request's body, and `body_media` its type; `status` the status
@@ -96,7 +96,8 @@ class Route:
 
     @property
     def refuses_parameters(self) -> bool:
-        """Whether any query parameter is an error. Not for pages, whose links get decorated, nor for health probes."""
+        """Whether any query parameter is an error. Not for pages, as sites add parameters to links, nor for health
+        probes."""
         return not self.parameters.parameters and self.path.startswith("/v1/")
 
     @property

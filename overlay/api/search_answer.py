@@ -175,7 +175,7 @@ def query_explained(search_request: SearchRequest) -> dict[str, Any]:
     return {"query": {name: value for name, value in query.items() if value not in (None, (), "", {})}}
 
 
-UNMADE = "the search index is being made, so nothing can be found yet; the status tells how far it is"
+UNMADE = "the search index is being built, so nothing can be found yet; the status shows how far it is"
 AGAIN = {"Retry-After": "5"}
 _FEW_FILTERS = 4
 

@@ -38,7 +38,7 @@ from overlay.text.safe_text import one_line
 
 _STALE = (
     f"the index has changed, and by relevance a cursor then leads on through the first {MOST_SHOWN} results only: "
-    "ask again without the cursor, or in an order that does not change, such as sort=updated"
+    "search again without the cursor, or in an order that does not change, such as sort=updated"
 )
 
 
@@ -129,7 +129,7 @@ async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits
 async def suggest(request: web.Request) -> web.Response:
     """Completions of the text, the best first, with control and bidi characters as escapes.
 
-    A tag with such characters is left out, as its escaped text would find nothing as a filter.
+    A tag with these characters is left out, as its escaped text would find nothing as a filter.
     """
     services = request.app[SERVICES]
     parameters = read_query(request, SUGGEST)

@@ -40,7 +40,7 @@ _QUERY_FIELDS = {
 
 class SearchRequest(NamedTuple):
     """A validated search. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
-    this page; `beyond` marks an offset above the largest one served, whose page is empty. `unapplied` names the
+    this page; `beyond` marks an offset above the largest one served: its page is empty. `unapplied` names the
     parameters that could not be applied, `notes` says why. `text` is `q` unchanged. `rates` is the table that
     converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
     mark of the question that this page answered."""
@@ -182,7 +182,7 @@ def check_cursor(search_request: SearchRequest) -> None:
     if is_next and search_request.continued != question_mark(search_request.query):
         detail = (
             "the cursor belongs to another search: repeat the words, filters and order of its page, of which only "
-            "the limit may change, or ask without the cursor"
+            "the limit may change, or search without the cursor"
         )
         raise bad_request("bad-cursor", detail, "cursor")
 
@@ -204,7 +204,7 @@ def _table(
 
 
 def _rates_changed() -> BadRequestError:
-    detail = "the exchange rates have changed since this order by price began: ask again without the cursor"
+    detail = "the exchange rates have changed since this order by price began: search again without the cursor"
     return bad_request("rates-changed", detail, "cursor")
 
 

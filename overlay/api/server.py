@@ -29,7 +29,7 @@ IDLE_SECONDS = 75.0
 """How long a connection may take for the next request, head and all. Proxies usually close theirs after 60 s."""
 
 LINGER_SECONDS = 2.0
-"""How long the rest of a body is read that nobody wants, so that the client sees the answer."""
+"""How long the rest of an unused body is read, so that the client sees the answer."""
 
 STUCK_SECONDS = 30.0
 """How long a client may take nothing of an answer."""
@@ -176,7 +176,7 @@ class _Protocol(RequestHandler):
 
 
 class _LimitedServer(web.Server):
-    """A server whose connections are `_Protocol`s."""
+    """A server with `_Protocol`s as connections."""
 
     limits: ConnectionLimits
 
@@ -185,13 +185,13 @@ class _LimitedServer(web.Server):
 
 
 class _LimitedRunner(web.AppRunner):
-    """A runner whose server is a `_LimitedServer`."""
+    """A runner of a `_LimitedServer`."""
 
     __slots__ = ()
 
     async def _make_server(self) -> web.Server:
         base = await super()._make_server()
-        # aiohttp has no other place to say which protocol a server uses
+        # aiohttp has no other way to set the protocol of a server
         options = {"loop": base._loop, **base._kwargs}  # noqa: SLF001
         server = _LimitedServer(base.request_handler, request_factory=base.request_factory, **options)
         server.limits = ConnectionLimits(self.app[CONTEXT].clients, room())

@@ -31,8 +31,8 @@ class ProcessInfo:
     `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None when all is
     caught up with, else a sentence saying what is missing; `damage` says what to do about a damaged database, "" for a
     whole one, and is called for every request. `version` is the program's. `requests` is what publishers
-    ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` tells what was read of each, and
-    `fetched` counts fetches by what they came to, `jobs` says how periodic work went. With
+    ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` counts what was read of each, and
+    `fetched` counts fetches by outcome, `jobs` has the state of periodic work. With
     `log_requests` each answer is worth a line in the log.
     """
 
@@ -51,7 +51,7 @@ class ProcessInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherServices:
-    """What publishers ask for.
+    """The services for publishers.
 
     `diagnose` returns the schema `Diagnosis` for a txid or outpoint as text or for raw transaction bytes (raising
     ParseError for other bytes); it reads the store and is called in a thread. `on_request` is called after a
@@ -69,7 +69,7 @@ class PublisherServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSettings:
-    """What is configured of a server: the rate limits by kind of route, the networks whose X-Forwarded-For is trusted,
+    """The settings of a server: the rate limits by kind of route, the networks whose X-Forwarded-For is trusted,
     the base of absolute URLs ("" for that of the request; see `overlay.api.base_url`), for how many blocks a change of
     price is a warning, the names of the systems served, and whether metrics are served elsewhere."""
 

@@ -61,7 +61,7 @@ class Verifier(Protocol):
         ...
 
     def is_visible(self, request: web.Request, tool: str, on_listing: bool, /) -> bool:
-        """Whether a tool is shown to who presented the token of a request."""
+        """Whether a tool is shown to the holder of a request's token."""
         ...
 
 
@@ -81,7 +81,7 @@ class RegisteredAgents(Protocol):
     """The agents that are registered with a relay."""
 
     def agent(self, motebit_id: str) -> RelayAgent | None:
-        """An agent, also one whose registration has expired."""
+        """An agent, also one with an expired registration."""
         ...
 
     def keys(self, motebit_ids: Collection[str]) -> dict[str, bytes]:
@@ -89,7 +89,7 @@ class RegisteredAgents(Protocol):
         ...
 
     def live(self, now: int, limit: int, capability: str | None = None) -> list[RelayAgent]:
-        """Agents whose registration has not expired, with a capability where one is named."""
+        """Agents with a current registration, and with a capability where one is named."""
         ...
 
 

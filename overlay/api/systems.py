@@ -62,7 +62,7 @@ class Parts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemApi:
     """What a system adds to a server: `routes` and the schemas that these name in the OpenAPI document; `bring` opens
-    its services under their keys; `run` holds what runs as long as the application. A `guard` is asked before each
+    its services under their keys; `run` holds what runs as long as the application. A `guard` runs before each
     handler, and raises ProblemError; `beyond_limit` may answer a request beyond its limit; `describe` adds to the
     operation of a route, in the OpenAPI document, what these may answer."""
 
@@ -107,7 +107,7 @@ def chosen(settings: Settings) -> tuple[System, ...]:
 
 
 def active(settings: Settings) -> tuple[System, ...]:
-    """The systems whose services and jobs run, and that say something of listings: those that are served; with `doors`,
+    """The systems with running services and jobs, which also add to listings: those that are served; with `doors`,
     which closes routes only, all. Raises SettingsError for a setting of a system that is not among them."""
     served = chosen(settings)
     results = tuple(installed()) if settings.doors else served

@@ -55,7 +55,7 @@ _FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
 
 
 def emptied_by(query: Query, count: Count) -> list[Emptied]:
-    """The filters whose removal alone yields results; if no single one does, all of them at once."""
+    """The filters of which one alone, removed, yields results; if no single one does, all of them at once."""
     bare = _counting(query)
     filters = {name: dict(_FILTERS[name]) for name in narrowing(query)}
     alone = [Emptied((name,), count(bare._replace(**without))[0]) for name, without in filters.items()]
@@ -85,7 +85,7 @@ def _counting(query: Query) -> Query:
 
 
 _SPELT = {"skillId": "skills", "tag": "tags"}
-"""The filters whose values are compared by spelling, and their query fields."""
+"""The filters with values that are compared by spelling, and their query fields."""
 
 MOST_NEAR = 3
 
@@ -120,7 +120,7 @@ _LONGEST_ID = 64
 
 
 def _letters(text: str) -> str:
-    """A text without what stands between words in ids."""
+    """A text without the separators of words in ids."""
     return "".join(filter(str.isalnum, text.casefold()))
 
 

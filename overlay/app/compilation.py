@@ -1,4 +1,5 @@
-"""Kernels are compiled once per installation, in a process of their own: where Numba's cache is, and who compiles.
+"""Kernels are compiled once per installation, in a process of their own: where Numba's cache is, and which process
+compiles.
 
 The cache is in the data folder, else in the user's cache folder, in a folder named by a digest of all sources of
 kernels, because Numba itself notices changes only in the file of a kernel. There, `NAME.compiled` marks loops that were

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from overlay.projection.search_index import SearchIndex
 
 HASH_SECONDS = 1.0
-"""Pause between two looks for blocks whose state hash is to be computed."""
+"""Pause between two checks for blocks without a state hash."""
 
 
 @dataclass(kw_only=True)

@@ -30,7 +30,7 @@ def diagnose(
 
     networks = _networks(settings, store)
     if isinstance(transaction, bytes) and not networks:
-        raise ProblemError(503, "no chain is indexed yet, so there is none to read the transaction for")
+        raise ProblemError(503, "no chain is indexed yet, so the transaction cannot be read")
     diagnoser = Diagnoser(store, lambda: networks, ask)
     answer = diagnoser.by_name(transaction) if isinstance(transaction, str) else diagnoser.by_raw(transaction)
     request = Requests(store.engine).get(bytes.fromhex(answer["txid"])[::-1])

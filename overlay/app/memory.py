@@ -19,7 +19,7 @@ _SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def limit_arenas() -> None:
-    """Let all threads allocate from two arenas (mallopt(3)); does nothing where the C library has no such thing."""
+    """Let all threads allocate from two arenas (mallopt(3)); does nothing where the C library does not have it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, ARENAS)

@@ -1,5 +1,5 @@
 """Everything worth watching, in the words of Prometheus: the route of every server, and the small server of a process
-that only indexes. Only what a scrape asks for is computed, when it asks."""
+that only indexes. A scrape computes only the metrics that it requests."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _CHAIN_GAUGES = (
 
 
 def exposition(services: ProcessInfo, paths: Sequence[str], accept: str) -> tuple[bytes, str]:
-    """All metrics in the format that `accept` asks for, and its content type. `paths` are the routes' by number,
+    """All metrics in the format that `accept` names, and its content type. `paths` are the routes' by number,
     each once: Prometheus rejects a scrape with two samples of the same labels."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Everything(services, paths))
@@ -117,7 +117,7 @@ class _Everything(Collector):
             stored = []
         yield GaugeMetricFamily("a2b_database_up", "1 while the database answers.", float(bool(stored)))
         yield from stored
-        yield _counted("a2b_fetches", "Fetches since the start, by what they came to.", "outcome", services.fetched())
+        yield _counted("a2b_fetches", "Fetches since the start, by outcome.", "outcome", services.fetched())
         yield from _ingested(services.ingested())
         yield from _jobs(services.jobs())
         yield from _http(services.counters, self._paths)

@@ -145,7 +145,7 @@ class Scheduler:
         self._plan(job, 0.0 if job.name in self._woken and not self._failures[job.name] else pause)
 
     async def _is_single(self) -> bool:
-        """Whether this process holds the lock. An attempt goes on in its thread when the run is cancelled."""
+        """Whether this process holds the lock. An attempt continues in its thread when the run is cancelled."""
         attempt = asyncio.ensure_future(asyncio.to_thread(self._lock.acquire))
         self._attempts.add(attempt)
         attempt.add_done_callback(self._attempts.discard)
@@ -157,7 +157,7 @@ class Scheduler:
         began = monotonic()
         try:
             pause = await job.run()
-        except (Exception, asyncio.CancelledError) as error:  # whatever it is, the other jobs and the process go on
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is, the other jobs and the process continue
             if self._loop is None:
                 raise
             pause = self._failed(job, error)

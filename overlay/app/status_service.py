@@ -38,7 +38,7 @@ HASH_PAUSE = 5.0
 """Pause after computing a state hash, as a multiple of the time that took: bounds the share of a processor it uses."""
 
 HIDDEN = "the log of this server says why"
-"""What strangers read in place of an error of a source or a job, which may name hosts, ports and folders."""
+"""What the public reads instead of an error of a source or a job, which may name hosts, ports and folders."""
 
 ERRORS = {"unreachable": f"the source does not answer; {HIDDEN}", "stopped": f"the source cannot be used; {HIDDEN}"}
 """What strangers read of a source that fails, by the state of its chain."""
@@ -47,7 +47,7 @@ COUNTED = ("live", "burned", "pending", "rejected", "undecided")
 
 
 class StatusService:
-    """What strangers may know of this process. `progress` is updated by followers, or from the store by `refresh`;
+    """The public facts about this process. `progress` is updated by followers, or from the store by `refresh`;
     `jobs` says how the jobs of this process went; `rates_fetcher` and `fetch_outcomes` are set where it fetches rates
     and cards."""
 
@@ -79,7 +79,7 @@ class StatusService:
         self._chains: dict[str, str] = {}
         self._heights: dict[str, int] = {}
         self.refresh()
-        with suppress(UnavailableError):  # then the index loop publishes the heights, once it knows them
+        with suppress(UnavailableError):  # then the index loop publishes the heights, once it has them
             if self._projector is not None and not self._projector.pending_changes():
                 self.publish(self.stored_heights())
 

@@ -30,7 +30,8 @@ class WorkerError(Exception):
 
 
 def check_address_free(host: str, port: int) -> None:
-    """Raise WorkerError when another program serves on an address: processes that share a port get no such error."""
+    """Raise WorkerError when another program serves on an address: processes that share a port do not get this
+    error."""
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             with socket.socket(family, kind, protocol) as listener:

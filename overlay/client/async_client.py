@@ -109,8 +109,8 @@ class AsyncOverlayClient:
         hosts: Hosts | None = None,
         expected: str | None = None,
     ) -> VerificationReport:
-        """Verify a listing and its proof here, trusting nobody: as `overlay.verify.verify`, which names what is proved
-        and what is not. Raises what `trusted` raises when it does not answer, too."""
+        """Verify a listing and its proof here, without trust in a server: as `overlay.verify.verify`, which names what
+        is proved and what is not. Raises what `trusted` raises when it does not answer, too."""
         from overlay.client.listing_source import verified
 
         return (await verified(self, id_, trusted, hosts, expected))[0]
@@ -222,13 +222,13 @@ class AsyncOverlayClient:
             except _BROKEN as error:
                 seconds = exchange.pause(self.limits, attempt, None, None)
                 if seconds is None:
-                    raise RemoteError(f"cannot ask {url}: {_reason(error)}") from None
+                    raise RemoteError(f"cannot query {url}: {_reason(error)}") from None
             except http_body.BodyError as error:
                 raise RemoteError(f"{url} answers with {error}") from None
             except TimeoutError:
                 raise RemoteError(f"{url} does not answer within {self.limits.whole_seconds:g} s") from None
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise RemoteError(f"cannot ask {url}: {_reason(error)}") from None
+                raise RemoteError(f"cannot query {url}: {_reason(error)}") from None
             await asyncio.sleep(seconds)
         raise AssertionError
 
@@ -261,7 +261,7 @@ class AsyncOverlayClient:
                 request = response.next_request
             finally:
                 await response.aclose()
-        raise RemoteError(f"cannot ask {self._url(call)}: more than {self.limits.redirects} redirects")
+        raise RemoteError(f"cannot query {self._url(call)}: more than {self.limits.redirects} redirects")
 
     def _url(self, call: Call[Any]) -> str:
         return f"{self.base}{call.path}"

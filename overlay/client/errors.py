@@ -27,9 +27,9 @@ class UrlError(RemoteError):
 
 
 class RemoteProblemError(ClientError):
-    """The overlay answers with an RFC 9457 problem, whose members these are: `status`, `title`, `detail`, `errors`
+    """The overlay answers with an RFC 9457 problem. Its members are: `status`, `title`, `detail`, `errors`
     (each with `code`, `detail` and `parameter` or `pointer`) and `request_id`. `retry_after` is in seconds, None where
-    the answer does not say when to ask again. 429 and 5xx are of this class itself, 4xx of one below."""
+    the answer does not say when to try again. 429 and 5xx are of this class itself, 4xx of one below."""
 
     def __init__(self, url: str, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
         stated = problem.get("detail") or problem.get("error") or problem.get("message")
@@ -47,7 +47,7 @@ class RefusedError(RemoteProblemError):
 
 
 class NotThereError(RemoteProblemError):
-    """The overlay says that there is no such thing (404)."""
+    """The overlay does not have it (404)."""
 
 
 class NotVerifiedError(ClientError):
@@ -59,6 +59,6 @@ class NotVerifiedError(ClientError):
 
 
 def problem_error(url: str, status: int, value: object, retry_after: float | None) -> RemoteProblemError:
-    """The exception for an answer of status 400 or above, whose body is this JSON."""
+    """The exception for an answer of status 400 or above with this JSON as its body."""
     kind = NotThereError if status == 404 else RefusedError if 400 <= status < 500 and status != 429 else None
     return (kind or RemoteProblemError)(url, status, value if isinstance(value, dict) else {}, retry_after)

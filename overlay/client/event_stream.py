@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 class ChangeStream:
     """One reader of the stream over all its connections. `position` is that of the last change, None before the first;
-    `retry_seconds` is how long the server asks to wait before connecting again."""
+    `retry_seconds` is how long the server requires to wait before connecting again."""
 
     def __init__(self, position: Position | None, retry_seconds: float = 2.0) -> None:
         self.position, self.retry_seconds = position, retry_seconds

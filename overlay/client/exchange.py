@@ -67,13 +67,14 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
 
 
 def wait_of(headers: Mapping[str, str]) -> float | None:
-    """The seconds that an answer asks to wait, however many; None where it does not."""
+    """The seconds that an answer requires to wait, however many; None without them."""
     return retry_after(headers.get("retry-after", ""), math.inf)
 
 
 def pause(limits: ClientLimits, attempt: int, status: int | None, wait: float | None) -> float | None:
     """The seconds to wait before sending a request again, None not to. `attempt` counts from 1; `status` is None for a
-    connection that broke; `wait` is what the answer asks for. Every route may be sent twice: none does more then."""
+    connection that broke; `wait` is what the answer requires. Every request may be sent twice: the second has no
+    further effect."""
     if attempt >= limits.attempts or not (status is None or status in _RETRIED):
         return None
     seconds = _BACKOFF.pause(attempt) if wait is None else wait

@@ -69,7 +69,8 @@ class ClientSource:
 async def verified(
     client: Asking, id_: str, trusted: TrustedSource | None, hosts: Hosts | None, expected: str | None
 ) -> tuple[VerificationReport, ClientSource]:
-    """The report on a listing, and what it was made of. The work is done in a thread, which asks this loop."""
+    """The report on a listing, and what it was made of. The work is done in a thread, which sends its requests through
+    this loop."""
     loop = asyncio.get_running_loop()
 
     def ask(call: Call[Any]) -> Any:

@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         commands, "backup", backup, "Write what no chain brings back into a file: payments, accounts, webhooks, "
         "fetched cards, evidence, and this server's keys.",
         "data", "database", "identity_key",
-        more="It holds one instant, and other processes go on meanwhile. The file has mode 0600, as it holds keys.",
+        more="It holds one instant, and other processes continue meanwhile. The file has mode 0600, as it holds keys.",
     )  # fmt: skip
     restoring = command(
         commands, "restore", restore, "Fill a new database from a backup. All or nothing; exit code 1 when the file is "
@@ -108,6 +108,6 @@ def _restore_keys(settings: Settings, keys: Mapping[str, str]) -> None:
     except identity_key.IdentityKeyError as error:
         raise SettingsError(str(error)) from None
     except (ValueError, KeyError, TypeError):
-        raise BackupError("the backup is damaged: its keys are none") from None
+        raise BackupError("the backup is damaged: its keys cannot be read") from None
     if stored != expected:
         raise SettingsError(f"{file} holds other keys than the backup: move it away, or name another A2B_IDENTITY_KEY")

@@ -59,7 +59,7 @@ def _show(answer: Mapping[str, Any]) -> None:
         for offer in preview.get("offers", ()):
             say(f"offer {offer_line(offer)}")
     if answer["ok"] and not answer.get("compared"):
-        say("not compared with what is listed: --url URL asks the overlay there")
+        say("not compared with what is listed: --url URL queries the overlay there")
     say("valid" if answer["ok"] else "invalid")
 
 

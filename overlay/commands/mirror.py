@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         "merkle path and headers by work. Exit code 1 when the anchors (BRC-136) differ at the end.",
         "data", "database",
         more="An interrupted mirror continues where it ended. What that overlay leaves out is not seen: compare with "
-        "another one (a2b verify --complete). To go on following it, use overlay:URL in A2B_CHAINS; a2b rebuild makes "
+        "another one (a2b verify --complete). To follow it, use overlay:URL in A2B_CHAINS; a2b rebuild makes "
         "the search index.",
     )  # fmt: skip
     parser.add_argument("url", metavar="URL", help="the overlay to read")

@@ -29,8 +29,11 @@ _FLAGS = {
         "A2B_FROM_HEIGHT: where a new database starts, or NAME=HEIGHT...; later: no state hash [where A2B can begin]",
     ),
     "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),
-    "limits": ("KIND=REQUESTS/SECONDS...", "A2B_LIMITS: how often one client may ask, or off [read=12000/60 ...]"),
-    "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies whose X-Forwarded-For is trusted [none]"),
+    "limits": (
+        "KIND=REQUESTS/SECONDS...",
+        "A2B_LIMITS: how many requests one client may send, or off [read=12000/60 ...]",
+    ),
+    "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies that may set X-Forwarded-For [none]"),
     "log": ("WORDS", "A2B_LOG: text or json, and requests for a line about each [json where there is no terminal]"),
     "fetch_resolve": ("HOST:PORT=IP:PORT...", "A2B_FETCH_RESOLVE: hosts that are fetched from elsewhere [none]"),
     "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),
@@ -42,8 +45,8 @@ _FLAGS = {
     "relay_address": ("TICKER:ADDRESS", "A2B_RELAY_ADDRESS: where deposits to that ledger are paid [none]"),
     "systems": ("NAMES", "A2B_SYSTEMS: systems to serve, or off [all]"),
     "doors": ("NAMES", "A2B_DOORS: the former name of A2B_SYSTEMS, for protocols [all]"),
-    "delegation_roots": ("PRINCIPAL...", "A2B_DELEGATION_ROOTS: issuers whose capability tokens are accepted [none]"),
-    "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays whose outputs are pulled [none]"),
+    "delegation_roots": ("PRINCIPAL...", "A2B_DELEGATION_ROOTS: issuers of accepted capability tokens [none]"),
+    "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays to pull outputs from [none]"),
     "submit_broadcast": ("on|off", "A2B_SUBMIT_BROADCAST: send submitted transactions to the node [off]"),
     "change_blocks": ("BLOCKS", "A2B_CHANGE_BLOCKS: how long changed prices are a warning, 0 for never [1008]"),
     "rates": ("BASE=URL...", "A2B_RATES: feeds of exchange rates, the preferred first [none]"),
@@ -83,8 +86,8 @@ def command(
 
 
 def add_url(parser: ArgumentParser) -> None:
-    """The option to ask a running overlay."""
-    parser.add_argument("--url", help="ask the overlay running there instead of the local data")
+    """The option to query a running overlay."""
+    parser.add_argument("--url", help="query the overlay running there instead of the local data")
 
 
 def ask(url: str, call: Callable[[Any], Call[Any]]) -> Any:

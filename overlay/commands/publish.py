@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
     parser = _command(commands, "point", point, "Publish a pointer to the card that a domain serves.", dry)
     parser.add_argument("domain", metavar="DOMAIN", help="serves the card at /.well-known/agent.json")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the card, whose SHA-256 the pointer states")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the card; the pointer states its SHA-256")
     parser.add_argument("--coin", choices=COINS, default="bsv", help="others: an unsigned transaction [bsv]")
 
     parser = _command(commands, "transfer", transfer, "Transfer a registration to another address.", dry)
@@ -273,11 +273,11 @@ def _coins(args: Namespace, key: PublisherKey) -> list[Coin]:
         left = asyncio.run(unspent(args.node, usable))
         for coin in usable:
             if coin not in left and not args.json:
-                say(f"not used: coin {coin.outpoint} is spent, or the node does not know it")
+                say(f"not used: coin {coin.outpoint} is spent, or the node does not have it")
         return left
     if args.node:
         return asyncio.run(from_node(args.node, key.address))
-    raise UsageError(f"give --coins FILE, or --node URL of a node whose wallet watches {key.address}")
+    raise UsageError(f"give --coins FILE, or --node URL of a node with a wallet that watches {key.address}")
 
 
 def _first(coins: Sequence[Coin]) -> Coin:

@@ -32,12 +32,12 @@ Piece = tuple[str, bool]
 _SPACES = re.compile(r"\s+")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 _ELSEWHERE = 3
-"""Other texts that are shown of a listing whose summary does not hold the words."""
+"""Other texts that are shown of a listing without the words in its summary."""
 _LONGEST = 80
 
 
 def can_mark() -> bool:
-    """Whether standard output is a terminal that knows bold."""
+    """Whether standard output is a terminal with bold text."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
@@ -71,7 +71,7 @@ def marks(item: Mapping[str, Any]) -> dict[str, list[list[int]]]:
 
 
 def elsewhere(item: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for other texts in which the words stand: what they are, and they, marked."""
+    """Lines for other texts that contain the words: their kind, and the text with the words marked."""
     marked = marks(item)
     if "/summary" in marked:
         return
@@ -151,7 +151,7 @@ _FILTERS = (
 )
 
 LONGEST_NAME = 100
-"""Characters of a name in a list; `a2b show` tells all of it."""
+"""Characters of a name in a list; `a2b show` prints all of it."""
 
 
 def add(commands: Commands) -> None:
@@ -272,7 +272,7 @@ def _heights(settings: Settings) -> dict[str, int]:
 
 
 def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
-    """The chains that the index itself knows, by name: read from it, so that no database is needed."""
+    """The chains of the index, by name: read from it, so that no database is needed."""
     from overlay.answers.items import STATUSES
     from overlay.app.storage import in_configured_order
     from overlay.search.query import Query

@@ -88,7 +88,7 @@ def send(args: Namespace, saved: OutgoingTransaction, file: Path) -> None:
     try:
         asyncio.run(to_node(args.node, saved.raw) if args.node else to_arc(args.arc, saved.extended, saved.txid))
     except RefusedTransactionError as error:
-        hint = f" (a coin that is spent already: remove it from {args.coins}, or give --node, which knows)"
+        hint = f" (a coin that is spent already: remove it from {args.coins}, or give --node, which finds it)"
         raise RefusedTransactionError(f"{error}{hint if args.coins and not args.node else ''}") from None
     if args.coins is None:
         return

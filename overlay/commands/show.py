@@ -65,7 +65,7 @@ def _listing(settings: Settings, id_: str) -> dict[str, Any]:
 
 
 def _indexed(settings: Settings, id_: str) -> bytes | None:
-    """A listing's item as the index holds it, None where there is none."""
+    """A listing's item as the index holds it, None without one."""
     from overlay.app.compilation import wait_until_compiled
     from overlay.app.storage import MissingError, open_index
 

@@ -29,7 +29,8 @@ def add(commands: Commands) -> None:
         "data", "database",
         more="Headers are checked by the rules of a live source from genesis or to a packaged checkpoint, and every "
         "event is recomputed from its transaction. A chain is imported up to the first block that the file does not "
-        "prove; EVM chains and Solana, whose blocks nothing proves, are left out. What the file omits cannot be seen: "
+        "prove; EVM chains and Solana are left out, as nothing proves their blocks. What the file omits cannot be "
+        "seen: "
         "compare the state hash with another source. Cards of pointers are fetched again before they count.",
     )  # fmt: skip
     importing.add_argument(

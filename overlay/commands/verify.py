@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--chain", metavar="CAIP2", help="the chain to expect it on, such as bsv:mainnet [any main network]"
     )
-    parser.add_argument("--offline", action="store_true", help="do not ask the listing's domain")
+    parser.add_argument("--offline", action="store_true", help="do not query the listing's domain")
     parser.add_argument(
         "--complete", action="store_true",
         help="also compare block by block (BRC-136) what was admitted with --against, or else with the local data",

@@ -54,7 +54,7 @@ class DuplicateIndex:
     file cannot be used, BusyError while another process holds it."""
 
     def __init__(self, folder: str = "") -> None:
-        """Open the file in a folder, making it when there is none, and remove those of older layouts. Without a folder
+        """Open the file in a folder, creating it if missing, and remove those of older layouts. Without a folder
         it is a temporary file, which goes with the process: for a version of the index that is being built."""
         self._path = str(Path(folder) / FILE) if folder else ""  # SQLite's name for a temporary file
         self._lock = threading.Lock()
@@ -174,7 +174,7 @@ class DuplicateIndex:
                 db.execute("INSERT INTO cursors VALUES (?, ?)", cursor)
 
     def queued(self) -> list[str]:
-        """Up to `AT_ONCE` registrations whose status has changed."""
+        """Up to `AT_ONCE` registrations with a changed status."""
         with self._transaction() as db:
             rows = db.execute("SELECT registration FROM waiting ORDER BY registration LIMIT ?", (AT_ONCE,))
             return [registration for (registration,) in rows]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from overlay.search.document import Document
 
 NAMING = 100
-"""Listings whose warnings are updated when the earliest holder changes; further ones name the former holder until
+"""Listings with warnings that are updated when the earliest holder changes; further ones name the former holder until
 they change."""
 
 VIEW = "@"
@@ -97,7 +97,7 @@ class TextKeyGroups:
         self.heads[number] = head
 
     def update(self, before: Mapping[int, KeyedListing], after: Mapping[int, KeyedListing]) -> set[int]:
-        """Replace listings; the numbers of others whose status may have changed."""
+        """Replace listings; returns the numbers of others with a status that may have changed."""
         self.text_keys.compact()
         self.fetch([*before.values(), *after.values()])
         changed: set[int] = set()
@@ -187,7 +187,7 @@ class TextKeyGroups:
         return self.heads[number] == number
 
     def status(self, mine: KeyedListing) -> DuplicateStatus:
-        """The status of a listing whose text keys are fetched."""
+        """The status of a listing with fetched text keys."""
         head = self.heads[mine.number]
         hidden_in = [] if head == mine.number else [""]
         earlier: dict[str, tuple[str, bool]] = {}
@@ -205,7 +205,7 @@ class TextKeyGroups:
                 if other is None or other.registration == mine.registration:
                     continue
                 same_owner = bool(mine.owner) and other.owner == mine.owner
-                # anybody can register for another one's address: that must not bring in a pay-to address unnoticed
+                # anyone can register for another owner's address: that must not add a pay-to address unnoticed
                 if not (same_owner and mine.addresses <= other.addresses):
                     earlier[kind] = other.id, same_owner
         members = self.sizes[mine.number] - 1

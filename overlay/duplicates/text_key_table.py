@@ -20,10 +20,10 @@ Entries: TypeAlias = npt.NDArray[np.void]
 
 PLACE_BYTES = 37
 ENTRY = np.dtype("V41")
-"""An entry: its place in the order of seniority (`Since.ordering`), and the number of the listing, big-endian."""
+"""An entry: its position in the order of seniority (`Since.ordering`), and the number of the listing, big-endian."""
 
 SENIORITY = np.dtype([("keys", "<u2"), ("place", f"V{PLACE_BYTES}")])
-"""A place as it is stored, and how many keys in a row have it."""
+"""A position as it is stored, and how many keys in a row have it."""
 
 FEWEST = 32_768
 """Keys in the dictionary before it is compacted, and at least a 32nd of the arrays."""
@@ -51,7 +51,7 @@ class TextKeyTable:
         self._keys, self._refs = keys[order], np.repeat(np.arange(len(self._entries), dtype=np.uint32), counts)[order]
 
     def fetch(self, keys: Iterable[int]) -> None:
-        """Move keys to the dictionary; `run`, `add` and `remove` are for such keys."""
+        """Move keys to the dictionary; `run`, `add` and `remove` are for these keys."""
         missing = np.array([key for key in keys if key not in self._runs], np.int64)
         if not (missing.size and self._keys.size):
             return
@@ -80,7 +80,7 @@ class TextKeyTable:
         return first
 
     def remove(self, key: int, entry: bytes) -> bytes:
-        """Remove an entry; the first one before. Raises ValueError where there is no such entry."""
+        """Remove an entry; returns the first one before. Raises ValueError where the entry is missing."""
         run = self._runs[key]
         first = run[0]
         run.remove(entry)

@@ -99,7 +99,7 @@ class Engine(Protocol):
         ...
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
-        """The stored item of a current listing, None when there is none."""
+        """The stored item of a current listing, None without one."""
         ...
 
     def close(self) -> None:
@@ -169,11 +169,11 @@ ENGINES = {
 """The module of each scheme of `A2B_SEARCH`."""
 
 IN_FILES = frozenset(("native", "whoosh"))
-"""The schemes whose URLs name a folder."""
+"""The schemes of URLs that name a folder."""
 
 
 def engine_module(url: str) -> tuple[EngineModule, str]:
-    """The module and the place that a URL `<scheme>:<place>` names. Raises UnknownEngineError."""
+    """The module and the location that a URL `<scheme>:<location>` names. Raises UnknownEngineError."""
     scheme, colon, location = url.partition(":")
     if not colon or scheme not in ENGINES or not location:
         raise UnknownEngineError(

@@ -75,7 +75,7 @@ class IndexVersions:
         """What is to be seen now: first the stamp, then the pointer."""
         now = monotonic()
         if self._stamp is None and now >= seen.until:
-            with suppress(OSError, ValueError):  # there is none yet: then the pointer is looked at each time
+            with suppress(OSError, ValueError):  # without one yet, the pointer is read each time
                 self._stamp = ChangeCounter(self._path("stamp"), make=False)
         stamp = self._stamp.value() if self._stamp else None
         until = seen.until if self._stamp is None and now < seen.until else now + _LOOK_SECONDS

@@ -123,7 +123,7 @@ def card_periods(pointers: PointerListing) -> list[tuple[bytes, Since]]:
 
 
 def _served_again_since(resolution: PointerResolution, fetching: LocatorStatus | None) -> int | None:
-    """When a card was served again after another one (seconds since 1970); None without such a change."""
+    """When a card was served again after another one (seconds since 1970); None without a change."""
     if fetching is None or fetching.serving != resolution.card or fetching.serving_since is None:
         return None
     return fetching.serving_since // 1000 if fetching.serving_since > resolution.fact.first_at else None

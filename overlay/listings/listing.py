@@ -24,7 +24,7 @@ Shown = AgentCard | McpServer
 _UNVERIFIED = {
     "malformed-signature": "it is not a JWS by an algorithm that is verified (ES256, ES384, RS256, EdDSA)",
     "key-set-elsewhere": "its key set (jku) is neither on the card's host nor on a domain above it",
-    "unknown-key": "the key set has no such key",
+    "unknown-key": "the key set does not have the key",
     "bad-signature": "the signature is not of this card, in any canonical form in use",
 }
 """Why the signature of a card is not verified, by code; others are codes of fetching its key set."""
@@ -53,7 +53,7 @@ class Listing(Registration):
 
     @property
     def confirmed(self) -> bool:
-        """False for a registration in the mempool, whose heights mean nothing."""
+        """False for a registration in the mempool, as its heights mean nothing."""
         return self.created_time is not None
 
     @property

@@ -57,7 +57,7 @@ def motebit_identity(listing: Listing) -> MotebitIdentity | None:
 
     Of a verified one the capabilities are those that the identity file names, and the skills of the card only where the
     domain confirms the listing: anyone can inscribe a card with a url at this host. It is not verified where its MCP
-    endpoint was asked and did not prove to be the pinned one.
+    endpoint did not prove to be the pinned one.
     """
     claim, published = _claim(listing), _published(listing)
     if contradicts_host(listing):
@@ -82,7 +82,7 @@ def motebit_identity(listing: Listing) -> MotebitIdentity | None:
 
 
 def _handshake(listing: Listing, endpoint: str, key: str) -> EndpointHandshake | None:
-    """What the newest handshake with an MCP endpoint came to, None before the first."""
+    """The outcome of the newest handshake with an MCP endpoint, None before the first."""
     for check in listing.endpoint_checks:
         if (check.endpoint, check.public_key) == (endpoint, key):
             return EndpointHandshake(

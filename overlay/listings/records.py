@@ -49,9 +49,9 @@ class Registration:
     1970, where moves are found by queries. `pointers` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url declares about the registration (law 11), None where it was never checked.
     `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
-    `previous` are the cards shown before, oldest first. `signature` is what checking the card's own signatures came to,
-    None for a card without; `published_identity` the Motebit identity of its host, None where it has published none,
-    `endpoint_checks` the handshakes with MCP endpoints of agents there; `facts` what systems say of it.
+    `previous` are the cards shown before, oldest first. `signature` is the outcome of checking the card's own
+    signatures, None for a card without; `published_identity` the Motebit identity of its host, None where it has
+    published none, `endpoint_checks` the handshakes with MCP endpoints of agents there; `facts` what systems say of it.
     `headers_unproved`: headers of its chain were taken without their proof of work.
     """
 

@@ -20,11 +20,11 @@ MAX_PREVIOUS = 64
 """Earlier cards with which the current one is compared, at most: those after which an offer or the owner changed."""
 
 MAX_REVISIONS = 1_024
-"""Revisions that are searched for such cards."""
+"""Revisions that are searched for these cards."""
 
 CARD_BYTES = 32 << 20
 """Bytes of cards of one registration that are read for its listing, the newest first: of 1 MB, those of 32 revisions.
-States whose cards are not among them are only in its history."""
+States with other cards are only in its history."""
 
 
 class ChainHistory(NamedTuple):
@@ -45,7 +45,7 @@ def by_chain(record: store.RegistrationHistory) -> Iterator[ChainHistory]:
 
 
 def leads_elsewhere(record: store.RegistrationHistory, pointers: PointerListing) -> bool:
-    """Whether the newest event of a registration, a registry entry, is a pointer whose card is fetched."""
+    """Whether the newest event of a registration, a registry entry, is a pointer to a fetched card."""
     if not record.confirmed or record.confirmed[-1].event.pointer is None or pointers.resolution is None:
         return False
     winner = winner_of(record.confirmed) or record.confirmed[0]

@@ -126,7 +126,7 @@ def _with_current(partial: StoredProof, store: Store, txid: bytes, outpoint: Out
 
 
 def _parents(partial: StoredProof, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
-    """The stored transactions whose outputs are spent beside the satoshi: their values decide where it goes."""
+    """The stored transactions with outputs that are spent beside the satoshi: their values decide where it goes."""
     network = by_caip2(partial.caip2)
     segwit = network is not None and network.rules.segwit
     txids = {hop.txid for hop in way}

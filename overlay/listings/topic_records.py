@@ -58,7 +58,7 @@ class TopicRecords:
         return AnchorTip(newest.height, newest.tac, anchors.genesis(chain), caip2, complete, undecided)
 
     def parent(self, txid: bytes, /) -> bytes | None:
-        """A raw transaction whose output values were needed to follow a satoshi, None where it is not stored."""
+        """A raw transaction with output values that were needed to follow a satoshi, None where it is not stored."""
         return self._store.content.parents([txid]).get(txid)
 
     def merkle_paths(self, chain: str, height: int, txids: Iterable[bytes], /) -> dict[bytes, bytes]:
@@ -66,7 +66,7 @@ class TopicRecords:
         return self._store.proofs.paths(chain, height, txids)
 
     def ids_at(self, outpoint: Outpoint, /) -> list[str]:
-        """The ids of registrations whose satoshi is or was at an outpoint, and of pointers in it, sorted; also by
+        """The ids of registrations with a satoshi that is or was at an outpoint, and of pointers in it, sorted; also by
         unconfirmed events."""
         events = [past.event for past in self._store.history.of_transaction(outpoint.txid)]
         events += [revision.event for revision in self._store.pending.of_transaction(outpoint.txid)]

@@ -69,7 +69,7 @@ class ExchangeRates:
 
     def of_version(self, version: str, currency: str) -> RateTable | None:
         """The table that quotes a currency and has this version: one in use, or one retired in the last
-        `RETIRED_SECONDS` that has not expired; None when there is none."""
+        `RETIRED_SECONDS` that has not expired; None without one."""
         now = self._clock()
         tables = [*self.usable(), *(table for table, until in [self.retired.get(version, (None, 0.0))] if until > now)]
         quoting = (table for table in tables if table is not None and now < table.until and currency in table.rates)
@@ -81,7 +81,7 @@ class ExchangeRates:
         return tuple(table for table in self._tables if now < table.until)
 
     def quoting(self, *currencies: str) -> RateTable | None:
-        """The preferred table of those that quote all of these currencies, None where there is none."""
+        """The preferred table of those that quote all of these currencies, None without one."""
         return _preferred(self.usable(), *currencies)
 
     def default_currency(self) -> str | None:

@@ -179,7 +179,7 @@ class IndexProjector:
         yield from (document_with_status(document, statuses) for document in documents)
 
     def _reindex_changed(self, cursor: Cursor) -> int:
-        """Reindex a batch of listings whose duplicate status has changed; their number."""
+        """Reindex a batch of listings with a changed duplicate status; returns their number."""
         if self._duplicates is None:
             return 0
         changed = self._duplicates.queued()

@@ -114,7 +114,7 @@ class SearchIndex:
         return plan(text, self.terms())
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
-        """The stored item of a current listing, None when there is none, or while kernels are compiled."""
+        """The stored item of a current listing, None without one, or while kernels are compiled."""
         return None if self.is_compiling else self._current().get(id)
 
     def search(self, query: Query) -> Hits:

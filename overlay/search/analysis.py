@@ -179,7 +179,7 @@ def sequences(text: str) -> list[str]:
 def query_words(text: str) -> list[Compound]:
     """The distinct words of a query, in order.
 
-    A run of a script without spaces of up to four characters is one word whose parts are its pairs; every pair of a
+    A run of a script without spaces of up to four characters is one word with its pairs as parts; every pair of a
     longer one is a word.
     """
     by_parts: dict[tuple[str, ...], Compound] = {}

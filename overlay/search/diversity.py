@@ -39,7 +39,7 @@ def spread(sources: Sources, count: int) -> list[int]:
 
 
 def diversified(sources: Sources, stop: int) -> list[int]:
-    """The order of results up to place `stop`."""
+    """The order of results up to rank `stop`."""
     remaining: Sequence[int] = range(len(sources))
     order: list[int] = []
     while remaining and len(order) < stop:

@@ -71,7 +71,7 @@ class Document:
     bounded (law 12). `fingerprint` holds the features by which a current listing is compared with others; `hidden_in`
     are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
     those of its domain on its chains; `group` is the id of the representative. `drifted`: its host serves another
-    card now, so that it ranks as `verified` but is not found as such. `signed`: the winning revision has a
+    card now, so that it ranks as `verified` but the filter does not find it. `signed`: the winning revision has a
     verified signature. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols,
     and those of `listings.identifiers`. `analysed` are its texts if they are already analysed.
     """

@@ -26,7 +26,7 @@ _OF_LISTING: dict[str, tuple[str, Any]] = {
 
 
 def without_own(query: Query, facet: str) -> Query:
-    """The query without the filter of a facet; the same object when there is none. The default statuses (live and
+    """The query without the filter of a facet; the same object without one. The default statuses (live and
     pending) are not a filter."""
     name, nothing = _OF_LISTING[facet]
     values = getattr(query, name)

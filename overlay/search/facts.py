@@ -200,7 +200,7 @@ def outpoint_fact(outpoint: Outpoint) -> str:
 
 
 def transaction_fact(txid: bytes) -> str:
-    """The fact of the listings with such an outpoint, or an anchor, in this transaction (internal byte order)."""
+    """The fact of the listings with an outpoint, or an anchor, in this transaction (internal byte order)."""
     return f"transaction:{txid[::-1].hex()}"
 
 
@@ -210,5 +210,5 @@ def same_fact(value: int) -> str:
 
 
 def package_fact(name: str) -> str:
-    """The fact of the tools whose command installs this package, of any version."""
+    """The fact of the tools that install this package by their command, of any version."""
     return f"package:{package_key(name)}"

@@ -8,7 +8,7 @@ a word and their weights:
   itself without symbols (`.net`: `net`), 0.9;
 * corrections, if no listing contains the word: terms one or two edits away, weighted by the square root of their share
   of the listings that contain one of them;
-* the two words that such a word is composed of (`weatherapi`), 0.6 each;
+* the two words that compose such a word (`weatherapi`), 0.6 each;
 * completions of the last word of a short query, 0.4 each.
 
 Rarity is BM25's inverse document frequency to the power `POWER` (1.3 to 1.6 measured the same). Stop words are dropped

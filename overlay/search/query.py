@@ -81,7 +81,7 @@ class StaleCursorError(Exception):
 
 
 class Query(NamedTuple):
-    """A search, every value validated and normalised; an empty tuple or None means no such filter.
+    """A search, every value validated and normalised; an empty tuple or None means that the filter is not set.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
     (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` and `skills` case-folded. `group` is
@@ -90,8 +90,8 @@ class Query(NamedTuple):
     where the filter of `currencies` decides it, or would (law 15). `rates` are units of `price_currency` for one of
     each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
     another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
-    seconds since 1970. `as_of` asks for the registry as it stood after that block of `height_chain`. `descending` is
-    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. A page
+    seconds since 1970. `as_of` selects the registry after that block of `height_chain`. `descending` is
+    None for the natural direction of `sort`. `operators` is None where the text has only words. A page
     `after` a sort key begins at `offset` where the result before that has this key; one that follows pages which have
     `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
     own filter does not narrow its counts; it has at most `facet_limit` values (None: 50), those that begin with

@@ -51,7 +51,7 @@ class ParsedText(NamedTuple):
 
     @property
     def has_operators(self) -> bool:
-        """Whether the text asks for more than words."""
+        """Whether the text has operators."""
         return any(self[1:9])
 
 

@@ -22,7 +22,7 @@ from parsers.cards import Skill
 
 MAX_WORDS, MAX_COMPLETIONS = 8, 12
 MAX_LISTINGS = 60
-"""Listings whose texts completions are taken from: the latest that hold the words."""
+"""Listings with texts that completions are taken from: the latest that hold the words."""
 LONGEST = 100
 """Characters of a completion."""
 

@@ -44,7 +44,7 @@ class Near(NamedTuple):
 
 
 class Terms(Protocol):
-    """What planning needs to know of the words of an index."""
+    """The facts about the words of an index that planning uses."""
 
     @property
     def listings(self) -> int:

@@ -12,7 +12,7 @@ from parsers.cards.intervals import meant
 
 _BETWEEN_INTERVALS = re.compile("(?<![0-9]),|,(?![0-9])")
 LISTED = ("tags", "skills")
-"""The members of a query whose values may contain commas."""
+"""The members of a query with values that may contain commas."""
 
 
 def parts(text: str) -> list[str]:

@@ -100,7 +100,7 @@ def _first_difference(ours: AnchorSource, theirs: AnchorSource, first: int, last
             low = middle + 1
         else:
             high = middle
-    # with the one before, which shows who is not chained to it
+    # with the one before, which shows the one that is not chained to it
     return max(first, low - 1)
 
 

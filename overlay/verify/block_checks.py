@@ -11,7 +11,7 @@ from parsers.bitcoin import beef, bump, witness_commitment
 from parsers.bitcoin.tx import Transaction, sha256d
 
 MERGE_MINED = 0x100
-"""Version bit of a merge-mined header, whose work is on another chain's header."""
+"""Version bit of a merge-mined header: its work is on another chain's header."""
 
 
 def check_bytes(mined: MinedTransaction) -> None:

@@ -170,7 +170,7 @@ def _transactions(txids: Sequence[bytes], sources: Sequence[AnchorSource]) -> It
         while batch:
             raws = next((raws for source in sources if (raws := source.transactions(batch))), None)
             if raws is None:
-                raise NotCheckedError(f"nobody delivers transaction {batch[0][::-1].hex()}")
+                raise NotCheckedError(f"no overlay delivers transaction {batch[0][::-1].hex()}")
             yield from (_parsed(raw) for raw in raws.values())
             batch = [txid for txid in batch if txid not in raws]
 

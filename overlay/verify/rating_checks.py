@@ -79,7 +79,7 @@ class RatingCheck:
             rating["rung"],
             rating["evidence"],
         ):
-            raise NotProvedError(f"the rating is {rating['score']}, and the evidence comes to {score}")
+            raise NotProvedError(f"the rating is {rating['score']}, and the receipts give {score}")
         return (
             f"{len(self._records):,} records from {len(self._works):,} documents, paid in {len(self.blocks):,} blocks, "
             f"come to {score}; owners of other keys, rated payers, and what is left out are the server's word"

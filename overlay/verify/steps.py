@@ -261,7 +261,7 @@ def newest(context: VerificationContext) -> Finding:
 
 
 def rating(context: VerificationContext) -> Finding:
-    """The published evidence comes to the rating."""
+    """The published receipts give the rating."""
     if context.rating is None:
         raise NotCheckedError("there is no rating")
     return Finding(context.rating.check(context.links))

@@ -28,11 +28,11 @@ class TrustedSource(Protocol):
     knows_heights: bool
 
     def holds(self, header: bytes, height: int) -> bool | None:
-        """Whether its best chain has this header (80 bytes) at that height; None when it does not know the block."""
+        """Whether its best chain has this header (80 bytes) at that height; None when it does not have the block."""
         ...
 
     def height(self) -> int | None:
-        """The height of its best chain; None when it cannot tell."""
+        """The height of its best chain; None when unknown."""
         ...
 
     def block_hash(self, height: int) -> bytes | None:
@@ -40,11 +40,11 @@ class TrustedSource(Protocol):
         ...
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
-        """Whether an output is unspent in its blocks; None when it cannot tell."""
+        """Whether an output is unspent in its blocks; None when unknown."""
         ...
 
     def satoshis(self, outpoint: Outpoint) -> int | None:
-        """The value of an output; None when it cannot tell."""
+        """The value of an output; None when unknown."""
         ...
 
 
@@ -81,11 +81,11 @@ class HeaderFile:
         return None
 
     def unspent(self, outpoint: Outpoint) -> bool | None:  # noqa: ARG002 - headers say nothing of outputs
-        """Headers cannot tell."""
+        """Headers do not show it."""
         return None
 
     def satoshis(self, outpoint: Outpoint) -> int | None:  # noqa: ARG002 - nor of these
-        """Headers cannot tell."""
+        """Headers do not show it."""
         return None
 
 
@@ -118,7 +118,7 @@ class Node:
         self.name = self._address.base
 
     def holds(self, header: bytes, height: int) -> bool | None:
-        """Whether its best chain has the block there; None when it knows no such block."""
+        """Whether its best chain has the block there; None when it does not have the block."""
         from indexer.chains.node.client import RpcError
 
         digest = sha256d(header)[::-1].hex()

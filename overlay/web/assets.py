@@ -87,7 +87,7 @@ async def logo(request: web.Request) -> web.Response:
         return not_modified(headers)
     body = await to_thread(request.app[SERVICES].logos.picture, digest) if well_formed else None
     if body is None:
-        raise NotFoundError("there is no such picture; logos are forgotten when nobody looks for them")
+        raise NotFoundError("there is no such picture; logos that are not requested are deleted")
     return Answer(body=body, headers=headers)
 
 

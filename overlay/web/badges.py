@@ -24,7 +24,7 @@ class Meaning(NamedTuple):
 MEANINGS: dict[str, Meaning] = {
     "inscribed": Meaning(
         "inscribed", "plain",
-        "The card itself is in the transaction that the listing names. Nobody who serves it can change a byte "
+        "The card itself is in the transaction that the listing names. No server can change a byte "
         "unnoticed.",
     ),
     "hash-verified": Meaning(

@@ -84,7 +84,7 @@ def result(
     logo: str = "",
     by_meaning: bool = False,
 ) -> Result:
-    """The card of a listing, with the ranges of `places` marked in its name and summary."""
+    """The card of a listing, with the ranges of words marked in its name and summary."""
     return Result(
         item=item,
         mined=_mined(item),

@@ -104,7 +104,7 @@ _LABELS = {
 }  # fmt: skip
 _MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000
 _TYPED = {"tag": "tags", "skillId": "skills"}
-"""Facets whose values may be typed in `q`, as `tag:pay`."""
+"""Facets with values that may be typed in `q`, as `tag:pay`."""
 
 
 class Choice(NamedTuple):

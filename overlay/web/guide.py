@@ -76,7 +76,7 @@ def pages() -> dict[str, GuidePage]:
 
 
 def rendered(markdown: str) -> GuidePage:
-    """A page of CommonMark with tables, whose first heading is the title. HTML in it is shown as text."""
+    """A page of CommonMark with tables; the first heading is the title. HTML in it is shown as text."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(_GENERATED.sub("", markdown))
     title = tokens[1].content

@@ -199,7 +199,7 @@ PAGE_BYTES = 65_500
 """Bytes of a page, so that style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
 
 LISTING_BYTES = 59_800
-"""The same for a listing's page, whose script verifies the proof."""
+"""The same for a listing's page with the script that verifies the proof."""
 
 WITH_LOGOS = 66_300
 """What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts

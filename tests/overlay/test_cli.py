@@ -227,7 +227,7 @@ def test_search_in_an_index_that_is_still_to_be_made_is_no_answer(run: Run, data
     (tmp_path / "index").mkdir()
     result = run("search", "dex", "--data", data, "--search", f"native:{tmp_path}/index")
     assert (result.code, result.out) == (3, "")
-    assert "the search index is being made, so nothing can be found yet" in result.err
+    assert "the search index is being built, so nothing can be found yet" in result.err
 
 
 def test_every_option_of_search_narrows(run: Run, data: Path) -> None:
@@ -362,7 +362,7 @@ def test_a_raw_transaction_cannot_be_read_before_any_chain_is_known(run: Run) ->
     open_store(Settings.load({"data": "new"}), create=True).engine.dispose()
     result = run("diagnose", "--raw", ChainKit().blocks[0].raw[81:].hex(), "--data", "new")
     assert (result.code, result.err) == (
-        3, "a2b: no chain is indexed yet, so there is none to read the transaction for\n",
+        3, "a2b: no chain is indexed yet, so the transaction cannot be read\n",
     )  # fmt: skip
 
 
@@ -632,7 +632,7 @@ def test_without_local_data_a_command_says_what_would_make_it_and_makes_nothing(
 def test_an_overlay_that_does_not_answer_is_named(arguments: list[str], run: Run) -> None:
     result = run(*arguments, "--url", "http://127.0.0.1:1")
     assert (result.code, result.out) == (3, "")
-    assert "cannot ask http://127.0.0.1:1/" in result.err
+    assert "cannot query http://127.0.0.1:1/" in result.err
 
 
 def test_a_url_that_is_none_is_refused(run: Run) -> None:

@@ -226,7 +226,7 @@ def test_without_the_bytes_nothing_is_judged(world: World) -> None:
     own.delivers = other.delivers = Delivering({}, world.honest)
     own.delivers.transactions = other.delivers.transactions = lambda _: {}
     report = world.check(world.fresh, own, other)
-    assert "nobody delivers transaction" in words(report, "complete", verify.NOT_CHECKED)
+    assert "no overlay delivers transaction" in words(report, "complete", verify.NOT_CHECKED)
 
 
 def test_too_many_to_be_read_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -284,7 +284,7 @@ def test_an_order_by_price_goes_on_in_the_rates_that_it_began_with() -> None:
     with pytest.raises(BadRequestError) as refused:
         ask(second, exchange_rates)
     assert [(fault.code, fault.parameter) for fault in refused.value.faults] == [("rates-changed", "cursor")]
-    assert "ask again without the cursor" in refused.value.detail
+    assert "search again without the cursor" in refused.value.detail
 
 
 def test_rates_that_came_or_went_end_an_order_by_price_too() -> None:

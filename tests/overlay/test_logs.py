@@ -70,7 +70,7 @@ def test_any_text_is_one_line_that_reads_as_an_object_and_steers_nothing(text: s
 @pytest.mark.parametrize("form", [JsonLines(), TextLines()])
 def test_no_secret_of_a_url_is_written_not_in_a_traceback_either(secret: str, form: logging.Formatter) -> None:
     try:
-        raise RuntimeError(f"cannot ask {secret}")
+        raise RuntimeError(f"cannot query {secret}")
     except RuntimeError as error:
         line = form.format(record("asking %s failed", secret, exc_info=(type(error), error, error.__traceback__)))
     assert "Traceback" in line

@@ -154,7 +154,7 @@ class NativeEngine:
         return bool(damage) and self._leave_out(entry.name, damage)
 
     def _leave_out(self, name: str, damage: str) -> bool:
-        """Leave out a segment that is damaged; False when the index has no such segment any more."""
+        """Leave out a segment that is damaged; False when the index does not have the segment any more."""
         if any(segment.entry.name == name for segment in self._refresh().segments):
             self._damaged[name] = damage
             self._refresh()
@@ -190,7 +190,7 @@ class NativeEngine:
                 if registrations is not None and view.cursor is None and (view.damage or view.segments):
                     reason = view.damage or "its text vectors are of another table"
                     raise EngineError(f"the index in {self.folder} has to be rebuilt: {reason}")
-                is_filled = cursor is not None and not cursor.seq  # nobody searches before it has read any changes
+                is_filled = cursor is not None and not cursor.seq  # no search comes before it has read any changes
                 was_filled = view.cursor is not None and not view.cursor.seq
                 grouping = while_filled if is_filled else as_one if was_filled else None
                 manifest = committed(

@@ -73,7 +73,7 @@ def _check_derived(derived: DerivedArray, arrays: Mapping[str, Array], counts: M
 
 
 def _check_fixed_rows(arrays: Mapping[str, Array], documents: int) -> None:
-    """Each document has its text vector, and its forward index sections, whose ends are in order and inside."""
+    """Each document has its text vector, and its forward index sections with ends in order and inside."""
     for name, length in (("section_ends", SECTIONS), ("vector", VECTOR)):
         if (arrays[f"{name}_offsets"] != np.arange(0, length * documents + 1, length)).any():
             raise SegmentError(f"array {name}_offsets is not that of rows of {length}")

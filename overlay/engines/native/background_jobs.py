@@ -1,4 +1,4 @@
-"""Work beside the commits of a writer, one job after the other, in a thread that ends when there is none."""
+"""Work beside the commits of a writer, one job after the other, in a thread that ends after the last."""
 
 from __future__ import annotations
 

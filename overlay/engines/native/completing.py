@@ -66,7 +66,7 @@ def _latest_of(segment: Segment, plan: QueryPlan) -> Ints:
 
 
 def _labels(segment: Segment, documents: Ints, beginnings: Sequence[str]) -> list[tuple[int, Suggestion]]:
-    """The labels of documents that complete a text, each with the place of its document."""
+    """The labels of documents that complete a text, each with the index of its document."""
     a, keys = segment.arrays, pack([beginning.encode("utf-8", "surrogatepass") for beginning in beginnings])
     of_documents, numbers = kernels.completing(
         documents, a["document_labels_offsets"], a["document_labels"], a["labels_bytes"], a["labels_offsets"], *keys

@@ -1,4 +1,5 @@
-"""The documents whose text vectors a question is compared with, over the segments of a commit (`search.meaning`)."""
+"""The documents with text vectors that a question is compared with, over the segments of a commit
+(`search.meaning`)."""
 
 from __future__ import annotations
 

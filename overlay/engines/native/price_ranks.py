@@ -113,7 +113,7 @@ def _rate(query: Query, currency: str) -> float:
 
 
 def _starts(group: Ints, value: Floats) -> Ints:
-    """Where the stretches of an order begin whose values may be equal, or in another order, as decimals."""
+    """The starts of the stretches of an order with values that may be equal, or in another order, as decimals."""
     is_apart = (group[1:] != group[:-1]) | (value[1:] > value[:-1] * (1 + _MARGIN))
     return np.flatnonzero(np.concatenate((np.ones(min(1, len(value)), np.bool_), is_apart)))
 

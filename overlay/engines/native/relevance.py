@@ -1,5 +1,5 @@
-"""Results by relevance: the documents whose bounds reach the last place asked for are ranked by the whole formula, with
-those that are near in meaning.
+"""Results by relevance: the documents with bounds that reach the last requested rank are ranked by the whole formula,
+with those that are near in meaning.
 
 The first `CANDIDATES` are spread over owners and domains (`diversity`); the others follow by score.
 """
@@ -153,7 +153,7 @@ def _unbounded(documents: Ints) -> Bounded:
 
 
 class _Ranked:
-    """Documents of segments ranked by the formula. An index is a place among those of all segments. With `most`, only
+    """Documents of segments ranked by the formula. An index counts the documents of all segments. With `most`, only
     those are ranked that can be among so many of the highest scores."""
 
     def __init__(

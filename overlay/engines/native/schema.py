@@ -82,7 +82,7 @@ class DerivedArray(NamedTuple):
     """An array that is computed from others: postings, frequencies and ranks.
 
     It has a value for each document, offer, string of a table, or value of another array, as `of` says ("": its length
-    follows from nothing else). The values of one with `below` are numbers of such. Those of one with `offsets_of` are
+    follows from nothing else). The values of one with `below` are numbers of these. Those of one with `offsets_of` are
     where the row of each begins in that array, and the end of the last."""
 
     name: str
@@ -121,5 +121,5 @@ DERIVED = (
 surface, or BREAK. `*_listed`: documents with the flag `LISTED` that contain it. `near_*`: the surfaces that are
 corrections, by number of letters (`lengths`: from `SHORTEST` to `LONGEST`). `value_group`: the first value that differs
 in case only; `value_next`: the next one, or BREAK; `value_hash`: the order of equal counts. `id_order`: the documents
-by id; `*_rank`: their places by id and by `name_order`. `price_*`: distinct prices, and `price` that of each offer.
+by id; `*_rank`: their ranks by id and by `name_order`. `price_*`: distinct prices, and `price` that of each offer.
 `amount_double`: amounts, rounded. `vector_inverse`: one divided by the length of each text vector."""

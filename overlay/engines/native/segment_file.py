@@ -118,7 +118,7 @@ class SegmentFile:
         return cls(path, arrays, {entry.name: entry.crc for entry in entries}, mapped)
 
     def damaged(self) -> list[str]:
-        """The names of arrays whose bytes are not those that were written. Reads the whole file."""
+        """The names of arrays with bytes other than those written. Reads the whole file."""
         return [name for name, array in self.arrays.items() if crc32c(array) != self._crcs[name]]
 
     def close(self) -> None:

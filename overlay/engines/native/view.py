@@ -83,7 +83,7 @@ class NativeView:
 
 
 def _without_folder(text: str, folder: Path) -> str:
-    """A text that is shown to anybody, who need not see where this machine stores its files."""
+    """A text for the public, without the folders of this machine."""
     return text.replace(f"{folder}{os.sep}", "")
 
 

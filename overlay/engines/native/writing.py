@@ -127,7 +127,7 @@ def damaged(folder: Path, entry: SegmentEntry) -> str:
 
 
 def replaced(folder: Path, view: NativeView, sources: Sequence[Segment], entry: SegmentEntry) -> Manifest | None:
-    """Publish a segment in place of its `sources`; documents that were deleted meanwhile are deleted in it, too. None
+    """Publish a segment instead of its `sources`; documents that were deleted meanwhile are deleted in it, too. None
     when nothing of them is left. Raises OSError."""
     now = {segment.entry.name: segment for segment in view.segments}
     if not any(source.entry.name in now for source in sources):
@@ -184,7 +184,7 @@ def _merged(
 
 
 def while_filled(counts: Sequence[int]) -> Stretches:
-    """The grouping of an index that is being filled, which nobody searches."""
+    """The grouping of an index that is being filled and not searched."""
     return _groups(counts) if len(counts) > FILLED else [(index, index + 1) for index in range(len(counts))]
 
 

@@ -219,7 +219,7 @@ def open_versions(location: str) -> ClusterVersions:
 
 
 def open_engine(version: ClusterVersion, *, make: bool) -> OpenSearchEngine:
-    """Open a version; with `make`, a new one where there is none."""
+    """Open a version; with `make`, a new one where it is missing."""
     if make and states.read(*version) is None:
         make_index(*version)
     return OpenSearchEngine(version)

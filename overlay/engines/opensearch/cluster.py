@@ -137,7 +137,7 @@ class Cluster:
         return StoredValue(document["_source"].get("state"), document["_index"], condition)
 
     def put(self, name: str, value: Json, before: StoredValue) -> StoredValue:
-        """Replace such a document. Raises ConflictError when it has changed since it was read."""
+        """Replace the document. Raises ConflictError when it has changed since it was read."""
         answer = self.request("PUT", f"/{before.index_name}/_doc/{name}", {"state": value}, **before.condition)
         condition = {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
         return StoredValue(value, before.index_name, condition)

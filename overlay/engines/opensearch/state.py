@@ -2,7 +2,7 @@
 
 Documents have the numbers of the commits that added and removed them, so that a commit becomes visible when this
 document is replaced, and nothing of a killed writer does. Each attempt to write takes a new number; a number that was
-taken and not committed is void: searches ignore whatever such a writer writes, however late.
+taken and not committed is void: searches ignore everything that its writer writes, however late.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_VOID = 1_000
 class OpenSearchCommitState:
     """`commit` is the newest commit; what commits up to `floor` added is deleted. `base` is the commit that wrote the
     counts of all `words`, and `changed` the number of rows of changes since. `taken` is the newest number taken, by
-    `writer`, whose lease ends at `until` (seconds since 1970). `void` are numbers taken and not committed."""
+    `writer`, which has the lease until `until` (seconds since 1970). `void` are numbers taken and not committed."""
 
     epoch: str = ""
     seq: int | None = None

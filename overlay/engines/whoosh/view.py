@@ -19,7 +19,7 @@ from overlay.search.term_dictionary import TermCounts, TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-_MAX_TERMS = 2_000  # terms whose frequencies are cached
+_MAX_TERMS = 2_000  # terms with cached frequencies
 _FIELDS = tuple(zip(FIELDS, FIELD_WEIGHT, FIELD_CONSTANT, FIELD_SHARE, strict=True))
 
 

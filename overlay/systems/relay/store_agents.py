@@ -54,7 +54,7 @@ class RelayAgents(Queries):
     """The agents in a database. Every method raises StoreError when the database refuses."""
 
     def agent(self, motebit_id: str) -> RelayAgent | None:
-        """An agent, also one whose registration has expired."""
+        """An agent, also one with an expired registration."""
         if not is_storable(motebit_id):
             return None
         row = self._first(select(relay_agents).where(relay_agents.c.motebit_id == motebit_id))

@@ -82,13 +82,13 @@ async def test_a_connection_that_breaks_is_tried_again() -> None:
     script = Script(httpx.RemoteProtocolError("cut"), httpx.ReadError(""), answer(CHANGES))
     async with client(script) as overlay:
         assert (await overlay.changes()).epoch == "e"
-    with pytest.raises(RemoteError, match=r"cannot ask .*/v1/changes: ReadError"):
+    with pytest.raises(RemoteError, match=r"cannot query .*/v1/changes: ReadError"):
         await client(Script(httpx.ReadError(""))).changes()
 
 
 async def test_an_overlay_that_is_not_there_is_not_tried_again() -> None:
     script = Script(httpx.ConnectError("refused"))
-    with pytest.raises(RemoteError, match=r"cannot ask .*refused"):
+    with pytest.raises(RemoteError, match=r"cannot query .*refused"):
         await client(script).changes()
     assert len(script.requests) == 1
 

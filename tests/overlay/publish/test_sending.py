@@ -111,7 +111,7 @@ def test_a_spent_coin_is_passed_over_where_a_node_knows_it(publisher: Publisher)
     fresh = json.loads(publisher.coins.read_text())
     publisher.coins.write_text(stale)
     out = broadcast(publisher, "point", "b.example")
-    assert "is spent, or the node does not know it" in out
+    assert "is spent, or the node does not have it" in out
     [gone] = [coin for coin in json.loads(stale) if coin not in fresh]
     assert gone in json.loads(publisher.coins.read_text())  # a node that lags would not know it either
 
