@@ -74,7 +74,7 @@ def test_no_secret_of_a_url_is_written_not_in_a_traceback_either(secret: str, fo
     except RuntimeError as error:
         line = form.format(record("asking %s failed", secret, exc_info=(type(error), error, error.__traceback__)))
     assert "Traceback" in line
-    assert "RuntimeError: cannot ask" in line
+    assert "RuntimeError: cannot query" in line
     for hidden in ("hunter2", "0123456789abcdef0123456789abcdef"):
         assert hidden not in line
 
