@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
+from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from tests.conftest import ROOT, missing
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed, status
 from tests.overlay.test_metrics import scrape
+from tests.running import LONG, Running
 
 DEPLOY = ROOT / "docs" / "deploy"
 SERVICES = sorted(DEPLOY.glob("*.service"))
@@ -39,24 +44,99 @@ def run(*command: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_nginx_takes_its_file(tmp_path: Path) -> None:
-    text = (DEPLOY / "nginx.conf").read_text()
-    certificate = trustme.CA().issue_cert("registry.example")
-    certificate.cert_chain_pems[0].write_to_path(tmp_path / "fullchain.pem")
-    certificate.private_key_pem.write_to_path(tmp_path / "privkey.pem")
-    site = text.replace("/etc/letsencrypt/live/registry.example", str(tmp_path))
-    site = re.sub(r"listen \[::\].*\n", "", site)  # there may be no IPv6
-    site = re.sub(r"listen (80|443)", r"listen 127.0.0.1:1\g<1>9", site)
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    folders = "\n".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
-    (tmp_path / "nginx.conf").write_text(
-        f"pid {tmp_path}/pid; error_log stderr; events {{}}\nhttp {{ access_log off;\n{folders}\n{site}\n}}\n"
-    )
-    run(program("nginx"), "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), cwd=tmp_path)
+def free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
 
 
-def test_caddy_takes_its_file(tmp_path: Path) -> None:
-    run(program("caddy"), "validate", "--adapter", "caddyfile", "--config", str(DEPLOY / "Caddyfile"), cwd=tmp_path)
+class Site:
+    """The name of the pages, its certificate, and a free port for TLS."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA()
+        certificate = authority.issue_cert("registry.example")
+        certificate.cert_chain_pems[0].write_to_path(folder / "fullchain.pem")
+        certificate.private_key_pem.write_to_path(folder / "privkey.pem")
+        self.folder, self.port = folder, free_port()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        authority.configure_trust(self._context)
+
+    def get(self, path: str, *, is_stream: bool = False, **headers: str) -> tuple[int, str]:
+        """Status and body of an answer through the proxy; of a stream the first line."""
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=LONG)
+        connection = http.client.HTTPConnection("registry.example")
+        with plain, self._context.wrap_socket(plain, server_hostname="registry.example") as connection.sock:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request("GET", path, headers=names)
+            with connection.getresponse() as response:
+                return response.status, (response.readline() if is_stream else response.read()).decode()
+
+    def nginx(self, upstream: int) -> list[str]:
+        """A command that runs nginx with the site's file, which is changed in folder and ports only."""
+        text = (DEPLOY / "nginx.conf").read_text().replace("/etc/letsencrypt/live/registry.example", str(self.folder))
+        text = re.sub(r"listen \[::\].*\n", "", text)  # there may be no IPv6
+        text = text.replace("listen 80;", f"listen 127.0.0.1:{free_port()};")
+        text = text.replace("listen 443 ", f"listen 127.0.0.1:{self.port} ").replace(
+            "127.0.0.1:8080", f"127.0.0.1:{upstream}"
+        )
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        folders = "\n".join(f"{kind}_temp_path {self.folder}/{kind};" for kind in kinds)
+        user = "user root;" if os.geteuid() == 0 else ""
+        file = self.folder / "nginx.conf"
+        file.write_text(
+            f"daemon off; {user} pid {self.folder}/pid; error_log stderr; events {{}}\n"
+            f"http {{ access_log off;\n{folders}\n{text}\n}}\n"
+        )
+        return [program("nginx"), "-p", str(self.folder), "-e", "stderr", "-c", str(file)]
+
+    def caddy(self, upstream: int) -> list[str]:
+        """The same with Caddy, and with this certificate."""
+        text = (DEPLOY / "Caddyfile").read_text().replace("127.0.0.1:8080", f"127.0.0.1:{upstream}")
+        certificate = f"tls {self.folder}/fullchain.pem {self.folder}/privkey.pem"
+        text = text.replace("registry.example {", f"https://registry.example:{self.port} {{\n\t{certificate}")
+        file = self.folder / "Caddyfile"
+        file.write_text(f"{{\n\tadmin off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n}}\n{text}")
+        return [program("caddy"), "run", "--adapter", "caddyfile", "--config", str(file)]
+
+
+@pytest.fixture
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that trusts a proxy on this machine, and answers 20 requests of a client a minute."""
+    with Running(
+        "up", "--port", "0", "--trusted-proxies", "127.0.0.1", "--limits", "read=20/60",
+        cwd=tmp_path_factory.mktemp("upstream"),
+    ) as running:  # fmt: skip
+        assert running.url
+        yield running
+
+
+@pytest.mark.parametrize("proxy", ["nginx", "caddy"])
+def test_a_proxy_with_its_file_serves_the_pages_by_tls(proxy: str, upstream: Running, tmp_path: Path) -> None:
+    site, port = Site(tmp_path), int(upstream.url.rpartition(":")[2])
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(getattr(site, proxy)(port), cwd=tmp_path, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            upstream.until(lambda: process.poll() is not None or answers(site))
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            assert "<h1" in site.get("/docs")[1]
+            assert '"https://registry.example/' in site.get("/.well-known/agent-card.json")[1], "by the public name"
+            status, line = site.get("/v1/stream", is_stream=True)
+            assert (status, bool(line)) == (200, True), "what begins is not held until it ends"
+            statuses = [site.get("/v1/changes", X_Forwarded_For=f"203.0.113.{n}")[0] for n in range(30)]
+            assert (statuses[0], statuses[-1]) == (200, 429), "a client that names other addresses is the same client"
+        finally:
+            process.terminate()
+
+
+def answers(site: Site) -> bool:
+    try:
+        return site.get("/healthz")[0] == 200
+    except OSError:
+        return False
 
 
 def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
