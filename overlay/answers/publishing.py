@@ -134,11 +134,13 @@ class UnsignedInput(Record, kw_only=True):
 
 
 class WalletFile(Record, kw_only=True):
-    """An unsigned registration; without coins, its output only. `create_action` is the output as arguments of a BRC-100
-    wallet, `extended` the transaction in extended format (BRC-30)."""
+    """An unsigned registration, update, transfer or burn; without coins, its outputs only. `create_action` has them as
+    arguments of a BRC-100 wallet, `extended` is the transaction in extended format (BRC-30), `listing` the id of the
+    listing that is changed."""
 
     fee: Annotated[Count, Meta(description="Satoshis; without coins, those of one input with change.")]
     create_action: dict[str, Any]
+    listing: str | None = None
     raw_tx: Hex | None = None
     extended: Hex | None = None
     inputs: tuple[UnsignedInput, ...] = ()

@@ -300,8 +300,8 @@ def _registration(args: Namespace, id_: str) -> RegistrationOutput:
         with OverlayClient(args.url) as client:
             return find(ClientSource(client.ask), id_)
     from overlay.app.storage import open_store
+    from overlay.listings.local_source import LocalSource
     from overlay.listings.repository import ListingRepository
-    from overlay.verify.local_source import LocalSource
 
     with closing(open_store(settings_of(args), create=False)) as store:
         return find(LocalSource(ListingRepository(store)), id_)

@@ -79,7 +79,7 @@ def _remote(args: Namespace, trusted: TrustedSource | None) -> VerificationRepor
 
 
 def _local(settings: Settings, args: Namespace, trusted: TrustedSource | None) -> VerificationReport:
-    from overlay.verify.local_source import LocalSource
+    from overlay.listings.local_source import LocalSource
 
     with ExitStack() as stack:
         repository = stack.enter_context(_repository(settings))

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from overlay.publish import scripts
 from overlay.publish.coins import Coin, CoinsError
-from overlay.publish.transactions import DEFAULT_FEE_RATE, Draft, fee_of, fund
-from parsers.bitcoin.address import key_hash
+from overlay.publish.registration_output import RegistrationError, RegistrationOutput
+from overlay.publish.transactions import DEFAULT_FEE_RATE, UNLOCKING_BYTES, Draft, fee_of, fund
+from parsers.bitcoin.address import key_hash, lock
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Outpoint, TxOutput, read_exactly
 from parsers.cards import Kind
@@ -23,18 +24,38 @@ MAX_COINS = 100
 
 
 class UnsignedRegistration(NamedTuple):
-    """The output that registers a card; the transaction around it where coins were given, else None; the fee in
-    satoshis, without coins that of one input with change."""
+    """The outputs that register, update or transfer a card, none to delist it; the transaction around them where coins
+    were passed, else None; the fee in satoshis, without coins that of one input with change; and the registration that
+    is spent, with its id."""
 
-    output: TxOutput
+    outputs: tuple[TxOutput, ...]
     draft: Draft | None
     fee: int
+    spent: Coin | None = None
+    listing: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The file for a wallet."""
-        output = {"satoshis": self.output.satoshis, "lockingScript": self.output.script.hex()}
-        action = {"description": "Register on A2B", "outputs": [output | {"outputDescription": "A2B registration"}]}
-        return {"fee": self.fee, "createAction": action} | (draft_json(self.draft) if self.draft else {})
+        file = {"fee": self.fee, "createAction": self._action()}
+        if self.listing:
+            file["listing"] = self.listing
+        return file | (draft_json(self.draft) if self.draft else {})
+
+    def _action(self) -> dict[str, Any]:
+        """The arguments of `createAction` of a BRC-100 wallet. The order of outputs decides where the satoshi goes."""
+        outputs = [
+            {"satoshis": output.satoshis, "lockingScript": output.script.hex(), "outputDescription": "A2B registration"}
+            for output in self.outputs
+        ]
+        action: dict[str, Any] = {"description": "Register on A2B", "outputs": outputs}
+        if self.spent is not None:
+            action["inputs"] = [{
+                "outpoint": f"{self.spent.outpoint.txid[::-1].hex()}.{self.spent.outpoint.vout}",
+                "inputDescription": "A2B registration", "unlockingScriptLength": UNLOCKING_BYTES,
+            }]  # fmt: skip
+            if self.spent.beef is not None:
+                action["inputBEEF"] = self.spent.beef.hex()
+        return action | {"options": {"randomizeOutputs": False}}
 
 
 def draft_json(draft: Draft) -> dict[str, Any]:
@@ -55,11 +76,33 @@ def unsigned_registration(
     if hash160 is None:
         raise ValueError(f"{owner[:100]!a} is not a P2PKH address of Bitcoin SV")
     script = p2pkh(hash160)
-    output = TxOutput(1, scripts.inscription(script, card, kind, app))
+    return _unsigned([scripts.inscription(script, card, kind, app)], script, coins, fee_rate)
+
+
+def unsigned_change(
+    registration: RegistrationOutput, scripts_of_outputs: Sequence[bytes], coins: Sequence[Coin], *,
+    fee_rate: int = DEFAULT_FEE_RATE, listing: str,
+) -> UnsignedRegistration:  # fmt: skip
+    """The transaction that moves a registration's satoshi to the first of these scripts, or without one merges it into
+    the change of its owner, who also pays. Raises CoinsError, RegistrationError for an owner without an address."""
+    script = lock(registration.coin.script or b"")
+    if script is None or key_hash(registration.owner) is None:
+        raise RegistrationError(f"{listing} is not held by a P2PKH address, so its owner has to build the transaction")
+    return _unsigned(scripts_of_outputs, script, coins, fee_rate, registration.coin, listing)
+
+
+def _unsigned(
+    scripts_of_outputs: Sequence[bytes], owner: bytes, coins: Sequence[Coin], fee_rate: int, spent: Coin | None = None,
+    listing: str = "",
+) -> UnsignedRegistration:  # fmt: skip
+    outputs = tuple(TxOutput(1, script) for script in scripts_of_outputs)
     if not coins:
-        return UnsignedRegistration(output, None, fee_of([output, TxOutput(0, script)], 1, fee_rate))
-    draft = fund([output], coins, script, fee_rate=fee_rate)
-    return UnsignedRegistration(output, draft, draft.fee)
+        inputs = 1 if spent is None else 2
+        return UnsignedRegistration(
+            outputs, None, fee_of([*outputs, TxOutput(0, owner)], inputs, fee_rate), spent, listing
+        )
+    draft = fund(outputs, coins, owner, fee_rate=fee_rate, first=spent, merge=not outputs)
+    return UnsignedRegistration(outputs, draft, draft.fee, spent, listing)
 
 
 def read_draft(value: Any) -> Draft:

@@ -1,10 +1,12 @@
-"""The page Register: from a pasted card to an unsigned transaction, a file for a wallet, and the listing. No private
-key is requested: a wallet signs, and the page follows what becomes of it."""
+"""The page Register: from a pasted card, or the id of a listing, to an unsigned transaction that registers, updates,
+transfers or delists; a file for a wallet, and the listing. No private key is requested: a wallet signs, and the page
+follows what becomes of it."""
 
 from __future__ import annotations
 
 import json
 from asyncio import to_thread
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
@@ -18,14 +20,20 @@ from overlay.api.executors import PUBLISHING, run_in
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.publisher_api import reviewed
 from overlay.api.services import AppServices
+from overlay.listings.local_source import LocalSource
+from overlay.listings.lookup import ListingNotFoundError
+from overlay.publish import scripts
 from overlay.publish.coins import CoinsError, read_lines
+from overlay.publish.registration_output import RegistrationError, find
 from overlay.publish.transactions import DEFAULT_FEE_RATE
-from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_registration
+from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_change, unsigned_registration
 from overlay.web.amounts import FAMILIAR, about
 from overlay.web.badges import explained
 from overlay.web.cards import render_card
 from overlay.web.publish_page import MAX_BYTES, previews, read_form
 from overlay.web.rendering import PAGE_BYTES, Measure, html_answer, render, render_within, wants_json
+from parsers.bitcoin.address import key_hash
+from parsers.bitcoin.script import p2pkh
 from parsers.cards import Kind
 
 MAX_QR_BYTES = 2_000
@@ -49,6 +57,18 @@ def qr_code(data: bytes) -> QrModules | None:
     return QrModules(len(matrix), f"{int(dark, 2):0{len(dark) // 4}x}")
 
 
+REGISTER, UPDATE, TRANSFER, DELIST = "register", "update", "transfer", "delist"
+ACTIONS = {
+    REGISTER: "Register a new listing", UPDATE: "Update a listing", TRANSFER: "Transfer a listing to another address",
+    DELIST: "Delist a listing for good",
+}  # fmt: skip
+"""What the page prepares, with its words."""
+
+_NEEDED = {
+    REGISTER: "what (a card), app and owner (an address) are needed", UPDATE: "id and what (a card) are needed",
+    TRANSFER: "id and owner (an address) are needed", DELIST: "id is needed",
+}  # fmt: skip
+
 MAX_FEE_RATE = 1_000_000
 MAX_TEXT = 256
 _FILE = 'attachment; filename="a2b-registration.json"'
@@ -56,8 +76,11 @@ _FILE = 'attachment; filename="a2b-registration.json"'
 
 @dataclass(frozen=True, slots=True)
 class RegistrationForm:
-    """What is filled in; `rate` is satoshis per 1,000 bytes, `currency` what the cost is shown in."""
+    """What is filled in; `action` is one of ACTIONS, `id` the listing that it changes, `owner` the address that will
+    have it; `rate` is satoshis per 1,000 bytes, `currency` what the cost is shown in."""
 
+    action: str = REGISTER
+    id: str = ""
     what: str = ""
     app: str = ""
     owner: str = ""
@@ -82,8 +105,9 @@ class RegistrationOutcome:
 
 
 async def register(request: web.Request) -> web.Response:
-    """The page Register, for a new registration."""
-    page = await to_thread(_page, request.app[SERVICES], RegistrationOutcome(RegistrationForm()))
+    """The page Register; the query may name an `action` and the `id` of a listing."""
+    query = {name: request.query[name].strip()[:MAX_TEXT] for name in ("action", "id") if request.query.get(name)}
+    page = await to_thread(_page, request.app[SERVICES], RegistrationOutcome(RegistrationForm(**query)))
     return html_answer(page)
 
 
@@ -104,24 +128,54 @@ async def prepare(request: web.Request) -> web.Response:
 
 
 def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
-    if not form.what:
-        return RegistrationOutcome(form)
-    checked = reviewed(services, form.card, owner=form.owner)
-    if not checked["ok"]:
-        return RegistrationOutcome(form, checked)
-    kind = checked["preview"]["type"]
-    if kind not in tuple(Kind):
-        return RegistrationOutcome(form, checked, fault="This is a price list: paste the card that holds it.")
-    if not form.owner and not form.app:
-        return RegistrationOutcome(form, checked)
+    checked: dict[str, Any] | None = None
     try:
-        coins = read_lines(form.coins, MAX_COINS)
-        built = unsigned_registration(
-            form.card, Kind(kind), form.app[:MAX_TEXT], form.owner, coins, fee_rate=_rate(form.rate)
-        )
-    except (CoinsError, ValueError) as error:
+        if form.action not in ACTIONS:
+            raise ValueError(f"{form.action[:20]!a} is not an action: {', '.join(ACTIONS)}")
+        if form.action != REGISTER:
+            return _changed(services, form)
+        if not form.what:
+            return RegistrationOutcome(form)
+        checked = reviewed(services, form.card, owner=form.owner)
+        if not checked["ok"] or not (form.owner or form.app):
+            return RegistrationOutcome(form, checked)
+        kind, coins = _kind(checked), read_lines(form.coins, MAX_COINS)
+        app, rate = form.app[:MAX_TEXT], _rate(form.rate)
+        built = unsigned_registration(form.card, kind, app, form.owner, coins, fee_rate=rate)
+    except (CoinsError, RegistrationError, ListingNotFoundError, ValueError) as error:
         return RegistrationOutcome(form, checked, fault=str(error))
     return RegistrationOutcome(form, checked, built)
+
+
+def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
+    """An update, transfer or burn of a listing. Raises CoinsError, RegistrationError, ListingNotFoundError,
+    ValueError."""
+    if not form.id or (form.action == UPDATE and not form.what) or (form.action == TRANSFER and not form.owner):
+        return RegistrationOutcome(form)
+    registration, checked = find(LocalSource(services.store), form.id), None
+    scripts_of_outputs: list[bytes] = []
+    if form.action == UPDATE:
+        checked = reviewed(services, form.card, registration.kind.value, registration.owner, form.id)
+        if not checked["ok"]:
+            return RegistrationOutcome(form, checked)
+        app = form.app[:MAX_TEXT] or registration.app
+        owner = p2pkh(key_hash(registration.owner) or b"")
+        scripts_of_outputs.append(scripts.inscription(owner, form.card, registration.kind, app))
+    elif form.action == TRANSFER:
+        if (hash160 := key_hash(form.owner)) is None:
+            raise ValueError(f"{form.owner[:100]!a} is not a P2PKH address of Bitcoin SV")
+        scripts_of_outputs.append(p2pkh(hash160))
+    coins, rate = read_lines(form.coins, MAX_COINS), _rate(form.rate)
+    built = unsigned_change(registration, scripts_of_outputs, coins, fee_rate=rate, listing=form.id)
+    return RegistrationOutcome(form, checked, built)
+
+
+def _kind(checked: Mapping[str, Any]) -> Kind:
+    """The kind of a checked card. Raises ValueError for a price list."""
+    kind = checked["preview"]["type"]
+    if kind not in tuple(Kind):
+        raise ValueError("This is a price list: paste the card that holds it.")
+    return Kind(kind)
 
 
 def _rate(text: str) -> int:
@@ -135,7 +189,7 @@ def _faults(outcome: RegistrationOutcome) -> list[Fault]:
     if outcome.fault:
         return [Fault("not-prepared", outcome.fault)]
     if outcome.checked is None or outcome.checked["ok"]:
-        return [Fault("missing", "what (a card), app and owner (an address) are needed")]
+        return [Fault("missing", _NEEDED.get(outcome.form.action, _NEEDED[REGISTER]))]
     return [Fault(error["code"], error["detail"], pointer=error["pointer"]) for error in outcome.checked["errors"]]
 
 
@@ -143,7 +197,8 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
     form, built = outcome.form, outcome.built
     feed = services.store.changes(0, 0)
     currency = form.currency.upper()[:16]
-    satoshis = built.fee + 1 if built else 0
+    carried = len(built.outputs) if built and built.spent is None else 0
+    satoshis = built.fee + carried if built else 0
     shown = previews(services, outcome.checked["preview"]) if outcome.checked else []
     values = {
         "here": "/register",
@@ -152,6 +207,7 @@ def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
         "previews": list(map(render_card, shown)),
         "explained": explained(badge for card in shown for badge in card.badges),
         "satoshis": satoshis,
+        "actions": ACTIONS,
         "about": about(str(Decimal(satoshis).scaleb(-8)), "BSV", currency, services.exchange) if built else None,
         "no_rate": services.exchange.missing(currency)[1],
         "qr": qr_code(built.draft.extended) if built and built.draft else None,

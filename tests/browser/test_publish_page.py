@@ -54,6 +54,19 @@ async def test_a_publisher_asks_for_a_transaction_to_be_looked_for(world: World,
     assert page.url.endswith(f"?tx={'cd' * 32}")
 
 
+async def test_a_transaction_that_stays_unseen_is_looked_for_without_a_click(world: World, tab: Open) -> None:
+    page = await (await tab()).go(f"/publish?tx={'ce' * 32}")
+    await page.get_by_role("button", name="Fetch it").wait_for()
+    await page.locator(".steps li", has_text="Requested").wait_for(timeout=40_000)
+
+
+async def test_a_trace_is_followed_without_a_script(world: World, tab: Open) -> None:
+    page = await (await tab()).go(f"/publish?tx={'cf' * 32}")
+    assert f'content="15; url=/publish?tx={"cf" * 32}"' in await page.content()
+    page = await (await tab()).go(f"/publish?tx={world.ids['tool'].txid[::-1].hex()}")
+    assert "http-equiv" not in await page.content()
+
+
 async def test_status_follows_a_new_block(world: World, tab: Open) -> None:
     page = await (await tab()).go("/status")
     height = world.kit.tip.height

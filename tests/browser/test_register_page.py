@@ -6,9 +6,11 @@ import json
 from hashlib import sha256
 from pathlib import Path
 
+from overlay.publish import scripts
 from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
 from overlay.publish.wallet_file import read_draft
+from parsers.cards import Kind
 from tests.browser.conftest import Open
 from tests.browser.world import World
 from tests.chainkit import agent
@@ -55,3 +57,56 @@ async def test_a_mistake_is_named_while_it_is_typed(world: World, tab: Open) -> 
     await page.fill("#app", "harbour")
     await page.locator(".verdict", has_text="Ready to be signed").wait_for()
     assert await page.locator("#qr").count() == 0
+
+
+async def test_a_listing_is_updated_transferred_and_delisted_without_a_key_in_the_browser(
+    world: World, tab: Open, tmp_path: Path
+) -> None:
+    funding = world.kit.spend([world.kit.fund()], [(90_000, KEY.script)] * 3)
+    world.mine(funding.outpoint(0))
+    script = scripts.inscription(KEY.script, json.dumps(agent("Buoys")).encode(), Kind.AGENT, "test")
+    inscribed = world.kit.spend([world.kit.fund()], [(1, script)]).outpoint(0)
+    world.mine(inscribed)
+    id_ = str(inscribed)
+    opened = await tab()
+    page = opened.page
+    file = tmp_path / "file.json"
+
+    async def sign_and_mine(number: int) -> None:
+        """Sign the downloaded file, send it, and mine it when the page has gone on to its trace."""
+        await page.fill("#coins", f"{funding.hex_id}_{number} 90000")
+        await page.locator("#outcome p", has_text="The unsigned transaction spends 2 coins").wait_for()
+        await page.locator("#live", has_text="Waiting for the signed transaction").wait_for()
+        async with page.expect_download() as downloading:
+            await page.get_by_role("button", name="Download the file").click()
+        await (await downloading.value).save_as(file)
+        document = json.loads(file.read_text())
+        assert document["listing"] == id_
+        signed = sign(read_draft(document), KEY)
+        world.chain.unconfirmed[signed.tx.txid] = signed.raw
+        await page.wait_for_url(f"**/publish?tx={signed.tx.hex_id}")
+        world.chain.unconfirmed.pop(signed.tx.txid)
+        world.chain.arrive(world.kit.mine(signed.raw))
+        await page.locator(".steps li", has_text="in block").wait_for()
+
+    await opened.go(f"/listings/{id_}")
+    await page.get_by_role("link", name="update, transfer or delist").click()
+    assert await page.locator("#id").input_value() == id_
+    assert not await page.locator("#owner").is_visible()
+    await page.fill("#what", json.dumps(agent("Buoys and beacons")))
+    await page.locator("#outcome .card", has_text="Buoys and beacons").wait_for()
+    assert "name taken" not in await page.locator("#outcome").inner_text()
+    await sign_and_mine(0)
+    await page.locator(".verdict", has_text="Listed: Buoys and beacons").wait_for()
+
+    await opened.go(f"/register?action=transfer&id={id_}")
+    assert not await page.locator("#what").is_visible()
+    await page.fill("#owner", KEY.address)
+    await sign_and_mine(1)
+
+    await opened.go(f"/register?id={id_}")
+    await page.select_option("#action", "delist")
+    await page.locator(".verdict", has_text="Ready to be signed").wait_for()
+    assert not await page.locator("#owner").is_visible()
+    await sign_and_mine(2)
+    await page.locator(".steps li", has_text="delisted for good").wait_for()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from overlay import verify
+from overlay.listings.local_source import LocalSource
 from overlay.listings.repository import ListingRepository
 from overlay.verify import VerificationReport
-from overlay.verify.local_source import LocalSource
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain

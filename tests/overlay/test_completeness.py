@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay import verify
+from overlay.listings.local_source import LocalSource
 from overlay.verify import VerificationReport, anchor_comparison, completeness
 from overlay.verify.anchor_comparison import MAX_DIFFERENCES, compare
 from overlay.verify.anchor_sources import ContradictionError, RemoteAnchors, StoreAnchors
 from overlay.verify.completeness import Completeness
-from overlay.verify.local_source import LocalSource
 from overlay.verify.server_answer import NotCheckedError
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor

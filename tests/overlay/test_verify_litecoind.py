@@ -10,9 +10,9 @@ import pytest
 from indexer.chains.node import create
 from indexer.errors import SourceError
 from overlay import verify
+from overlay.listings.local_source import LocalSource
 from overlay.listings.repository import ListingRepository
 from overlay.verify import VerificationReport
-from overlay.verify.local_source import LocalSource
 from overlay.verify.trusted_source import Node, TrustedSource, open_source
 from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit, agent

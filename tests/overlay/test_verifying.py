@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from indexer.headers.networks import network
 from indexer.store.store import Store
 from overlay import verify
+from overlay.listings.local_source import LocalSource
 from overlay.listings.repository import ListingRepository
 from overlay.verify import header_chain
 from overlay.verify.header_chain import HeaderLinks
-from overlay.verify.local_source import LocalSource
 from overlay.verify.server_answer import MinedBlock, NotProvedError
 from overlay.verify.trusted_source import HeaderFile
 from parsers.bitcoin import beef, bump

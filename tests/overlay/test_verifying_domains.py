@@ -15,9 +15,9 @@ from indexer.fetcher.domain_badges import HostClaims
 from indexer.fetcher.reasons import Refusal
 from indexer.settings import Settings
 from indexer.store import FetchState, visits
+from overlay.listings.local_source import LocalSource
 from overlay.listings.repository import ListingRepository
 from overlay.verify import NOT_CHECKED, PROVED, domains
-from overlay.verify.local_source import LocalSource
 from tests.chain_records import due_locators
 from tests.chainkit import ChainKit, agent, tool
 from tests.chainkit_scripts import map_tape, p2pkh

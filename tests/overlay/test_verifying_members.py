@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from indexer.fetcher.domain_badges import HostClaims
 from indexer.store import visits
 from overlay.answers.schemas import SCHEMAS
+from overlay.listings.local_source import LocalSource
 from overlay.listings.recent_changes import aged
 from overlay.listings.repository import ListingRepository
 from overlay.verify import VerificationReport
 from overlay.verify.item_members import UNPROVABLE, UNPROVABLE_OF_AGENTS, UNPROVABLE_OF_POINTERS, same
-from overlay.verify.local_source import LocalSource
 from parsers.bitcoin import bump
 from tests.chain_records import due_locators
 from tests.chainkit import ChainKit, agent

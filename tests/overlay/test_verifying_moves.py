@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from overlay.listings import item_json
+from overlay.listings.local_source import LocalSource
 from overlay.verify import VerificationReport
-from overlay.verify.local_source import LocalSource
 from parsers import cards
 from parsers.bitcoin import address, beef
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d

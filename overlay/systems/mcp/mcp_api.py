@@ -76,8 +76,8 @@ class HttpSource:
 
 
 def _verified(services: AppServices, id_: str) -> dict[str, Any]:
+    from overlay.listings.local_source import LocalSource
     from overlay.verify import verify
-    from overlay.verify.local_source import LocalSource
 
     source = LocalSource(services.store)
     return verify(source, id_, expected=source.listing(id_).get("caip2")).as_json()

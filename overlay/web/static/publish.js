@@ -1,6 +1,6 @@
 "use strict";
 /* The publisher's page while it is used: what is pasted is looked at at once, and a transaction is followed by the
-   server's stream of changes until the page is left. */
+   server's stream of changes until the page is left; one that the server has not seen is fetched. */
 (() => {
   const form = document.getElementById("paste");
   const what = document.getElementById("what");
@@ -9,6 +9,7 @@
   let stream = null;
   let again = null;
   let looked = 0;
+  const requested = new Set();
 
   const txid = (text) => /^(0x)?[0-9a-f]{64}([_:.i]\d{1,10})?$/i.test(text);
   const watched = () => document.getElementById("watch").dataset;
@@ -21,7 +22,9 @@
       a2b.swap(await a2b.load(url, { body, signal: mine.signal }));
       if (asking === mine) follow();
     } catch (error) {
-      if (error.name !== "AbortError") live.textContent = `No answer: ${error.message}.`;
+      if (error.name === "AbortError") return;
+      live.textContent = `No answer: ${error.message}.`;
+      if (watched().txid) soon(15000);
     }
   };
 
@@ -54,9 +57,18 @@
     else if (where !== "block") soon(Math.max(200, looked + 3000 - Date.now()));
   };
 
-  const soon = (pause) => {
+  const looks = () => look(`/publish?tx=${watched().txid}`);
+  const soon = (pause, work = looks) => {
     clearTimeout(again);
-    again = setTimeout(() => look(`/publish?tx=${watched().txid}`), pause);
+    again = setTimeout(work, pause);
+  };
+
+  /* Request one that the server has not seen by now, once: it is looked for during an hour. */
+  const fetched = () => {
+    const { txid: mine } = watched();
+    if (!document.querySelector("#outcome input[name=fetch]") || requested.has(mine)) return looks();
+    requested.add(mine);
+    return look("/publish", new URLSearchParams({ what: mine, fetch: "1" }));
   };
 
   const follow = () => {
@@ -65,7 +77,7 @@
     if (!mine || !location.search.includes("tx=")) return;
     live.textContent = where === "block" ? "Mined. This page updates when anything changes."
       : "Following: this page changes when the transaction does.";
-    if (where !== "block") soon(15000);
+    if (where !== "block") soon(15000, fetched);
     if (stream) return;
     stream = new EventSource(`/v1/stream?${new URLSearchParams({ since: seq, epoch })}`);
     stream.onmessage = changed;

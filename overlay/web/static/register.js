@@ -16,11 +16,20 @@
     return (await answer.json()).items.filter((item) => item.cardSha256 === card);
   };
 
+  /* The revisions of the listing that is changed, or the listings of the owner with the new card: what the signed
+     transaction adds to them is what the page waits for. */
+  const results = async (wanted) => {
+    if (!wanted.listing) return listed(wanted);
+    const answer = await fetch(`/v1/listings/${encodeURIComponent(wanted.listing)}/history`);
+    return answer.ok ? (await answer.json()).revisions : [];
+  };
+  const mark = (result) => result.id ?? result.txid;
+
   const look = a2b.calm(async () => {
     const follow = document.getElementById("follow");
     if (!follow || !stream) return;
-    const item = (await listed(follow.dataset)).find((listing) => !before.has(listing.id));
-    if (item) location.assign(`/publish?${new URLSearchParams({ tx: item.txid })}`);
+    const result = (await results(follow.dataset)).find((one) => !before.has(mark(one)));
+    if (result) location.assign(`/publish?${new URLSearchParams({ tx: result.txid })}`);
   }, 300);
 
   const stop = () => {
@@ -32,7 +41,7 @@
   const follow = async () => {
     const wanted = document.getElementById("follow")?.dataset;
     if (!wanted) return;
-    before = new Set((await listed(wanted)).map((listing) => listing.id));
+    before = new Set((await results(wanted)).map(mark));
     stop();
     stream = new EventSource(`/v1/stream?${new URLSearchParams({ since: wanted.seq, epoch: wanted.epoch })}`);
     stream.onmessage = look;

@@ -20,8 +20,9 @@ from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
 from overlay.publish.coins import Coin, CoinsError, from_node
 from overlay.publish.keys import PublisherKey
+from overlay.publish.registration_output import RegistrationError, RegistrationOutput
 from overlay.publish.transactions import sign
-from overlay.publish.wallet_file import read_draft, unsigned_registration
+from overlay.publish.wallet_file import read_draft, unsigned_change, unsigned_registration
 from parsers.bitcoin.tx import Outpoint, read
 from parsers.cards import Kind
 from parsers.cards.rate_table import RateTable
@@ -145,3 +146,21 @@ def test_coins_of_an_address_of_another_network_are_refused_with_a_hint(tmp_path
         node.fund()
         with pytest.raises(CoinsError, match="the key may be for another network: WIF names it"):
             asyncio.run(from_node(node.url, PublisherKey(KEY.private, "mainnet").address))
+
+
+def test_a_change_of_a_listing_spends_its_satoshi_first() -> None:
+    held = RegistrationOutput(
+        Coin(Outpoint(b"\x07" * 32, 3), 1, KEY.script, b"\x01\x02"), Kind.AGENT, "test", KEY.address
+    )
+    for outputs in ([KEY.script], []):
+        bare = unsigned_change(held, outputs, [], listing="l_0").as_json()
+        assert (bare["listing"], bare["createAction"]["options"]) == ("l_0", {"randomizeOutputs": False})
+        [spent] = bare["createAction"]["inputs"]
+        assert (spent["outpoint"], bare["createAction"]["inputBEEF"]) == (f"{'07' * 32}.3", "0102")
+        assert [output["satoshis"] for output in bare["createAction"]["outputs"]] == [1] * len(outputs)
+        draft = sign(read_draft(unsigned_change(held, outputs, COINS, listing="l_0").as_json()), KEY)
+        assert draft.tx.inputs[0].prevout == held.coin.outpoint
+        assert [output.satoshis == 1 for output in draft.tx.outputs] == [True] * len(outputs) + [False]
+    stranger = RegistrationOutput(Coin(Outpoint(b"\x07" * 32, 3), 1, b"\x51"), Kind.AGENT, "test", "")
+    with pytest.raises(RegistrationError, match="not held by a P2PKH address"):
+        unsigned_change(stranger, [], COINS, listing="l_0")

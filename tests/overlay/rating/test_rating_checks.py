@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from overlay.listings.local_source import LocalSource
 from overlay.listings.repository import ListingRepository
 from overlay.verify import verify
-from overlay.verify.local_source import LocalSource
 from parsers.claims import rating_windows
 from tests.overlay.rating.registry import PRICE, Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB, Agent

@@ -94,6 +94,24 @@ async def test_what_cannot_be_prepared_is_named(client: ClientSession, fields: d
         assert why in (await problem(answer, 400))["detail"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"action": "sell"}, "'sell' is not an action: register, update, transfer, delist"),
+        ({"action": "update", "id": "x"}, "no listing has the id 'x'"),
+        ({"action": "transfer", "id": "0" * 64 + "_0"}, "no listing has the id"),
+        ({"action": "delist"}, "id is needed"),
+        ({"action": "update", "id": "", "what": ""}, "id and what (a card) are needed"),
+    ],
+)
+async def test_a_change_that_cannot_be_prepared_is_named(
+    client: ClientSession, fields: dict[str, str], why: str
+) -> None:
+    async with await post(client, {**WHOLE, **fields}, JSON) as answer:
+        problem_body = await problem(answer, 400)
+    assert why in json.dumps(problem_body)
+
+
 async def test_a_broken_card_is_refused_with_its_errors(client: ClientSession) -> None:
     async with await post(client, {**WHOLE, "what": '{"name": 1}'}, JSON) as answer:
         problem_body = await problem(answer, 400)
