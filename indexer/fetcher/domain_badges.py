@@ -167,11 +167,7 @@ class BadgeQueue:
         """The live agents among these registrations with the host of their card's url, and their signed cards."""
         enlisted: list[BadgeCandidate] = []
         signed: list[SignedCard] = []
-        live = {}
-        for id_, story in self._store.history.with_pending(ids).items():
-            newest = story.confirmed[-1].event.state if story.confirmed else None
-            if newest is not None and newest.kind is Kind.AGENT and newest.outpoint is not None:
-                live[id_] = newest.card
+        live = self._store.registrations.live_cards(ids, Kind.AGENT)
         bodies = self._store.content.cards(set(live.values()))
         for id_, digest in live.items():
             host = host_of_card(bodies[digest]) if digest in bodies else ""

@@ -47,6 +47,10 @@ PAGE, PAGES = 500, 40
 WAITING = 200_000
 """Jobs in memory, at some 700 bytes each; the others wait in the database."""
 
+HELD_SECONDS = 0.05
+"""Seconds between the starts of two fetches while blocks are caught up with: a fetch and storing what it came to take
+2 ms of a processor, several times as long as a registration does until it is searchable."""
+
 ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
 
@@ -72,7 +76,8 @@ class DueChecks(Protocol):
 class FetchLoop:
     """Fetches cards, badges, and what `checks` name. `came_to` counts the outcomes of fetches, by state or reason code.
     `changed` is called, in the event loop, when the outbox may have changes, `ended` when a fetch has ended; `news` is
-    set by others when there may be more to do. `clock` gives Unix seconds, `ticking` monotonic seconds."""
+    set by others when there may be more to do, and `is_held` says whether few fetches are to be started. `clock` gives
+    Unix seconds, `ticking` monotonic seconds."""
 
     def __init__(
         self,
@@ -97,6 +102,8 @@ class FetchLoop:
         self.came_to: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[None]] = set()
         self.news = asyncio.Event()
+        self.is_held: Callable[[], bool] = lambda: False
+        self._start_at = float("-inf")
         self._locators = _START
         self._checked = START
         self._looked_at = self._look_at = self._all_at = float("-inf")
@@ -113,7 +120,11 @@ class FetchLoop:
         self.start()
         wait = self.schedule.wait() if len(self.tasks) < WORKERS else None
         until_look = max(self._look_at - self._ticking(), 0.0)
-        return until_look if wait is None else min(wait, until_look)
+        return until_look if wait is None else min(max(wait, self._held_for()), until_look)
+
+    def _held_for(self) -> float:
+        """Seconds until the next fetch may start."""
+        return max(self._start_at - self._ticking(), 0.0) if self.is_held() else 0.0
 
     async def close(self) -> None:
         """Cancel the fetches under way."""
@@ -190,7 +201,8 @@ class FetchLoop:
 
     def start(self) -> None:
         """Start the fetches that budgets allow now."""
-        while len(self.tasks) < WORKERS and (job := self.schedule.next()) is not None:
+        while len(self.tasks) < WORKERS and not self._held_for() and (job := self.schedule.next()) is not None:
+            self._start_at = self._ticking() + HELD_SECONDS
             task = asyncio.create_task(self._visit(job))
             task.add_done_callback(lambda _: self._ended())
             self.tasks.add(task)

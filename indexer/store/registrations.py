@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Subquery, func, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, select
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
 from indexer.store.queries import Queries, Row, batches
 from indexer.store.schema import events
 from parsers.bitcoin.tx import Outpoint
+from parsers.cards import Kind
 
 _STATES_AT_ONCE, _EVENTS_AT_ONCE, _OUTPOINTS_AT_ONCE = 5_000, 5_000, 10_000
 
@@ -40,6 +42,18 @@ def newest_events(chain: str, *conditions: ColumnElement[bool]) -> Select[Any]:
     newest = _newest_places(chain, *conditions)
     same = (events.c.place == newest.c.place) & (events.c.registration == newest.c.id)
     return select(events).join(newest, same).where(events.c.chain == chain).order_by(events.c.registration)
+
+
+@cache
+def _newest_of() -> Select[Any]:
+    """The newest state of the registrations with the bound `ids` on each chain, by chain. Cached: composing the
+    statement takes as long as the answer."""
+    ids: BindParameter[Any] = bindparam("ids", expanding=True)
+    key = (events.c.registration, events.c.chain)
+    newest = select(*key, func.max(events.c.place).label("place")).where(key[0].in_(ids)).group_by(*key).subquery()
+    same = (events.c.chain == newest.c.chain) & (events.c.place == newest.c.place)
+    columns = (events.c.registration, events.c.type, events.c.at_txid, events.c.winner_card)
+    return select(*columns).join(newest, same).order_by(events.c.chain)
 
 
 class RegistrationQueries(Queries):
@@ -70,6 +84,16 @@ class RegistrationQueries(Queries):
             if state is not None and row["place"] == newest[state.id]:
                 states[Outpoint(row["at_txid"], row["at_vout"])].append(state)
         return dict(states)
+
+    def live_cards(self, ids: Iterable[str], kind: Kind) -> dict[str, bytes]:
+        """The cards (SHA-256) of those of these registrations that are of a kind and live."""
+        matches = (row for batch in batches(ids) for row in self._rows(_newest_of(), ids=batch))
+        newest = {row["registration"]: row for row in matches}
+        return {
+            id_: row["winner_card"]
+            for id_, row in newest.items()
+            if row["type"] == kind.value and row["at_txid"] is not None
+        }
 
     def departed(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
         """Those of these outpoints at which registrations of a chain were and are no longer."""

@@ -82,6 +82,7 @@ class IndexerJobs:
             build = partial(build_fetch_loop, self._settings, self._store, self._writer)
             self._fetch_loop = await asyncio.to_thread(build, self._notifier.notify, ended)
             self._fetch_loop.news = self._notifier.add()
+            self._fetch_loop.is_held = self._status.is_behind
             self._status.fetch_outcomes = self._fetch_loop.came_to
         return await self._fetch_loop.run()
 

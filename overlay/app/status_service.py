@@ -120,6 +120,11 @@ class StatusService:
         """The height up to which each chain is stored, by name."""
         return {name: progress.height for name, progress in self.progress.items() if progress.height is not None}
 
+    def is_behind(self) -> bool:
+        """Whether a chain catches up, or searches do not answer for its newest stored block yet."""
+        is_reading = any(progress.state == "catching-up" for progress in self.progress.values())
+        return is_reading or (self._projector is not None and self._heights != self.stored_heights())
+
     def ingested(self) -> dict[str, SyncProgress]:
         """The progress of the chains that are followed here, by name."""
         return {name: progress for name, progress in self.progress.items() if progress.state != "stored"}

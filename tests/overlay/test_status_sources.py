@@ -58,3 +58,21 @@ async def test_every_source_has_a_row_that_says_its_kind_and_not_its_address(
     assert "    source      files 1" in shown
     assert "current, block 1" in shown
     assert "    warning     b is 7 blocks behind a" in shown
+
+
+async def test_the_process_is_behind_until_searches_answer_for_the_newest_block(settings: Settings) -> None:
+    context = build(settings, follow=True, serve=True)
+    status = context.status
+    try:
+        (chain,), (follower,) = context.chains, context.followers
+        assert not status.is_behind(), "nothing is read yet"
+        await follower.open()
+        follower.progress.state = "catching-up"
+        assert status.is_behind()
+        await follower.catch_up()
+        assert status.is_behind(), "all is stored, and not searchable"
+        status.publish(status.stored_heights())
+        assert not status.is_behind()
+        await chain.close()
+    finally:
+        context.close()

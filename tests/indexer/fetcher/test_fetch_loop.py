@@ -18,7 +18,7 @@ from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardFetcher, CardRe
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
-from indexer.fetcher.fetch_loop import NEWS_SECONDS, POLL_SECONDS, FetchLoop
+from indexer.fetcher.fetch_loop import HELD_SECONDS, NEWS_SECONDS, POLL_SECONDS, FetchLoop
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal
@@ -356,6 +356,29 @@ async def test_a_run_says_when_the_next_is_due_and_news_and_ends_of_fetches_brin
     await fetching.loop.settle()
     assert fetching.fetch_status().state is FetchState.MET
     assert ended == [1]
+
+
+async def test_while_blocks_are_caught_up_with_few_fetches_are_started_and_none_is_lost(
+    flooded: tuple[Fetching, HostTally],
+) -> None:
+    fetching, resolution = flooded
+    resolution.address = lambda host: f"93.184.{len(host)}.{sum(host.encode()) % 200}"
+    held = [True]
+    fetching.loop.is_held = lambda: held[0]
+    fetching.mine(*(points(f"name{number}.test{number}", ALPHA, f"n{number}", number) for number in range(20)))
+    fetching.loop.news.set()
+    for started in range(1, 4):
+        wait = await fetching.loop.run()
+        await fetching.loop.settle()
+        assert len(resolution.visits) == started
+        assert wait == pytest.approx(HELD_SECONDS)
+        assert await fetching.loop.run() == pytest.approx(HELD_SECONDS), "an end brings none forward"
+        await fetching.loop.settle()
+        assert len(resolution.visits) == started
+        fetching.clock.tick(int(HELD_SECONDS * 1_000))
+    held[0] = False
+    await fetching.until_quiet(fetching.clock.now + 60_000)
+    assert {locator for _, locator in resolution.visits} == {f"name{number}.test{number}" for number in range(20)}
 
 
 async def test_closing_leaves_nothing_behind(server: Hostile, fetching: Fetching) -> None:
