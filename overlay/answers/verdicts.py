@@ -28,12 +28,17 @@ class VerdictAxes(Record, kw_only=True):
 
 
 class VerdictAnswer(Record, kw_only=True):
-    """What verifying a claim comes to; `error` is a stable code, `delegations` are verdicts on nested receipts."""
+    """What verifying a claim comes to; `error` is a stable code, `delegations` are verdicts on nested receipts.
+    `missing` names members that the document needs to count. The `profile` is current, legacy (the form before suites,
+    which never counts; `profile_verified` where every other rule holds) or unknown."""
 
     verified: bool
     axes: VerdictAxes
     error: str = ""
     detail: str = ""
+    missing: tuple[str, ...] = ()
+    profile: Annotated[str, words("current", "legacy", "unknown")] = ""
+    profile_verified: bool = False
     delegations: tuple[VerdictAnswer, ...] = ()
 
 

@@ -57,6 +57,10 @@ async def test_what_does_not_verify_is_an_answer_with_a_reason(client: ClientSes
         "integrity": "invalid", "identityBinding": "sovereign", "authority": "unknown",
         "revocation": {"status": "unchecked"},
     }  # fmt: skip
+    printed = {name: value for name, value in ALICE.receipt().items() if name != "suite"}
+    legacy = await answer(client, "receipt", ALICE.sign(printed))
+    assert (legacy["error"], legacy["profile"], legacy["missing"]) == ("legacy-profile", "legacy", ["suite"])
+    assert (legacy["verified"], legacy["profileVerified"]) == (False, True)
     async with client.post("/v1/verify/receipt", data=b'{"document": NaN}') as response:
         assert (response.status, (await response.json())["error"]) == (200, "not-a-number")
 
