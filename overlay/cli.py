@@ -17,6 +17,7 @@ from overlay.commands import (
     backup,
     check,
     diagnose,
+    index_copy,
     mirror,
     publish,
     rebuild,
@@ -87,7 +88,7 @@ def parser() -> ArgumentParser:
     root.add_argument("--version", action=_Version, nargs=0, help="show the version, commit and formats, and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
-        run, search, show, verify, diagnose, check, publish, status, rebuild, snapshot, backup, mirror,
+        run, search, show, verify, diagnose, check, publish, status, rebuild, index_copy, snapshot, backup, mirror,
     ):  # fmt: skip
         command.add(commands)
     for system in installed():

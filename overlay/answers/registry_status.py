@@ -74,6 +74,12 @@ class IndexSummary(Record, kw_only=True):
             "hold."
         ),
     ] = ""
+    error: Annotated[
+        str,
+        Meta(
+            description="Why changes cannot be written to the index now, as on a full disk. Searches find what it has."
+        ),
+    ] = ""
     compiling: Annotated[
         bool,
         Meta(

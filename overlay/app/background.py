@@ -4,11 +4,13 @@ that keeps the search index up to date with the store."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
+from indexer.retries import Backoff
 from indexer.settings import Settings
 from indexer.store.rates import Quotes
 from indexer.store.requests import Requests
@@ -20,7 +22,7 @@ from overlay.app.memory import release_memory
 from overlay.app.scheduler import Scheduler
 from overlay.app.status_service import StatusService
 from overlay.app.storage import index_write_errors
-from overlay.engines import BusyError
+from overlay.engines import BusyError, EngineError, UnavailableError
 from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.projection.projector import IndexProjector
@@ -28,6 +30,8 @@ from overlay.projection.projector import IndexProjector
 if TYPE_CHECKING:
     from indexer.fetcher.fetch_loop import FetchLoop
     from indexer.store import Store, Writer
+
+log = logging.getLogger(__name__)
 
 
 class IndexerJobs:
@@ -122,6 +126,9 @@ def _follows_bsv(follower: Follower) -> bool:
 BULK = 2_000
 """Changes projected without a pause, after which freed memory is returned to the system."""
 
+FAILED = Backoff(1.0, 60.0)
+"""Pauses after writing the index has failed, as on a full disk."""
+
 BUSY_SECONDS = 1.0
 """Pause between attempts to become the process that writes the index."""
 
@@ -150,7 +157,7 @@ class IndexLoop:
             raise
 
     async def _project(self, changed: asyncio.Event) -> None:
-        projected = 0
+        projected = failures = 0
         while True:
             changed.clear()
             heights = self._status.stored_heights()
@@ -161,6 +168,16 @@ class IndexLoop:
                 # another process on the same data writes the index; searches here see its commits
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
+            except UnavailableError:
+                raise
+            except EngineError as error:
+                failures += 1
+                pause = FAILED.pause(failures)
+                self._status.index_error = str(error)
+                log.error("searches answer by the last commit; it is tried again in %g s: %s", pause, str(error))
+                await asyncio.sleep(pause)
+                continue
+            failures, self._status.index_error = 0, ""
             projected += count
             if not count:
                 self._status.publish(heights)

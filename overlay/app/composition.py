@@ -31,6 +31,7 @@ from overlay.app.scheduler import Scheduler
 from overlay.app.search_start import SearchStart
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
+    index_folder,
     open_duplicates,
     open_identity,
     open_index,
@@ -41,6 +42,7 @@ from overlay.jobs import PeriodicJob, Role
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
 from overlay.listings.repository import ListingRepository
+from overlay.projection.copied_index import check_copy
 from overlay.projection.projector import IndexProjector
 
 if TYPE_CHECKING:
@@ -201,6 +203,7 @@ def build(settings: Settings, *, follow: bool, serve: bool, counters: Counters |
         engine = open_index(settings, create=True) if serve else None
         if engine is not None:
             opened.callback(engine.close)
+            check_copy(index_folder(settings), IndexProjector(store, engine))
         context = AppContext(
             settings=settings, store=store, writer=writer, chains=_chains(settings, writer) if writer else (),
             engine=engine, duplicates=open_duplicates(settings) if serve else None, counters=counters or Counters(),

@@ -74,6 +74,8 @@ class StatusService:
         self.exchange = ExchangeRates(Quotes(store.engine).newest, default_currency=settings.price_currency)
         self.fetch_outcomes: Mapping[str, int] = {}
         self.jobs: Callable[[], Sequence[JobStatus]] = tuple
+        self.index_error = ""
+        """Why changes cannot be written to the index now; "" where they can."""
         self._was_ready = False
         self.progress: dict[str, SyncProgress] = {}
         self._chains: dict[str, str] = {}
@@ -265,9 +267,10 @@ class StatusService:
         }
         if self._engine.is_compiling:
             members["compiling"] = True
-        if damage := self._engine.damage():
-            folder = Path(self._settings.search.partition(":")[2])
-            members["damage"] = damage.replace(f"{folder}/", "")
+        folder = Path(self._settings.search.partition(":")[2])
+        for name, text in (("damage", self._engine.damage()), ("error", self.index_error)):
+            if text:
+                members[name] = text.replace(f"{folder}/", "").replace(f" {folder}", "").replace(f"{folder}", "…")
         return members if rebuild is None else {**members, "renewal": rebuild._asdict()}
 
     # -- state hashes

@@ -151,14 +151,19 @@ def _refuse_damaged(settings: Settings) -> None:
         raise DamagedDatabaseError(damage)
 
 
-def open_duplicates(settings: Settings) -> DuplicateIndex:
-    """The duplicate index, in the folder of the search index, or in the data folder where that has none. Raises
-    EngineError."""
-    from overlay.duplicates.duplicate_index import DuplicateIndex
+def index_folder(settings: Settings) -> Path:
+    """The folder of the search index; where that has none, the data folder."""
     from overlay.engines import IN_FILES
 
     scheme, _, path = settings.search.partition(":")
-    return DuplicateIndex(path if scheme in IN_FILES else str(settings.data))
+    return Path(path) if scheme in IN_FILES else settings.data
+
+
+def open_duplicates(settings: Settings) -> DuplicateIndex:
+    """The duplicate index, in the folder of the search index. Raises EngineError."""
+    from overlay.duplicates.duplicate_index import DuplicateIndex
+
+    return DuplicateIndex(str(index_folder(settings)))
 
 
 @contextmanager

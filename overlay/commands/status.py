@@ -108,6 +108,8 @@ def show_status(answer: Mapping[str, Any]) -> None:
         say(f"index: {index['engine']}{meaning}, change {index['seq']:,}{backlog}{rebuilding}{compiling}")
         if index.get("damage"):
             say(f"    damaged, and to be rebuilt: {on_one_line(index['damage'])}")
+        if index.get("error"):
+            say(f"    not written now: {on_one_line(index['error'])}")
     else:
         say("index: none")
 

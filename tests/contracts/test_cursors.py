@@ -103,14 +103,14 @@ def test_a_page_at_any_position_is_that_part_of_the_order(
             assert [hit.id for hit in engine.search(following).hits] == expected
 
 
-SEVERAL = st.lists(st.tuples(st.integers(0, 59), st.integers(0, 5)), max_size=12)
+COMMIT = st.lists(st.tuples(st.integers(0, 59), st.integers(0, 5)), max_size=12)
 """Listings that a commit adds or changes by number, and removes where the second number is 0."""
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     start=st.sets(st.integers(0, 59), min_size=20),
-    commits=st.lists(SEVERAL, min_size=1, max_size=6),
+    commits=st.lists(COMMIT, min_size=1, max_size=6),
     sort=st.sampled_from([sort for sort in SORTS if sort != "relevance"]),
     descending=st.sampled_from((None, True, False)),
     text=st.sampled_from(("", "alpha", "beta")),

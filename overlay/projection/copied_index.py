@@ -1,0 +1,80 @@
+"""A copy of the search index and of its duplicate index, from which another `a2b serve` starts.
+
+It is made beside its folder and renamed when it is complete. A file in it says that it is a copy, until the first start
+has found that it belongs to the database there: an index of another database would be rebuilt, and a copy is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
+from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines.index_versions import flush
+from overlay.engines.native.copying import link_commit
+from overlay.projection.projector import IndexProjector
+
+MARK = "copy"
+"""The file that says that an index is a copy which has not been used yet."""
+
+
+def copy_index(root: Path, folder: Path) -> Cursor:
+    """Copy the native index of a folder, which other processes may be using, to a new folder; how far it has read.
+    Raises EngineError where there is nothing to copy, OSError."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise EngineError(f"{folder} is not empty: name a folder that is not there yet")
+    with _beside(folder) as beside:
+        # claims first: what the index has read further is read again, and nothing that waits is lost
+        with closing(DuplicateIndex(str(root))) as claims, closing(DuplicateIndex(str(beside))) as copied:
+            if claims.cursor() is None:
+                raise EngineError(
+                    f"the claims beside the index in {root} are being rebuilt: there is nothing to copy yet"
+                )
+            copied.copy_from(claims)
+        cursor = link_commit(root, beside)
+        (beside / MARK).touch()
+        for path in (beside / FILE, beside / MARK, beside):
+            flush(path)
+        os.replace(beside, folder)  # noqa: PTH105  as all system calls here, which the tests let fail
+        flush(folder.parent)
+    return cursor
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[Path]:
+    """A new folder beside one, which is removed unless it is renamed, as is what a killed process left there."""
+    beside = folder.with_name(f"{folder.name}.copying")
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder.with_name(f"{folder.name}.copying-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        yield beside
+    except BlockingIOError as error:
+        raise BusyError(f"another process copies to {folder}") from error
+    finally:
+        os.close(lock)
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def check_copy(root: Path, projector: IndexProjector) -> None:
+    """Refuse a copy that this database cannot continue; any other is an index from now on. Raises EngineError,
+    OSError."""
+    mark = root / MARK
+    if not mark.exists():
+        return
+    cursor = projector.cursor()
+    if cursor is None:
+        raise EngineError(f"{root} is a copy of an index that this release cannot read: remove it, or copy again")
+    if not projector.is_of_this_database(cursor):
+        raise EngineError(
+            f"{root} is a copy of the index of another database, or of a later state of this one (epoch "
+            f"{cursor.epoch}, change {cursor.seq:,}): name the database that it was made from, or remove it"
+        )
+    mark.unlink(missing_ok=True)
