@@ -7,7 +7,7 @@ to `RegistrationFacts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -15,8 +15,6 @@ from indexer import store
 from indexer.resolution.pointer_service import PointerListing, is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
 from indexer.store.card_signatures import StoredSignature
-from indexer.store.motebit_endpoints import EndpointCheck
-from indexer.store.motebit_hosts import HostIdentity
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
 from overlay.listings.records import PreviousCard, Registration
@@ -37,28 +35,20 @@ Revisions = Mapping[str, store.RegistrationHistory]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFacts:
-    """What is stored of registrations besides their events: badges, and the facts of systems, by id, identities and
-    handshakes by host, results of checking signatures by the SHA-256 of the card, and when outpoints were seen unspent
-    (seconds since 1970)."""
+    """What is stored of registrations besides their events: badges and the facts of systems by id, results of checking
+    signatures by the SHA-256 of the card, and when outpoints were seen unspent (seconds since 1970)."""
 
     badges: Mapping[str, DomainBadge]
     systems: Callable[[str], Facts]
-    identities: Mapping[str, HostIdentity]
-    endpoint_checks: Mapping[str, tuple[EndpointCheck, ...]]
     signatures: Mapping[bytes, StoredSignature]
     checked: Mapping[Outpoint, int]
 
-    def with_facts(self, registration: Registration, host: str | None = None) -> Registration:
-        """A registration with what is stored of it. `host` is that of its pointers; that of an inscribed card is the
-        one of its badge."""
+    def with_facts(self, registration: Registration, *, is_pointed: bool = False) -> Registration:
+        """A registration with what is stored of it. One that is listed from pointers has no badge."""
         id_ = registration.state.id
-        badge = self.badges.get(id_) if host is None else None
-        host = badge.host if badge else host or ""
         return replace(
             registration,
-            badge=badge,
-            published_identity=self.identities.get(host),
-            endpoint_checks=self.endpoint_checks.get(host, ()),
+            badge=None if is_pointed else self.badges.get(id_),
             facts=self.systems(id_),
             signature=self.signatures.get(registration.state.card),
         )
@@ -98,19 +88,17 @@ class Assembler:
         ids: Iterable[str],
         histories: Iterable[ChainHistory],
         bodies: Mapping[bytes, bytes],
-        hosts: Sequence[str] = (),
+        pointed: Mapping[str, str] | None = None,
     ) -> RegistrationFacts:
-        """What is stored of registrations with these ids, histories, cards, and besides those of their badges these
-        hosts."""
+        """What is stored of registrations with these ids, histories and cards. `pointed` has the hosts of those that
+        are listed from pointers; that of an inscribed card is the one of its badge."""
         requested = list(ids)
         badges = self._store.badges.get(requested)
-        named = {badge.host for badge in badges.values() if badge.host} | {host for host in hosts if host}
+        hosts = {id_: badges[id_].host if id_ in badges else "" for id_ in requested} | dict(pointed or {})
         signed = [digest for digest, body in bodies.items() if SIGNATURES in body]
         return RegistrationFacts(
             badges=badges,
-            systems=facts_of(self._store, requested, self._systems),
-            identities=self._store.motebit_hosts.get(named) if named else {},
-            endpoint_checks=self._store.motebit_endpoints.of_hosts(named) if named else {},
+            systems=facts_of(self._store, hosts, self._systems),
             signatures=self._store.signatures.get(signed) if signed else {},
             checked=self._checked(histories),
         )
@@ -122,11 +110,10 @@ class Assembler:
         if shown is None or resolution is None or shown.card_body is None:
             return None
         host = from_pointer.host(resolution.anchor.locator or "")
-        facts = self.facts([pointers.id], (), {shown.state.card: shown.card_body}, [host])
-        unproved = self._store.is_unproved(shown.chain)
-        return replace(
-            facts.with_facts(shown, host), headers_unproved=unproved, previous=self._previous_of_pointers(shown)
-        )
+        facts = self.facts([pointers.id], (), {shown.state.card: shown.card_body}, {pointers.id: host})
+        shown = facts.with_facts(shown, is_pointed=True)
+        unproved, previous = self._store.is_unproved(shown.chain), self._previous_of_pointers(shown)
+        return replace(shown, headers_unproved=unproved, previous=previous)
 
     def _previous_of_pointers(self, registration: Registration) -> tuple[PreviousCard, ...]:
         """The earlier cards of a registration from pointers."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
-    from indexer.store.motebit_endpoints import EndpointCheck
-    from indexer.store.motebit_hosts import HostIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +48,7 @@ class Registration:
     the host of an inscribed card's url declares about the registration (law 11), None where it was never checked.
     `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is the outcome of checking the card's own
-    signatures, None for a card without; `published_identity` the Motebit identity of its host, None where it has
-    published none, `endpoint_checks` the handshakes with MCP endpoints of agents there; `facts` what systems say of it.
+    signatures, None for a card without; `facts` what systems say of it.
     `headers_unproved`: headers of its chain were taken without their proof of work.
     """
 
@@ -70,8 +67,6 @@ class Registration:
     previous: tuple[PreviousCard, ...] = ()
     headers_unproved: bool = False
     signature: StoredSignature | None = None
-    published_identity: HostIdentity | None = None
-    endpoint_checks: tuple[EndpointCheck, ...] = ()
     facts: Facts = field(default_factory=no_facts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,11 +24,11 @@ def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactSource:
-    """`read` gives what is stored of registrations by id, in a few statements. The others make of a listing, and of
-    what is stored of it (None for nothing), the members of its item, filter terms, warnings, and the number that sorts
-    it, the larger the better."""
+    """`read` gives what is stored of registrations by id, in a few statements, of a mapping from their ids to their
+    hosts. The others make of a listing, and of what is stored of it (None for nothing), the members of its item, filter
+    terms, warnings, and the number that sorts it, the larger the better."""
 
-    read: Callable[[Store, Collection[str]], Mapping[str, Any]] = lambda _store, _ids: {}
+    read: Callable[[Store, Mapping[str, str]], Mapping[str, Any]] = lambda _store, _hosts: {}
     members: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
     terms: Callable[[Subject, Any], Iterable[str]] = _nothing
     warnings: Callable[[Subject, Any], Iterable[Reason]] = _nothing
@@ -62,7 +62,7 @@ def no_facts(names: tuple[str, ...] = NAMES) -> Facts:
     return {name: SystemFact(source) for name, source in sources(names).items()}
 
 
-def facts_of(store: Store, ids: Collection[str], names: tuple[str, ...] = NAMES) -> Callable[[str], Facts]:
-    """The facts of registrations with these ids, by id."""
-    stored = {name: source.read(store, ids) for name, source in sources(names).items()}
+def facts_of(store: Store, hosts: Mapping[str, str], names: tuple[str, ...] = NAMES) -> Callable[[str], Facts]:
+    """The facts of registrations by id; `hosts` has the host of each, "" where it has none."""
+    stored = {name: source.read(store, hosts) for name, source in sources(names).items()}
     return lambda id_: {name: fact._replace(value=stored[name].get(id_)) for name, fact in no_facts(names).items()}

@@ -1,23 +1,124 @@
 """What hosts and cards say of agents: the Motebit identity of an item, the terms by which it is discovered, and a
-warning where a card claims another one than its host has published."""
+warning where a card claims another one than its host has published.
+
+A listing has the identity that its host publishes, or the one that its card claims. Once the host has published one, a
+claim of another identity or key counts for nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
+from indexer.store import Store
+from indexer.store.motebit_endpoints import EndpointCheck
+from indexer.store.motebit_hosts import HostIdentity
+from overlay.answers.items import EndpointHandshake, MotebitIdentity
 from overlay.listings.listing import Listing
-from overlay.listings.motebit import contradicts_host, motebit_facts, motebit_identity
 from overlay.listings.system_facts import FactSource
+from overlay.text.timestamps import timestamp
+from parsers.cards import AgentCard, MotebitClaim
+from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, capability_fact, id_fact, is_same_identity
 from parsers.reasons import Reason
 
 
-def _warnings(listing: Listing, _value: None) -> Iterator[Reason]:
-    if contradicts_host(listing):
+class StoredIdentity(NamedTuple):
+    """What is stored of the host of a listing: the identity that it published, None for none, and the handshakes with
+    MCP endpoints of agents there."""
+
+    published: HostIdentity | None
+    checks: tuple[EndpointCheck, ...]
+
+
+def _read(store: Store, hosts: Mapping[str, str]) -> dict[str, StoredIdentity]:
+    names = {host for host in hosts.values() if host}
+    if not names:
+        return {}
+    published, checks = store.motebit_hosts.get(names), store.motebit_endpoints.of_hosts(names)
+    return {id_: StoredIdentity(published.get(host), checks.get(host, ())) for id_, host in hosts.items()}
+
+
+def _contradicts_host(listing: Listing, stored: StoredIdentity | None) -> bool:
+    """Whether a card claims another identity or key than its host has published."""
+    claim, published = _claim(listing), _published(listing, stored)
+    if claim is None or published is None:
+        return False
+    is_same = is_same_identity(claim.motebit_id, published.motebit_id)
+    return not is_same or claim.public_key != published.public_key
+
+
+def _claim(listing: Listing) -> MotebitClaim | None:
+    return listing.card.motebit if isinstance(listing.card, AgentCard) else None
+
+
+def _published(listing: Listing, stored: StoredIdentity | None) -> HostIdentity | None:
+    """The identity pinned for the host of an agent, whether it is served now or not."""
+    published = stored.published if stored else None
+    is_own = published is not None and published.host == listing.host and isinstance(listing.card, AgentCard)
+    return published if is_own else None
+
+
+def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentity | None:
+    """The member `motebit` of an item: the identity of an agent, None without one.
+
+    Of a verified one the capabilities are those that the identity file names, and the skills of the card only where the
+    domain confirms the listing: anyone can inscribe a card with a url at this host. It is not verified where its MCP
+    endpoint did not prove to be the pinned one.
+    """
+    claim, published = _claim(listing), _published(listing, stored)
+    if _contradicts_host(listing, stored):
+        return None
+    skills = [skill.id for skill in listing.card.skills]
+    if published is not None and published.valid:
+        more = skills if listing.is_confirmed_by_domain else []
+        identity, key = published.motebit_id, published.public_key
+        endpoint, capabilities = published.endpoint or listing.card.url, [*published.capabilities, *more]
+    elif claim is not None:
+        identity, key = claim.motebit_id, claim.public_key
+        endpoint, capabilities = listing.card.url, skills
+    else:
+        return None
+    handshake = _handshake(stored, endpoint, key)
+    is_refused = handshake is not None and handshake.state == "refused"
+    return MotebitIdentity(
+        id=identity, public_key=key, did=(claim.did or None) if claim else None, endpoint=endpoint,
+        verified=published is not None and published.valid and not is_refused,
+        capabilities=tuple(dict.fromkeys(capabilities)), handshake=handshake,
+    )  # fmt: skip
+
+
+def _handshake(stored: StoredIdentity | None, endpoint: str, key: str) -> EndpointHandshake | None:
+    """The outcome of the newest handshake with an MCP endpoint, None before the first."""
+    for check in stored.checks if stored else ():
+        if (check.endpoint, check.public_key) == (endpoint, key):
+            return EndpointHandshake(
+                state=check.state, reason=check.reason or None, checked_at=timestamp(check.checked_at // 1_000) or "",
+                manifest_sha256=check.manifest_sha256 or None, **check.changes._asdict(),
+            )  # fmt: skip
+    return None
+
+
+def _terms(listing: Listing, stored: StoredIdentity | None) -> Iterator[str]:
+    """The facts of an agent by which it is discovered, none of a tool."""
+    if not isinstance(listing.card, AgentCard):
+        return
+    identity = _identity(listing, stored)
+    if identity is None:
+        yield NONE
+        return
+    yield VERIFIED if identity.verified else CLAIMED
+    yield id_fact(identity.id)
+    yield from map(capability_fact, identity.capabilities)
+
+
+def _warnings(listing: Listing, stored: StoredIdentity | None) -> Iterator[Reason]:
+    if _contradicts_host(listing, stored):
         yield Reason("motebit-claim", "its host has published another one", "/x-motebit")
 
 
 FACTS = FactSource(
-    members=lambda listing, _: {"motebit": motebit_identity(listing)},
-    terms=lambda listing, _: motebit_facts(listing),
+    read=_read,
+    members=lambda listing, stored: {"motebit": _identity(listing, stored)},
+    terms=_terms,
     warnings=_warnings,
 )

@@ -15,11 +15,10 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.protocol_requests import find
 from overlay.api.shared_services import AGENT_RELAY, TRUST
 from overlay.api.signed_requests import signed_request
-from overlay.listings.motebit import CLAIMED, VERIFIED, capability_fact, id_fact
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
 from parsers.claims.canonical_json import read as read_json
 from parsers.claims.motebit.bearer_token import MAX_BYTES, check_bound, verify_token
-from parsers.claims.motebit.identifiers import binding, canonical_id
+from parsers.claims.motebit.identifiers import CLAIMED, VERIFIED, binding, canonical_id, capability_fact, id_fact
 from parsers.claims.motebit.route_ranking import LATENCY_MS, PathWeight, RankedRoute, RouteCandidate, rank
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair, TrustEdge

@@ -20,11 +20,10 @@ from overlay.api.protocol_requests import find
 from overlay.api.routes import Route
 from overlay.api.shared_services import AGENT_RELAY
 from overlay.api.systems import SystemApi
-from overlay.listings.motebit import CLAIMED, NONE, VERIFIED, capability_fact, id_fact
 from overlay.systems.motebit import agent_rows, market
 from overlay.text.compact_json import encode
 from parsers.cards.motebit_claim import MAX_ID
-from parsers.claims.motebit.identifiers import canonical_id
+from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, canonical_id, capability_fact, id_fact
 
 _EVERYTHING = "all"
 

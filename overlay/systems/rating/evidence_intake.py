@@ -137,7 +137,7 @@ class EvidenceIntake:
                 raise BindRefusedError(error.code, error.detail) from None
             document = _document("bind", token.removeprefix("motebit:").encode(), now_ms)
         else:
-            key = host_key(agent)
+            key = host_key(self._store, agent)
         if not key:
             return None
         bind = KeyBind(key, id_, document.sha256 if document else None, now_ms)

@@ -89,12 +89,12 @@ def agent_of(registration: Registration | None) -> Listing | None:
     return listing if isinstance(listing.card, AgentCard) else None
 
 
-def host_key(listing: Listing) -> str:
+def host_key(store: Store, listing: Listing) -> str:
     """The key of an agent that consents by what its host serves: the one that its card claims, where the domain
     confirms the listing and serves a verified identity with this key, whose signed `service_url` is at the domain; else
     "". Anybody can serve a copy of another's identity, and what TXT records and relays say is not signed."""
-    published = listing.published_identity
-    if published is None or not published.valid or not listing.is_confirmed_by_domain:
+    published = store.motebit_hosts.get([listing.host]).get(listing.host) if listing.is_confirmed_by_domain else None
+    if published is None or not published.valid:
         return ""
     if published.method != AT_WELL_KNOWN or url_host(published.endpoint) != listing.host:
         return ""
@@ -128,7 +128,7 @@ class FactsReader:
         id_, owner = listing.state.id, listing.state.owner or ""
         transfer = last_transfer(self._repository.history(id_))
         transfer = transfer and transfer._replace(chain=listing.chain)
-        keys = {bind.key for bind in self._evidence.keys_of(id_) if _holds(bind, listing, transfer)}
+        keys = {bind.key for bind in self._evidence.keys_of(id_) if self._holds(bind, listing, transfer)}
         addresses = {offer.address.strip() for offer in listing.card.offers if offer.address.strip()}
         binds = self._evidence.bound({row.counter_signer for row in rows} - {""})
         owners = self._owners(bind.listing for bind in binds.values())
@@ -136,6 +136,15 @@ class FactsReader:
         rated = self._rated_payers(rows, binds)
         owner_of |= {payer: listing_owner for payer, listing_owner in rated.items() if listing_owner}
         return ListingFacts(RatedListing(frozenset(keys | addresses), owner, owner_of, frozenset(rated)), transfer)
+
+    def _holds(self, bind: KeyBind, listing: Listing, transfer: ListingTransfer | None) -> bool:
+        """Whether a key works for a listing now: its card claims it, and the key consents. A token of before a transfer
+        was meant for another owner."""
+        if bind.key != claimed_key(listing):
+            return False
+        if bind.document is None:
+            return bind.key == host_key(self._store, listing)
+        return transfer is None or bind.received_at >= transfer.time * 1_000
 
     def _owners(self, ids: Iterable[str]) -> dict[str, str]:
         """The owner of each listing, else a name for it alone."""
@@ -172,16 +181,6 @@ class FactsReader:
             return "", set()
         owner = listing.state.owner or ""
         return owner, {owner, *(offer.address.strip() for offer in listing.card.offers)} - {""}
-
-
-def _holds(bind: KeyBind, listing: Listing, transfer: ListingTransfer | None) -> bool:
-    """Whether a key works for a listing now: its card claims it, and the key consents. A token of before a transfer was
-    meant for another owner."""
-    if bind.key != claimed_key(listing):
-        return False
-    if bind.document is None:
-        return bind.key == host_key(listing)
-    return transfer is None or bind.received_at >= transfer.time * 1_000
 
 
 def _funders(rows: Sequence[StoredEvidence]) -> dict[str, str]:

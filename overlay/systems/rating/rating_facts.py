@@ -30,7 +30,7 @@ def _members(_listing: Listing, rating: StoredRating | None) -> Mapping[str, Ite
 
 
 FACTS = FactSource(
-    read=lambda store, ids: EvidenceQueries(store.engine).ratings(ids),
+    read=lambda store, hosts: EvidenceQueries(store.engine).ratings(hosts),
     members=_members,
     number=lambda rating: None if rating is None else rating.score,
 )

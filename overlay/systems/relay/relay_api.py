@@ -28,7 +28,6 @@ from overlay.api.routes import Route
 from overlay.api.shared_services import EVIDENCE
 from overlay.api.signed_requests import signed_request
 from overlay.api.systems import SystemApi
-from overlay.listings.motebit import VERIFIED, id_fact
 from overlay.systems.relay import accounts, agent_registration, tasks
 from overlay.systems.relay.agent_registration import MAX_NAME, MAX_NAMES, MAX_TEXT, AgentRegistration
 from overlay.systems.relay.bank import MAX_RAW
@@ -38,6 +37,7 @@ from overlay.systems.relay.tasks import TaskRequest
 from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError
 from parsers.claims.canonical_json import read as read_claim
+from parsers.claims.motebit.identifiers import VERIFIED, id_fact
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import MAX_RECORDS
 

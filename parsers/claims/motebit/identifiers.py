@@ -25,6 +25,9 @@ TOKEN_SUITE = "motebit-jwt-ed25519-v1"  # noqa: S105 - the name of a format
 
 _ED25519_CODEC = b"\xed\x01"
 
+VERIFIED, CLAIMED, NONE = "motebit:verified", "motebit:claimed", "motebit:none"
+"""Facts of agents: their host serves a verified identity file, their card claims an identity, neither."""
+
 KeyRing = Mapping[str, bytes]
 """The public keys (32 bytes) that the caller trusts, by identity."""
 
@@ -61,6 +64,16 @@ def key_of(identity: str, keys: KeyRing) -> bytes | None:
     """The key of an identity as it is written, else of its canonical form."""
     key = keys.get(identity)
     return keys.get(canonical_id(identity) or identity) if key is None else key
+
+
+def id_fact(motebit_id: str) -> str:
+    """The fact of agents with this identity."""
+    return f"motebit-id:{canonical_id(motebit_id) or motebit_id}"
+
+
+def capability_fact(capability: str) -> str:
+    """The fact of agents with an identity and this capability."""
+    return f"motebit-capability:{capability}"
 
 
 def is_same_identity(left: str, right: str) -> bool:
