@@ -170,7 +170,8 @@ class HistoryQueries(Queries):
         `after`."""
         conditions = [events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value]
         if up_to is not None:
-            conditions.append(events.c.height <= up_to)
+            # not by height, for which SQLite prefers an index of all events
+            conditions.append(events.c.place < rows.event_position(up_to + 1))
         if after is not None:
             conditions.append(events.c.place > rows.event_position(after.height, after.event.position))
         statement = confirmed(*conditions).order_by(events.c.place).limit(limit)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, literal, select
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
 from indexer.store.queries import Queries, Row, batches
-from indexer.store.schema import events
+from indexer.store.schema import IS_NOT_LIVE, events
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
 
@@ -35,6 +35,21 @@ def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
     newest_place = func.max(events.c.place).label("place")
     statement = select(events.c.registration.label("id"), newest_place).where(events.c.chain == chain, *conditions)
     return statement.where(events.c.registration.is_not(None)).group_by(events.c.registration).subquery()
+
+
+def _by_status(chain: str) -> Select[Any]:
+    """All registrations of a chain, and those that are burned or undecided, as (`status`, `count`) of one snapshot."""
+    # with the bare column, SQLite prefers an index of blocks, and sorts all ids: ten times as slow
+    own = events.c.chain.concat("") == chain
+    every = select(events.c.registration).where(own, events.c.registration.is_not(None)).distinct().subquery()
+    ended = select(events.c.status, func.count().label("count")).where(
+        events.c.chain == chain, IS_NOT_LIVE, is_newest(chain)
+    )
+    return (
+        select(literal("all").label("status"), func.count().label("count"))
+        .select_from(every)
+        .union_all(ended.group_by(events.c.status))
+    )
 
 
 def newest_events(chain: str, *conditions: ColumnElement[bool]) -> Select[Any]:
@@ -156,14 +171,11 @@ class RegistrationQueries(Queries):
     def counts(self, chain: str) -> dict[str, int]:
         """How many registrations of a chain are live, burned and undecided; how many near misses and pointers are
         stored."""
-        newest = _newest_places(chain)
-        by_status = select(events.c.status, func.count().label("count")).join(newest, events.c.place == newest.c.place)
         unregistered = (events.c.chain == chain, events.c.registration.is_(None))
         by_kind = select(events.c.kind, func.count().label("count")).where(*unregistered).group_by(events.c.kind)
-        statuses = self._counts(by_status.where(events.c.chain == chain).group_by(events.c.status))
-        kinds = self._counts(by_kind)
+        statuses, kinds = self._counts(_by_status(chain)), self._counts(by_kind)
         return {
-            "live": statuses.get("live", 0),
+            "live": statuses["all"] - statuses.get("burned", 0) - statuses.get("undecided", 0),
             "burned": statuses.get("burned", 0),
             "undecided": statuses.get("undecided", 0),
             "rejected": kinds.get("rejected", 0),

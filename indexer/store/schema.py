@@ -24,6 +24,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    literal_column,
 )
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
@@ -146,6 +147,10 @@ _partial(
 _partial("events_by_card", events.c.card.is_not(None), events.c.card)
 _partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
 _partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
+
+IS_NOT_LIVE = events.c.status != literal_column("'live'")
+"""After an event a registration is burned or undecided. A literal: with a bound value the index below may be unused."""
+_partial("events_not_live", IS_NOT_LIVE, events.c.chain, events.c.place)
 
 cards = original_table("cards", *keys(sha256=LargeBinary), *required(body=LargeBinary))
 """Card bytes by their SHA-256; content-addressed, so never rolled back."""
