@@ -4,7 +4,6 @@ load in a moment."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
@@ -74,7 +73,7 @@ class HeaderQueries(Queries):
     def load(self, chain: str) -> Iterator[tuple[int, bytes]]:
         """The stored headers of a chain, lowest first, as (height of the first, headers of 80 bytes joined)."""
         statement = select(headers.c.first, headers.c.raw).where(headers.c.chain == chain).order_by(headers.c.first)
-        with self._engine.connect().execution_options(yield_per=16) as connection, _small_cache(connection):
+        with self._engine.connect().execution_options(yield_per=16) as connection:
             for row in connection.execute(statement):
                 yield row[0], row[1]
 
@@ -85,20 +84,6 @@ class HeaderQueries(Queries):
             return list(_from_pages(connection, chain, first, count)) or list(
                 _from_blocks(connection, chain, first, count)
             )
-
-
-@contextmanager
-def _small_cache(connection: Connection) -> Iterator[None]:
-    """Limit SQLite's page cache meanwhile: else 33 MB of headers stay in it that are read once."""
-    if connection.dialect.name != "sqlite":
-        yield
-        return
-    usual = connection.exec_driver_sql("PRAGMA cache_size").scalar_one()
-    connection.exec_driver_sql("PRAGMA cache_size=-2048")
-    try:
-        yield
-    finally:
-        connection.exec_driver_sql(f"PRAGMA cache_size={int(usual)}")
 
 
 def _from_pages(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:

@@ -28,6 +28,10 @@ from indexer.store.locks import AdvisoryLock
 BUSY_SECONDS = 30
 _RETRY_SECONDS = 0.02
 
+READER_CACHE, WRITER_CACHE = 4096, 32_768
+"""KiB of SQLite's page cache: of each connection of the pool, which finds most pages in the system's, and of the one
+through which facts are written."""
+
 
 class StoreError(Exception):
     """The database cannot be used as configured: the message names it and says what to do."""
@@ -78,14 +82,15 @@ def _postgresql(target: URL) -> Engine:
 
 
 def _sqlite(target: Any) -> Engine:
-    engine = create_engine(target, connect_args={"timeout": BUSY_SECONDS})
+    # the connection that was used last: every one of the pool fills a page cache of its own
+    engine = create_engine(target, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True)
     guard(engine, str(target.database))
 
     @event.listens_for(engine, "connect")
     def tune(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         _write_ahead(cursor)
-        for pragma in ("synchronous=FULL", "foreign_keys=ON", "cache_size=-32768"):
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", f"cache_size={-READER_CACHE}"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from indexer.store import outbox
-from indexer.store.database import StoreError, StoreUnavailableError
+from indexer.store.database import WRITER_CACHE, StoreError, StoreUnavailableError
 from indexer.store.process_lock import writer_lock
 
 
@@ -37,7 +37,10 @@ class Writer:
             where = self.engine.url.database if self.engine.dialect.name == "sqlite" else self._name
             raise StoreError(f"another indexer is writing to {where}; stop it first")
         if self.lock.connection is None:
-            return self.engine.connect()
+            connection = self.engine.connect()
+            connection.exec_driver_sql(f"PRAGMA cache_size={-WRITER_CACHE}")
+            connection.commit()
+            return connection
         with self.lock.connection.begin():
             outbox.follow_timeline(self.lock.connection)
         return self.lock.connection

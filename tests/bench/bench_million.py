@@ -68,13 +68,6 @@ class Command(Running):
                 raise SystemExit(f"it ended with {self.process.returncode}: {self.out}{self.err}")
             time.sleep(seconds)
 
-    def settle(self) -> None:
-        """Wait until it does nothing by itself for two seconds."""
-        cpu = -1.0
-        while self.cpu() - cpu > 0.1:
-            cpu = self.cpu()
-            time.sleep(2)
-
 
 class Finished(NamedTuple):
     """What a command took to its end: seconds, processor seconds, MB of private memory at most, and its output."""
@@ -99,28 +92,39 @@ def finished(folder: Path, *arguments: str, data: str = "data") -> Finished:
     return Finished(time.perf_counter() - began, ended[2].ru_utime + ended[2].ru_stime, peak, command.out)
 
 
+class Step(NamedTuple):
+    """When a process had done so many registrations, its processor seconds, and its private MB."""
+
+    when: float
+    done: int
+    cpu: float
+    private: float
+
+
 class Progress:
-    """How far a process is, and what it had used by each tenth."""
+    """How far a process is, by tenths of its goal; what it had used by the first look after each."""
 
     def __init__(self, command: Command, goal: int) -> None:
         self._command, self._goal = command, goal
+        self.steps: dict[int, Step] = {}
         self.peak = 0.0
-        self.tenths: list[tuple[float, float, float, int]] = [(time.perf_counter(), command.cpu(), 0.0, 0)]
+        self.note(0)
 
     def note(self, done: int) -> None:
         """So many registrations are done now."""
-        private, _ = self._command.memory()
-        self.peak = max(self.peak, private)
-        if done * TENTHS >= len(self.tenths) * self._goal and done > self.tenths[-1][3]:
-            self.tenths.append((time.perf_counter(), self._command.cpu(), private, done))
+        step = Step(time.perf_counter(), done, self._command.cpu(), self._command.memory()[0])
+        self.peak = max(self.peak, step.private)
+        self.steps.setdefault(min(TENTHS, TENTHS * max(0, done) // self._goal), step)
 
-    def cells(self, number: int) -> str:
-        """Registrations a second, processor milliseconds of one, and private MB, of the step before this number."""
-        if number >= len(self.tenths):
+    def cells(self, tenth: int) -> str:
+        """Registrations a second and processor milliseconds of one since the step before this tenth, and private MB;
+        blank where no look found it there."""
+        if tenth not in self.steps:
             return f"{'':>36}"
-        (began, cpu_before, _, first), (ended, cpu, private, last) = self.tenths[number - 1 : number + 1]
-        new = last - first
-        return f"{new / (ended - began):>12,.0f}{1000 * (cpu - cpu_before) / new:>12.3f}{private:>12.0f}"
+        step, before = self.steps[tenth], self.steps[max(number for number in self.steps if number < tenth)]
+        new = step.done - before.done
+        cpu = 1000 * (step.cpu - before.cpu) / new
+        return f"{new / (step.when - before.when):>12,.0f}{cpu:>12.3f}{step.private:>12.0f}"
 
 
 class Run:
@@ -149,6 +153,10 @@ class Run:
         """The stored height, -1 before there is any."""
         return heights(self.database).get("bsv", -1)
 
+    def is_hashed(self, server: Command) -> bool:
+        """Whether the state hash of the newest block is stored, which comes last."""
+        return bool(server.get("/v1/status")["stateHash"].get("bsv", {}).get("height") == self.chain.height)
+
     def print_catch_up(self, indexer: Command, server: Command) -> None:
         """Both from nothing, by tenths."""
         goal = self.chain.registrations
@@ -162,13 +170,16 @@ class Run:
             return self.stored() == self.chain.height and is_ready(server)
 
         indexer.wait_until(done)
+        stored.note(goal)
         searchable.note(self.chain.live)
         print(f"{'catch-up':<10}{'indexer':>36}{'server':>36}")
         print(f"{'':<10}" + 2 * f"{'a second':>12}{'CPU ms each':>12}{'private MB':>12}")
         for number in range(1, TENTHS + 1):
             print(f"{number:>7}/10{stored.cells(number)}{searchable.cells(number)}")
-        (began, *_), (ended, *_) = searchable.tenths[0], searchable.tenths[-1]
-        print(f"in all {goal / (ended - began):,.0f} registrations a second, stored and searchable")
+        for name, progress in (("stored", stored), ("searchable", searchable)):
+            first, last = progress.steps[0], progress.steps[TENTHS]
+            cpu = 1000 * (last.cpu - first.cpu) / goal
+            line(f"{name}, in all", f"{goal / (last.when - first.when):,.0f} a second, {cpu:.3f} ms of a core each")
         line("at most, private", f"{stored.peak:,.0f} MB indexer, {searchable.peak:,.0f} MB server")
 
     def print_sizes(self) -> None:
@@ -248,8 +259,7 @@ class Run:
             line("restart: a block that came meanwhile: stored", since(began, indexer))
             server.wait_until(lambda: has_listed(server, name), 0.02)
             line("restart: a block that came meanwhile: searchable", since(began, server))
-            indexer.settle()
-            server.settle()
+            server.wait_until(lambda: self.is_hashed(server))
             print_memory("after the restart", indexer, server)
 
     def print_commands(self) -> None:
@@ -314,8 +324,7 @@ def measure(folder: Path, registrations: int, requests: int = REQUESTS) -> None:
     with Command(folder, "serve") as server, Command(folder, "index") as indexer:
         server.wait_until(lambda: is_ready(server))
         run.print_catch_up(indexer, server)
-        for command in (indexer, server):
-            command.settle()
+        server.wait_until(lambda: run.is_hashed(server))
         print_memory("idle after it", indexer, server)
         run.print_sizes()
         run.print_requests(server, requests)
