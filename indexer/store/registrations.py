@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, literal, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, literal, select, union_all
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
@@ -42,14 +42,10 @@ def _by_status(chain: str) -> Select[Any]:
     # with the bare column, SQLite prefers an index of blocks, and sorts all ids: ten times as slow
     own = events.c.chain.concat("") == chain
     every = select(events.c.registration).where(own, events.c.registration.is_not(None)).distinct().subquery()
-    ended = select(events.c.status, func.count().label("count")).where(
-        events.c.chain == chain, IS_NOT_LIVE, is_newest(chain)
-    )
-    return (
-        select(literal("all").label("status"), func.count().label("count"))
-        .select_from(every)
-        .union_all(ended.group_by(events.c.status))
-    )
+    newest = (events.c.chain == chain, IS_NOT_LIVE, is_newest(chain))
+    ended = select(events.c.status, func.count().label("count")).where(*newest).group_by(events.c.status)
+    total = select(literal("all").label("status"), func.count().label("count")).select_from(every)
+    return select(union_all(total, ended).subquery())
 
 
 def newest_events(chain: str, *conditions: ColumnElement[bool]) -> Select[Any]:
