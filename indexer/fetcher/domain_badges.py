@@ -37,7 +37,7 @@ _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-fault"}
 
 
 @dataclass(frozen=True, slots=True)
-class HostClaims:
+class HostNames:
     """The claims of a host. `served` are the SHA-256 of the cards that it serves, `named` the ids that these name,
     `in_dns` those that its TXT records name; the refusals are why cards or records could not be fetched."""
 
@@ -64,7 +64,7 @@ class DomainVerifier:
     def __init__(self, fetcher: HttpFetcher, txt: TxtRecords) -> None:
         self._fetcher, self._txt = fetcher, txt
 
-    async def fetch_claims(self, host: str, admit: Admit = open_admit) -> HostClaims:
+    async def fetch_claims(self, host: str, admit: Admit = open_admit) -> HostNames:
         """The claims in both cards of a host and in its TXT records. Raises FetchError only for `fetch-budget`, when
         nothing was requested."""
         served: dict[bytes, bytes] = {}
@@ -84,9 +84,9 @@ class DomainVerifier:
         named = frozenset[str]().union(*map(named_in, served.values()))
         served_refusal = refusal if not served or (refusal and refusal.code in _UNKNOWN) else None
         try:
-            return HostClaims(frozenset(served), named, _normalised(await self._txt.ids(host)), served_refusal)
+            return HostNames(frozenset(served), named, _normalised(await self._txt.ids(host)), served_refusal)
         except FetchError as error:
-            return HostClaims(frozenset(served), named, frozenset(), served_refusal, error.refusal)
+            return HostNames(frozenset(served), named, frozenset(), served_refusal, error.refusal)
 
 
 class BadgeChecks:
@@ -104,9 +104,9 @@ class BadgeChecks:
 
     async def fail(self, host: str, reason: str, now: int) -> int:
         """Store that asking failed. Raises StoreError."""
-        return await self._record(host, HostClaims(refusal=Refusal(reason), dns_refusal=Refusal(reason)), now)
+        return await self._record(host, HostNames(refusal=Refusal(reason), dns_refusal=Refusal(reason)), now)
 
-    async def _record(self, host: str, claims: HostClaims, now: int) -> int:
+    async def _record(self, host: str, claims: HostNames, now: int) -> int:
         return await asyncio.to_thread(visits.record_host, self._writer, claims.verdict(host), now)
 
 

@@ -95,7 +95,7 @@ def resolve(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _AnchorClaim:
+class _MetAnchor:
     """An anchor that may list a card: its number in order, `what` it claims (a repeated claim changes nothing), and
     `since`, the time from which on it could list it (milliseconds since 1970)."""
 
@@ -106,10 +106,10 @@ class _AnchorClaim:
     since: int
 
 
-def _hashed(ordered: Sequence[Anchor], met: Sequence[FetchFact | None], readable: Readable) -> list[_AnchorClaim]:
+def _hashed(ordered: Sequence[Anchor], met: Sequence[FetchFact | None], readable: Readable) -> list[_MetAnchor]:
     """The claims of the anchors that are met."""
     return [
-        _AnchorClaim(number, anchor, fact, fact.sha256, max(fact.first_at, anchor.seen_at or 0))
+        _MetAnchor(number, anchor, fact, fact.sha256, max(fact.first_at, anchor.seen_at or 0))
         for number, (anchor, fact) in enumerate(zip(ordered, met, strict=True))
         if fact is not None and readable(fact.sha256, anchor.kind)
     ]
@@ -129,7 +129,7 @@ def drifts(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable, ser
     return drifted
 
 
-def _unhashed(ordered: Sequence[Anchor], facts: FetchFacts, readable: Readable) -> Iterator[_AnchorClaim]:
+def _unhashed(ordered: Sequence[Anchor], facts: FetchFacts, readable: Readable) -> Iterator[_MetAnchor]:
     """The claims of anchors without a hash: the newest card that their locator served since they were seen."""
     for number, anchor in enumerate(ordered):
         if anchor.digest is not None or anchor.locator is None or anchor.seen_at is None or not anchor.valid:
@@ -138,7 +138,7 @@ def _unhashed(ordered: Sequence[Anchor], facts: FetchFacts, readable: Readable) 
         best = _latest(since, anchor.kind, readable)
         if best is not None:
             claimed_at = min(max(fact.first_at, anchor.seen_at) for fact in since)
-            yield _AnchorClaim(number, anchor, best, (anchor.locator, anchor.kind), claimed_at)
+            yield _MetAnchor(number, anchor, best, (anchor.locator, anchor.kind), claimed_at)
 
 
 def _latest(facts: Iterable[FetchFact], kind: Kind, readable: Readable) -> FetchFact | None:
@@ -148,15 +148,15 @@ def _latest(facts: Iterable[FetchFact], kind: Kind, readable: Readable) -> Fetch
     return None
 
 
-def _winner(claims: Sequence[_AnchorClaim]) -> _AnchorClaim | None:
+def _winner(claims: Sequence[_MetAnchor]) -> _MetAnchor | None:
     """The claim that lists after all claims took effect in order of time.
 
     A newer anchor with another hash wins. One that repeats the listed hash changes nothing, so that nobody keeps an
     old card listed by pointing at it again before its successor is served. An older anchor of the same claim that is
     seen later takes its position by age.
     """
-    won: _AnchorClaim | None = None
-    before: list[_AnchorClaim] = []
+    won: _MetAnchor | None = None
+    before: list[_MetAnchor] = []
     for claim in sorted(claims, key=lambda entry: (entry.since, entry.number)):
         if won is None:
             won = claim
@@ -169,12 +169,12 @@ def _winner(claims: Sequence[_AnchorClaim]) -> _AnchorClaim | None:
     return won
 
 
-def _between(claims: Iterable[_AnchorClaim], first: _AnchorClaim, last: _AnchorClaim) -> bool:
+def _between(claims: Iterable[_MetAnchor], first: _MetAnchor, last: _MetAnchor) -> bool:
     """Whether there was another claim between two anchors of the same claim."""
     return any(first.number < claim.number < last.number and claim.what != first.what for claim in claims)
 
 
-def _drift(won: _AnchorClaim, facts: FetchFacts) -> Drift | None:
+def _drift(won: _MetAnchor, facts: FetchFacts) -> Drift | None:
     """What the locator served after it served the card last, None for nothing; bytes that a CID names cannot drift."""
     if won.anchor.locator is None or won.fact.by_cid:
         return None

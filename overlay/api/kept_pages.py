@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of each process that serves: some 500 pages of 20 listings, or 2,000 compressed ones."""
@@ -24,7 +24,7 @@ class PageStamp(NamedTuple):
     up to, the chains with their indexed heights, and the exchange rates (`ExchangeRates.stamp`)."""
 
     version: object
-    cursor: Cursor | None
+    cursor: IndexPosition | None
     chains: Mapping[str, str]
     heights: Mapping[str, int]
     rates: tuple[object, ...]

@@ -18,7 +18,7 @@ from overlay.api.search_api import cursor, find_hits
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.api.services import AppServices
 from overlay.duplicates.duplicate_status import listing_with_duplicates
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.listings import lookup
 from overlay.listings.recent_changes import aged
 from overlay.search.query import Hits
@@ -33,7 +33,7 @@ class FoundPage:
     total: int
     at_least: bool
     next_cursor: str | None
-    state: Cursor | None
+    state: IndexPosition | None
     search: SearchRequest
     hits: Hits
 

@@ -22,7 +22,7 @@ from overlay.text.compact_json import decode, encode
 
 if TYPE_CHECKING:
     from overlay.api.search_request import SearchRequest
-    from overlay.engines import Cursor
+    from overlay.engines import IndexPosition
     from overlay.projection.search_index import SearchIndex
     from overlay.search.planner import QueryPlan
     from overlay.search.query import Cheapest, Hit, Hits, Query
@@ -73,7 +73,7 @@ def _alternative_json(alternative: Alternative) -> dict[str, Any]:
 def page(
     search_request: SearchRequest,
     hits: Hits,
-    index: Cursor | None,
+    index: IndexPosition | None,
     heights: Mapping[str, int],
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
@@ -126,7 +126,7 @@ def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | Non
     return rates.get(offer.currency) if offer and offer.converted else None
 
 
-def next_cursor(search_request: SearchRequest, hits: Hits, index: Cursor | None) -> str | None:
+def next_cursor(search_request: SearchRequest, hits: Hits, index: IndexPosition | None) -> str | None:
     """The cursor of the next page, None at the end. A full page reached by a cursor may be followed by an empty one."""
     count = len(hits.hits)
     seen = search_request.position + count

@@ -29,7 +29,7 @@ from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_context import CONTEXT
 from overlay.api.search_request import SearchRequest, check_cursor, from_pairs
 from overlay.api.services import AppServices
-from overlay.engines import CompilingError, Cursor
+from overlay.engines import CompilingError, IndexPosition
 from overlay.listings.recent_changes import aged_hits
 from overlay.search import query_syntax
 from overlay.search.query import Hits, StaleCursorError
@@ -102,7 +102,7 @@ async def with_extras(
     return await to_thread(search_answer.extras, engine, search_request, hits)
 
 
-async def cursor(services: AppServices) -> Cursor | None:
+async def cursor(services: AppServices) -> IndexPosition | None:
     """The change that the index has read up to; a slow engine reads it in a thread."""
     engine = services.engine
     return await to_thread(engine.cursor) if engine.slow else engine.cursor()

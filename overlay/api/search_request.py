@@ -13,7 +13,7 @@ from overlay.api.lookups import lookups
 from overlay.api.parameters import MAX_OFFSET, SEARCH, read
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import shown
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.installation import NAMES, SORTS, absence, system
 from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version
 from overlay.search import query_syntax
@@ -55,7 +55,7 @@ class SearchRequest(NamedTuple):
     text: str = ""
     highlight: bool = False
     rates: RateTable | None = None
-    after: Cursor | None = None
+    after: IndexPosition | None = None
     continued: str | None = None
 
     @property
@@ -170,7 +170,7 @@ def from_pairs(
         text=text,
         highlight=values_by_name.get("highlight", False),
         rates=table,
-        after=Cursor(page_position.epoch, page_position.seq) if page_position else None,
+        after=IndexPosition(page_position.epoch, page_position.seq) if page_position else None,
         continued=page_position.question if page_position else None,
     )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from overlay.duplicates.duplicate_status import DuplicateStatus
 from overlay.duplicates.text_key_groups import KeyedListing, TextKeyGroups
 from overlay.duplicates.text_key_table import PLACE_BYTES
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.search.facts import LISTED
 
 if TYPE_CHECKING:
@@ -129,11 +129,11 @@ class DuplicateIndex:
             self._groups, self._version = groups, version
         return self._groups
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far the store's changes were read; None where a rebuild is needed."""
         with self._transaction() as db:
             row = db.execute("SELECT epoch, seq FROM cursors").fetchone()
-        return Cursor(*row) if row else None
+        return IndexPosition(*row) if row else None
 
     def clear(self) -> None:
         """Remove everything."""
@@ -148,7 +148,7 @@ class DuplicateIndex:
             self._groups = None
             other._db.backup(self._db)
 
-    def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor | None) -> None:
+    def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition | None) -> None:
         """Replace the text keys of registrations by those of documents. Other registrations whose status changes are
         `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:

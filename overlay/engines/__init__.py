@@ -45,7 +45,7 @@ class UnknownEngineError(EngineError):
     """`A2B_SEARCH` names no engine."""
 
 
-class Cursor(NamedTuple):
+class IndexPosition(NamedTuple):
     """How far an index has read the outbox: its epoch and the last sequence number applied."""
 
     epoch: str
@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     of: int
 
 
-def is_further(left: Cursor | None, right: Cursor | None) -> bool:
+def is_further(left: IndexPosition | None, right: IndexPosition | None) -> bool:
     """Whether `one` is of the same epoch as `other` and has read more of it."""
     return left is not None and right is not None and left.epoch == right.epoch and left.seq > right.seq
 
@@ -72,7 +72,7 @@ class Engine(Protocol):
 
     ranks: bool
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far this index has read; None when it is new, cleared or damaged, and needs a rebuild."""
         ...
 
@@ -80,7 +80,9 @@ class Engine(Protocol):
         """What is wrong with the files of the index, until it is rebuilt; "" for nothing. Searches find the rest."""
         ...
 
-    def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
+    def write(
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+    ) -> None:
         """Remove all documents of `registrations` (None: of all), add `documents`, and store `cursor`, in one durable
         commit, which searches see when it returns. Raises BusyError, EngineError."""
         ...

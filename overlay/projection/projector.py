@@ -13,7 +13,7 @@ from indexer.store import Store, StoreUnavailableError
 from indexer.store.outbox import OutboxPosition
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import document_with_status
-from overlay.engines import BusyError, Cursor, UnavailableError, is_further
+from overlay.engines import BusyError, IndexPosition, UnavailableError, is_further
 from overlay.installation import NAMES
 from overlay.projection.documents import DocumentReader
 
@@ -36,7 +36,7 @@ REPLICA_SECONDS = 0.1
 """Between two looks at a replica that lags behind the index."""
 
 
-def _continues(cursor: Cursor, outbox: OutboxPosition) -> bool:
+def _continues(cursor: IndexPosition, outbox: OutboxPosition) -> bool:
     return cursor.epoch == outbox.epoch and cursor.seq <= outbox.newest_seq
 
 
@@ -65,7 +65,7 @@ class IndexProjector:
         """Remove the partly built index of a process that was killed during a rebuild."""
         self._engine.cleanup()
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far the index has read."""
         return self._engine.cursor()
 
@@ -85,7 +85,7 @@ class IndexProjector:
         """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
         return _continues(cursor, self._store.outbox.position())
 
-    def _is_ahead(self, cursor: Cursor, outbox: OutboxPosition) -> bool:
+    def _is_ahead(self, cursor: IndexPosition, outbox: OutboxPosition) -> bool:
         """Whether the index was fed from the primary of this replica, which has yet to catch up."""
         if not outbox.is_replica or _continues(cursor, outbox):
             return False
@@ -139,19 +139,19 @@ class IndexProjector:
         log.info("index: rebuilding, because %s", reason)
         return self.rebuild(lambda done, _: progress(done))
 
-    def project_after(self, cursor: Cursor) -> int:
+    def project_after(self, cursor: IndexPosition) -> int:
         """Project the next batch of changes after `cursor`; their number."""
         changes = self._store.outbox.after(cursor.seq, BATCH)
         if not changes:
             return self._reindex_changed(cursor)
         registrations = list(dict.fromkeys(change.id for change in changes))
-        began, cursor = monotonic(), Cursor(cursor.epoch, changes[-1].seq)
+        began, cursor = monotonic(), IndexPosition(cursor.epoch, changes[-1].seq)
         self._write(registrations, cursor)
         self._reindex_changed(cursor)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
 
-    def _position(self) -> Cursor | None:
+    def _position(self) -> IndexPosition | None:
         """What both the index and the duplicate index have read; None where they have to be rebuilt, also where the
         text keys were lost or another machine fed the index before."""
         index = self._engine.cursor()
@@ -163,12 +163,12 @@ class IndexProjector:
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
         return None
 
-    def _write(self, registrations: Sequence[str], cursor: Cursor) -> None:
+    def _write(self, registrations: Sequence[str], cursor: IndexPosition) -> None:
         """Replace the documents of registrations by those of the store; others whose duplicate status changes for it
         are queued."""
         self._engine.replace(registrations, self._documents(registrations, cursor), cursor)
 
-    def _documents(self, registrations: Sequence[str], cursor: Cursor | None) -> Iterator[Document]:
+    def _documents(self, registrations: Sequence[str], cursor: IndexPosition | None) -> Iterator[Document]:
         """The documents of registrations with their duplicate status; with a `cursor`, once their text keys are
         recorded. Nothing is done before the engine iterates: a process that may not write the index writes no text
         keys."""
@@ -182,7 +182,7 @@ class IndexProjector:
         statuses = self._duplicates.statuses(registrations)
         yield from (document_with_status(document, statuses) for document in documents)
 
-    def _reindex_changed(self, cursor: Cursor) -> int:
+    def _reindex_changed(self, cursor: IndexPosition) -> int:
         """Reindex a batch of listings with a changed duplicate status; returns their number."""
         if self._duplicates is None:
             return 0
@@ -251,7 +251,7 @@ class IndexProjector:
             nonlocal total
             size = 0
             for ids, number in batches:
-                for document in self._documents(ids, Cursor(epoch, 0)):
+                for document in self._documents(ids, IndexPosition(epoch, 0)):
                     size += len(document.item)
                     yield document
                 total += number
@@ -262,11 +262,11 @@ class IndexProjector:
         batches = self._batches()
         while some := list(islice(batches, FILL)):
             ids, unread = list(chain.from_iterable(ids for ids, _ in some)), iter(some)
-            self._engine.replace(ids, documents(unread), Cursor(epoch, 0))
+            self._engine.replace(ids, documents(unread), IndexPosition(epoch, 0))
             batches = chain(unread, batches)
-        while self._reindex_changed(Cursor(epoch, 0)):
+        while self._reindex_changed(IndexPosition(epoch, 0)):
             progress(total)
-        self._write([], Cursor(epoch, newest))
+        self._write([], IndexPosition(epoch, newest))
         return total
 
     def _batches(self) -> Iterator[tuple[list[str], int]]:

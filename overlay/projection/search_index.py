@@ -11,7 +11,16 @@ from contextlib import contextmanager
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, cast
 
-from overlay.engines import BusyError, CompilingError, Cursor, Engine, EngineError, Progress, engine_module, is_further
+from overlay.engines import (
+    BusyError,
+    CompilingError,
+    Engine,
+    EngineError,
+    IndexPosition,
+    Progress,
+    engine_module,
+    is_further,
+)
 from overlay.search import facet_counts, suggesting
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.facts import EXACT, source_fact
@@ -92,7 +101,7 @@ class SearchIndex:
 
     # -- searching
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far the index has read; None when it is new or damaged, and needs a rebuild."""
         return self._current().cursor()
 
@@ -164,7 +173,7 @@ class SearchIndex:
 
     # -- writing
 
-    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition) -> None:
         """Remove all documents of `registrations`, add `documents`, and store `cursor`, in one durable commit. Raises
         BusyError while another process writes."""
         with self._writable() as engine:

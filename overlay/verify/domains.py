@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from indexer.fetcher.card_fetcher import CardFetch, CardFetcher, CardRequest, CardState
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
+from indexer.fetcher.domain_badges import DomainVerifier, HostNames
 from overlay.listings.from_pointer import host as pointing_host
 from overlay.verify.item_members import same
 from overlay.verify.server_answer import NotCheckedError, NotProvedError, ServerAnswer
@@ -25,7 +25,7 @@ Shown = tuple[str, Mapping[str, Any]]
 class Hosts(Protocol):
     """Access to hosts."""
 
-    def ask(self, host: str) -> HostClaims:
+    def ask(self, host: str) -> HostNames:
         """The listings that a host names in its cards and its TXT records."""
         ...
 
@@ -48,7 +48,7 @@ class Internet:
         self._gateway = Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None
         self._txt = TxtRecords()
 
-    def ask(self, host: str) -> HostClaims:
+    def ask(self, host: str) -> HostNames:
         """The listings that a host names in its cards and its TXT records."""
         return asyncio.run(DomainVerifier(self._fetcher, self._txt).fetch_claims(host))
 
@@ -91,7 +91,7 @@ _WORDS = {
 }
 
 
-def _by(answer: ServerAnswer, answers: HostClaims) -> str:
+def _by(answer: ServerAnswer, answers: HostNames) -> str:
     """How a host confirms a listing (law 11): by name, dns or hash, "" without a confirmation."""
     if answer.kind is not Kind.AGENT:
         return ""

@@ -13,7 +13,7 @@ from overlay.api.parameters import SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.search_answer import alternatives
 from overlay.api.values import folded
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.search import query_syntax
 from overlay.search.facet_counts import prices_it, without_own
 from overlay.search.facts import MOST_VALUES
@@ -44,11 +44,15 @@ class FacetCache:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._cached: OrderedDict[tuple[Cursor | None, Query], Facets] = OrderedDict()
+        self._cached: OrderedDict[tuple[IndexPosition | None, Query], Facets] = OrderedDict()
         self._rests: OrderedDict[Query, float] = OrderedDict()
 
     async def ask(
-        self, query: Query, index: Cursor | None, names: tuple[str, ...], search: Callable[[Query], Awaitable[Hits]]
+        self,
+        query: Query,
+        index: IndexPosition | None,
+        names: tuple[str, ...],
+        search: Callable[[Query], Awaitable[Hits]],
     ) -> Hits:
         """The hits of `search`, with facets of these names from the cache or counted now; with `{}` where counting
         takes too long, as it may with a million listings."""

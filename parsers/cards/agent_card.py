@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from parsers.cards.card import AgentCard, Skill
 from parsers.cards.fields import Fields, Json
-from parsers.cards.motebit_claim import read_motebit
+from parsers.cards.identity_statement import read_motebit
 from parsers.cards.offers import read_offers
 from parsers.cards.strict_json import step
 

@@ -32,7 +32,7 @@ class Skill:
     examples: tuple[str, ...] = ()
 
 
-class MotebitClaim(NamedTuple):
+class IdentityStatement(NamedTuple):
     """The Motebit identity that a card claims: its id, its Ed25519 public key (64 lower-case hex digits), and its DID
     ("" for none)."""
 
@@ -65,7 +65,7 @@ class AgentCard:
     skills: tuple[Skill, ...] = ()
     tags: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
-    motebit: MotebitClaim | None = None
+    motebit: IdentityStatement | None = None
     warnings: tuple[Reason, ...] = ()
 
     kind = Kind.AGENT

@@ -17,7 +17,7 @@ from time import process_time
 
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.search.document import Document, Fingerprint, Since, TextKey
 from tests.bench.listings import listings
 
@@ -55,7 +55,7 @@ def main() -> None:
         with closing(DuplicateIndex(folder if args.file else "")) as index:
             for batch in batches(args.listings):
                 ids, start = [document.id for document in batch], process_time()
-                index.update(ids, batch, Cursor("e", 0))
+                index.update(ids, batch, IndexPosition("e", 0))
                 updated = process_time()
                 index.statuses(ids)
                 done = process_time()

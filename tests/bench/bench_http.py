@@ -38,7 +38,7 @@ from overlay.api.server import create_runner
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.app.http_app import create_app
 from overlay.app.memory import tune_garbage_collection
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.listings import item_json
 from overlay.listings.listing import Listing
 from overlay.listings.records import FeedPage, HistoryEntry, Registration
@@ -136,8 +136,8 @@ class Canned:
             tuple(Hit(item.id, item.item, 12.345678, cheapest, (1.0, item.id)) for item in first), 1_234, 1_234
         )
 
-    def cursor(self) -> Cursor | None:
-        return Cursor("epoch", 1)
+    def cursor(self) -> IndexPosition | None:
+        return IndexPosition("epoch", 1)
 
     def search(self, query: Query) -> Hits:  # noqa: ARG002 - whatever it is asked
         return self._hits
@@ -179,7 +179,7 @@ def _engine(name: str, results: list[Document], folder: Path) -> Any:
         return Canned(results)
 
     making = SearchIndex(f"{name}:{folder / name}")
-    making.replace([], results, Cursor("epoch", 1))
+    making.replace([], results, IndexPosition("epoch", 1))
     making.close()
     return SearchIndex(f"{name}:{folder / name}")
 

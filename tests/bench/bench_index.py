@@ -20,7 +20,7 @@ from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import FACETS, SORTS, Query, StaleCursorError
@@ -52,8 +52,8 @@ def build(url: str, count: int) -> None:
     began, done = time.process_time(), 0
     while batch := list(islice(stream, BATCH)):
         done += len(batch)
-        engine.replace([one.registration for one in batch], batch, Cursor("bench", 0))
-    engine.replace([], [], Cursor("bench", done))
+        engine.replace([one.registration for one in batch], batch, IndexPosition("bench", 0))
+    engine.replace([], [], IndexPosition("bench", done))
     print(f"built {done:,} listings in {time.process_time() - began:.0f} s of processor time")
     engine.close()
 

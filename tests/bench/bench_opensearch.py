@@ -25,7 +25,7 @@ from opensearchpy import OpenSearch
 
 from overlay.api.search_answer import page
 from overlay.api.search_request import from_pairs
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from tests.bench.bench_http import _cpu, questions
@@ -87,7 +87,7 @@ def body(question: str) -> dict[str, Any]:
 def ours(engine: SearchIndex, question: str) -> bytes:
     """The page of a query string."""
     search_request = from_pairs(parse_qsl(question), {})
-    return b"".join(page(search_request, engine.search(search_request.query), Cursor("bench", 0), {}))
+    return b"".join(page(search_request, engine.search(search_request.query), IndexPosition("bench", 0), {}))
 
 
 def row(name: str, requests: Sequence[str], ask: Callable[[str], object], clock: Callable[[], float]) -> float:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.forward import Analysed
@@ -60,8 +60,8 @@ def build(engine: SearchIndex, documents: list[Document]) -> float:
     began = time.monotonic()
     for first in range(0, len(documents), BATCH):
         batch = documents[first : first + BATCH]
-        engine.replace([item.registration for item in batch], batch, Cursor("bench", 0))
-    engine.replace([], [], Cursor("bench", len(documents)))
+        engine.replace([item.registration for item in batch], batch, IndexPosition("bench", 0))
+    engine.replace([], [], IndexPosition("bench", len(documents)))
     return time.monotonic() - began
 
 
@@ -144,7 +144,7 @@ def visible(engine: SearchIndex, documents: list[Document], changes: int) -> Non
     def change() -> None:
         number = next(numbers)
         changed = replace(documents[number], name=f"Changed Zzq{number}xx")
-        engine.replace([changed.registration], [changed], Cursor("bench", number))
+        engine.replace([changed.registration], [changed], IndexPosition("bench", number))
         assert engine.search(Query(text=f"zzq{number}xx")).hits[0].id == changed.id
 
     row("one listing changed until it is found (wall)", timed((change for _ in range(changes)), time.perf_counter))

@@ -21,7 +21,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.forward import Analysed
 from overlay.search.query import Query
 from overlay.systems.webhooks.matcher import Percolator
-from overlay.systems.webhooks.store import ListingReport, NewDelivery, Subscriptions
+from overlay.systems.webhooks.store import ListingReport, NewDelivery, StoredWebhooks
 from overlay.systems.webhooks.store import subscriptions as table
 from tests.bench.bench_search import SHARED, Questions, build
 from tests.bench.listings import listings
@@ -66,7 +66,7 @@ def main() -> None:
 def queue(folder: Path, met: dict[str, list[str]]) -> None:
     """Queue one delivery for each saved search that has matches."""
     store = Store(connect(f"sqlite:///{folder}/a2b.db"))
-    subscriptions = Subscriptions(store.engine)
+    subscriptions = StoredWebhooks(store.engine)
     wanted = Counter(id_ for ids in met.values() for id_ in ids)
     row = {"url": "https://a.example", "search": "q=x", "base": "", "created_at": 0, "since_seq": 0, "sequence": 0}
     row |= {"reason": "", "secret_sha256": sha256(b"").digest()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import Hits, Query
@@ -62,7 +62,7 @@ def listing(id_: str, name: str = "Nameless", **more: Any) -> Document:
 
 def put(engine: SearchIndex, *documents: Document, seq: int = 1) -> None:
     """Let an engine hold these documents of these registrations."""
-    engine.replace([document.registration for document in documents], documents, Cursor(EPOCH, seq))
+    engine.replace([document.registration for document in documents], documents, IndexPosition(EPOCH, seq))
 
 
 def ask(engine: SearchIndex, text: str = "", **query: Any) -> Hits:

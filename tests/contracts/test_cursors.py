@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from overlay.api.cursors import MOST_SHOWN
 from overlay.api.search_answer import next_cursor
 from overlay.api.search_request import from_pairs
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import SORTS, Hits, Query, StaleCursorError
@@ -57,7 +57,9 @@ def changes(engine: SearchIndex) -> Callable[[], None]:
         ]
         moved = some(position, TEXTS[(position + 3) % len(TEXTS)], "m")
         gone = f"{position:03}g"
-        engine.replace([gone, *(item.id for item in (*added, moved))], [*added, moved], Cursor(EPOCH, 1 + position))
+        engine.replace(
+            [gone, *(item.id for item in (*added, moved))], [*added, moved], IndexPosition(EPOCH, 1 + position)
+        )
 
     return change
 
@@ -90,7 +92,7 @@ def test_a_page_at_any_position_is_that_part_of_the_order(
     """By its position as by the key before it."""
     for start in (0, 200, 260, 280):  # in as many segments
         put(engine, *(varied(start + number) for number in range(20 if start else 200)), seq=1 + start)
-    engine.replace(["010v", "270v"], [], Cursor(EPOCH, 500))
+    engine.replace(["010v", "270v"], [], IndexPosition(EPOCH, 500))
     rates = {} if currency is None else {name: rate for name, rate in RATES.items() if name != currency}
     query = Query(text="alpha beta", sort=sort, descending=descending, price_currency=currency, rates=rates, limit=300)
     whole = engine.search(query).hits
@@ -130,7 +132,7 @@ def test_paging_through_an_index_that_changes_loses_and_repeats_nothing(
             query = query._replace(after=page[-1].sort_key)
             for number, version in next(turns, ()):
                 documents = [held(number, version)] if version else []
-                engine.replace([f"{number:03}v"], documents, Cursor(EPOCH, 2))
+                engine.replace([f"{number:03}v"], documents, IndexPosition(EPOCH, 2))
         assert [id_ for id_ in read if int(id_[:3]) not in touched] == expected
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.engines import ENGINES, Cursor
+from overlay.engines import ENGINES, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import FACETS, SORTS, Hit, Hits, Operators, Query
@@ -236,7 +236,7 @@ def index_all(engines: list[SearchIndex], history: list[Change]) -> Oracle:
         documents = [document for newest in commit.values() for document in newest]
         oracle.replace(commit, documents)
         for engine in engines:
-            engine.replace(list(commit), documents, Cursor(EPOCH, seq))
+            engine.replace(list(commit), documents, IndexPosition(EPOCH, seq))
     return oracle
 
 
@@ -384,7 +384,7 @@ def ties(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with opened(tmp_path_factory, request) as indexes:
         for seq, start in enumerate(range(0, len(documents), 100)):
             for engine in indexes:
-                engine.replace([], documents[start : start + 100], Cursor(EPOCH, seq))
+                engine.replace([], documents[start : start + 100], IndexPosition(EPOCH, seq))
         yield indexes, Oracle(documents)
 
 
@@ -426,7 +426,7 @@ def test_an_index_that_has_changed_completes_as_one_just_built(
     before = [completed(engine, text) for engine in engines]
     for engine in engines:
         engine.clear()
-        engine.replace([], oracle.documents, Cursor(EPOCH, 1))
+        engine.replace([], oracle.documents, IndexPosition(EPOCH, 1))
     assert before == [completed(engine, text) for engine in engines]
     first, *others = [engine.suggest(text, limit) for engine in engines]
     assert len(first) <= limit

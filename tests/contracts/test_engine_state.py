@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from overlay.engines import BusyError, Cursor
+from overlay.engines import BusyError, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import Suggestion
@@ -37,16 +37,16 @@ def test_a_new_index_knows_nothing_and_says_so(engine: SearchIndex) -> None:
 def test_replacing_forgets_all_documents_of_a_registration_and_no_others(engine: SearchIndex) -> None:
     tools = [listing(f"tool#{key}", "alpha", kind="tool") for key in "abc"]
     put(engine, *tools, listing("other", "alpha"), listing("tool2", "alpha"))
-    assert (count(engine), engine.cursor()) == (5, Cursor(EPOCH, 1))
+    assert (count(engine), engine.cursor()) == (5, IndexPosition(EPOCH, 1))
     assert matching_ids(engine, "alpha") == {"tool#a", "tool#b", "tool#c", "other", "tool2"}
     put(engine, tools[1], seq=2)
     assert matching_ids(engine, "alpha") == {"tool#b", "other", "tool2"}
     assert engine.get("tool#a") is None
     assert engine.get("tool#b") == tools[1].item
-    assert (count(engine), engine.cursor()) == (3, Cursor(EPOCH, 2))
-    engine.replace(["tool", "nobody", "tool"], [], Cursor("another", 0))
+    assert (count(engine), engine.cursor()) == (3, IndexPosition(EPOCH, 2))
+    engine.replace(["tool", "nobody", "tool"], [], IndexPosition("another", 0))
     assert matching_ids(engine, "alpha") == {"other", "tool2"}
-    assert (count(engine), engine.cursor()) == (2, Cursor("another", 0))
+    assert (count(engine), engine.cursor()) == (2, IndexPosition("another", 0))
 
 
 def test_a_replaced_document_is_found_by_its_new_words_only(engine: SearchIndex) -> None:
@@ -60,11 +60,11 @@ def test_a_replaced_document_is_found_by_its_new_words_only(engine: SearchIndex)
 
 
 def test_the_cursor_moves_without_documents(engine: SearchIndex) -> None:
-    engine.replace([], [], Cursor("e", 7))
-    assert (engine.cursor(), count(engine)) == (Cursor("e", 7), 0)
+    engine.replace([], [], IndexPosition("e", 7))
+    assert (engine.cursor(), count(engine)) == (IndexPosition("e", 7), 0)
     put(engine, listing("1", "alpha"), seq=8)
-    engine.replace([], [], Cursor("e", 9))
-    assert (engine.cursor(), matching_ids(engine, "alpha")) == (Cursor("e", 9), {"1"})
+    engine.replace([], [], IndexPosition("e", 9))
+    assert (engine.cursor(), matching_ids(engine, "alpha")) == (IndexPosition("e", 9), {"1"})
 
 
 def test_clearing_forgets_everything(engine: SearchIndex, engine_url: str) -> None:
@@ -100,7 +100,7 @@ def test_an_index_that_is_opened_again_answers_the_same(engine: SearchIndex, eng
     assert all(hits.hits for hits in before)
     engine.close()
     again = SearchIndex(engine_url)
-    assert again.cursor() == Cursor(EPOCH, 6)
+    assert again.cursor() == IndexPosition(EPOCH, 6)
     assert count(again) == 15
     assert [ask(again, text, **query) for text, query in questions] == before
     put(again, listing("new", "payment"), seq=7)
@@ -116,8 +116,8 @@ def test_a_change_that_fails_leaves_everything_as_it_was(engine: SearchIndex) ->
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        engine.replace(["1", "2"], broken(), Cursor(EPOCH, 2))
-    assert engine.cursor() == Cursor(EPOCH, 1)
+        engine.replace(["1", "2"], broken(), IndexPosition(EPOCH, 2))
+    assert engine.cursor() == IndexPosition(EPOCH, 1)
     assert (matching_ids(engine), matching_ids(engine, "alpha"), matching_ids(engine, "omega")) == (
         {"1", "2"},
         {"1"},
@@ -152,7 +152,7 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
         ask(opened, "payment", facets="type")
         opened.clear()
         put(opened, listing("3", "payment"), seq=3)
-        assert (matching_ids(opened, "paymnet"), opened.cursor()) == ({"3"}, Cursor(EPOCH, 3))
+        assert (matching_ids(opened, "paymnet"), opened.cursor()) == ({"3"}, IndexPosition(EPOCH, 3))
         opened.close()
 
 
@@ -164,14 +164,14 @@ def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Sea
         yield listing("2", "alpha")
         for entry in (engine, other):
             assert matching_ids(entry, "alpha") == {"1"}
-            assert entry.cursor() == Cursor(EPOCH, 1)
+            assert entry.cursor() == IndexPosition(EPOCH, 1)
         with pytest.raises(BusyError):
             put(other, listing("3", "alpha"), seq=9)
 
-    engine.replace(["2"], watching(), Cursor(EPOCH, 2))
+    engine.replace(["2"], watching(), IndexPosition(EPOCH, 2))
     for item in (engine, other):
         assert matching_ids(item, "alpha") == {"1", "2"}
-        assert (item.cursor(), count(item)) == (Cursor(EPOCH, 2), 2)
+        assert (item.cursor(), count(item)) == (IndexPosition(EPOCH, 2), 2)
     other.close()
 
 
@@ -180,7 +180,7 @@ def test_other_processes_see_every_commit(engine: SearchIndex, engine_url: str) 
     assert reader.cursor() is None
     for seq in range(1, 30):
         put(engine, listing(f"{seq % 7}", f"alpha word{seq}"), seq=seq)
-        assert reader.cursor() == Cursor(EPOCH, seq)
+        assert reader.cursor() == IndexPosition(EPOCH, seq)
         assert matching_ids(reader, f"word{seq}") == {f"{seq % 7}"}
         assert count(reader) == min(seq, 7)
     engine.clear()
@@ -347,20 +347,20 @@ def test_long_ids_owners_and_currencies_are_told_apart(engine: SearchIndex) -> N
 
 WRITER = """
 import sys, time
-from overlay.engines import BusyError, Cursor
+from overlay.engines import BusyError, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import listing, price
 engine = SearchIndex(sys.argv[1])
 while True:
     try:
-        engine.replace([], [], engine.cursor() or Cursor("epoch", 0))
+        engine.replace([], [], engine.cursor() or IndexPosition("epoch", 0))
         break
     except BusyError:  # the lease of the one that was killed
         time.sleep(0.05)
-start = (engine.cursor() or Cursor("epoch", 0)).seq
+start = (engine.cursor() or IndexPosition("epoch", 0)).seq
 for seq in range(start + 1, start + 10_000):
     documents = [listing(str(at), f"alpha version{seq}", said=str(seq), offers=[price(str(seq))]) for at in range(40)]
-    engine.replace([each.registration for each in documents], documents, Cursor("epoch", seq))
+    engine.replace([each.registration for each in documents], documents, IndexPosition("epoch", seq))
     print(seq, flush=True)
 """
 

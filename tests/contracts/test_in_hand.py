@@ -8,7 +8,7 @@ import pytest
 
 from overlay.api.search_answer import next_cursor
 from overlay.api.search_request import from_pairs
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.facts import HERE, id_fact, outpoint_fact, package_fact, transaction_fact
@@ -101,7 +101,7 @@ def test_what_is_looked_up_is_read_page_by_page(engine: SearchIndex) -> None:
         request = from_pairs(parameters.items(), {})
         hits = engine.search(request.query)
         read += [hit.id for hit in hits.hits]
-        following = next_cursor(request, hits, Cursor(EPOCH, 2))
+        following = next_cursor(request, hits, IndexPosition(EPOCH, 2))
         if following is None:
             break
         parameters["cursor"] = following

@@ -17,7 +17,7 @@ import pytest
 import trustme
 
 from indexer.masking import masked
-from overlay.engines import BusyError, Cursor, EngineError, UnavailableError, UnknownEngineError
+from overlay.engines import BusyError, EngineError, IndexPosition, UnavailableError, UnknownEngineError
 from overlay.engines.opensearch import cluster as clusters
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch import term_counts, versions
@@ -80,7 +80,7 @@ def test_a_writer_that_was_overtaken_loses_and_nothing_of_it_is_seen(
             {"1"},
             set(),
         )
-        assert (count(item), item.cursor()) == (3, Cursor(EPOCH, 2))
+        assert (count(item), item.cursor()) == (3, IndexPosition(EPOCH, 2))
         assert item.terms().frequency("zeta") == 0
     put(index, listing("2", "zeta"), seq=3)
     assert (matching_ids(other, "zeta"), count(other)) == ({"2"}, 3)
@@ -105,7 +105,7 @@ def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
         assert (matching_ids(item, "alpha"), matching_ids(item, "gamma"), item.cursor()) == (
             {"1", "2"},
             set(),
-            Cursor(EPOCH, 1),
+            IndexPosition(EPOCH, 1),
         )
     put(other, listing("1", "gamma"), listing("3", "gamma"), seq=2)
     assert (matching_ids(index, "gamma"), matching_ids(index, "alpha"), count(index)) == ({"1", "3"}, {"2"}, 3)
@@ -127,7 +127,11 @@ def test_a_rebuilt_version_answers_everywhere_at_one_stroke(
         put(fresh, listing("5", "alpha"), seq=2)
         assert index.promote(fresh)
         for item in (index, other):
-            assert (matching_ids(item, "alpha"), item.cursor(), item.get("1")) == ({"3", "5"}, Cursor(EPOCH, 2), None)
+            assert (matching_ids(item, "alpha"), item.cursor(), item.get("1")) == (
+                {"3", "5"},
+                IndexPosition(EPOCH, 2),
+                None,
+            )
     assert (other.progress(), len(request(opensearch, "GET", f"/{name_of(opensearch_url)}*"))) == (None, 1)
     put(index, listing("6", "alpha"), seq=3)
     assert matching_ids(other, "alpha") == {"3", "5", "6"}
@@ -150,7 +154,7 @@ def test_documents_that_no_search_sees_are_deleted(
     monkeypatch.setattr("overlay.engines.opensearch._GRACE", 0.0)
     for seq in range(2, 12):
         put(index, listing("1", f"alpha word{seq}"), listing("2", "alpha"), seq=seq)
-    index.replace([], [], Cursor(EPOCH, 12))
+    index.replace([], [], IndexPosition(EPOCH, 12))
     request(opensearch, "POST", f"/{name_of(opensearch_url)}/_refresh")
     held = {"query": {"exists": {"field": "added"}}}
     assert request(opensearch, "POST", f"/{name_of(opensearch_url)}/_count", held)["count"] <= 6
@@ -184,7 +188,7 @@ def test_an_index_that_somebody_deletes_wants_a_rebuild(
     time.sleep(states.RECENT_SECONDS)  # until then a reader may find that it is unavailable
     assert (other.cursor(), matching_ids(other, "alpha"), other.get("1")) == (None, set(), None)
     put(index, listing("7", "alpha"), seq=5)
-    assert (matching_ids(other, "alpha"), other.cursor()) == ({"7"}, Cursor(EPOCH, 5))
+    assert (matching_ids(other, "alpha"), other.cursor()) == ({"7"}, IndexPosition(EPOCH, 5))
 
 
 def test_an_index_of_another_program_is_not_touched(opensearch: Node, opensearch_url: str) -> None:

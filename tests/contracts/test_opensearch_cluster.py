@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from urllib.request import urlopen
 
-from overlay.engines import BusyError, Cursor, UnavailableError
+from overlay.engines import BusyError, IndexPosition, UnavailableError
 from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, ask, count, listing, matching_ids, put
 from tests.opensearch_server import Distribution, Node, free_port
@@ -66,7 +66,7 @@ def test_a_node_is_killed_while_writes_and_searches_go_on(opensearch_programs: D
             assert not errors
             assert len(looks) >= before + 3, "searches go on"
             seq = 3 + AFTER
-            assert reader.cursor() == Cursor(EPOCH, seq)
+            assert reader.cursor() == IndexPosition(EPOCH, seq)
             assert (count(reader), len(matching_ids(reader, "alpha"))) == (LISTINGS, LISTINGS)
             assert matching_ids(reader, f"word{seq}") == {str(index) for index in range(LISTINGS)}
             for counted in (reader.terms().counts.surfaces, reader.terms().counts.terms):

@@ -22,7 +22,7 @@ import pytest
 from indexer.model import BlockFacts, Event
 from indexer.store import Store, Writer, block_writer, connect
 from overlay.duplicates.duplicate_index import DuplicateIndex
-from overlay.engines import BusyError, Cursor, EngineError, Progress
+from overlay.engines import BusyError, EngineError, IndexPosition, Progress
 from overlay.projection import projector
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
@@ -60,7 +60,7 @@ def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other:
     with index.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), listing("4", "omega"))
         for item in (index, other):
-            assert (matching_ids(item, "alpha"), item.cursor()) == ({"1", "2"}, Cursor(EPOCH, 1))
+            assert (matching_ids(item, "alpha"), item.cursor()) == ({"1", "2"}, IndexPosition(EPOCH, 1))
         put(index, listing("5", "alpha"), seq=2)
         assert matching_ids(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
         assert not index.promote(fresh), "the new one has read less"
@@ -70,7 +70,7 @@ def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other:
         for item in (index, other):
             assert (matching_ids(item, "alpha"), count(item)) == ({"3", "5"}, 3)
             assert matching_ids(item, "omega") == {"4"}
-            assert item.cursor() == Cursor(EPOCH, 2)
+            assert item.cursor() == IndexPosition(EPOCH, 2)
             assert item.get("1") is None
     put(index, listing("6", "alpha"), seq=3)
     assert matching_ids(other, "alpha") == {"3", "5", "6"}
@@ -119,8 +119,10 @@ def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: S
     with other.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), seq=7)
         assert other.promote(fresh)
-    until_it_is_not_busy(lambda: put(index, listing("4", "alpha"), seq=(index.cursor() or Cursor(EPOCH, 0)).seq + 1))
-    assert (matching_ids(other, "alpha"), other.cursor()) == ({"3", "4"}, Cursor(EPOCH, 8))
+    until_it_is_not_busy(
+        lambda: put(index, listing("4", "alpha"), seq=(index.cursor() or IndexPosition(EPOCH, 0)).seq + 1)
+    )
+    assert (matching_ids(other, "alpha"), other.cursor()) == ({"3", "4"}, IndexPosition(EPOCH, 8))
 
 
 def until_it_is_not_busy(work: Callable[[], object]) -> None:
@@ -254,7 +256,7 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
             engine.cursor()
             == other.cursor()
             == duplicates.cursor()
-            == Cursor(store.outbox.epoch, store.outbox.newest_seq())
+            == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
         )
         assert feed.step() == 0
         block_writer.append(writer, "demo", [block(2, "later")])
@@ -315,7 +317,7 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
             assert IndexProjector(other_store, engine).step() == 2 * COUNT
             until_asked(askers, [asker.looks for asker in askers])
         assert [asker.totals for asker in askers] == [{COUNT, 2 * COUNT}] * 2
-        assert engine.cursor() == Cursor(other_store.outbox.epoch, other_store.outbox.newest_seq())
+        assert engine.cursor() == IndexPosition(other_store.outbox.epoch, other_store.outbox.newest_seq())
 
 
 def test_a_database_that_lost_changes_takes_its_index_back_with_it(
@@ -324,13 +326,13 @@ def test_a_database_that_lost_changes_takes_its_index_back_with_it(
     """One restored from a backup has the same epoch, and fewer rows than the index has read."""
     store, _ = registry
     put(engine, *(listing(f"{number}", "alpha") for number in range(9)))
-    engine.replace([], [], Cursor(store.outbox.epoch, 10 * COUNT))
+    engine.replace([], [], IndexPosition(store.outbox.epoch, 10 * COUNT))
     with closing(SearchIndex(engine_url)) as other, asking(engine, other) as askers:
         until_asked(askers, [0, 0])
         assert IndexProjector(store, engine, duplicates).run() == COUNT
         until_asked(askers, [asker.looks for asker in askers])
     assert [asker.totals for asker in askers] == [{9, COUNT}] * 2
-    assert engine.cursor() == Cursor(store.outbox.epoch, store.outbox.newest_seq())
+    assert engine.cursor() == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
 
 
 def test_an_index_that_was_lost_answers_nothing_or_all(
@@ -380,7 +382,7 @@ def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
                     monkeypatch.setattr(store, name, value)
 
         assert feed.rebuild(fail_over) == 9
-        assert engine.cursor() == Cursor(other_store.outbox.epoch, other_store.outbox.newest_seq())
+        assert engine.cursor() == IndexPosition(other_store.outbox.epoch, other_store.outbox.newest_seq())
         assert count(engine) == 9
 
 
@@ -405,7 +407,10 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
         patched.setattr(duplicates, "copy_from", killed)
         with pytest.raises(KeyboardInterrupt):
             feed.rebuild()
-    assert (duplicates.cursor(), engine.cursor()) == (before, Cursor(store.outbox.epoch, store.outbox.newest_seq()))
+    assert (duplicates.cursor(), engine.cursor()) == (
+        before,
+        IndexPosition(store.outbox.epoch, store.outbox.newest_seq()),
+    )
     assert search_hits(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
     feed.run()
     assert duplicates.cursor() == engine.cursor()
@@ -455,7 +460,7 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
         assert askers[0].totals == {COUNT}
         with closing(SearchIndex(engine_url)) as later:
             assert (count(later), len(matching_ids(later))) == (COUNT, COUNT)
-            assert later.cursor() == Cursor(store.outbox.epoch, store.outbox.newest_seq())
+            assert later.cursor() == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
             feed = IndexProjector(store, later, duplicates)
             until_it_is_not_busy(feed.run)
             until_tidy(later, engine_url)

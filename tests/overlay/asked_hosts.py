@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardRequest, CardState
-from indexer.fetcher.domain_badges import HostClaims
+from indexer.fetcher.domain_badges import HostNames
 from indexer.fetcher.reasons import Refusal
 
 
@@ -14,11 +14,11 @@ from indexer.fetcher.reasons import Refusal
 class AskedHosts:
     """`answer` is what every host says, `bodies` what locators serve; others do not answer. `asked` lists both."""
 
-    answer: HostClaims = field(default_factory=HostClaims)
+    answer: HostNames = field(default_factory=HostNames)
     bodies: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
 
-    def ask(self, host: str) -> HostClaims:
+    def ask(self, host: str) -> HostNames:
         self.requests.append(host)
         return self.answer
 

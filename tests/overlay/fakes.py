@@ -19,7 +19,7 @@ from indexer.store.proofs import Proved
 from indexer.store.requests import TransactionRequest
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.api.shared_services import PAYMENTS, VERIFIER, Payments
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.installation import ALWAYS
 from overlay.listings.listing import listings_of
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
@@ -52,10 +52,10 @@ class FakeEngine:
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = sorted(documents, key=lambda document: document.id)
-        self.position: Cursor | None = Cursor("epoch-1", 7)
+        self.position: IndexPosition | None = IndexPosition("epoch-1", 7)
         self.requests: list[Query] = []
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         return self.position
 
     def damage(self) -> str:
@@ -91,7 +91,7 @@ class FakeEngine:
             counts.add(Analysed.of(indexed).surfaces)
         return TermDictionary([counts])
 
-    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition) -> None:
         raise NotImplementedError
 
     def clear(self) -> None:

@@ -27,7 +27,7 @@ from overlay.app.compilation import (
 )
 from overlay.app.composition import AppContext
 from overlay.app.search_start import SearchStart
-from overlay.engines import CompilingError, Cursor
+from overlay.engines import CompilingError, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
@@ -136,7 +136,7 @@ async def test_an_index_refuses_searches_and_writes_until_it_is_compiled(app_con
 
 def test_an_index_is_opened_without_kernels(tmp_path: Path) -> None:
     with closing(SearchIndex(f"native:{tmp_path}")) as index:
-        index.replace([], [], Cursor("epoch", 7))
+        index.replace([], [], IndexPosition("epoch", 7))
     program = (
         "from parsers import jit\n"
         "from overlay.engines import native\n"

@@ -21,7 +21,7 @@ from overlay.app.http_app import ROUTES, create_app, load_systems
 from overlay.installation import ALWAYS, NAMES
 from overlay.systems.delegateos.delegated_access import ACCESS, DelegatedAccess
 from overlay.systems.delegateos.revocation_api import REVOCATIONS
-from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.delegateos.store import DelegationRecords
 from tests.overlay.answer_models import fits
 from tests.overlay.calls import TOWER
 from tests.overlay.conftest import Serve
@@ -143,7 +143,7 @@ async def test_real_answers_fit_their_schemas(
     serve: Serve, services: AppServices, api: dict[str, Any], tmp_path: Path
 ) -> None:
     engine = connect(f"sqlite:///{tmp_path}/tokens.db")
-    client = await serve(changed(services, brought={ACCESS: DelegatedAccess([], DelegationLedger(engine))}))
+    client = await serve(changed(services, brought={ACCESS: DelegatedAccess([], DelegationRecords(engine))}))
     created = calls(services)
     for route in ROUTES:
         if route.method != "GET" or route.answer is None:

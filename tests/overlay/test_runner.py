@@ -31,7 +31,7 @@ from overlay.app.status_service import StatusService
 from overlay.app.storage import MissingError, in_configured_order, index_write_errors, open_index, open_store
 from overlay.app.supervision import DATABASE_FAULTS, Supervisor
 from overlay.app.workers import WorkerError, Workers, check_address_free
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.projection.projector import IndexProjector
 from tests.chainkit import ChainKit, agent
 from tests.contracts.listed import count
@@ -232,12 +232,12 @@ async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over
         await source.catch_up()
         busy = open_index(options, create=True)
         IndexProjector(source.store, busy).run()
-        busy.replace([], [], Cursor(source.store.outbox.epoch, source.store.outbox.newest_seq()))
+        busy.replace([], [], IndexPosition(source.store.outbox.epoch, source.store.outbox.newest_seq()))
         async with running(new_app(tmp_path, follow=False)) as (runner, task):
             await until(lambda: runner.status.ready() is None)
             with closing(open_index(options, create=False)) as third:
                 with pytest.raises(BusyError):
-                    third.replace([], [], Cursor(source.store.outbox.epoch, 1))
+                    third.replace([], [], IndexPosition(source.store.outbox.epoch, 1))
                 assert IndexProjector(source.store, third).rebuild() == 1, "it is made beside the one that is fed"
             assert not task.done()
 
@@ -376,7 +376,7 @@ async def test_another_chain_under_a_stored_name_stops_that_chain_alone(tmp_path
 async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_path: Path) -> None:
     served = new_app(tmp_path, follow=False)
     assert served.engine is not None
-    seen: list[Cursor | None] = []
+    seen: list[IndexPosition | None] = []
 
     def serving(_: str) -> None:
         seen.append(served.engine.cursor() if served.engine else None)
@@ -386,7 +386,7 @@ async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_p
     await until(lambda: seen)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert seen == [Cursor(served.store.outbox.epoch, 0)]
+    assert seen == [IndexPosition(served.store.outbox.epoch, 0)]
     served.close()
 
 

@@ -11,12 +11,12 @@ from sqlalchemy import Engine
 
 from indexer.store import connect
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
-from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentLedger
 from overlay.systems.rating.store import EvidenceQueries
 from overlay.systems.relay.store import RelayStore
-from overlay.systems.webhooks.store import Subscriptions
+from overlay.systems.webhooks.store import StoredWebhooks
 from parsers.claims.delegateos.signed_objects import principal_of
 from tests.chainkit import agent
 from tests.overlay.payments.paid_server import PaidServer
@@ -81,7 +81,7 @@ def relay(engine: Engine) -> Work:
 
 
 def delegations(engine: Engine) -> Work:
-    access = DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engine), lambda: NOW)
+    access = DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engine), lambda: NOW)
     token = issued(capability(), budget=ROUNDS)
 
     async def charge(_: int) -> None:
@@ -136,7 +136,7 @@ async def test_every_system_writes_at_the_same_time_and_nothing_is_lost(
     await asyncio.gather(*map(rounds, systems))
     later = connect(database_url)  # as after a restart
     assert PaymentLedger(later).counted() == ROUNDS * 50_000
-    assert [one.sequence for one in Subscriptions(later).active()] == [ROUNDS]
+    assert [one.sequence for one in StoredWebhooks(later).active()] == [ROUNDS]
     books = RelayStore(later)
     assert (books.ledger.faults(), books.tasks.locked_by(ALICE.id)) == ([], 0)
     assert books.tasks.trust([ALICE.id, BOB.id])[ALICE.id, BOB.id].successes == ROUNDS

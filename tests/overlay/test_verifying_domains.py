@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from indexer.fetcher.domain_badges import HostClaims
+from indexer.fetcher.domain_badges import HostNames
 from indexer.fetcher.reasons import Refusal
 from indexer.settings import Settings
 from indexer.store import FetchState, visits
@@ -56,11 +56,11 @@ def body(server: Server, id_: str) -> bytes:
     return sha256(server.cards[id_]).digest()
 
 
-CLAIMS: dict[str, Callable[[Server, str], HostClaims]] = {
-    "name": lambda _, id_: HostClaims(named=frozenset({id_, f"{'11' * 32}_0"})),
-    "dns": lambda _, id_: HostClaims(in_dns=frozenset({id_})),
-    "hash": lambda server, id_: HostClaims(served=frozenset({body(server, id_)})),
-    "": lambda _server, _id: HostClaims(),
+CLAIMS: dict[str, Callable[[Server, str], HostNames]] = {
+    "name": lambda _, id_: HostNames(named=frozenset({id_, f"{'11' * 32}_0"})),
+    "dns": lambda _, id_: HostNames(in_dns=frozenset({id_})),
+    "hash": lambda server, id_: HostNames(served=frozenset({body(server, id_)})),
+    "": lambda _server, _id: HostNames(),
 }
 
 
@@ -80,15 +80,15 @@ def test_what_the_host_says_is_proved_where_the_answer_says_the_same(listed: tup
 @pytest.mark.parametrize(
     "host_claims",
     [
-        HostClaims(),
-        HostClaims(named=frozenset({f"{'11' * 32}_0"})),
-        HostClaims(served=frozenset({bytes(32)})),
-        HostClaims(refusal=Refusal("fetch-missing", "404")),
+        HostNames(),
+        HostNames(named=frozenset({f"{'11' * 32}_0"})),
+        HostNames(served=frozenset({bytes(32)})),
+        HostNames(refusal=Refusal("fetch-missing", "404")),
     ],
 )
 @pytest.mark.parametrize("by", ["name", "dns", "hash"])
 def test_a_domain_that_does_not_speak_for_the_listing_is_found_out(
-    listed: tuple[Server, str], host_claims: HostClaims, by: str
+    listed: tuple[Server, str], host_claims: HostNames, by: str
 ) -> None:
     server, id_ = listed
     claims(server, id_, by)
@@ -101,16 +101,16 @@ def test_a_domain_that_does_not_speak_for_the_listing_is_found_out(
 def test_naming_beats_hash(listed: tuple[Server, str]) -> None:
     server, id_ = listed
     claims(server, id_, "hash")
-    host_claims = HostClaims(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
+    host_claims = HostNames(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
     assert check(server, id_, hosts=AskedHosts(host_claims)).missing == ["domain"]
 
 
 @pytest.mark.parametrize(
     "host_claims",
-    [HostClaims(refusal=Refusal("fetch-connect", "no")), HostClaims(dns_refusal=Refusal("fetch-dns", "no"))],
+    [HostNames(refusal=Refusal("fetch-connect", "no")), HostNames(dns_refusal=Refusal("fetch-dns", "no"))],
 )
 def test_a_host_that_cannot_be_asked_proves_nothing_and_disproves_nothing(
-    listed: tuple[Server, str], host_claims: HostClaims
+    listed: tuple[Server, str], host_claims: HostNames
 ) -> None:
     server, id_ = listed
     claims(server, id_, "name")

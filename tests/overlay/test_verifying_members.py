@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from indexer.fetcher.domain_badges import HostClaims
+from indexer.fetcher.domain_badges import HostNames
 from indexer.store import visits
 from overlay.answers.schemas import SCHEMAS
 from overlay.listings.local_source import LocalSource
@@ -81,7 +81,7 @@ NAMES = ("still", "moved", "burned", "several", "one of several", "pointed", "ch
 
 
 def hosts(*, by_name: str = "") -> AskedHosts:
-    return AskedHosts(HostClaims(named=frozenset({by_name} - {""})), {POINTED: POINTED_CARD})
+    return AskedHosts(HostNames(named=frozenset({by_name} - {""})), {POINTED: POINTED_CARD})
 
 
 @pytest.mark.parametrize("name", NAMES)

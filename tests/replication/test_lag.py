@@ -11,7 +11,7 @@ import pytest
 
 from indexer.store import Store, StoreError, StoreUnavailableError, connect, unchecked
 from overlay.api.changes_api import feed
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.listings.repository import ListingRepository
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
@@ -102,7 +102,7 @@ async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_p
             assert IndexProjector(replica, engine).step() == 0, (
                 "the index may be of an epoch that the replica will hear of"
             )
-            engine.replace([], [], Cursor(epoch, 9))
+            engine.replace([], [], IndexPosition(epoch, 9))
             assert IndexProjector(replica, engine).step() == 0
             standby.promote()
             assert IndexProjector(replica, engine).run() == 2, "what was promoted knows all there is"

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native.background_jobs import BackgroundJobs, Job
@@ -113,7 +113,7 @@ class NativeEngine:
                 break
             return self._view
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far this index has read."""
         return self._current().cursor
 
@@ -181,7 +181,9 @@ class NativeEngine:
                 self._lock.release(is_whole=not self._view.damage and monotonic() < self.check_at)
                 self._lock = None
 
-    def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
+    def write(
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+    ) -> None:
         """Replace documents."""
         with self._writing:
             self._take_lock()

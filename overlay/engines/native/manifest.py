@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from google_crc32c import value
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.native import durable, segment_file
 from overlay.engines.native.segment_file import Array, SegmentError, SegmentFile
@@ -56,7 +56,7 @@ class Manifest:
     documents (Unix seconds). `vectors`: hash of the table that its text vectors are from; "" without any."""
 
     number: int
-    cursor: Cursor | None
+    cursor: IndexPosition | None
     newest: int
     segments: tuple[SegmentEntry, ...]
     vectors: str
@@ -93,7 +93,7 @@ def _decoded(data: bytes) -> Manifest:
         raise ValueError("is damaged: its CRC-32C differs")
     cursor = content.pop("cursor")
     segments = tuple(SegmentEntry(**entry) for entry in content.pop("segments"))
-    return Manifest(cursor=cursor and Cursor(*cursor), segments=segments, **content)
+    return Manifest(cursor=cursor and IndexPosition(*cursor), segments=segments, **content)
 
 
 def publish(folder: Path, manifest: Manifest) -> None:

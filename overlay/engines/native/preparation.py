@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import NativeEngine
 from overlay.search.document import Document
 from overlay.search.planner import plan
@@ -22,7 +22,7 @@ def prepare() -> None:
         engine = NativeEngine(Path(folder), make=True)
         try:
             for number in range(2):
-                engine.write([str(number)], [_document(str(number))], Cursor("", number))
+                engine.write([str(number)], [_document(str(number))], IndexPosition("", number))
             for query in _QUERIES:
                 matches = engine.search(query, plan(query.text, engine.terms()), 0, 9)
                 for counted in matches.facets.values():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native.array_checks import check_all
 from overlay.engines.native.manifest import Manifest, SegmentEntry
@@ -58,7 +58,7 @@ class NativeView:
         return cls(manifest, tuple(segments), _without_folder("; ".join(damages), folder))
 
     @property
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far the index has read the outbox; None when it has to be rebuilt, also where its text vectors are of
         another table than ours."""
         return None if self.damage or self.manifest.vectors != table_hash() else self.manifest.cursor

@@ -20,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import manifest as manifests
 from overlay.engines.native import segment_file
 from overlay.engines.native.builder import SegmentBuilder
@@ -73,7 +73,7 @@ def committed(
     view: NativeView,
     registrations: Sequence[str] | None,
     documents: Iterable[Document],
-    cursor: Cursor | None,
+    cursor: IndexPosition | None,
     *,
     merging: Collection[str] = (),
     grouping: Grouping | None = None,

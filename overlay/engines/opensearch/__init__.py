@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from opensearchpy.exceptions import NotFoundError
 
-from overlay.engines import Cursor, EngineError, UnavailableError
+from overlay.engines import EngineError, IndexPosition, UnavailableError
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch.mapping import LAYOUT, record_of, source
 from overlay.engines.opensearch.searching import Searcher
@@ -66,7 +66,7 @@ class OpenSearchEngine:
         except NotFoundError as error:
             raise UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile") from error
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far this index has read."""
         return self._state().cursor
 
@@ -106,7 +106,9 @@ class OpenSearchEngine:
 
     # -- writing
 
-    def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
+    def write(
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+    ) -> None:
         """Replace documents. A failure leaves the previous commit."""
         with self._writing:
             before = self._begin()
@@ -134,7 +136,7 @@ class OpenSearchEngine:
         state: OpenSearchCommitState,
         registrations: Sequence[str] | None,
         documents: Iterable[Document],
-        cursor: Cursor | None,
+        cursor: IndexPosition | None,
     ) -> OpenSearchCommitState:
         """Write the documents of a commit; returns the state that makes it visible."""
         changes = TermCounts()

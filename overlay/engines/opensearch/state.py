@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic, time
 from typing import Any, NamedTuple
 
-from overlay.engines import BusyError, Cursor, EngineError, UnavailableError
+from overlay.engines import BusyError, EngineError, IndexPosition, UnavailableError
 from overlay.engines.opensearch.cluster import Cluster, StoredValue
 
 RECENT_SECONDS = 0.05
@@ -41,9 +41,9 @@ class OpenSearchCommitState:
     void: tuple[int, ...] = ()
 
     @property
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far the outbox has been read."""
-        return None if self.seq is None else Cursor(self.epoch, self.seq)
+        return None if self.seq is None else IndexPosition(self.epoch, self.seq)
 
     def visible(self) -> list[dict[str, Any]]:
         """Filters for the visible documents."""

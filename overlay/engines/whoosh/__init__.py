@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.whoosh.library import CLEAR, WhooshFiles, few_segments
 from overlay.engines.whoosh.searching import search
@@ -66,7 +66,7 @@ class WhooshEngine:
             self._view = WhooshView(self._files.generation())
         return self._view
 
-    def cursor(self) -> Cursor | None:
+    def cursor(self) -> IndexPosition | None:
         """How far this index has read."""
         with self._reading:
             return self._current().cursor
@@ -98,7 +98,9 @@ class WhooshEngine:
     def close(self) -> None:
         """Nothing to release: files are open only while they are read or written."""
 
-    def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
+    def write(
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+    ) -> None:
         """Replace documents."""
         with self._writing, self._files.writing() as writer:
             with self._reading:

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.whoosh.library import TermNotFound, WhooshFiles
 from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
@@ -52,10 +52,10 @@ def stored(document: Document, analysed: Analysed) -> tuple[Any, ...]:
     )
 
 
-def _loaded(fields: dict[str, Any]) -> WhooshRow | Cursor:
+def _loaded(fields: dict[str, Any]) -> WhooshRow | IndexPosition:
     """A stored document: a row, or the cursor of the commit."""
     if "cursor" in fields:
-        return Cursor(*fields["cursor"])
+        return IndexPosition(*fields["cursor"])
     registration, record, *others = fields["row"]
     return WhooshRow(registration, IndexRecord(record), *others)
 
@@ -66,11 +66,11 @@ class WhooshView:
 
     def __init__(self, generation: int = -1) -> None:
         self.generation, self.cursor_number = generation, -1
-        self.cursor: Cursor | None = None
+        self.cursor: IndexPosition | None = None
         self.rows: dict[int, WhooshRow] = {}
         self._readers: list[tuple[int, Any]] = []  # the number of the first document, the reader
         self._files: dict[str, bytes] = {}
-        self._documents: dict[str, list[WhooshRow | Cursor]] = {}
+        self._documents: dict[str, list[WhooshRow | IndexPosition]] = {}
         self.frequencies = lru_cache(_MAX_TERMS)(self._frequencies)
 
     @classmethod

@@ -42,7 +42,7 @@ from parsers.claims.delegateos.signed_objects import is_principal
 from parsers.claims.rfc3339 import instant
 
 if TYPE_CHECKING:
-    from overlay.systems.delegateos.store import BlockBudget, DelegationLedger
+    from overlay.systems.delegateos.store import BlockBudget, DelegationRecords
 
 NAMESPACE = "registry"
 ACTIONS = ("search", "submit", "rate")
@@ -86,10 +86,10 @@ class DelegatedAccess:
     def __init__(
         self,
         roots: Iterable[str],
-        ledger: DelegationLedger,
+        records: DelegationRecords,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.roots, self.ledger, self.now = frozenset(roots), ledger, clock
+        self.roots, self.records, self.now = frozenset(roots), records, clock
 
     def verify(self, text: object, contract_id: str | None = None) -> Access:
         """A token (its text) that a trusted issuer signed, and that is neither revoked nor expired. Raises
@@ -100,7 +100,7 @@ class DelegatedAccess:
         revocations: list[Any] = []
         if token["authority"]["issuer"] in self.roots:
             signers = {block.get("attenuator", block.get("issuer")) for block in blocks(token)}
-            revocations = self.ledger.revocations_of(revocation_ids(token), set(filter(is_principal, signers)))
+            revocations = self.records.revocations_of(revocation_ids(token), set(filter(is_principal, signers)))
         context = TokenContext(roots=self.roots, now=self.now(), revocations=revocations, contract_id=contract_id)
         authorize_token(token, context)
         return Access(token, scopes(token))
@@ -111,7 +111,7 @@ class DelegatedAccess:
 
         nonce = None if proof is None else NonceUse(f"dct:{access.holder}", proof.nonce, proof.expires_at)
         try:
-            self.ledger.charge(_budgets(access), nonce, self.now() // _NANOSECONDS)
+            self.records.charge(_budgets(access), nonce, self.now() // _NANOSECONDS)
         except SpentBudgetError as error:
             limit = error.budget.limit
             raise TokenDeniedError("budget_exceeded", "the budget is spent", limit=limit, spent=limit) from None
@@ -120,7 +120,7 @@ class DelegatedAccess:
 
     def revoke(self, entry: Mapping[str, str], token_text: str | None) -> None:
         """Store a revocation whose form and signature were checked. With a token, it has to revoke a block of that.
-        Raises TokenDeniedError, LedgerFullError."""
+        Raises TokenDeniedError, RecordsFullError."""
         is_trusted = is_proven = entry["revokedBy"] in self.roots
         if token_text is not None:
             token = self._issued_here(token_text)
@@ -128,7 +128,7 @@ class DelegatedAccess:
             if entry["revocationId"] not in ids or not is_revoked(token, ids, entry["revocationId"], entry):
                 raise TokenDeniedError("not_revocable", "the signer may not revoke such a block of this token")
             is_proven = True
-        self.ledger.revoke(entry, is_proven=is_proven, is_trusted=is_trusted)
+        self.records.revoke(entry, is_proven=is_proven, is_trusted=is_trusted)
 
     def _issued_here(self, text: str) -> Token:
         """A token that a trusted issuer signed, whether or not it is revoked. Raises TokenDeniedError."""

@@ -65,7 +65,7 @@ def _result(access: DelegatedAccess, message: dict[str, Any]) -> dict[str, Any]:
 
 def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]:
     """The acceptance of a delegation (§9.2), or its rejection with the reason (§9.3)."""
-    from overlay.systems.delegateos.store import LedgerFullError, StoredDelegation
+    from overlay.systems.delegateos.store import RecordsFullError, StoredDelegation
 
     try:
         contract = _bounded(params.get("contract"), "contract")
@@ -86,10 +86,10 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
             dct=params["dct"], contract=encode(contract).decode(),
             expires_at=(instant(granted.steps[-1].expires) or 0) // _NANOSECONDS,
         )  # fmt: skip
-        access.ledger.add_delegation(stored, access.now() // _NANOSECONDS)
+        access.records.add_delegation(stored, access.now() // _NANOSECONDS)
     except ClaimRefusedError as error:
         return {"accepted": False, "reason": error.code, "details": error.detail}
-    except LedgerFullError as error:
+    except RecordsFullError as error:
         return {"accepted": False, "reason": "busy", "details": str(error)}
     # a request costs one unit, and a search is given up after SECONDS
     estimates = {"estimatedDurationMs": int(1_000 * SECONDS), "estimatedCostMicrocents": 1}
@@ -123,7 +123,7 @@ def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
         raise ClaimRefusedError("malformed", "delegationId is not del_ and 12 hex digits, as in the attestation")
     if not isinstance(principal, str) or not is_principal(principal):
         raise ClaimRefusedError("malformed", "principal is not a public key in base64url")
-    delegations = access.ledger.delegations(id_, principal)
+    delegations = access.records.delegations(id_, principal)
     if not delegations:
         raise ClaimRefusedError("unknown_delegation", f"{principal[:60]!a} got no delegation {id_[:60]!a} here")
     stored = next((delegation for delegation in delegations if delegation.status == "active"), delegations[0])
@@ -136,7 +136,7 @@ def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
         if error.code != "expired":
             raise
     status, text = "completed" if attestation["result"]["success"] else "failed", encode(attestation).decode()
-    if not access.ledger.finish(stored.block, status, text) and stored.attestation != text:
+    if not access.records.finish(stored.block, status, text) and stored.attestation != text:
         raise ClaimRefusedError("already_ended", f"the delegation is {stored.status} by another attestation")
     return {"delegationId": id_, "status": status}
 

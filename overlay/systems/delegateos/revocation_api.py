@@ -42,7 +42,7 @@ async def revocations(request: web.Request) -> web.Response:
     arguments = read_query(request, REVOCATIONS)
     after, limit = arguments.get("after") or 0, min(arguments.get("limit", MAX_PAGE), MAX_PAGE)
     access = _access(request)
-    rows = await to_thread(lambda: access.ledger.revocations(after, limit))
+    rows = await to_thread(lambda: access.records.revocations(after, limit))
     return json_answer({"revocations": [entry for _, entry in rows], "next": rows[-1][0] if rows else after})
 
 

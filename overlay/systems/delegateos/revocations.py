@@ -31,7 +31,7 @@ class RevocationBody(Body):
 
 def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
     """Store what `{revocation, dct?}`, or an entry alone, says. Raises ProblemError."""
-    from overlay.systems.delegateos.store import LedgerFullError
+    from overlay.systems.delegateos.store import RecordsFullError
 
     is_alone = not (isinstance(document, dict) and "revocation" in document)
     sent = checked(RevocationBody, {"revocation": document} if is_alone else document)
@@ -44,6 +44,6 @@ def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
         access.revoke(entry, sent.dct)
     except TokenDeniedError as error:
         raise denial_problem(error) from None
-    except LedgerFullError as error:
+    except RecordsFullError as error:
         raise ProblemError(503, str(error), headers={"Retry-After": "3600"}) from None
     return {name: entry[name] for name in ("revocationId", "revokedBy", "scope")}

@@ -84,7 +84,7 @@ class UsedNonceError(Exception):
     """The nonce was used before."""
 
 
-class LedgerFullError(Exception):
+class RecordsFullError(Exception):
     """No more rows of this kind are stored; the message says what else can be done."""
 
 
@@ -114,7 +114,7 @@ dct_delegations = original_table(
 )
 
 
-class DelegationLedger(Queries):
+class DelegationRecords(Queries):
     """The tables in a database. Every method raises StoreError when the database refuses."""
 
     # -- budgets
@@ -138,7 +138,7 @@ class DelegationLedger(Queries):
 
     def revoke(self, entry: Mapping[str, str], *, is_proven: bool, is_trusted: bool = False) -> None:
         """Store a revocation whose signature was verified; repeating it changes nothing. `is_proven`: its signer is
-        known to have signed what it revokes; `is_trusted`: a trusted issuer. Raises LedgerFullError."""
+        known to have signed what it revokes; `is_trusted`: a trusted issuer. Raises RecordsFullError."""
         row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
         same = [dct_revocations.c[name] == value for name, value in row.items()]
         with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
@@ -166,12 +166,12 @@ class DelegationLedger(Queries):
     # -- delegations
 
     def add_delegation(self, delegation: StoredDelegation, now: int) -> None:
-        """Store a delegation; one of the same block stays as it is. Raises LedgerFullError."""
+        """Store a delegation; one of the same block stays as it is. Raises RecordsFullError."""
         with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
             trim_expired(connection, dct_delegations, now - DELEGATION_SECONDS)
             number = count(connection, dct_delegations)
             if number >= MAX_DELEGATIONS:
-                raise LedgerFullError(f"{number:,} delegations are stored; try again when some of them have expired")
+                raise RecordsFullError(f"{number:,} delegations are stored; try again when some of them have expired")
             insert_new(connection, dct_delegations, [row_of(delegation)])
 
     def delegations(self, id_: str, delegatee: str) -> list[StoredDelegation]:
@@ -210,4 +210,4 @@ def _charge_block(connection: Connection, budget: BlockBudget) -> bool:
 def _check_revocation_room(connection: Connection, *, is_proven: bool) -> None:
     number = count(connection, dct_revocations, dct_revocations.c.is_proven.is_(is_proven))
     if number >= (MAX_PROVEN if is_proven else MAX_STRANGERS):
-        raise LedgerFullError(f"{number:,} revocations are stored" + ("" if is_proven else ": send the token, too"))
+        raise RecordsFullError(f"{number:,} revocations are stored" + ("" if is_proven else ": send the token, too"))

@@ -10,7 +10,7 @@ from uuid import UUID
 from indexer.store.queries import is_storable
 from overlay.systems.relay.store_agents import KeyConflictError, TooManyAgentsError
 from overlay.systems.relay.task_relay import PREFIX, Relay, RelayRefusedError
-from parsers.cards.motebit_claim import MAX_ID
+from parsers.cards.identity_statement import MAX_ID
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
 from parsers.claims.motebit.bearer_token import MAX_BYTES, SignedRequest
 from parsers.claims.motebit.identifiers import binding, canonical_id, check_key, hex_bytes

@@ -34,7 +34,7 @@ from overlay.systems.relay.bank import MAX_RAW
 from overlay.systems.relay.own_relay import RELAY, bring
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError
 from overlay.systems.relay.tasks import TaskRequest
-from parsers.cards.motebit_claim import MAX_ID
+from parsers.cards.identity_statement import MAX_ID
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError
 from parsers.claims.canonical_json import read as read_claim
 from parsers.claims.motebit.identifiers import VERIFIED, id_fact

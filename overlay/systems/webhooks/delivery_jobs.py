@@ -13,8 +13,8 @@ from overlay.api.search_request import from_pairs
 from overlay.api.systems import Parts, Services
 from overlay.jobs import PeriodicJob
 from overlay.systems.webhooks.delivery_loop import DeliveryLoop
-from overlay.systems.webhooks.matcher import SubscriptionMatcher
-from overlay.systems.webhooks.store import Subscriptions
+from overlay.systems.webhooks.matcher import WebhookMatcher
+from overlay.systems.webhooks.store import StoredWebhooks
 from overlay.systems.webhooks.targets import Targets, public_key_text
 from overlay.systems.webhooks.webhooks import Webhooks
 
@@ -29,10 +29,10 @@ def bring(parts: Parts) -> Services:
     """Subscriptions, and the loop that delivers, where this server has a key and sends requests to hosts."""
     if parts.identity is None or parts.visits is None or parts.index is None:
         return {}
-    subscriptions = Subscriptions(parts.store.primary)
+    subscriptions = StoredWebhooks(parts.store.primary)
     targets = Targets(parts.visits, parts.identity.sign_ed25519)
     parse = partial(_saved_query, parts)
-    matcher = SubscriptionMatcher(
+    matcher = WebhookMatcher(
         parts.store, subscriptions, parts.index, parts.duplicates, parse, parts.exchange.stamp
     )  # fmt: skip
     key = public_key_text(parts.identity.ed25519_public)

@@ -17,8 +17,8 @@ from indexer.fetcher.reasons import FetchError
 from indexer.retries import Backoff
 from indexer.store import DATABASE_ERRORS
 from overlay.jobs import PeriodicJob, Role
-from overlay.systems.webhooks.matcher import SubscriptionMatcher
-from overlay.systems.webhooks.store import Subscriptions, WebhookSubscription
+from overlay.systems.webhooks.matcher import WebhookMatcher
+from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks
 from overlay.systems.webhooks.targets import Targets
 
 log = logging.getLogger(__name__)
@@ -45,8 +45,8 @@ class DeliveryLoop:
 
     def __init__(
         self,
-        subscriptions: Subscriptions,
-        matcher: SubscriptionMatcher,
+        subscriptions: StoredWebhooks,
+        matcher: WebhookMatcher,
         targets: Targets,
         *,
         clock: Callable[[], float] = time.time,
@@ -110,13 +110,13 @@ class DeliveryLoop:
         for _, task in finished:
             task.result()
 
-    async def _send(self, subscription: WebhookSubscription, domain: str) -> None:
+    async def _send(self, subscription: StoredWebhook, domain: str) -> None:
         try:
             await self._deliver(subscription)
         finally:
             self._domains -= Counter({domain: 1})
 
-    async def _deliver(self, subscription: WebhookSubscription) -> None:
+    async def _deliver(self, subscription: StoredWebhook) -> None:
         """Send the oldest delivery that waits, and store what came of it."""
         subscriptions, id_, began = self._subscriptions, subscription.id, int(self._clock())
         delivery = await asyncio.to_thread(subscriptions.oldest_waiting, id_)

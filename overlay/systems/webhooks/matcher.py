@@ -27,7 +27,7 @@ from overlay.search.forward import Analysed
 from overlay.search.planner import required_terms
 from overlay.search.prices import asks_offer, meets, pack
 from overlay.search.query import Query
-from overlay.systems.webhooks.store import ListingReport, NewDelivery, Subscriptions, WebhookSubscription
+from overlay.systems.webhooks.store import ListingReport, NewDelivery, StoredWebhook, StoredWebhooks
 from overlay.text.compact_json import encode
 from overlay.text.safe_text import on_one_line
 from overlay.text.timestamps import timestamp
@@ -140,14 +140,14 @@ class Reported(NamedTuple):
     members: dict[str, Any] | None
 
 
-class SubscriptionMatcher:
+class WebhookMatcher:
     """Calls block: call them from a worker thread. `parse` gives the query of a saved search, None where it has become
     invalid, `stamp` another value when exchange rates have changed, `clock` Unix seconds."""
 
     def __init__(
         self,
         store: Store,
-        subscriptions: Subscriptions,
+        subscriptions: StoredWebhooks,
         index: SearchIndex,
         duplicates: DuplicateIndex | None,
         parse: Callable[[str], Query | None],
@@ -176,7 +176,7 @@ class SubscriptionMatcher:
         after = outbox.epoch, changes[-1].seq
         return self._subscriptions.enqueue(before, after, new, int(self._clock()))
 
-    def _deliveries(self, active: dict[str, WebhookSubscription], changes: Sequence[Change]) -> Iterator[NewDelivery]:
+    def _deliveries(self, active: dict[str, StoredWebhook], changes: Sequence[Change]) -> Iterator[NewDelivery]:
         last = {change.id: change for change in changes}
         by_subscription = defaultdict[str, list[Reported]](list)
         previous = self._subscriptions.reports(last)
@@ -209,7 +209,7 @@ class SubscriptionMatcher:
             if document.until_height is None:
                 yield document_with_status(document, statuses)
 
-    def _percolate(self, active: Iterable[WebhookSubscription]) -> Percolator:
+    def _percolate(self, active: Iterable[StoredWebhook]) -> Percolator:
         key = tuple(webhook.id for webhook in active), self._stamp()
         if self._percolator is None or self._percolator[0] != key:
             queries = [(webhook.id, self._parse(webhook.search)) for webhook in active]
@@ -225,7 +225,7 @@ def _members(document: Document) -> dict[str, Any]:
     return {name: item[name] for name in LISTING_MEMBERS} | {"name": on_one_line(item["name"], _NAME)}
 
 
-def _delivery(subscription: WebhookSubscription, reports: Sequence[Reported], now: int) -> NewDelivery:
+def _delivery(subscription: StoredWebhook, reports: Sequence[Reported], now: int) -> NewDelivery:
     shown = reports[:MAX_CHANGES]
     body = {
         "type": "search.changed",

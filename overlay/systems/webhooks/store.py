@@ -42,12 +42,12 @@ ENDED_SECONDS = 7 * 86_400
 CURSOR = "subscriptions"
 
 
-class TooManySubscriptionsError(Exception):
+class TooManyWebhooksError(Exception):
     """More may not be active at once, of this client or in all: the message says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSubscription:
+class StoredWebhook:
     """A saved search whose changes are delivered to a URL: `search` is the query string, `base` begins the URLs in
     deliveries, `sequence` is the number of the last delivery, `since_seq` the last change of the outbox before it was
     created. Times are in seconds since 1970; `next_at` is None while nothing waits, `ended_at` while it is active;
@@ -102,7 +102,7 @@ class NewDelivery(NamedTuple):
 
 subscriptions = original_table(
     "subscriptions",
-    *columns_of(WebhookSubscription, {"id"}, client=BYTEWISE),
+    *columns_of(StoredWebhook, {"id"}, client=BYTEWISE),
     Index("subscriptions_by_client", "client"),
     Index("subscriptions_due", "next_at"),
     restored={"since_seq": 0},
@@ -124,35 +124,35 @@ reported = original_table(
 """What was last reported of a listing to a subscription, as a digest, and in which delivery."""
 
 
-class Subscriptions(Queries):
+class StoredWebhooks(Queries):
     """The subscriptions in one database; several threads and processes may use it at once. Methods that write raise
     StoreError when the database refuses."""
 
     def check_room(self, client: str) -> None:
-        """Raise TooManySubscriptionsError where `add` would."""
+        """Raise TooManyWebhooksError where `add` would."""
         with self._engine.connect() as connection:
             _check_room(connection, client)
 
-    def add(self, subscription: WebhookSubscription) -> None:
-        """Store a new subscription. Raises TooManySubscriptionsError."""
+    def add(self, subscription: StoredWebhook) -> None:
+        """Store a new subscription. Raises TooManyWebhooksError."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             _check_room(connection, subscription.client)
             connection.execute(insert(subscriptions), [row_of(subscription)])
 
-    def get(self, id_: str) -> WebhookSubscription | None:
+    def get(self, id_: str) -> StoredWebhook | None:
         """A subscription, None where there is none."""
         row = self._first(select(subscriptions).where(subscriptions.c.id == id_))
-        return WebhookSubscription(**row) if row else None
+        return StoredWebhook(**row) if row else None
 
     def delete(self, id_: str) -> None:
         """Delete a subscription with its deliveries."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
             connection.execute(delete(subscriptions).where(subscriptions.c.id == id_))
 
-    def active(self) -> list[WebhookSubscription]:
+    def active(self) -> list[StoredWebhook]:
         """All active subscriptions, the oldest first."""
         statement = select(subscriptions).where(subscriptions.c.ended_at.is_(None))
-        return [WebhookSubscription(**row) for row in self._rows(statement.order_by(subscriptions.c.since_seq))]
+        return [StoredWebhook(**row) for row in self._rows(statement.order_by(subscriptions.c.since_seq))]
 
     def log(self, id_: str) -> list[Delivery]:
         """The newest deliveries of a subscription, the newest first."""
@@ -192,12 +192,12 @@ class Subscriptions(Queries):
 
     # -- delivering
 
-    def due(self, now: int, limit: int, leaving_out: Iterable[str] = ()) -> list[WebhookSubscription]:
+    def due(self, now: int, limit: int, leaving_out: Iterable[str] = ()) -> list[StoredWebhook]:
         """At most `limit` subscriptions with a delivery to send now, the longest due first."""
         skipped = set(leaving_out)
         statement = select(subscriptions).where(subscriptions.c.next_at <= now, subscriptions.c.ended_at.is_(None))
         rows = self._rows(statement.order_by(subscriptions.c.next_at).limit(limit + len(skipped)))
-        return [WebhookSubscription(**row) for row in rows if row["id"] not in skipped][:limit]
+        return [StoredWebhook(**row) for row in rows if row["id"] not in skipped][:limit]
 
     def oldest_waiting(self, id_: str) -> Delivery | None:
         """The delivery of a subscription to send next, None when none waits."""
@@ -262,9 +262,9 @@ def _of_delivery(delivery: Delivery) -> tuple[Any, ...]:
 def _check_room(connection: Connection, client: str) -> None:
     active = subscriptions.c.ended_at.is_(None)
     if count(connection, subscriptions, active, subscriptions.c.client == client) >= PER_CLIENT:
-        raise TooManySubscriptionsError(f"{PER_CLIENT} subscriptions of yours are active: delete one of them first")
+        raise TooManyWebhooksError(f"{PER_CLIENT} subscriptions of yours are active: delete one of them first")
     if count(connection, subscriptions, active) >= IN_ALL:
-        raise TooManySubscriptionsError(f"{IN_ALL:,} subscriptions are active, and no more are taken")
+        raise TooManyWebhooksError(f"{IN_ALL:,} subscriptions are active, and no more are taken")
 
 
 def _queue(connection: Connection, new: Sequence[NewDelivery], now: int) -> None:

@@ -32,7 +32,7 @@ from overlay.api.systems import SystemApi
 from overlay.api.values import json_texts, shown
 from overlay.search.planner import required_terms
 from overlay.systems.webhooks.delivery_jobs import WEBHOOKS, bring
-from overlay.systems.webhooks.store import TooManySubscriptionsError, WebhookSubscription
+from overlay.systems.webhooks.store import StoredWebhook, TooManyWebhooksError
 from overlay.systems.webhooks.targets import ChallengeError
 from overlay.systems.webhooks.webhooks import Webhooks
 from overlay.text.compact_json import encode
@@ -74,13 +74,13 @@ async def subscribe(request: web.Request) -> web.Response:
     try:
         await to_thread(webhooks.subscriptions.check_room, client)
         url = await _challenged(webhooks, requested.url, requested.key)
-        subscription = WebhookSubscription(
+        subscription = StoredWebhook(
             id=secrets.token_hex(12), client=client, url=url, search=search, base=base_url(request),
             secret_sha256=sha256(secret.encode()).digest(), created_at=int(time.time()),
             since_seq=(await to_thread(services.store.changes, 0, 0)).newest_seq,
         )  # fmt: skip
         await to_thread(webhooks.subscriptions.add, subscription)
-    except TooManySubscriptionsError as error:
+    except TooManyWebhooksError as error:
         raise ProblemError(429, str(error), headers={"Retry-After": "3600"}) from None
     headers = {"Location": f"/v1/subscriptions/{subscription.id}", "Cache-Control": "no-store"}
     created = {"secret": secret, "publicKey": webhooks.public_key}
@@ -184,7 +184,7 @@ async def _challenged(webhooks: Webhooks, url: str, key: str) -> str:
     return checked
 
 
-async def _own_webhook(request: web.Request) -> WebhookSubscription:
+async def _own_webhook(request: web.Request) -> StoredWebhook:
     """The subscription of a request that has its secret. Raises NotFoundError, and ProblemError (403)."""
     id_ = request.match_info["subscription"]
     subscription = await to_thread(_webhooks(request).subscriptions.get, id_)
@@ -197,7 +197,7 @@ async def _own_webhook(request: web.Request) -> WebhookSubscription:
     return subscription
 
 
-def _subscription_json(subscription: WebhookSubscription) -> dict[str, Any]:
+def _subscription_json(subscription: StoredWebhook) -> dict[str, Any]:
     return {
         "id": subscription.id,
         "url": subscription.url,

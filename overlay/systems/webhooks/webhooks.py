@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from overlay.systems.webhooks.store import Subscriptions
+from overlay.systems.webhooks.store import StoredWebhooks
 from overlay.systems.webhooks.targets import Targets
 
 
@@ -13,6 +13,6 @@ class Webhooks:
     """What routes need of webhooks: the stored subscriptions, the targets, and the public key that verifies messages to
     them, as text."""
 
-    subscriptions: Subscriptions
+    subscriptions: StoredWebhooks
     targets: Targets
     public_key: str

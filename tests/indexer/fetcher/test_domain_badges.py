@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostClaims, named_in
+from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostNames, named_in
 from indexer.fetcher.reasons import FetchError, Refusal
 from indexer.store import visits
 from indexer.store.badges import MAX_ANNOUNCED, DomainBadge
@@ -76,7 +76,7 @@ async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
     server.say(SECOND, ok(second))
     names.texts["_a2b.agent.example"] = ["v=spf1 -all", "id=one", f"id= {OTHER.replace('_', ':')}", "ID=two"]
     fetch_claims = await badger.fetch_claims(HOST)
-    assert fetch_claims == HostClaims(
+    assert fetch_claims == HostNames(
         frozenset({digest(first), digest(second)}), frozenset({ID, OTHER}), frozenset({"one", OTHER})
     )
     assert names.requests == ["_a2b.agent.example"]
@@ -138,7 +138,7 @@ async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> Non
 
 
 class BadgeRegistry:
-    """A chain of agents. A test passes on what their hosts answer: `registry.record(HostClaims(…))`."""
+    """A chain of agents. A test passes on what their hosts answer: `registry.record(HostNames(…))`."""
 
     def __init__(self, indexing: Indexing, kit: ChainKit, chain: MemoryChain) -> None:
         self.indexing, self.kit, self.chain, self.now = indexing, kit, chain, NOW
@@ -153,7 +153,7 @@ class BadgeRegistry:
         while following.step(self.now):
             pass
 
-    def record(self, host_claims: HostClaims, host: str = HOST) -> list[str]:
+    def record(self, host_claims: HostNames, host: str = HOST) -> list[str]:
         """Record an answer of the host; the ids that readers must look up again."""
         before = self.indexing.store.outbox.newest_seq()
         visits.record_host(self.indexing.writer, host_claims.verdict(host), self.now)
@@ -184,12 +184,12 @@ def registry(database_url: str) -> Iterator[BadgeRegistry]:
         yield BadgeRegistry(indexing, kit, chain)
 
 
-def named(*ids: object) -> HostClaims:
-    return HostClaims(named=frozenset(map(str, ids)))
+def named(*ids: object) -> HostNames:
+    return HostNames(named=frozenset(map(str, ids)))
 
 
-def serves(*bodies: bytes) -> HostClaims:
-    return HostClaims(served=frozenset(map(digest, bodies)))
+def serves(*bodies: bytes) -> HostNames:
+    return HostNames(served=frozenset(map(digest, bodies)))
 
 
 async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(registry: BadgeRegistry) -> None:
@@ -217,9 +217,9 @@ async def test_the_host_names_whom_it_means(registry: BadgeRegistry) -> None:
     assert registry.record(named(ours, elsewhere, ID)) == sorted([str(ours), str(copy)])
     assert registry.by(ours, copy, elsewhere) == ["name", "", ""]
     assert registry.badge(ours).checked_at == NOW
-    assert registry.record(HostClaims(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
+    assert registry.record(HostNames(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
     assert registry.by(ours, copy) == ["", "dns"]
-    registry.record(HostClaims())
+    registry.record(HostNames())
     assert registry.by(ours, copy) == ["", ""]
 
 
@@ -241,13 +241,13 @@ async def test_by_hash_only_the_oldest_with_these_bytes_has_it_and_the_next_once
 async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_are_not(registry: BadgeRegistry) -> None:
     agents = [registry.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
     await registry.mine(*agents)
-    assert registry.record(HostClaims()) == sorted(map(str, agents))
+    assert registry.record(HostNames()) == sorted(map(str, agents))
     assert {registry.badge(item).checked_at for item in agents} == {NOW}
     registry.now += 1
-    assert registry.record(HostClaims(refusal=Refusal("fetch-resolve", "no such name"))) == []
+    assert registry.record(HostNames(refusal=Refusal("fetch-resolve", "no such name"))) == []
     await registry.mine(registry.kit.inscribe(card("One more")))
     registry.now += 1
-    assert registry.record(HostClaims()) == []
+    assert registry.record(HostNames()) == []
     assert registry.record(named(agents[3])) == [str(agents[3])]
 
 
@@ -265,10 +265,10 @@ async def test_naming_beats_hash(registry: BadgeRegistry) -> None:
     oldest, meant = registry.kit.inscribe(card()), registry.kit.inscribe(card())
     await registry.mine(oldest)
     await registry.mine(meant)
-    registry.record(HostClaims(served=frozenset({digest(card())}), named=frozenset({str(meant)})))
+    registry.record(HostNames(served=frozenset({digest(card())}), named=frozenset({str(meant)})))
     assert registry.by(oldest, meant) == ["", "name"]
     # one that names only what nobody inscribed gives none either
-    registry.record(HostClaims(served=frozenset({digest(card())}), in_dns=frozenset({ID})))
+    registry.record(HostNames(served=frozenset({digest(card())}), in_dns=frozenset({ID})))
     assert registry.by(oldest, meant) == ["", ""]
 
 
@@ -295,7 +295,7 @@ async def test_readers_look_again_at_who_loses_a_badge(registry: BadgeRegistry) 
     registry.record(named(burned), "a.example")
     registry.record(serves(card(host="b.example")), "b.example")
     registry.record(named(stored), "c.example")
-    registry.record(HostClaims(), "d.example")
+    registry.record(HostNames(), "d.example")
     before = registry.indexing.store.outbox.newest_seq()
     updates = [
         registry.kit.update(item, card("Newer", f"{name}.example")) for item, name in ((hashed, "b"), (stored, "c"))
@@ -342,8 +342,8 @@ async def test_a_reorganisation_takes_a_registration_from_the_list(registry: Bad
 async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(registry: BadgeRegistry) -> None:
     echo, dns = registry.kit.inscribe(card()), registry.kit.inscribe(card("Dns"))
     await registry.mine(echo, dns)
-    registry.record(HostClaims(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
-    deaf = HostClaims(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
+    registry.record(HostNames(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
+    deaf = HostNames(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
     registry.now += CHECK_INTERVAL
     assert registry.due() == [HOST]
     registry.record(deaf)
@@ -358,8 +358,8 @@ async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(re
 async def test_the_last_check_of_a_host_that_does_not_answer_is_when_its_week_ends(registry: BadgeRegistry) -> None:
     echo = registry.kit.inscribe(card())
     await registry.mine(echo)
-    registry.record(HostClaims(named=frozenset({str(echo)})))
-    deaf = HostClaims(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
+    registry.record(HostNames(named=frozenset({str(echo)})))
+    deaf = HostNames(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
     while registry.by(echo) == ["name"]:
         later = registry.check(echo).next_at
         assert later is not None
@@ -373,7 +373,7 @@ async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(reg
     await registry.mine(echo)
     waits = []
     for _ in range(12):
-        registry.record(HostClaims(refusal=Refusal("fetch-missing", "404")))
+        registry.record(HostNames(refusal=Refusal("fetch-missing", "404")))
         later = registry.check(echo).next_at
         assert later is not None
         waits.append((later - registry.now) // HOUR)

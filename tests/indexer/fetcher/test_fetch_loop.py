@@ -443,8 +443,8 @@ class Deaf(DomainVerifier):
     def __init__(self) -> None:
         pass
 
-    async def fetch_claims(self, _host: str, _admit: Admit = open_admit) -> HostClaims:
-        return HostClaims()
+    async def fetch_claims(self, _host: str, _admit: Admit = open_admit) -> HostNames:
+        return HostNames()
 
 
 @pytest.fixture

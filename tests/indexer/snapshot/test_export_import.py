@@ -20,7 +20,7 @@ from indexer.snapshot.codec import SnapshotError
 from indexer.snapshot.exporter import export, new_file, read_lines
 from indexer.store import StoreError, block_writer, chain_marks, connect, imports
 from overlay.systems.payments.store import PaymentLedger
-from overlay.systems.webhooks.store import Subscriptions
+from overlay.systems.webhooks.store import StoredWebhooks
 from tests.chainkit import ChainKit, agent
 from tests.conftest import ROOT
 from tests.databases import Cluster, database_url, postgresql
@@ -240,7 +240,7 @@ def test_an_import_that_fails_gives_the_outbox_a_new_epoch(snapshot: bytes, empt
 
 
 def test_an_import_leaves_what_clients_handed_in_alone_whether_it_fails_or_not(snapshot: bytes, empty: Empty) -> None:
-    Subscriptions(empty.engine).add(WEBHOOK)
+    StoredWebhooks(empty.engine).add(WEBHOOK)
     ledger = PaymentLedger(empty.engine)
     ledger.reserve(PAYMENT, [COIN], TASK)
     for complete in (False, True):
@@ -249,5 +249,5 @@ def test_an_import_leaves_what_clients_handed_in_alone_whether_it_fails_or_not(s
             assert empty.take(source).blocks == 8
         else:
             empty.refuses(source[:-1])
-        assert [one.id for one in Subscriptions(empty.engine).active()] == [WEBHOOK.id]
+        assert [one.id for one in StoredWebhooks(empty.engine).active()] == [WEBHOOK.id]
         assert ledger.payments_of(TASK.id) == [PAYMENT]

@@ -21,13 +21,13 @@ from indexer.store.nonces import Nonces
 from indexer.store.process_lock import writer_lock
 from indexer.store.requests import Requests
 from indexer.store.schema import SCHEMA, metadata
-from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentLedger
 from overlay.systems.rating.store import EvidenceQueries
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
-from overlay.systems.webhooks.store import Subscriptions
+from overlay.systems.webhooks.store import StoredWebhooks
 from tests.facts import born, says
 from tests.indexer.store.test_one_database import INTERVAL, NOW, WEBHOOK
 
@@ -138,7 +138,7 @@ def test_all_that_is_checked_again_is_due_when_it_was(old: str) -> None:
 
 def test_its_components_go_on_where_they_were(old: str) -> None:
     engine = connect(old)
-    payments, relay, webhooks = PaymentLedger(engine), RelayStore(engine), Subscriptions(engine)
+    payments, relay, webhooks = PaymentLedger(engine), RelayStore(engine), StoredWebhooks(engine)
     assert (payments.counted(), payments.paid_interval(INTERVAL.id)) == (5, INTERVAL)
     assert relay.ledger.faults() == []
     assert relay.ledger.balances() | {"chain": 0} == {
@@ -149,7 +149,7 @@ def test_its_components_go_on_where_they_were(old: str) -> None:
     waiting = webhooks.oldest_waiting(WEBHOOK.id)
     assert waiting is not None
     assert waiting.body == b"{}"
-    assert DelegationLedger(engine).spent("b") == 1
+    assert DelegationRecords(engine).spent("b") == 1
     assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
     assert [one.manifest_url for one in MrpProviders(engine).page(NOW * 1000, 9)] == ["https://a.example/m"]
     store = Store(engine)

@@ -18,14 +18,14 @@ from indexer.store import Store, StoreError, Writer, chain_marks, connect, unche
 from indexer.store.locks import AdvisoryLock
 from indexer.store.nonces import Nonces
 from indexer.store.schema import keys, metadata, rebuilt_table
-from overlay.systems.delegateos.store import BlockBudget, DelegationLedger, NonceUse
+from overlay.systems.delegateos.store import BlockBudget, DelegationRecords, NonceUse
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentLedger
 from overlay.systems.payments.store_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
 from overlay.systems.rating.store import ClaimDocument, EvidenceQueries, StoredEvidence
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
-from overlay.systems.webhooks.store import Subscriptions, WebhookSubscription
+from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims.motebit.settlement import RelayAgent
 from tests.conftest import ROOT
@@ -33,7 +33,7 @@ from tests.databases import Cluster
 from tests.overlay.protocols.mrp.test_store import challenge, provider
 
 NOW = 1_790_000_000
-WEBHOOK = WebhookSubscription(
+WEBHOOK = StoredWebhook(
     id="w", client="c", url="https://a.example/h", search="q=x", base="https://b.example", secret_sha256=bytes(32),
     created_at=NOW,
 )  # fmt: skip
@@ -97,8 +97,8 @@ def use_evidence(engine: Engine) -> None:
 
 
 def use_webhooks(engine: Engine) -> None:
-    Subscriptions(engine).add(WEBHOOK)
-    assert Subscriptions(engine).active() == [WEBHOOK]
+    StoredWebhooks(engine).add(WEBHOOK)
+    assert StoredWebhooks(engine).active() == [WEBHOOK]
 
 
 def use_payments(engine: Engine) -> None:
@@ -123,9 +123,9 @@ def use_relay(engine: Engine) -> None:
 
 
 def use_delegations(engine: Engine) -> None:
-    ledger = DelegationLedger(engine)
+    ledger = DelegationRecords(engine)
     ledger.charge([BlockBudget("b", 9, 2 * NOW)], NonceUse("dct", "n", 2 * NOW), NOW)
-    assert DelegationLedger(engine).spent("b") == 1
+    assert DelegationRecords(engine).spent("b") == 1
     assert not Nonces(engine).use("dct", "n", NOW, 2 * NOW)
 
 
@@ -151,7 +151,7 @@ def test_every_component_reads_and_writes_in_the_database_of_all(database_url: s
     inspector = inspect(engine)
     stored = {name: {column["name"] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}
     assert stored == {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
-    assert Subscriptions(engine).active() == [WEBHOOK]
+    assert StoredWebhooks(engine).active() == [WEBHOOK]
     assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
     engine.dispose()
 
@@ -201,7 +201,7 @@ def test_a_registry_beside_a_ledger_of_an_earlier_version_gets_its_own_table(emp
     engine = connect(empty_database_url)
     use_webhooks(engine)
     assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
-    assert Subscriptions(engine).active() == [WEBHOOK]
+    assert StoredWebhooks(engine).active() == [WEBHOOK]
     engine.dispose()
 
 

@@ -16,7 +16,7 @@ from aiohttp import ClientSession
 from aiohttp.compression_utils import ZLibDecompressor
 
 from overlay.api.services import AppServices
-from overlay.engines import Cursor, EngineError, UnavailableError
+from overlay.engines import EngineError, IndexPosition, UnavailableError
 from overlay.search.query import Hits, Query, StaleCursorError
 from parsers.cards import Kind
 from tests.overlay.calls import TOWER, engine_of, get, problem, raw, talk
@@ -74,7 +74,7 @@ async def test_without_an_index_yet_nothing_found_is_no_answer(client: ClientSes
         assert (response.status, response.headers["Retry-After"]) == (503, "5")
         assert body["error"].startswith("the search index is being built, so nothing can be found yet")
     assert (await get(client, "/v1/search?q=tower"))["total"] == 2, "what is found is reported"
-    engine_of(services).position = Cursor("epoch-1", 0)
+    engine_of(services).position = IndexPosition("epoch-1", 0)
     assert (await get(client, "/v1/search?q=zzzz"))["total"] == 0, "of an empty registry"
 
 

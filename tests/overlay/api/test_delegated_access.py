@@ -19,7 +19,7 @@ from overlay.api.services import AppServices
 from overlay.app.http_app import load_systems
 from overlay.installation import NAMES
 from overlay.systems.delegateos.delegated_access import ACTIONS, DelegatedAccess
-from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.delegateos.store import DelegationRecords
 from parsers.claims.delegateos.capability_token import read_dct, serialize_dct
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
 from tests.overlay.calls import problem
@@ -51,7 +51,7 @@ def access(database_url: str) -> Iterator[New]:
 
     def another() -> DelegatedAccess:
         engines.append(unchecked(database_url))
-        return DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engines[-1]), lambda: NOW)
+        return DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engines[-1]), lambda: NOW)
 
     yield another
     for engine in engines:

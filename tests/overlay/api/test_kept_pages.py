@@ -17,7 +17,7 @@ from indexer.store.rates import Quote
 from overlay.api import kept_pages
 from overlay.api.kept_pages import KeptPage, KeptPages, PageStamp, Question
 from overlay.api.services import AppServices
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.pricing.exchange_rates import ExchangeRates
 from parsers.cards.rate_table import RateTable
 from tests.overlay.calls import engine_of, get, problem, raw
@@ -109,9 +109,9 @@ async def test_a_change_of_the_index_of_heights_chains_or_rates_makes_new_pages(
         assert pages[0]["index"] == {"seq": engine.position and engine.position.seq, "heights": heights}
 
     await is_searched_once_more()
-    engine.position = Cursor("epoch-1", 8)
+    engine.position = IndexPosition("epoch-1", 8)
     await is_searched_once_more()
-    engine.position = Cursor("epoch-2", 8)
+    engine.position = IndexPosition("epoch-2", 8)
     await is_searched_once_more()
     engine.version = "fake-2"  # rebuilt, up to the same change
     await is_searched_once_more()
@@ -144,7 +144,7 @@ async def test_problems_are_not_kept(client: ClientSession, services: AppService
             await problem(response, 503)
         async with client.get("/v1/search?limit=x") as response:
             await problem(response, 400)
-    engine_of(services).position = Cursor("epoch-1", 7)
+    engine_of(services).position = IndexPosition("epoch-1", 7)
     assert (await get(client, "/v1/search?q=zzzz"))["total"] == 0
 
 
@@ -152,7 +152,7 @@ async def test_problems_are_not_kept(client: ClientSession, services: AppService
 
 
 def stamp(number: int) -> PageStamp:
-    return PageStamp("v", Cursor("e", number), {"c": "d"}, {"c": number}, ())
+    return PageStamp("v", IndexPosition("e", number), {"c": "d"}, {"c": number}, ())
 
 
 class SlowPages:

@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 from aiohttp import ClientSession
 
-from indexer.fetcher.domain_badges import BadgeQueue, HostClaims
+from indexer.fetcher.domain_badges import BadgeQueue, HostNames
 from indexer.setting_values import Quota
 from indexer.store import Store, Writer, block_writer, visits
 from indexer.store.checks import CheckKind
@@ -62,7 +62,7 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
     block_writer.append(writer, "demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
     BadgeQueue(store, writer).step(NOW)
     id_ = str(outpoint_of("a"))
-    visits.record_host(writer, HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)
+    visits.record_host(writer, HostNames(named=frozenset({id_})).verdict("echo.example"), NOW)
     [checked] = ask(id_, NOW + RECHECK_PAUSE)
     assert checked == Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE)
     assert due(store.engine, CheckKind.BADGE, NOW + RECHECK_PAUSE) == [(NOW + RECHECK_PAUSE, "echo.example")]

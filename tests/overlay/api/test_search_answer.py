@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from overlay.api.problems import BadRequestError
 from overlay.api.search_answer import extras
 from overlay.api.search_request import from_pairs
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.listings import item_json
 from overlay.listings.listing import Listing, listings_of
 from overlay.projection.documents import document
@@ -105,7 +105,7 @@ def engine(
     """The sample chain's listings in an index."""
     opened = SearchIndex(f"{request.param}:{tmp_path_factory.mktemp('index')}")
     documents = [document(subject) for subject in list(shown(sample))[:-1]]
-    opened.replace([item.registration for item in documents], documents, Cursor("e", 1))
+    opened.replace([item.registration for item in documents], documents, IndexPosition("e", 1))
     yield opened
     opened.close()
 
@@ -152,7 +152,7 @@ def test_all_engines_understand_alike(sample: Path, tmp_path: Path) -> None:
     results = []
     for name in ("native", "whoosh"):
         opened = SearchIndex(f"{name}:{tmp_path / name}")
-        opened.replace([], documents, Cursor("e", 1))
+        opened.replace([], documents, IndexPosition("e", 1))
         results.append([opened.plan(q) for q in ("dexChrat towr", "x", "")])
         opened.close()
     assert results[0] == results[1]

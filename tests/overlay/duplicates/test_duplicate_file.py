@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.search.document import Document, Fingerprint, Since, TextKey
 from tests.contracts.listed import listing
 from tests.overlay.duplicates.test_duplicates_law import expected_statuses
@@ -52,7 +52,9 @@ def batch(number: int, size: int = 3) -> Batch:
 def update(index: DuplicateIndex, number: int) -> None:
     """Make the change of that number."""
     changed = batch(number)
-    index.update(list(changed), [document for rows in changed.values() for document in rows], Cursor("e", number))
+    index.update(
+        list(changed), [document for rows in changed.values() for document in rows], IndexPosition("e", number)
+    )
 
 
 def is_current(index: DuplicateIndex) -> bool:
@@ -124,10 +126,10 @@ def test_each_write_that_fails_leaves_the_former_state(tmp_path: Path) -> None:
                 break
             failures += 1
             assert str(tmp_path / FILE) in message
-            assert index.cursor() == Cursor("e", 39)
+            assert index.cursor() == IndexPosition("e", 39)
             assert is_current(index)
         assert failures > 10
-        assert index.cursor() == Cursor("e", 40)
+        assert index.cursor() == IndexPosition("e", 40)
         assert is_current(index)
 
 

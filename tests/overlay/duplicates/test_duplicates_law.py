@@ -19,7 +19,7 @@ from overlay.duplicates import text_key_table
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.duplicates.duplicate_status import DuplicateStatus
 from overlay.duplicates.text_keys import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, Since, TextKey
 from overlay.search.facts import HERE
 from tests.contracts.listed import listing
@@ -187,7 +187,7 @@ def test_the_status_of_each_is_what_follows_from_all(
         for number, (batch, happening) in enumerate(history):
             touched = list(dict(batch))
             current |= dict(batch)
-            update = touched, [item for id_ in touched for item in current[id_]], Cursor("e", number)
+            update = touched, [item for id_ in touched for item in current[id_]], IndexPosition("e", number)
             process.let(happening, update)
             process.index.update(*update)
             waiting = process.index.queued()

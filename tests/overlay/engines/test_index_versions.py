@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
-from overlay.engines import BusyError, Cursor
+from overlay.engines import BusyError, IndexPosition
 from overlay.engines.change_counter import ChangeCounter
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import NativeEngine
@@ -199,16 +199,16 @@ def test_an_index_of_another_version_is_left_and_said(
 
 def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path: Path) -> None:
     with closing(DuplicateIndex(str(tmp_path))) as duplicates, closing(DuplicateIndex(str(tmp_path))) as elsewhere:
-        duplicates.update([], [], Cursor(EPOCH, 1))
+        duplicates.update([], [], IndexPosition(EPOCH, 1))
         with closing(DuplicateIndex()) as fresh:
             assert fresh.cursor() is None
-            fresh.update([], [], Cursor(EPOCH, 7))
-            assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 1), Cursor(EPOCH, 1))
+            fresh.update([], [], IndexPosition(EPOCH, 7))
+            assert (duplicates.cursor(), elsewhere.cursor()) == (IndexPosition(EPOCH, 1), IndexPosition(EPOCH, 1))
             assert [path.name for path in tmp_path.iterdir()] == [FILE], "what is made beside has no name to be left"
             duplicates.copy_from(fresh)
-        assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 7), Cursor(EPOCH, 7))
-        elsewhere.update([], [], Cursor(EPOCH, 8))
-        assert duplicates.cursor() == Cursor(EPOCH, 8)
+        assert (duplicates.cursor(), elsewhere.cursor()) == (IndexPosition(EPOCH, 7), IndexPosition(EPOCH, 7))
+        elsewhere.update([], [], IndexPosition(EPOCH, 8))
+        assert duplicates.cursor() == IndexPosition(EPOCH, 8)
 
 
 def test_files_of_claims_in_older_layouts_are_removed(tmp_path: Path) -> None:

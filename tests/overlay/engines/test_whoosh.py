@@ -16,7 +16,7 @@ from tests.contracts.listed import listing, matching_ids, put
 
 USE = """
 import sys
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
 from tests.contracts.listed import ask, listing, put

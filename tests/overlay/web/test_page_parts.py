@@ -15,7 +15,7 @@ from markupsafe import escape
 from indexer.model import LOGO_BYTES
 from overlay.api.problems import ProblemError
 from overlay.api.search_request import from_pairs
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.search.query import Hits, Query
 from overlay.text.safe_text import visible
@@ -329,15 +329,15 @@ async def test_what_takes_too_long_to_count_is_found_without_facets_and_not_coun
 
     counted = FacetCache(lambda: now[0])
     for index in range(3):  # also while the index changes
-        hits = await counted.ask(Query(text="x"), Cursor("e", index), ("tag",), search)
+        hits = await counted.ask(Query(text="x"), IndexPosition("e", index), ("tag",), search)
         assert (hits.total, hits.facets) == (7, {})
     assert requests == [("tag",), (), (), ()]
     now[0] += REST
     status[0] = 0
-    assert (await counted.ask(Query(text="x"), Cursor("e", 3), ("tag",), search)).facets == {"tag": ()}
+    assert (await counted.ask(Query(text="x"), IndexPosition("e", 3), ("tag",), search)).facets == {"tag": ()}
     status[0] = 429
     with pytest.raises(ProblemError):
-        await counted.ask(Query(text="y"), Cursor("e", 3), ("tag",), search)
+        await counted.ask(Query(text="y"), IndexPosition("e", 3), ("tag",), search)
 
 
 # -- amounts

@@ -16,7 +16,7 @@ from overlay.api.parameters import SEARCH, pairs
 from overlay.api.problems import BadRequestError
 from overlay.api.search_answer import page
 from overlay.api.search_request import from_pairs
-from overlay.engines import ENGINES, Cursor
+from overlay.engines import ENGINES, IndexPosition
 from overlay.projection.search_index import SearchIndex
 from tests.opensearch_server import index_url
 from tests.overlay.fakes import CAIP2, CHAIN, FakeEngine, sample_services
@@ -31,7 +31,9 @@ def engine(
     search_index = SearchIndex(index_url(request, request.param, tmp_path_factory.mktemp("index")))
     fake = sample_services(sample).engine
     assert isinstance(fake, FakeEngine)
-    search_index.replace([document.registration for document in fake.documents], fake.documents, Cursor("epoch", 1))
+    search_index.replace(
+        [document.registration for document in fake.documents], fake.documents, IndexPosition("epoch", 1)
+    )
     yield search_index
     search_index.close()
 

@@ -28,8 +28,8 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
 from overlay.systems.webhooks.delivery_loop import DeliveryLoop
-from overlay.systems.webhooks.matcher import SubscriptionMatcher
-from overlay.systems.webhooks.store import Subscriptions, WebhookSubscription
+from overlay.systems.webhooks.matcher import WebhookMatcher
+from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks
 from overlay.systems.webhooks.targets import Targets
 from tests.chainkit import ChainKit, Minable
 from tests.clocks import Clock
@@ -134,7 +134,7 @@ class WebhookRegistry:
     def start(self) -> None:
         """As a process that has just begun."""
         store = self.indexing.store
-        self.subscriptions = Subscriptions(store.engine)
+        self.subscriptions = StoredWebhooks(store.engine)
         self.targets = Targets(OnDemandFetcher(self._fetcher, self.clock), IDENTITY.sign_ed25519)
         self.matcher = self.new_matcher()
         self.loop = DeliveryLoop(self.subscriptions, self.matcher, self.targets, clock=self.clock, jitter=lambda: 1.0)
@@ -142,19 +142,17 @@ class WebhookRegistry:
     def _fetcher(self, limits: Any) -> Any:
         return build_fetcher(Settings.load(self._flags), limits)
 
-    def new_matcher(self) -> SubscriptionMatcher:
+    def new_matcher(self) -> WebhookMatcher:
         def parse(search: str) -> Query | None:
             return from_pairs([tuple(pair.split("=", 1)) for pair in search.split("&")], {"demo": "bsv:regtest"}).query
 
         store = self.indexing.store
-        return SubscriptionMatcher(
-            store, self.subscriptions, self.index, self.duplicates, parse, lambda: (), self.clock
-        )
+        return WebhookMatcher(store, self.subscriptions, self.index, self.duplicates, parse, lambda: (), self.clock)
 
     def subscribe(self, search: str = "q=echo", url: str = "https://hook.example/in") -> str:
         """The id of a new subscription."""
         id_ = secrets.token_hex(6)
-        subscription = WebhookSubscription(
+        subscription = StoredWebhook(
             id=id_, client=id_, url=url, search=search, base="https://registry.example", created_at=1_800_000_000,
             secret_sha256=sha256(b"secret").digest(), since_seq=self.indexing.store.outbox.newest_seq(),
         )  # fmt: skip
@@ -182,7 +180,7 @@ class WebhookRegistry:
         await self.loop.start()
         await self.loop.settle()
 
-    def state(self, id_: str) -> WebhookSubscription:
+    def state(self, id_: str) -> StoredWebhook:
         answer = self.subscriptions.get(id_)
         assert answer is not None
         return answer

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import NativeEngine, manifest
 from overlay.engines.native.manifest import SegmentEntry
 from overlay.engines.native.segment_file import SegmentFile
@@ -63,8 +63,8 @@ def index(folder: Path) -> Path:
     """An index of these documents, with a segment of history, and one with a tombstone."""
     engine = NativeEngine(folder, make=True)
     some = documents()
-    engine.write(None, some, Cursor("e", 1))
-    engine.write(["1"], [], Cursor("e", 2))
+    engine.write(None, some, IndexPosition("e", 1))
+    engine.write(["1"], [], IndexPosition("e", 2))
     engine.close()
     return folder
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import preparation, writing
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
@@ -46,18 +46,18 @@ def rebuild(index: SearchIndex, seq: int) -> None:
         fresh.clear()
         for start in range(0, len(ids), 5):
             some = ids[start : start + 5]
-            fresh.replace(some, documents(seq, some), Cursor("e", 0))
-        fresh.replace([], [], Cursor("e", seq))
+            fresh.replace(some, documents(seq, some), IndexPosition("e", 0))
+        fresh.replace([], [], IndexPosition("e", seq))
         index.promote(fresh)
 
 
 def work(url: str) -> Iterator[int]:
     """Change an index for ever; the number of each commit."""
     index = SearchIndex(url)
-    seq = (index.cursor() or Cursor("e", 0)).seq
+    seq = (index.cursor() or IndexPosition("e", 0)).seq
     while True:
         seq += 1
-        index.replace(changed(seq), documents(seq, changed(seq)), Cursor("e", seq))
+        index.replace(changed(seq), documents(seq, changed(seq)), IndexPosition("e", seq))
         yield seq
         if not seq % REBUILT:
             rebuild(index, seq)

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import NativeEngine, manifest
 from overlay.engines.native.manifest import CommitStamp, SegmentEntry
 from overlay.engines.native.segment import Segment
@@ -51,7 +51,7 @@ class Held:
 
 
 def put(engine: NativeEngine, seq: int, word: str, *ids: str) -> None:
-    engine.write(ids, [listing(id_, word) for id_ in ids], Cursor("e", seq))
+    engine.write(ids, [listing(id_, word) for id_ in ids], IndexPosition("e", seq))
 
 
 def ids_with(engine: NativeEngine, word: str) -> set[str]:
@@ -71,13 +71,13 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     assert merge.begun.wait(30)
     assert segments(engine) == [(4, 0), (4, 0)]
     put(engine, 3, "beta", "a")
-    engine.write(["f"], [], Cursor("e", 4))
+    engine.write(["f"], [], IndexPosition("e", 4))
     assert ids_with(engine, "alpha") == set("bcdegh")
     merge.released.set()
     engine.jobs.wait()
     assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set("bcdegh"), {"a"})
     assert segments(engine) == [(8, 2), (1, 0)]
-    assert engine.cursor() == Cursor("e", 4)
+    assert engine.cursor() == IndexPosition("e", 4)
     assert engine.terms().frequency("alpha") == 6
     reader = NativeEngine(engine.folder, make=False)
     assert ids_with(reader, "alpha") == set("bcdegh")
@@ -92,7 +92,7 @@ def test_an_index_that_was_filled_is_one_segment(engine: NativeEngine, monkeypat
         assert len(segments(engine)) <= 3
     put(engine, 0, "beta", "03")
     assert engine.jobs.thread is None
-    engine.write([], [], Cursor("e", 7))
+    engine.write([], [], IndexPosition("e", 7))
     assert segments(engine) == [(20, 0)]
     assert (ids_with(engine, "beta"), engine.terms().frequency("alpha")) == ({"03"}, 19)
     put(engine, 8, "beta", "05")
@@ -106,7 +106,7 @@ def test_a_merge_of_what_was_removed_meanwhile_adds_nothing(
     put(engine, 1, "alpha", *"abcd")
     put(engine, 2, "alpha", *"efgh")
     assert merge.begun.wait(30)
-    engine.write(None, [listing("z", "beta")], Cursor("e", 3))
+    engine.write(None, [listing("z", "beta")], IndexPosition("e", 3))
     merge.released.set()
     engine.jobs.wait()
     assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set(), {"z"})
@@ -181,7 +181,7 @@ def test_a_writer_that_opens_a_folder_lets_readers_look_again(tmp_path: Path, mo
     engine.close()
     assert ids_with(reader, "beta") == set()
     writer = NativeEngine(tmp_path, make=True)
-    writer.write([], [], Cursor("e", 2))
+    writer.write([], [], IndexPosition("e", 2))
     assert ids_with(reader, "beta") == {"b"}
     for opened in (reader, writer):
         opened.close()
@@ -193,7 +193,7 @@ def test_any_commits_beside_merges_are_found_as_in_a_dictionary(engine: NativeEn
     for seq in range(1, 60):
         word, ids = chance.choice(WORDS), {str(chance.randrange(18)) for _ in range(chance.choice((1, 1, 2, 5)))}
         removed = {str(chance.randrange(18)) for _ in range(chance.randrange(3))} - ids
-        engine.write([*ids, *removed], [listing(id_, word) for id_ in ids], Cursor("e", seq))
+        engine.write([*ids, *removed], [listing(id_, word) for id_ in ids], IndexPosition("e", seq))
         model = {id_: own for id_, own in model.items() if id_ not in removed} | dict.fromkeys(ids, word)
         for word in WORDS:
             expected = {id_ for id_, own in model.items() if own == word}

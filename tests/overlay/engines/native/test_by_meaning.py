@@ -10,7 +10,7 @@ import pytest
 
 from overlay.api import search_answer
 from overlay.api.search_request import from_pairs
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.meaning import FINDING, MOST_ALONE, NEAREST, REORDERING
@@ -178,7 +178,7 @@ def test_an_index_of_another_table_is_to_be_rebuilt(
     index: SearchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(index, WEATHER)
-    assert index.cursor() == Cursor("epoch", 1)
+    assert index.cursor() == IndexPosition("epoch", 1)
     monkeypatch.setattr("overlay.engines.native.view.table_hash", lambda: "another")
     with closing(SearchIndex(f"native:{tmp_path}/index")) as other:
         assert other.cursor() is None

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import NativeEngine, label_kernels
 from overlay.engines.native.labels import packed, unpacked
 from overlay.engines.native.tables import pack
@@ -133,7 +133,7 @@ def filled(folder: Path, history: Sequence[Sequence[Document]]) -> NativeEngine:
     engine = NativeEngine(folder, make=True)
     with patch(f"{writing}.SMALL", 0), patch(f"{writing}.FACTOR", 0):
         for number, commit in enumerate(history):
-            engine.write([one.registration for one in commit], commit, Cursor("", number + 1))
+            engine.write([one.registration for one in commit], commit, IndexPosition("", number + 1))
     return engine
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.engines.native import NativeEngine, manifest, segment_file
 from overlay.engines.native.array_checks import check_all
 from overlay.engines.native.builder import SegmentBuilder
@@ -143,10 +143,10 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
     assert others
     assert damaging.searched(engine, Query(statuses=(), as_of=109, height_chain="bsv")).total == others
     with pytest.raises(EngineError, match=f"the index in {folder} has to be rebuilt: {entry.name}"):
-        engine.write(["1"], [], Cursor("e", 9))
+        engine.write(["1"], [], IndexPosition("e", 9))
     engine.write(None, (), None)
-    engine.write(["1"], [listing("1", "again")], Cursor("e", 1))
-    assert (engine.damage(), engine.cursor()) == ("", Cursor("e", 1))
+    engine.write(["1"], [listing("1", "again")], IndexPosition("e", 1))
+    assert (engine.damage(), engine.cursor()) == ("", IndexPosition("e", 1))
     engine.close()
 
 
@@ -162,8 +162,8 @@ def test_a_missing_segment_is_damage_and_one_replaced_meanwhile_is_not(folder: P
     assert reader.damage() == ""
     assert damaging.searched(reader, Query(text="alpha")).total  # it still maps what it opened
     writer = NativeEngine(folder, make=True)
-    writer.write(None, DOCUMENTS, Cursor("e", 5))
-    assert (reader.cursor(), reader.damage()) == (Cursor("e", 5), "")
+    writer.write(None, DOCUMENTS, IndexPosition("e", 5))
+    assert (reader.cursor(), reader.damage()) == (IndexPosition("e", 5), "")
     for engine in (reader, opened, writer):
         engine.close()
 
@@ -175,7 +175,7 @@ def test_files_are_checked_after_a_writer_that_was_interrupted(folder: Path, cap
     for is_interrupted in (False, True):
         (folder / "lock").write_bytes(b"w" if is_interrupted else b"-")
         engine = NativeEngine(folder, make=True)
-        engine.write([], [], Cursor("e", 7))
+        engine.write([], [], IndexPosition("e", 7))
         engine.jobs.wait()
         assert bool(engine.damage()) == is_interrupted
         engine.close()
@@ -185,13 +185,13 @@ def test_files_are_checked_after_a_writer_that_was_interrupted(folder: Path, cap
 
 def test_files_are_checked_again_after_a_day(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = NativeEngine(folder, make=True)
-    engine.write([], [], Cursor("e", 6))
+    engine.write([], [], IndexPosition("e", 6))
     damaging.flip(manifest.segment_path(folder, damaging.largest(folder).name), "item")
-    engine.write([], [], Cursor("e", 7))
+    engine.write([], [], IndexPosition("e", 7))
     engine.jobs.wait()
     assert engine.damage() == ""
     engine.check_at -= 86_400
-    engine.write([], [], Cursor("e", 8))
+    engine.write([], [], IndexPosition("e", 8))
     engine.jobs.wait()
     assert "the CRC-32C of item differs" in engine.damage()
     assert engine.cursor() is None

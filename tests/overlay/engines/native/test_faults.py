@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.engines.native import NativeEngine, manifest
 from overlay.engines.native.writing import damaged
 from overlay.projection.search_index import SearchIndex
@@ -31,7 +31,7 @@ FINAL = [*(document for document in damaging.documents() if document.id not in "
 
 def change(engine: NativeEngine) -> None:
     """A commit with a new segment, tombstones, and a merge."""
-    engine.write(["2"], [CHANGED], Cursor("e", 3))
+    engine.write(["2"], [CHANGED], IndexPosition("e", 3))
     engine.jobs.wait()
 
 
@@ -39,15 +39,15 @@ def clear_and_fill(engine: NativeEngine) -> None:
     """What a rebuild does."""
     engine.write(None, (), None)
     for some in (FINAL[:4], FINAL[4:]):
-        engine.write([document.id for document in some], some, Cursor("e", 0))
-    engine.write([], [], Cursor("e", 3))
+        engine.write([document.id for document in some], some, IndexPosition("e", 0))
+    engine.write([], [], IndexPosition("e", 3))
 
 
 def merge(engine: NativeEngine) -> None:
     """A commit, after which a merge in the background is due."""
     change(engine)
     engine.retry_at = 0.0
-    engine.write([], [], Cursor("e", 3))
+    engine.write([], [], IndexPosition("e", 3))
     engine.jobs.wait()
 
 
@@ -64,7 +64,7 @@ def suppressed(folder: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     engine = NativeEngine(tmp_path_factory.mktemp("fresh"), make=True)
-    engine.write(None, FINAL, Cursor("e", 3))
+    engine.write(None, FINAL, IndexPosition("e", 3))
     answers = damaging.answers(engine)
     engine.close()
     return answers
@@ -90,7 +90,7 @@ def test_after_each_call_that_fails_a_retry_serves_what_a_fresh_index_does(
         work(engine)
         assert damaging.answers(reader) == expected
         for opened in (engine, reader, NativeEngine(folder, make=False)):
-            assert (opened.cursor(), opened.damage()) == (Cursor("e", 3), "")
+            assert (opened.cursor(), opened.damage()) == (IndexPosition("e", 3), "")
             opened.close()
         published = manifest.read(folder)
         assert published is not None
@@ -105,20 +105,20 @@ def test_after_each_call_that_fails_a_retry_serves_what_a_fresh_index_does(
 
 def test_a_second_writer_is_refused_until_the_first_closes(tmp_path: Path) -> None:
     first, second = NativeEngine(tmp_path, make=True), NativeEngine(tmp_path, make=True)
-    first.write([], [], Cursor("e", 1))
+    first.write([], [], IndexPosition("e", 1))
     with pytest.raises(BusyError, match=f"another process writes to the index in {tmp_path}"):
-        second.write([], [], Cursor("e", 2))
+        second.write([], [], IndexPosition("e", 2))
     first.close()
-    second.write([], [], Cursor("e", 2))
-    assert second.cursor() == Cursor("e", 2)
+    second.write([], [], IndexPosition("e", 2))
+    assert second.cursor() == IndexPosition("e", 2)
     second.close()
 
 
 def test_an_engine_that_is_forgotten_releases_its_lock(tmp_path: Path) -> None:
-    NativeEngine(tmp_path, make=True).write([], [], Cursor("e", 1))
+    NativeEngine(tmp_path, make=True).write([], [], IndexPosition("e", 1))
     gc.collect()
     second = NativeEngine(tmp_path, make=True)
-    second.write([], [], Cursor("e", 2))
+    second.write([], [], IndexPosition("e", 2))
     second.close()
 
 
@@ -139,10 +139,10 @@ def test_a_folder_of_another_release_or_program_says_what_to_do(
     assert (engine.cursor(), engine.damage()) == (None, reason)
     assert f"the index in {tmp_path} is damaged, and has to be rebuilt: {reason}" in caplog.text
     with pytest.raises(EngineError, match=f"the index in {tmp_path} has to be rebuilt: manifest"):
-        engine.write(["1"], [listing("1")], Cursor("e", 1))
+        engine.write(["1"], [listing("1")], IndexPosition("e", 1))
     engine.write(None, (), None)
-    engine.write([], [], Cursor("e", 1))
-    assert (engine.cursor(), engine.damage()) == (Cursor("e", 1), "")
+    engine.write([], [], IndexPosition("e", 1))
+    assert (engine.cursor(), engine.damage()) == (IndexPosition("e", 1), "")
     engine.close()
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.projection.search_index import SearchIndex
 from overlay.search.diversity import diversified, flooding, spread
 from overlay.search.document import Document
@@ -36,7 +36,7 @@ def index(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -
     """An index of them in three segments, with deleted documents."""
     with closing(SearchIndex(f"native:{tmp_path_factory.mktemp('index')}")) as engine:
         for batch in (documents[:550], documents[500:590], documents[580:]):
-            engine.replace([one.registration for one in batch], batch, Cursor("e", 1))
+            engine.replace([one.registration for one in batch], batch, IndexPosition("e", 1))
         yield engine
 
 

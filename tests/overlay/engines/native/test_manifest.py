@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overlay.engines import Cursor
+from overlay.engines import IndexPosition
 from overlay.engines.native import manifest, segment_file
 from overlay.engines.native.manifest import CommitStamp, Manifest, SegmentEntry
 from overlay.engines.native.segment_file import SegmentError, SegmentFile
@@ -24,7 +24,7 @@ from tests.conftest import ROOT
 from tests.overlay.engines.native.faults import failing
 
 ENTRY = SegmentEntry("base", 100, is_history=False, deleted_file="base-1", deleted=2)
-SAMPLE = Manifest(7, Cursor("an epoch", 12), 1_700_000_000, (ENTRY, SegmentEntry("old", 3, True, "", 0)), "")
+SAMPLE = Manifest(7, IndexPosition("an epoch", 12), 1_700_000_000, (ENTRY, SegmentEntry("old", 3, True, "", 0)), "")
 
 names = st.from_regex(r"[a-z0-9_-]{1,60}", fullmatch=True)
 entries = st.builds(SegmentEntry, names, st.integers(5, 1 << 40), st.booleans(), names, st.integers(0, 5)) | st.builds(
@@ -33,7 +33,7 @@ entries = st.builds(SegmentEntry, names, st.integers(5, 1 << 40), st.booleans(),
 manifests = st.builds(
     Manifest,
     st.integers(0, 1 << 62),
-    st.none() | st.builds(Cursor, st.text(), st.integers(0, 1 << 62)),
+    st.none() | st.builds(IndexPosition, st.text(), st.integers(0, 1 << 62)),
     st.integers(0, 1 << 62),
     st.lists(entries, max_size=4).map(tuple),
     st.text(max_size=64),

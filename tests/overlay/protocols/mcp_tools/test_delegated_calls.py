@@ -15,7 +15,7 @@ from indexer.store import connect
 from overlay.api.services import AppServices
 from overlay.installation import ALWAYS
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
-from overlay.systems.delegateos.store import DelegationLedger
+from overlay.systems.delegateos.store import DelegationRecords
 from parsers.claims.delegateos.capability_token import read_dct, revocation_ids
 from parsers.claims.delegateos.signed_objects import principal_of
 from parsers.claims.rfc3339 import instant
@@ -52,7 +52,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, engine: Engine) -> ClientSession:
-    access = DelegatedAccess([principal_of(ISSUER)], DelegationLedger(engine), lambda: NOW)
+    access = DelegatedAccess([principal_of(ISSUER)], DelegationRecords(engine), lambda: NOW)
     return await serve(changed(services, systems=(*ALWAYS, "mcp"), brought=granting(access)))
 
 
@@ -266,7 +266,7 @@ async def test_recorded_requests_of_its_client_are_answered(
     token = json.loads(requests[3].body)["params"]["_delegateos"]["dct"]
     issuer = read_dct(token)["authority"]["issuer"]
     clock = {"now": instant("2026-11-23T08:40:00Z") or 0}
-    access = DelegatedAccess([issuer], DelegationLedger(engine), lambda: clock["now"])
+    access = DelegatedAccess([issuer], DelegationRecords(engine), lambda: clock["now"])
     client = await serve(changed(services, systems=(*ALWAYS, "mcp", "bsv_overlay"), brought=granting(access)))
     answers: list[tuple[int, Any]] = []
     for request in (*requests, requests[3]):
@@ -281,7 +281,7 @@ async def test_recorded_requests_of_its_client_are_answered(
     assert (verdict["verified"], verdict["scope"]["remainingBudgetMicrocents"]) == (True, 1000)
     assert started["result"]["protocolVersion"] == "2025-06-18"
     assert called["result"]["structuredContent"]["total"] == 0
-    assert access.ledger.spent(revocation_ids(read_dct(token))[0]) == 1
+    assert access.records.spent(revocation_ids(read_dct(token))[0]) == 1
     assert (health["status"], health["version"]) == ("ok", "0.1.0")
     assert (listed["id"], [tool["name"] for tool in listed["result"]["tools"]]) == ("1", TOOLS)
     assert late["error"]["data"]["type"] == "expired"

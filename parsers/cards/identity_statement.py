@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.cards.card import MotebitClaim
+from parsers.cards.card import IdentityStatement
 from parsers.cards.fields import Fields, Json
 
 MEMBER = "x-motebit"
@@ -13,7 +13,7 @@ MAX_ID = 256
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
 
-def read_motebit(card: Json, fields: Fields) -> MotebitClaim | None:
+def read_motebit(card: Json, fields: Fields) -> IdentityStatement | None:
     """The identity that a card claims; None without one, with a warning where it is incomplete."""
     claim = fields.object(card, MEMBER)
     if not claim:
@@ -25,4 +25,4 @@ def read_motebit(card: Json, fields: Fields) -> MotebitClaim | None:
     if not _KEY.fullmatch(key):
         fields.warn("motebit-claim", "public_key is not 64 hex digits", f"/{MEMBER}/public_key")
         return None
-    return MotebitClaim(identity, key.lower(), did if len(did) <= MAX_ID else "")
+    return IdentityStatement(identity, key.lower(), did if len(did) <= MAX_ID else "")
