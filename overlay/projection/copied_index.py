@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.engines.index_versions import flush
 from overlay.engines.native.copying import link_commit
 from overlay.projection.projector import IndexProjector
@@ -23,7 +23,7 @@ MARK = "copy"
 """The file that says that an index is a copy which has not been used yet."""
 
 
-def copy_index(root: Path, folder: Path) -> Cursor:
+def copy_index(root: Path, folder: Path) -> IndexPosition:
     """Copy the native index of a folder, which other processes may be using, to a new folder; how far it has read.
     Raises EngineError where there is nothing to copy, OSError."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -77,11 +77,11 @@ class IndexProjector:
             return 0
         return outbox.newest_seq - (cursor.seq if cursor and _continues(cursor, outbox) else 0)
 
-    def is_of_this_database(self, cursor: Cursor) -> bool:
+    def is_of_this_database(self, cursor: IndexPosition) -> bool:
         """Whether the changes after a cursor are in this database, or in the primary of this replica."""
         return self._continues(cursor) or self._is_ahead(cursor, self._store.outbox.position())
 
-    def _continues(self, cursor: Cursor) -> bool:
+    def _continues(self, cursor: IndexPosition) -> bool:
         """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
         return _continues(cursor, self._store.outbox.position())
 

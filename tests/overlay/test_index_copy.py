@@ -20,7 +20,7 @@ from overlay.app import background
 from overlay.app.composition import build
 from overlay.app.storage import open_index
 from overlay.duplicates.duplicate_index import DuplicateIndex
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.engines.native import manifest as manifests
 from overlay.projection.copied_index import MARK, copy_index
 from overlay.projection.projector import IndexProjector
@@ -49,8 +49,8 @@ def index(tmp_path: Path) -> Iterator[SearchIndex]:
 
 def commit(index: SearchIndex, claims: DuplicateIndex, seq: int) -> None:
     """Change some listings."""
-    claims.update([], [], Cursor("e", seq))
-    index.replace(changed(seq), documents(seq, changed(seq)), Cursor("e", seq))
+    claims.update([], [], IndexPosition("e", seq))
+    index.replace(changed(seq), documents(seq, changed(seq)), IndexPosition("e", seq))
 
 
 def contents(folder: Path) -> tuple[dict[str, str], int]:
@@ -93,11 +93,11 @@ def test_a_copy_is_one_commit_while_the_index_is_changed(index: SearchIndex, tmp
 def test_a_copy_and_its_index_change_apart(index: SearchIndex, tmp_path: Path) -> None:
     copy_index(tmp_path / "index", tmp_path / "copy")
     with closing(SearchIndex(f"native:{tmp_path}/copy")) as copy:
-        copy.replace(["0"], [listing("0", "alpha elsewhere")], Cursor("e", 2))
-        copy.replace([str(number) for number in range(1, 30)], [], Cursor("e", 3))
+        copy.replace(["0"], [listing("0", "alpha elsewhere")], IndexPosition("e", 2))
+        copy.replace([str(number) for number in range(1, 30)], [], IndexPosition("e", 3))
     assert contents(tmp_path / "copy")[0] == {"0": "elsewhere"}
     assert contents(tmp_path / "index") == (state(1), 1)
-    index.replace(changed(2), documents(2, changed(2)), Cursor("e", 2))
+    index.replace(changed(2), documents(2, changed(2)), IndexPosition("e", 2))
     assert contents(tmp_path / "index") == (state(2), 2)
 
 

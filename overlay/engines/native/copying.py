@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from overlay.engines import Cursor, EngineError
+from overlay.engines import EngineError, IndexPosition
 from overlay.engines.index_versions import IndexVersions, flush
 from overlay.engines.native import LAYOUT
 from overlay.engines.native import manifest as manifests
@@ -17,7 +17,7 @@ from overlay.engines.native import manifest as manifests
 _ATTEMPTS = 20
 
 
-def link_commit(root: Path, copy: Path) -> Cursor:
+def link_commit(root: Path, copy: Path) -> IndexPosition:
     """Copy the newest commit of the live version of the index in a folder to another folder of the same file system,
     durably; how far the copy has read. Raises EngineError for an index that has to be rebuilt, OSError."""
     folder = copy / LAYOUT

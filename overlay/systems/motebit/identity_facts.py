@@ -17,7 +17,7 @@ from overlay.answers.items import EndpointHandshake, MotebitIdentity
 from overlay.listings.listing import Listing
 from overlay.listings.system_facts import FactSource
 from overlay.text.timestamps import timestamp
-from parsers.cards import AgentCard, MotebitClaim
+from parsers.cards import AgentCard, IdentityStatement
 from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, capability_fact, id_fact, is_same_identity
 from parsers.reasons import Reason
 
@@ -47,7 +47,7 @@ def _contradicts_host(listing: Listing, stored: StoredIdentity | None) -> bool:
     return not is_same or claim.public_key != published.public_key
 
 
-def _claim(listing: Listing) -> MotebitClaim | None:
+def _claim(listing: Listing) -> IdentityStatement | None:
     return listing.card.motebit if isinstance(listing.card, AgentCard) else None
 
 

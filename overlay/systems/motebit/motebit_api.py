@@ -22,7 +22,7 @@ from overlay.api.shared_services import AGENT_RELAY
 from overlay.api.systems import SystemApi
 from overlay.systems.motebit import agent_rows, market
 from overlay.text.compact_json import encode
-from parsers.cards.motebit_claim import MAX_ID
+from parsers.cards.identity_statement import MAX_ID
 from parsers.claims.motebit.identifiers import CLAIMED, NONE, VERIFIED, canonical_id, capability_fact, id_fact
 
 _EVERYTHING = "all"

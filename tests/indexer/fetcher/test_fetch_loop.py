@@ -17,7 +17,7 @@ from indexer.fetcher import fetch_loop as fetch
 from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardFetcher, CardRequest, CardState
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
+from indexer.fetcher.domain_badges import DomainVerifier, HostNames
 from indexer.fetcher.fetch_loop import HELD_SECONDS, NEWS_SECONDS, POLL_SECONDS, FetchLoop
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
