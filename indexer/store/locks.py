@@ -18,7 +18,7 @@ class AdvisoryLock(IntEnum):
     DELEGATIONS = 0x61326274
     """While revocations or delegations are counted and one is added."""
     EVIDENCE = 0x61326265
-    """While evidence is compared with what is stored, and added."""
+    """While receipts are compared with the stored ones, and added."""
     LEDGER = 0x6132626C
     """While the ledger of the relay is written."""
     MRP_PROVIDERS = 0x6132626D

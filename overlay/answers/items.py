@@ -35,7 +35,7 @@ class _Rated(TypedDict):
 
 
 class ItemRating(_Rated, total=False):
-    """The score from 0 to 1, how many tasks count, and the highest rung of evidence that does."""
+    """The score from 0 to 1, how many tasks count, and the highest rung of receipts that count."""
 
     rung: Annotated[str, words("E1", "E2", "E3")]
     asOf: Time

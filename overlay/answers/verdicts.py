@@ -1,4 +1,4 @@
-"""What is answered about signed claims: verdicts, revocations, and evidence of work."""
+"""Answers about signed documents: verdicts, revocations, and receipts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class BoundKey(Record, kw_only=True):
 
 
 class SubmittedEvidence(Record, kw_only=True):
-    """What became of submitted evidence."""
+    """The result of a submitted receipt."""
 
     document: Txid | None
     new: Annotated[Count, Meta(description="Records that are new, or have a new payment.")]

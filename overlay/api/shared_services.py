@@ -43,10 +43,10 @@ class Accepted(Protocol):
 
 
 class Intake(Protocol):
-    """Takes evidence of work in."""
+    """Takes receipts."""
 
     def submit(self, kind: str, document: Any, *, listing: str | None = None) -> Accepted:
-        """Store what a document is evidence of. Raises ClaimRefusedError, StoreError."""
+        """Store the receipts in a document. Raises ClaimRefusedError, StoreError."""
         ...
 
 
@@ -66,7 +66,7 @@ class Verifier(Protocol):
 
 
 class TrustReader(Protocol):
-    """Who trusts whom, by the evidence of this server."""
+    """The trust between agents, by the receipts of this server."""
 
     def edges(self, observers: Collection[str], workers: Collection[str]) -> dict[EdgePair, TrustEdge]:
         """Edges from these observers to these workers (keys in hex), by pair. Raises StoreError."""

@@ -116,7 +116,7 @@ def evidence(id_: str, after: str | None = None) -> Call[dict[str, Any]]:
 
 
 def document(sha256: str) -> Call[bytes]:
-    """A document that evidence names."""
+    """A document that receipts name."""
     return Call(f"/v1/evidence/{quoted(sha256, safe='')}", _model(bytes), is_json=False)
 
 

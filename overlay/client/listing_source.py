@@ -47,11 +47,11 @@ class ClientSource:
         return self._ask(calls.proof(id_, first))
 
     def evidence(self, id_: str, after: str | None = None) -> Any:
-        """A page of its evidence."""
+        """A page of its receipts."""
         return self._ask(calls.evidence(id_, after))
 
     def document(self, sha256: str) -> bytes:
-        """A document that evidence names."""
+        """A document that receipts name."""
         document: bytes = self._ask(calls.document(sha256))
         return document
 

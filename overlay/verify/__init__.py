@@ -113,8 +113,8 @@ def verify(
 ) -> VerificationReport:
     """Verify a listing and its proof. `expected` is the CAIP-2 id of the required chain; without it, a listing on a
     test network is not proved unless `trusted`, the user's own source, has the block. Domains are checked through
-    `hosts`, None to skip this, anchors compared by `completeness`, and a rating is computed again from `evidence`.
-    Raises what `source`, `evidence` and `trusted` raise when they do not answer."""
+    `hosts`, None to skip this, anchors compared by `completeness`, and a rating is computed again from the receipts of
+    `evidence`. Raises what `source`, `evidence` and `trusted` raise when they do not answer."""
     item, proof, card = _members(source.listing(id_)), _members(source.proof(id_)), source.card(id_)
     try:
         _check_id(id_, item)

@@ -1,4 +1,4 @@
-"""Compute the rating of a listing again from the evidence that a server publishes.
+"""Compute the rating of a listing again from the receipts that a server publishes.
 
 Each record has to follow from a document with its hash, signed by the key that the proved card names, and each payment
 from a transaction in a block of the chain. Who owns other keys, which payers are rated and what the server left out are
@@ -24,14 +24,14 @@ from parsers.claims.payment_evidence import ProvedPayment, read_payment
 from parsers.claims.rating import EvidenceRecord, RatedListing, rate
 
 MAX_PAGES, MAX_BLOCKS = 128, 500
-"""Pages of evidence that are read, and blocks of payments that are linked."""
+"""Pages of receipts that are read, and blocks of payments that are linked."""
 
 
 class EvidenceSource(Protocol):
-    """A source of evidence: a running overlay or the local store."""
+    """A source of receipts: a running overlay or the local store."""
 
     def evidence(self, id_: str, after: str | None = None) -> Any:
-        """A page of the evidence of a listing."""
+        """A page of the receipts of a listing."""
         ...
 
     def document(self, sha256: str) -> bytes:
@@ -41,7 +41,7 @@ class EvidenceSource(Protocol):
 
 @dataclass(slots=True)
 class RatingCheck:
-    """The published evidence of a listing, and what follows from its documents. `blocks` are those of payments."""
+    """The published receipts of a listing, and what follows from their documents. `blocks` are those of payments."""
 
     answer: ServerAnswer
     source: EvidenceSource
@@ -54,13 +54,13 @@ class RatingCheck:
     _problem: str = ""
 
     def read(self) -> None:
-        """Read the evidence and its documents. What is wrong with them is the finding of `check`."""
+        """Read the receipts and their documents. Faults in them are the finding of `check`."""
         try:
             self._read()
         except (NotProvedError, ClaimRefusedError) as error:
             self._problem = str(error)
         except (KeyError, TypeError, ValueError, AttributeError):
-            self._problem = "the answer about evidence has another form"
+            self._problem = "the answer about receipts has another form"
 
     def check(self, links: HeaderLinks) -> str:
         """The sentence of what was computed. Raises NotProvedError, NotCheckedError."""
@@ -98,7 +98,7 @@ class RatingCheck:
             if page["next"] is None:
                 return
             page = self.source.evidence(self.answer.id, page["next"])
-        raise NotCheckedError(f"there are more than {MAX_PAGES} pages of evidence")
+        raise NotCheckedError(f"there are more than {MAX_PAGES} pages of receipts")
 
     def _check_facts(self, card: AgentCard, facts: Mapping[str, Any], binds: list[Any]) -> None:
         key = card.motebit.public_key if card.motebit else ""
@@ -115,7 +115,7 @@ class RatingCheck:
         expected = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
         completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(expected)
         if completed_at is None:
-            raise NotProvedError(f"the document {record['document']} is not evidence of what a record says")
+            raise NotProvedError(f"the document {record['document']} does not prove what a record says")
         payment = record["payment"]
         if payment and payment["proved"]:
             latest = self._check_payment(payment)
@@ -131,7 +131,7 @@ class RatingCheck:
         )  # fmt: skip
 
     def _works_of(self, card: AgentCard, name: str, received_at: int) -> dict[tuple[Any, ...], int]:
-        """What a document is evidence of and when it says it was completed, verified at the time when it was
+        """The work in a document and the time of its completion, verified at the time when it was
         received."""
         if name not in self._works:
             document = read(self._document(name))

@@ -23,7 +23,7 @@ from overlay.web.rendering import revalidated_page, wants_json
 PAGES = {
     "search": "words, phrases and operators of a query, filters, facets and duplicates",
     "ranking": "how results are ordered, and why",
-    "rating": "how evidence of work becomes a rating, and how it is handed in",
+    "rating": "how receipts become a rating, and how to submit them",
     "publishing": "how an agent or an MCP tool is registered, checked and tracked",
     "pointers-and-domains": "cards that are served from a domain, and how a domain is verified",
     "proofs": "how a listing is checked without trusting this server",

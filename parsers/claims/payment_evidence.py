@@ -1,5 +1,5 @@
-"""Payments as evidence: what a transaction in a block pays to the addresses of offers, and by whom. Pure: whether the
-chain has the block that the merkle path leads to is checked by the caller.
+"""Payments that receipts name: what a transaction in a block pays to the addresses of offers, and by whom. Pure:
+whether the chain has the block that the merkle path leads to is checked by the caller.
 
 The payer is the key that unlocked the first input. It counts only with the transaction that this input spends, which
 shows that the output was locked to that key: anybody can put the key of another into a script that demands nothing.

@@ -1,6 +1,6 @@
-"""The rating of a listing from evidence of its work, on the rungs E0 to E3 (docs/rating.md).
+"""The rating of a listing from receipts of its work, on the rungs E0 to E3 (docs/rating.md).
 
-Pure, and in integers alone, so that anyone gets the same number from the same evidence: weights are millionths, scores
+Pure, and in integers alone, so that anyone gets the same number from the same receipts: weights are millionths, scores
 thousandths, times milliseconds since 1970. Signatures and payments are verified before a record is built.
 """
 
@@ -27,7 +27,7 @@ RATED_AT = 400
 
 
 class RungRule(NamedTuple):
-    """What fresh evidence of a rung weighs, at most by one counterparty, and at most by all; in millionths."""
+    """The weight of a fresh receipt of a rung, at most by one counterparty, and at most by all; in millionths."""
 
     record: int
     counterparty: int
@@ -80,8 +80,8 @@ class EvidenceRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RatedListing:
-    """Whose evidence is counted: the keys and pay-to addresses bound to a listing, and its owner. `owner_of` has the
-    owners of other keys; keys of one owner are one counterparty. `rated` are payers with a score of RATED_AT."""
+    """The parties of counted receipts: the keys and pay-to addresses bound to a listing, and its owner. `owner_of` has
+    the owners of other keys; keys of one owner are one counterparty. `rated` are payers with a score of RATED_AT."""
 
     keys: frozenset[str]
     owner: str = ""

@@ -82,7 +82,7 @@ async def candidates(request: web.Request) -> dict[str, Any]:
 def _edges(
     graph: TrustReader, relay: AgentRelay | None, observer: _Observer, agents: Mapping[str, _Agent]
 ) -> dict[EdgePair, TrustEdge]:
-    """The edges from the observer and these agents to these agents: of the evidence and of the tasks that this relay
+    """The edges from the observer and these agents to these agents: of the receipts and of the tasks that this relay
     settled, which may be the same tasks, those that come of more tasks."""
     keys = {agent.key for agent in agents.values() if agent.key}
     edges = graph.edges({observer.key, *keys}, keys)

@@ -252,7 +252,7 @@ async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[
     """
     intake, verified = request.app.get(EVIDENCE), request.get(VERIFIED)
     if intake is None:
-        raise MrpError("MRP_POLICY_VIOLATION", "this server takes no evidence")
+        raise MrpError("MRP_POLICY_VIOLATION", "this server takes no receipts")
     if verified is None:
         raise MrpError(AUTH, "EVIDENCE is signed by the agent that worked: auth.type is signed")
     payload = checked(EvidencePayload, envelope.payload)

@@ -1,4 +1,4 @@
-"""Ratings: evidence is taken in and verified, listings are rated, and both are published for anyone to recompute."""
+"""Ratings: receipts are verified and stored, listings are rated, and both are published for anyone to recompute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a listing is rated by besides its evidence: which keys work for it, who owns them and the payers, when it last
+"""The facts of a rating besides the receipts: which keys work for it, who owns them and the payers, when it last
 changed hands, and which payers are rated themselves."""
 
 from __future__ import annotations

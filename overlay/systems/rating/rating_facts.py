@@ -1,4 +1,4 @@
-"""What evidence says of listings: the rating of an item, and its score, by which results are sorted."""
+"""The facts from receipts about listings: the rating of an item, and its score, by which results are sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates listings: those with new evidence, those that changed, those whose payments left or joined the chain, and the
+"""Rates listings: those with new receipts, those that changed, those whose payments left or joined the chain, and the
 others once a day."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_RATING = Rating(None, 0, 0, 0, ())
 
 
 class RatingLoop:
-    """Keeps the ratings in step with the evidence. `changed` is called, in the event loop, after ratings have changed;
+    """Keeps the ratings in step with the receipts. `changed` is called, in the event loop, after ratings have changed;
     `clock` gives seconds since 1970."""
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Evidence of work: signed documents, what they are evidence of, which key works for which listing, and the ratings
+"""Receipts: signed documents, the work that they prove, which key works for which listing, and the ratings
 that follow. Times are milliseconds since 1970, keys lower-case hex, amounts satoshis.
 
-Documents, evidence and binds come from clients and from no chain: they are kept, while ratings can be computed from
-them again. Serving processes write evidence, the indexer ratings. Several threads and processes may use it at once.
+Documents, receipts and binds come from clients and from no chain: they are kept, while ratings can be computed from
+them again. Serving processes write receipts, the indexer ratings. Several threads and processes may use it at once.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ ratings = rebuilt_table(
     *optional(basis_sha256=LargeBinary),
     Index("ratings_by_time", "as_of"),
 )
-"""Ratings in thousandths, null without evidence that counts; `base_score` is without E3. A listing is to be rated again
-while more was submitted than is rated."""
+"""Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is to be rated
+again while more was submitted than is rated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class StoredRating(NamedTuple):
 
 
 class BlockPayment(NamedTuple):
-    """A block that evidence names as that of a payment, and whether it is taken to be in the chain."""
+    """A block that a receipt names as that of a payment, and whether it is taken to be in the chain."""
 
     height: int
     root: bytes
@@ -157,13 +157,13 @@ _COLUMNS = [evidence.c[name] for name in StoredEvidence.__dataclass_fields__]
 
 
 class EvidenceQueries(Queries):
-    """Reads of evidence and ratings, and the writes of who hands evidence in, which raise StoreError when the database
+    """Reads of receipts and ratings, and the writes of submitted receipts, which raise StoreError when the database
     refuses."""
 
     # -- handing in
 
     def submit(self, documents: Sequence[ClaimDocument], rows: Sequence[StoredEvidence]) -> int:
-        """Store documents and evidence; the number of records that are new or have got a payment. What is stored stays
+        """Store documents and receipts; the number of records that are new or have got a payment. What is stored stays
         as it is otherwise."""
         with writing(self._engine, AdvisoryLock.EVIDENCE) as connection:
             changed = [row for row in rows if _add(connection, row)]
@@ -238,7 +238,7 @@ class EvidenceQueries(Queries):
         return {row["listing"]: StoredRating(*(row[name] for name in StoredRating._fields)) for row in matches}
 
     def due(self, older_than: int, limit: int) -> list[tuple[str, int]]:
-        """At most `limit` listings to rate, as (listing, what was submitted until now): those with new evidence, and
+        """At most `limit` listings to rate, as (listing, what was submitted until now): those with new receipts, and
         those with a score of before a time, the oldest rating first."""
         is_new = ratings.c.submitted > ratings.c.rated
         is_old = ratings.c.score.is_not(None) & (ratings.c.as_of < older_than)
@@ -248,7 +248,7 @@ class EvidenceQueries(Queries):
             return [(listing, submitted) for listing, submitted in connection.execute(statement)]
 
     def payment_blocks(self, chain: str, above: int) -> list[BlockPayment]:
-        """The blocks of a chain above a height that evidence names, lowest first."""
+        """The blocks of a chain above a height that receipts name, lowest first."""
         columns = (evidence.c.pay_height, evidence.c.pay_root, evidence.c.is_proved)
         there = (evidence.c.chain == chain, evidence.c.pay_height > above)
         with self._engine.connect() as connection:
@@ -320,7 +320,7 @@ def record_rating(writer: Writer, listing: str, submitted: int, rating: StoredRa
 
 
 def rate_again(writer: Writer, listings: Iterable[str], seq: int) -> None:
-    """Have those of these listings rated again that have evidence; the outbox was read up to `seq`."""
+    """Have those of these listings rated again that have receipts; the outbox was read up to `seq`."""
     with writer.transaction() as connection:
         touch_rated(connection, listings)
         outbox.move_cursor(connection, seq, CURSOR)
@@ -343,7 +343,7 @@ def touch(connection: Connection, listings: Iterable[str]) -> None:
 
 
 def touch_rated(connection: Connection, listings: Iterable[str]) -> None:
-    """Have those of these listings rated again that have evidence."""
+    """Have those of these listings rated again that have receipts."""
     for batch in batches(listings):
         statement = update(ratings).where(ratings.c.listing.in_(batch))
         connection.execute(statement.values(submitted=ratings.c.submitted + 1))
@@ -380,7 +380,7 @@ def _prove_payments(connection: Connection, chain: str, block: BlockPayment) -> 
 
 
 def edge_pairs(rows: Iterable[StoredEvidence]) -> list[EdgePair]:
-    """The edges of the trust graph that records are evidence of: the counter-signer's, and this registry's own."""
+    """The edges of the trust graph that records support: the counter-signer's, and this registry's own."""
     signed = [EdgePair(row.counter_signer, row.worker) for row in rows if row.counter_signer]
     return signed + [EdgePair(ANYBODY, row.worker) for row in rows if row.payment]
 

@@ -1,4 +1,4 @@
-"""The tables of the trust graph: edges, which are computed from evidence when they are read after it changed, and the
+"""The tables of the trust graph: edges, which are computed from receipts when they are read after a change, and the
 workers that the operator blocks by hand. Keys are lower-case hex."""
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ trust_edges = rebuilt_table(
     *required(submitted=BigInteger, computed=BigInteger, level=String, successes=Integer, failures=Integer),
     Index("trust_edges_by_worker", "worker"),
 )
-"""One row for each pair that there is evidence of. It is to be computed while more was submitted than is computed."""
+"""One row for each pair with a receipt. It is to be computed while more was submitted than is computed."""
 
 blocked_workers = original_table("blocked_workers", *keys(worker=String), *required(blocked_at=BigInteger))
 
 
 def touch_edges(connection: Connection, pairs: Iterable[EdgePair]) -> None:
-    """Have edges computed again: those of evidence that is stored in the same transaction. Nobody observes himself."""
+    """Have edges computed again: those of receipts that are stored in the same transaction. No agent observes
+    itself."""
     for pair in sorted({*pairs}):
         if pair.observer == pair.worker:
             continue

@@ -1,4 +1,4 @@
-"""The trust graph as it is read: edges are computed from the evidence that came since, and workers that the operator
+"""The trust graph as it is read: edges are computed from the receipts that came since, and workers that the operator
 blocks are blocked for everybody."""
 
 from __future__ import annotations

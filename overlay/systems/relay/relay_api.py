@@ -197,12 +197,12 @@ async def result(request: web.Request, relay: Relay) -> web.Response:
 
 
 def _hand_in(evidence: Intake | None, document: bytes) -> None:
-    """Take the receipt as evidence, too: what it proves of listed agents."""
+    """Take the receipt for ratings, too: it proves work of listed agents."""
     try:
         if evidence is not None:
             evidence.submit("receipt", read_claim(document))
     except ClaimRefusedError as refused:
-        log.debug("a settled receipt is not evidence: %s, %s", refused.code, refused.detail)
+        log.debug("a settled receipt does not count for ratings: %s, %s", refused.code, refused.detail)
 
 
 @_answered
