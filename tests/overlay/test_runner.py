@@ -61,8 +61,10 @@ async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: P
     async with running(new_app(tmp_path, chain)) as (runner, _):
         progress = runner.status.progress
         await until(lambda: progress["live"].state == "unreachable")
-        assert runner.status.ready() == "live is unreachable: no route to the node"
-        assert runner.status.status()["chains"][0]["error"] == "no route to the node"
+        public = "the source does not answer; the log of this server says why"
+        await until(lambda: runner.status.ready() == f"live is unreachable: {public}")
+        assert runner.status.status()["chains"][0]["error"] == public
+        assert progress["live"].error == "no route to the node"
         chain.down = ""
         await until(lambda: runner.status.ready() is None)
         assert progress["live"].height == 2
@@ -85,7 +87,8 @@ async def test_a_chain_that_cannot_be_used_at_the_start_does_not_keep_others_fro
         await until(lambda: progress["live"].height == 2 and progress["bad"].state == "stopped")
         assert progress["bad"].error == "bad: the login is wrong"
         assert not task.done()
-        assert runner.status.ready() == "bad is stopped: the login is wrong"
+        public = "the source cannot be used; the log of this server says why"
+        await until(lambda: runner.status.ready() == f"bad is stopped: {public}")
 
 
 async def test_when_no_chain_can_be_used_at_the_start_the_process_ends_and_says_why(tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ async def test_a_chain_that_must_be_looked_at_stops_while_the_answers_go_on(tmp_
         await deep_reorg(chain, kit)
         await until(lambda: runner.status.progress["live"].state == "stopped")
         assert not task.done()
-        assert "?finality=" in runner.status.status()["chains"][0]["error"]
+        assert "?finality=" in runner.status.progress["live"].error
 
 
 async def test_without_anything_to_serve_a_chain_that_stops_ends_the_process(tmp_path: Path) -> None:
