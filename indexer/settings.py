@@ -79,7 +79,7 @@ class Settings:
     limits: Mapping[str, Quota | None] = _setting(read.limits)
     """How many requests one client may send: KIND=REQUESTS/SECONDS, several separated by spaces, or off."""
     log: tuple[str, ...] = _setting(read.log_words)
-    """Log lines: text or json, and requests for a line each; by itself, json where the output is not a terminal."""
+    """Log lines: text or json, and requests for a line each; by default, json where the output is not a terminal."""
     junglebus_token: str = _setting(secret=True)
     """The access token that a JungleBus server's dashboard gives."""
     trusted_proxies: tuple[str, ...] = _setting(read.networks)
@@ -107,13 +107,13 @@ class Settings:
     identity_key: str = _setting()
     """A file with this server's signing keys; created in the data folder where SQLite is the database."""
     prices: str = _setting()
-    """A JSON file of prices (A2B x-payment-config) that pay for requests beyond the limits; by itself, none."""
+    """A JSON file of prices (A2B x-payment-config) that pay for requests beyond the limits; by default, none."""
     relay: bool = _setting(read.switch, "off")
-    """On: agents of Motebit register here, and their tasks are settled in a ledger; off by itself."""
+    """On: agents of Motebit register here, and their tasks are settled in a ledger; off by default."""
     relay_address: str = _setting()
-    """Where deposits to that ledger are paid: TICKER:ADDRESS; by itself, none are taken."""
+    """Where deposits to that ledger are paid: TICKER:ADDRESS; by default, none are taken."""
     systems: str = _setting(_words, "all")
-    """The systems to serve, separated by spaces, or off; by itself, all."""
+    """The systems to serve, separated by spaces, or off; by default, all."""
     doors: str = _setting(_words)
     """The former name of `systems`: the foreign protocols to serve, or off; payments, rating and delegateos stay on."""
     delegation_roots: tuple[str, ...] = _setting(read.principals)
@@ -121,7 +121,7 @@ class Settings:
     gasp_peers: tuple[str, ...] = _setting(read.base_urls)
     """BSV overlays to pull outputs from (GASP): their base URLs, separated by spaces."""
     submit_broadcast: bool = _setting(read.switch, "off")
-    """On: transactions that clients submit are sent to the node; off by itself."""
+    """On: transactions that clients submit are sent to the node; off by default."""
     arc_callback_token: str = _setting(read.token, secret=True)
     """The secret with which ARC reports transactions at /arc-ingest; without one, reports are refused."""
     sample: bool

@@ -46,7 +46,7 @@ def is_damage(error: BaseException) -> bool:
 
 
 def advice(file: str, detail: str) -> str:
-    """What an operator has to do about a damaged database."""
+    """What an operator must do about a damaged database."""
     name = Path(file).name
     return (
         f"the database {name} is damaged ({detail}), and nothing is answered from it: stop the program, move {name} "

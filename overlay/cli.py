@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _by_names(arguments: list[str]) -> list[str]:
-    """The arguments with `motebit sign` in one: its first word is a command by itself, with a host after it."""
+    """The arguments with `motebit sign` in one: its first word is a command of its own, with a host after it."""
     return [" ".join(arguments[:2]), *arguments[2:]] if arguments[:2] == ["motebit", "sign"] else arguments
 
 

@@ -1,7 +1,7 @@
 """Compilation of loops by Numba: once per installation, for one signature, without the GIL.
 
 A **kernel** is called from Python with positional arguments, a **compiled** function from kernels only. A kernel is
-compiled for one signature, so that running it once on tiny arrays (`prepare` functions, in a process of its own:
+compiled for one signature, so that running it once on tiny arrays (`prepare` functions, in a separate process:
 `overlay/app/compilation.py`) compiles all that will ever run, and no later call compiles again:
 
 * Scalars are of the annotated types `int`, `float`, `bool`, or those of numpy, such as `np.uint64`. A caller may pass

@@ -151,9 +151,7 @@ class Admissions:
         except ParseError as error:
             raise NotAdmittedError("not-proved", str(error)) from None
         if len(inputs) > MAX_UNPROVEN_INPUTS:
-            detail = (
-                f"the scripts of {len(inputs):,} inputs would have to be checked: at most {MAX_UNPROVEN_INPUTS:,} are"
-            )
+            detail = f"the scripts of {len(inputs):,} inputs must be checked: at most {MAX_UNPROVEN_INPUTS:,} are"
             raise NotAdmittedError("too-many-inputs", detail)
         paid: dict[bytes, int] = {}
         for unproven in inputs:

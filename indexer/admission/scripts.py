@@ -46,7 +46,7 @@ def check_scripts(inputs: Iterable[UnprovenInput]) -> None:
 
 
 def _check_others(inputs: Sequence[UnprovenInput]) -> None:
-    """Run the scripts of these inputs in a process of its own, each transaction parsed once."""
+    """Run the scripts of these inputs in a separate process, each transaction parsed once."""
     if find_spec("bitcoinx") is None:
         detail = f"{_input_name(inputs[0])} spends a script other than P2PKH, which needs bitcoinX to be checked"
         raise NotAdmittedError("script-not-checkable", detail)

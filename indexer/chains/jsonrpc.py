@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over HTTP, as endpoints of EVM chains and Solana speak it: one call per request.
+"""JSON-RPC 2.0 over HTTP, as endpoints of EVM chains and Solana use it: one call per request.
 
 Most endpoints have a key in their URL; it is a secret.
 """
@@ -75,7 +75,7 @@ class JsonRpc(HttpClient):
             return self._result(method, status, error)
 
     def _result(self, method: str, status: int, answer: Any) -> Any:
-        """The result in a response, whatever its status: many endpoints have statuses of their own for errors."""
+        """The result in a response, whatever its status: many endpoints use other statuses for errors."""
         if isinstance(answer, dict) and answer.get("error") is not None:
             raise self._error(method, status, answer["error"])
         if status == 200 and isinstance(answer, dict) and answer.get("id") == 1 and "result" in answer:

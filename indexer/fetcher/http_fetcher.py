@@ -112,7 +112,7 @@ class HttpFetcher:
     async def get(
         self, url: str, validators: Validators | None = None, *, same_host: bool = False, admit: Admit = open_admit
     ) -> HttpAnswer:
-        """Fetch one URL on a connection of its own. Raises FetchError."""
+        """Fetch one URL on a separate connection. Raises FetchError."""
         async with self.visit(admit) as visit:
             return await visit.get(url, validators, same_host=same_host)
 

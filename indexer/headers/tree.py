@@ -165,7 +165,7 @@ class HeaderTree:
             current = self.parent(current)
 
     def add(self, digest: bytes, parent: int | None, work: int) -> int:
-        """Add a new block with `work` of its own on a parent in the tree (None: no parent)."""
+        """Add a new block with its `work` on a parent in the tree (None: no parent)."""
         number = self._index.add(digest)
         total = min((self.work(parent) if parent is not None else 0) + work, _WORK_LIMIT)
         self._parent.append(-1 if parent is None else parent)

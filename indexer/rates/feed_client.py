@@ -52,7 +52,7 @@ class FeedTable(NamedTuple):
 
 
 class FeedClient:
-    """Fetches the operator's feeds, with an HTTP client of its own."""
+    """Fetches the operator's feeds, with a separate HTTP client."""
 
     def __init__(self, seconds: float = WHOLE_SECONDS) -> None:
         self._seconds = seconds

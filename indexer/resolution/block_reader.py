@@ -53,7 +53,7 @@ class BlockReader:
         return not self._scan.candidates
 
     def contradicted(self, spends: Mapping[Outpoint, bytes]) -> set[bytes]:
-        """The txids in `spends`, by the outpoints that they spend, which have to be watched, of which this block has
+        """The txids in `spends`, by the outpoints that they spend, which must be watched, of which this block has
         another spend."""
         spending = (_read(self._data, candidate, self._rules) for candidate in self._scan.candidates)
         return {

@@ -35,7 +35,7 @@ class CheckKind(StrEnum):
     IDENTITY = "motebit"
     """The Motebit identity of a host."""
     ENDPOINT = "mcp"
-    """An MCP endpoint and the key that it has to name."""
+    """An MCP endpoint and the key that it must name."""
     LOGO = "logo"
     """A logo, by its URL, or `data:` and the SHA-256 of one that holds the picture itself."""
     PROVIDER = "mrp"

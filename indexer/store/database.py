@@ -82,7 +82,7 @@ def _postgresql(target: URL) -> Engine:
 
 
 def _sqlite(target: Any) -> Engine:
-    # the connection that was used last: every one of the pool fills a page cache of its own
+    # the connection that was used last: every one of the pool fills a page cache
     engine = create_engine(target, connect_args={"timeout": BUSY_SECONDS}, pool_use_lifo=True)
     guard(engine, str(target.database))
 

@@ -1,6 +1,6 @@
 """Logos: which ones clients requested, their thumbnails, and why there are none. Times in milliseconds since 1970.
 
-Serving processes record requests, the indexing process fetches. Only logos that somebody looked at are ever fetched,
+Serving processes record requests, the indexing process fetches. Only requested logos are fetched,
 and a bounded number is stored; the one requested longest ago is deleted first.
 """
 
@@ -111,7 +111,7 @@ class Logos(Queries):
 
 
 def _pause_unwanted(connection: Connection, url: str, now: int) -> None:
-    """Fetch a logo no more until somebody looks at it, if nobody did lately."""
+    """Stop fetching a logo without recent requests, until the next one."""
     unwanted = (logos.c.url_sha256 == _key(url), logos.c.wanted_at <= now - REFETCH)
     if count(connection, logos, *unwanted):
         checks.pause(connection, CheckKind.LOGO, [check_name(url)])

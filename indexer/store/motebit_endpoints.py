@@ -31,7 +31,7 @@ UNCHECKED, VERIFIED, REFUSED = "unchecked", "verified", "refused"
 
 
 class EndpointKey(NamedTuple):
-    """The host of a listing, the URL of its MCP endpoint, and the public key (hex) that it has to name."""
+    """The host of a listing, the URL of its MCP endpoint, and the public key (hex) that it must name."""
 
     host: str
     endpoint: str

@@ -1,4 +1,4 @@
-"""Nonces that were used: tokens and signed requests count once, in whatever process they arrive.
+"""Used nonces: tokens and signed requests count once, in any process.
 
 The table is its own, in the registry's database or any other. Times are seconds since 1970.
 """

@@ -80,7 +80,7 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[Row]) -> Non
 
 
 class Queries:
-    """Reads on one topic. Each uses a connection of its own, so several threads may share the object."""
+    """Reads on one topic. Each uses a separate connection, so several threads may share the object."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -40,7 +40,7 @@ POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
 
 metadata = MetaData()
-"""Every table of the program, whatever module declares it: SQLAlchemy refuses a second one of a name."""
+"""Every table of the program, from any module: SQLAlchemy refuses a second one of a name."""
 
 _Type = TypeEngine[Any] | type[TypeEngine[Any]]
 

@@ -111,7 +111,7 @@ class Follower:
             )
 
     async def run(self) -> None:
-        """Follow until cancelled, or until an operator has to act (state `stopped`)."""
+        """Follow until cancelled, or until an operator must act (state `stopped`)."""
         failures = 0
         while True:
             try:

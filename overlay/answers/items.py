@@ -197,7 +197,7 @@ class ExplainedScore(Record, kw_only=True):
 
 
 class ListingHead(Record, kw_only=True, omit_defaults=True):
-    """What chain and registry say of a listing, whatever its card holds."""
+    """The facts of chain and registry about a listing, without its card."""
 
     id: Annotated[str, text("`<txid>_<vout>` (`#<key>` added for one of several), a domain or a URL.")]
     type: Annotated[str, words(*KINDS[:2])]

@@ -86,8 +86,8 @@ MOST = 20_000
 """Connections to one process; an idle one costs it about 10 kB."""
 
 MOST_OF_ONE = 256
-"""Connections of one client to one process. Trusted proxies speak for many; who is on this machine is not a
-stranger."""
+"""Connections of one client to one process. Trusted proxies and this machine have no limit: a proxy serves many, and a
+local client is not a stranger."""
 
 _FILES = 65_536  # open files requested, as far as the hard limit allows
 _OTHER_FILES = 384  # of the database, the index and sources, and what is accepted before it can be refused

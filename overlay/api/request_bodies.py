@@ -91,7 +91,7 @@ class PaymentCheckBody(Body):
     config: Prices = Field(None, description="A price, a list of prices, or a card.")
     skillId: str | None = None  # noqa: N815 - the member's name in JSON
     state: Literal["pending", "needsFinal"] | None = Field(
-        None, description="Of the task; by itself, any stage is taken."
+        None, description="Of the task; by default, any stage is taken."
     )
 
     @model_validator(mode="after")

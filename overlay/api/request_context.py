@@ -26,7 +26,7 @@ BeyondLimit = Callable[
 
 class RouteInfo(NamedTuple):
     """A route's number in the counters, its rate limit, whether its duration is counted (not for streams), the error
-    shape of its protocol, where it has its own, what a capability token has to grant, and where a request names its
+    shape of its protocol, where it has its own, what a capability token must grant, and where a request names its
     listing (`overlay.api.routes`)."""
 
     number: int

@@ -52,7 +52,7 @@ class Route:
     `headers` are those that the handler reads; `answer` is the name of a schema, None where the response is not JSON;
     `media` the content types; `body` the schema of the request's body, and `body_media` its type; `status` the status
     of a successful response, `empty` others without a body, `errors` those of problems that not every route has;
-    `limit` the name of the rate limit; `action` what a capability token has to grant in the namespace `registry`, where
+    `limit` the name of the rate limit; `action` what a capability token must grant in the namespace `registry`, where
     one is presented (None: the route takes none). `error_response` makes the error shape of a foreign protocol, of
     content type `error_media`.
     """
@@ -84,7 +84,7 @@ class Route:
 
     @property
     def resource(self) -> str:
-        """The resource that a capability token has to grant: `tool:` and the name of the MCP tool that does the same,
+        """The resource that a capability token must grant: `tool:` and the name of the MCP tool that does the same,
         else the last word of the path."""
         word = [part for part in self.path.split("/") if part and "{" not in part][-1]
         return f"tool:{_TOOLS.get(word, word)}"

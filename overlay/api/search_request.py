@@ -1,4 +1,4 @@
-"""A search request: the query for the engine, and what the answer has to say about the request."""
+"""A search request: the query for the engine, and the notes of the answer about the request."""
 
 from __future__ import annotations
 

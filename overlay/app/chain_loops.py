@@ -1,4 +1,4 @@
-"""Follow each chain in a loop of its own: compile, connect with retries, follow until it stops."""
+"""Follow each chain in a separate loop: compile, connect with retries, follow until it stops."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def prepare(loops: CompiledLoops) -> None:
 
 
 def compile_once(name: str, *names: str) -> None:
-    """What a process of its own does: compile the loops of this name, prepared by these modules, unless another process
+    """The work of a separate process: compile the loops of this name, prepared by these modules, unless another process
     has done so meanwhile, and remove the caches of other versions. Raises OSError where the cache cannot be written."""
     folder = _mark(name).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def _command(loops: CompiledLoops) -> tuple[str, ...]:
 
 
 def wait_until_compiled(loops: CompiledLoops = SEARCH_LOOPS) -> None:
-    """Fill the cache for a command from a process of its own, and wait for it. When that fails, kernels are compiled
+    """Fill the cache for a command in a separate process, and wait for it. When that fails, kernels are compiled
     here at their first use."""
     if not is_compiled(loops):
         complain("compiling the search, once per installation, which takes about ten seconds")

@@ -51,7 +51,7 @@ class SearchStart:
             self.projector.initialize()
 
     async def begin(self) -> asyncio.Task[None]:
-        """Start to compile in a process of its own, and then to load in a thread. Kernels that were compiled before are
+        """Start to compile in a separate process, and then to load in a thread. Kernels that were compiled before are
         loaded when this returns, if they take no longer than LOAD_SECONDS. Raises EngineError, StoreUnavailableError,
         as does the task."""
         self._engine.is_compiling = True

@@ -26,7 +26,7 @@ STOP_SECONDS = DRAIN_SECONDS + CLEAN_SECONDS + PATIENCE_SECONDS + 0.5
 
 
 class WorkerError(Exception):
-    """A process of the group ended by itself, or the address to serve on is taken: the message says which."""
+    """A process of the group ended unexpectedly, or the address to serve on is taken: the message says which."""
 
 
 def check_address_free(host: str, port: int) -> None:
@@ -117,4 +117,4 @@ def _cause(code: int) -> str:
     """How a worker ended, by its exit code, which is negative for a signal."""
     if code < 0:
         return f"a worker was ended by {signal.Signals(-code).name}"
-    return f"a worker ended with code {code}, see above" if code else "a worker ended by itself"
+    return f"a worker ended with code {code}, see above" if code else "a worker ended unexpectedly"

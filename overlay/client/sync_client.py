@@ -1,4 +1,4 @@
-"""The synchronous client: the asynchronous one on an event loop in a thread of its own.
+"""The synchronous client: the asynchronous one on an event loop in a separate thread.
 
 One implementation of bounds, retries and streams serves both, and only an event loop can bound the time of a whole
 answer whose server drips. The thread lets it be used where a loop is running already, such as in a notebook.

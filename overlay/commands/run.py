@@ -171,7 +171,7 @@ def _work(
 
 
 def _metrics(address: ListenAddress, context: AppContext, *, serve: bool) -> Loop:
-    """The server of metrics at an address of its own: of all workers, by the first."""
+    """The server of metrics at a separate address: of all workers, by the first."""
     from overlay.app.metrics import PATHS, serve_metrics
 
     paths: Sequence[str] = PATHS

@@ -1,1 +1,1 @@
-"""Exchange rates and what has to be paid for an offer."""
+"""Exchange rates and the amount due for an offer."""

@@ -152,7 +152,7 @@ class IndexProjector:
         return len(changes)
 
     def _position(self) -> IndexPosition | None:
-        """What both the index and the duplicate index have read; None where they have to be rebuilt, also where the
+        """What both the index and the duplicate index have read; None where they must be rebuilt, also where the
         text keys were lost or another machine fed the index before."""
         index = self._engine.cursor()
         if index is None or self._duplicates is None or not self._continues(index):

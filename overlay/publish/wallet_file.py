@@ -87,7 +87,7 @@ def unsigned_change(
     the change of its owner, who also pays. Raises CoinsError, RegistrationError for an owner without an address."""
     script = lock(registration.coin.script or b"")
     if script is None or key_hash(registration.owner) is None:
-        raise RegistrationError(f"{listing} is not held by a P2PKH address, so its owner has to build the transaction")
+        raise RegistrationError(f"{listing} is not held by a P2PKH address, so its owner must build the transaction")
     return _unsigned(scripts_of_outputs, script, coins, fee_rate, registration.coin, listing)
 
 

@@ -255,7 +255,7 @@ def stem(word: str) -> str:
 
 
 _ARTICLE = re.compile("^(?:[وبكف]?ال|لل)(?=[\u0621-\u064a]{3})")
-_STEMMER = Stemmer("english", 0)  # no cache of its own: ours is enough
+_STEMMER = Stemmer("english", 0)  # without a cache: ours is enough
 _OVERSTEMMED = ("businesses", "conversion", "conversions", "customer", "customers", "general", "generic",
                 "organization", "organizations", "production", "productivity", "transportation",
                 "universal")  # fmt: skip

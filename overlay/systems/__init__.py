@@ -1,2 +1,2 @@
-"""Systems on the same index, each in a folder of its own: foreign protocols, payments, the relay, ratings. They share
+"""Systems on the same index, each in a separate folder: foreign protocols, payments, the relay, ratings. They share
 nothing with each other."""

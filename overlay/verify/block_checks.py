@@ -54,7 +54,7 @@ def check_witness(mined: MinedBlock, *, is_needed: bool) -> None:
     elif is_needed:
         raise NotProvedError(
             "its witness is not proved: a txid does not cover it, and the answer lacks what the block's coinbase "
-            "commits to (BIP 141); a server that read the block before it stored that has to index the chain again"
+            "commits to (BIP 141); a server that read the block before it stored that must index the chain again"
         )
 
 

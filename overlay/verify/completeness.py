@@ -157,7 +157,7 @@ def _check_not_moved(transaction: Transaction, answer: ServerAnswer, height: int
 
 
 def _is_admitted(transaction: Transaction, height: int, network: Network) -> bool:
-    """Whether a transaction is admitted whatever was before it: it registers, updates or points."""
+    """Whether a transaction is admitted independently of earlier ones: it registers, updates or points."""
     lookup = RegistrationLookup(_NoRegistrations(), "")
     reading = read_alone(transaction, height, network.rules, network.kind, lookup, {}).reading
     return any(event.state is not None or (event.pointer is not None and event.valid) for event in reading.events)

@@ -1,6 +1,6 @@
 """Compute the rating of a listing again from the receipts that a server publishes.
 
-Each record has to follow from a document with its hash, signed by the key that the proved card names, and each payment
+Each record must follow from a document with its hash, signed by the key that the proved card names, and each payment
 from a transaction in a block of the chain. Who owns other keys, which payers are rated and what the server left out are
 its word.
 """

@@ -111,7 +111,7 @@ def to_now(answer: ServerAnswer, trusted: TrustedSource | None = None) -> Satosh
     if state.winner != answer.outpoint:
         raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {answer.outpoint}")
     if state.location != answer.location:
-        raise NotProvedError(f"the satoshi ends {where(state.location)}, and is said to be {where(answer.location)}")
+        raise NotProvedError(f"the satoshi ends {where(state.location)}, and the answer says {where(answer.location)}")
     _check_parents(answer)
     return state
 

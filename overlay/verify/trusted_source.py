@@ -162,7 +162,7 @@ class Node:
         return self._run(ask)
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
-        """Whether it is unspent in blocks, whatever is unconfirmed."""
+        """Whether it is unspent in blocks; unconfirmed transactions do not count."""
 
         async def ask(client: NodeClient) -> bool:
             output: Any = await client.call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False)

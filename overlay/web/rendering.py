@@ -1,5 +1,5 @@
 """Templates and HTML responses: escaped, under a policy that lets a page load nothing from elsewhere, and below 100 kB
-with all they load, whatever a card contains."""
+with all they load, for any card."""
 
 from __future__ import annotations
 

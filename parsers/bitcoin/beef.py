@@ -41,7 +41,7 @@ class BeefTransaction(NamedTuple):
 
 
 class UnprovenInput(NamedTuple):
-    """Input `vin` of a transaction without a merkle path, and the output that it spends: the caller has to run its
+    """Input `vin` of a transaction without a merkle path, and the output that it spends: the caller must run its
     scripts."""
 
     tx: Transaction

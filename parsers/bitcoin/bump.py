@@ -2,7 +2,7 @@
 
 A path holds, level by level from the txids up, the nodes that cannot be computed from those below. Parsing verifies
 that every leaf leads to the same root, with no node missing, superfluous or in conflict. A path cannot show that its
-lowest level consists of transactions: a verifier has to refuse transactions of 64 bytes, which could be two nodes of
+lowest level consists of transactions: a verifier must refuse transactions of 64 bytes, which could be two nodes of
 the tree (CVE-2017-12842).
 """
 

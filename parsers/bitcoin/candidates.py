@@ -1,4 +1,4 @@
-"""Transactions of a block that have to be parsed, by position, and an index of which transaction spends an outpoint."""
+"""Transactions of a block that must be parsed, by position, and an index of which transaction spends an outpoint."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Claims: statements that somebody signed, and whether their signatures verify. Keys come from the caller."""
+"""Verification of signed documents. Keys come from the caller."""

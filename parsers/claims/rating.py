@@ -69,7 +69,7 @@ class EvidenceRecord(NamedTuple):
 
     @property
     def is_paid(self) -> bool:
-        """Whether somebody is proved to have paid the price, whoever that is."""
+        """Whether a payment of the price is proved, by any payer."""
         return bool(self.payment and self.payer) and self.paid >= max(self.price, 1)
 
     @property
@@ -93,7 +93,7 @@ class RatedListing:
         return self.owner_of.get(key) or key
 
     def is_independent(self, key: str) -> bool:
-        """Whether a key belongs to somebody else than the listing's owner."""
+        """Whether a key belongs to another party than the listing's owner."""
         return bool(key) and not {key, self.party(key)} & (self.keys | {self.owner} | set(map(self.party, self.keys)))
 
 

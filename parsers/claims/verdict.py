@@ -1,4 +1,4 @@
-"""What verification of a claim comes to: whether it holds, why not, and what each axis establishes by itself.
+"""The verdict on a document: whether it is valid, why not, and what each axis establishes alone.
 
 `verified` is true only where every rule of the kind holds; an axis that is not established never counts as a pass.
 """

@@ -1,6 +1,6 @@
 """Verification of a claim by its kind: one document, the keys that the caller trusts, a time and a context.
 
-Pure, and total: whatever is wrong with a document is a verdict with a code and a sentence, never an exception. What is
+Pure, and total: each fault of a document is a verdict with a code and a sentence, never an exception. What is
 wrong with `keys`, `now` or `context` is the caller's mistake, a ClaimRequestError.
 """
 

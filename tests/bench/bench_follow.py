@@ -1,7 +1,7 @@
 """How fast a chain is caught up with, beside merely fetching the same blocks and hashing their transactions.
 
 `python -m tests.bench.bench_follow [--large]`. Blocks of 1.1 MB and 3,000 transactions, of which one in a hundred or
-every one holds a registration, from `blk*.dat` and from a stand-in for a node in a process of its own. "Fetching" is
+every one holds a registration, from `blk*.dat` and from a stand-in for a node in a separate process. "Fetching" is
 the same source read to the end and nothing done with it; "hashlib" a loop of hashlib over all transactions. `--large`
 follows two blocks of 1 GB too and tells the memory it takes.
 """
@@ -146,7 +146,7 @@ def table() -> None:
 
 
 class Served:
-    """The stand-in for a node, in a process of its own."""
+    """The stand-in for a node, in a separate process."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -217,7 +217,7 @@ print(f"{taken:.1f} s, {int(sys.argv[2]) / taken / 1e6:,.0f} MB/s; "
 
 
 def large() -> None:
-    """Follow two blocks of 1 GB, one registration in each, in a process of its own."""
+    """Follow two blocks of 1 GB, one registration in each, in a separate process."""
     maker = Maker(1)
     paid = [maker.transaction(b"\x00\x6a\x4d\x00\x40" + maker.random.randbytes(0x4000)) for _ in range(2_000)]
     many = [*paid * 30]

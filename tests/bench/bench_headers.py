@@ -55,7 +55,7 @@ def resident() -> float:
 
 
 def load(url: str) -> None:
-    """What a process of its own does: say the seconds and the megabytes of loading, and of reading and hashing only."""
+    """The work of a separate process: say the seconds and the megabytes of loading, and of reading and hashing only."""
     engine = connect(url)
     writer = Writer(engine)
     chain = HeaderChain("bench", REGTEST, SourceStore(writer))

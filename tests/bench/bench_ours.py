@@ -1,6 +1,6 @@
 """A block of which every transaction is ours: time and memory of reading and storing it.
 
-`python -m tests.bench.bench_ours [MB [pointers | registrations | moves]]`. Each size runs in a process of its own; the
+`python -m tests.bench.bench_ours [MB [pointers | registrations | moves]]`. Each size runs in a separate process; the
 memory is the peak of anonymous pages (RssAnon) above what the process held before, so the page cache does not count.
 """
 
@@ -130,7 +130,7 @@ def index(path: Path) -> None:
 
 
 def main() -> None:
-    """Each size and kind in a process of its own."""
+    """Each size and kind in a separate process."""
     sizes = [int(sys.argv[1])] if len(sys.argv) > 1 else SIZES
     for kind in sys.argv[2:] or KINDS:
         print(kind, flush=True)

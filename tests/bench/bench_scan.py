@@ -122,7 +122,7 @@ def starts() -> None:
 
 
 def large(data: bytes) -> None:
-    """Scan 2 GB through a memory map in a process of its own and print the memory it takes."""
+    """Scan 2 GB through a memory map in a separate process and print the memory it takes."""
     first = int(block.tx_offsets(data)[0])
     times = 2 * 10**9 // len(data) + 1
     with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@ A registry of N offers is mined, indexed and stored as always, and `a2b serve --
 result cache: searches (the mix of `bench_http`), completions of what is being typed, and listings by id; each without
 `Accept-Encoding` and with gzip. Beside it stands `hello`: a plain aiohttp handler that answers with a word, in as many
 processes, which is the most that this machine could do. It is asked right before each kind of load, since a machine
-may be a third faster than it was minutes ago. The load comes from a process of its own, with 16 connections that are
+may be a third faster than it was minutes ago. The load comes in a separate process, with 16 connections that are
 kept open: `wrk` where it is installed (Debian has it), else one of Python's.
 
 `--tools [--zipf] [--gzip] [--against CHECKOUT] [--data FOLDER]` measures searches over real tools instead, in processor

@@ -299,7 +299,7 @@ FORGERIES: list[tuple[Forgery, set[str], str]] = [
     (shown_otherwise("type", "tool"), {"card", "registration", "lineage"}, "the card is not valid"),
     (other_card, {"card", "registration", "lineage"}, "does not inscribe these bytes"),
     (other_card_with_its_hash, {"card", "registration", "lineage"}, "does not inscribe these bytes"),
-    (other_seat, {"lineage"}, "is said to be at"),
+    (other_seat, {"lineage"}, "and the answer says at"),
     (hidden_update, {"card", "lineage"}, "is not the one served"),
     (of_the_tower("rawTx"), {"transaction", "card", "lineage", "block"}, "and another is named"),
     (of_the_tower("bump"), {"block"}, "the merkle path is for height"),

@@ -125,7 +125,7 @@ def test_without_the_proof_of_a_witness_the_card_is_not_proved(server: Server, l
     del server.proofs[str(listed)]["witness"]
     report = check(server, listed)
     assert report.missing == ["card"]
-    assert "has to index the chain again" in words(report, "card")
+    assert "must index the chain again" in words(report, "card")
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
@@ -135,7 +135,7 @@ def test_without_the_proof_of_another_witness_the_way_is_not_proved(
     del server.proofs[str(listed)][place][0]["witness"]
     report = check(server, listed)
     assert set(report.missing) == ({"registration", "lineage"} if place == "before" else {"lineage"})
-    assert "has to index the chain again" in words(report, "lineage")
+    assert "must index the chain again" in words(report, "lineage")
 
 
 @pytest.mark.parametrize("member", ["coinbase", "reserved", "coinbaseBump", "bump"])

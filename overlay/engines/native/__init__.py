@@ -108,7 +108,7 @@ class NativeEngine:
                         raise
                     continue
                 if view.damage and view.damage != self._view.damage:
-                    log.error("the index in %s is damaged, and has to be rebuilt: %s", self.folder, view.damage)
+                    log.error("the index in %s is damaged, and must be rebuilt: %s", self.folder, view.damage)
                 self._view, self._seen = view, seen
                 break
             return self._view
@@ -191,7 +191,7 @@ class NativeEngine:
                 view = self._refresh()
                 if registrations is not None and view.cursor is None and (view.damage or view.segments):
                     reason = view.damage or "its text vectors are of another table"
-                    raise EngineError(f"the index in {self.folder} has to be rebuilt: {reason}")
+                    raise EngineError(f"the index in {self.folder} must be rebuilt: {reason}")
                 is_filled = cursor is not None and not cursor.seq  # no search comes before it has read any changes
                 was_filled = view.cursor is not None and not view.cursor.seq
                 grouping = while_filled if is_filled else as_one if was_filled else None

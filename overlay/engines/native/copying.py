@@ -19,7 +19,7 @@ _ATTEMPTS = 20
 
 def link_commit(root: Path, copy: Path) -> IndexPosition:
     """Copy the newest commit of the live version of the index in a folder to another folder of the same file system,
-    durably; how far the copy has read. Raises EngineError for an index that has to be rebuilt, OSError."""
+    durably; how far the copy has read. Raises EngineError for an index that must be rebuilt, OSError."""
     folder = copy / LAYOUT
     folder.mkdir()
     for attempt in range(_ATTEMPTS):

@@ -52,7 +52,7 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An index as of a commit. `cursor`: None when it has to be rebuilt. `newest`: the newest block time of its
+    """An index as of a commit. `cursor`: None when it must be rebuilt. `newest`: the newest block time of its
     documents (Unix seconds). `vectors`: hash of the table that its text vectors are from; "" without any."""
 
     number: int

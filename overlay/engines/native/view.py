@@ -59,7 +59,7 @@ class NativeView:
 
     @property
     def cursor(self) -> IndexPosition | None:
-        """How far the index has read the outbox; None when it has to be rebuilt, also where its text vectors are of
+        """How far the index has read the outbox; None when it must be rebuilt, also where its text vectors are of
         another table than ours."""
         return None if self.damage or self.manifest.vectors != table_hash() else self.manifest.cursor
 

@@ -119,7 +119,7 @@ class DelegatedAccess:
             raise TokenDeniedError("replayed", "the nonce of the holder proof was used before") from None
 
     def revoke(self, entry: Mapping[str, str], token_text: str | None) -> None:
-        """Store a revocation whose form and signature were checked. With a token, it has to revoke a block of that.
+        """Store a revocation whose form and signature were checked. With a token, it must revoke a block of that.
         Raises TokenDeniedError, RecordsFullError."""
         is_trusted = is_proven = entry["revokedBy"] in self.roots
         if token_text is not None:

@@ -60,7 +60,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _token(request: web.Request, meta: Any) -> tuple[str | None, str | None]:
-    """The token that a message presents, and the contract that it is said to be for. Raises TokenDeniedError."""
+    """The token that a message presents, and the contract that it names. Raises TokenDeniedError."""
     header = bearer_token(request)
     if meta is None:
         return header, None

@@ -1,4 +1,4 @@
-"""What checks capability tokens on this server: those of the configured issuers, and of its own key."""
+"""What checks capability tokens on this server: those of the configured issuers, and of this server's key."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ AsgiApp = Callable[
 
 async def respond(app: AsgiApp, request: web.Request, body: bytes, instead: Mapping[str, str]) -> web.Response:
     """The response of an ASGI 3 application to a request whose body has been read, with these headers (in lower case)
-    in place of its own."""
+    instead of its own."""
     messages: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
     status, headers, sent = 500, [], bytearray()
 

@@ -145,7 +145,7 @@ async def _respond(
 
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
-    """Serve in a task of its own, as what the package enters it must leave in the same task."""
+    """Serve in a separate task, as what the package enters it must leave in the same task."""
     app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
     ended = asyncio.Event()
     serving = asyncio.create_task(_serve(app[SERVICES].process.version, ready, ended))

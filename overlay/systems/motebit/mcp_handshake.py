@@ -37,7 +37,7 @@ class McpHandshakes:
         self._fetcher, self._writer = fetcher, writer
 
     async def check(self, name: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Ask an endpoint, which has to name the key of its listing. Raises FetchError, StoreError."""
+        """Query an endpoint, which must name the key of its listing. Raises FetchError, StoreError."""
         key = EndpointKey.parse(name)
         return await self._store(key, await handshake(self._fetcher, key, admit), now), None
 

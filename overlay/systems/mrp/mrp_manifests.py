@@ -41,7 +41,7 @@ class MrpRegistry:
 
 
 async def challenge_url(visits: OnDemandFetcher, challenge: MrpChallenge) -> str:
-    """Where the host of a manifest has to serve what is expected."""
+    """Where the host of a manifest must serve the challenge."""
     target = await visits.target(challenge.manifest_url)
     return target._replace(path=f"{CHALLENGE_PATH}{challenge.token}").url
 

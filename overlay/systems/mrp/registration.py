@@ -49,7 +49,7 @@ class ProviderProof(OpenBody):
 
 
 async def submit(request: web.Request) -> web.Response:
-    """A challenge to the host of a manifest: what it has to serve, and where, within a day. The earlier one that this
+    """A challenge to the host of a manifest: what it must serve, and where, within a day. The earlier one that this
     client had for the same manifest is void."""
     registry = _registry(request)
     provider, now = read_strictly(NewProvider, await body(request, MAX_BODY)), _now()

@@ -193,7 +193,7 @@ class RelayTasks(Queries):
 
 
 def _observe(connection: Connection, submitted_by: str, worker: str, outcome: str) -> None:
-    """Evaluate how far a submitter trusts a worker after one more task. Nobody observes himself."""
+    """Evaluate how far a submitter trusts a worker after one more task. No agent observes itself."""
     if submitted_by == worker:
         return
     pair = {"submitted_by": submitted_by, "worker": worker}

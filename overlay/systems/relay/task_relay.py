@@ -108,7 +108,7 @@ class Relay:
         return payload | {"mid": self.identity(payload["mid"])}
 
     def use(self, payload: dict[str, Any]) -> None:
-        """Raises ClaimRefusedError for a token that was used before, in whatever process."""
+        """Raises ClaimRefusedError for a token that was used before, in any process."""
         nonce = f"{payload['mid']}\0{payload['jti']}"
         if not self.nonces.use(_SCOPE, nonce, self.now(), int(payload["exp"] / 1_000) + 1):
             raise ClaimRefusedError("replayed", "the token was used before: sign another one for each request")

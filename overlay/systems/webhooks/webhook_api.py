@@ -65,7 +65,7 @@ class NewSubscription(Body):
 
 
 async def subscribe(request: web.Request) -> web.Response:
-    """Report the listings that meet a search, and their changes, to a URL, which has to answer a challenge first."""
+    """Report the listings that meet a search, and their changes, to a URL, which must answer a challenge first."""
     webhooks = _webhooks(request)
     requested = read(NewSubscription, await body(request, MAX_BODY))
     services, client = request.app[SERVICES], request.app[CONTEXT].clients.of(request)

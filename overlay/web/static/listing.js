@@ -98,7 +98,7 @@
   /* Why a witness is not proved to be the one that was mined, "" where it is: no id of a transaction covers it. */
   const unwitnessed = async (hop) => {
     const { witness } = hop;
-    if (!witness) return "the server does not prove its witness, which its id does not cover; it has to index the chain again";
+    if (!witness) return "the server does not prove its witness, which its id does not cover; it must index the chain again";
     const [raw, coinbase] = [bytes(hop.rawTx), bytes(witness.coinbase)];
     const first = await climb(bytes(witness.coinbaseBump), await sha256d(coinbase));
     const isFirst = first.number === 0 && same(first.root, bytes(hop.header).subarray(36, 68)) && coinbase.length !== 64;

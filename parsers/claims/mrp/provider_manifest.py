@@ -76,7 +76,7 @@ def _texts(members: Any, name: str) -> tuple[str, ...]:
 
 
 def _endpoints(endpoints: Any, url: str) -> dict[str, str]:
-    """The URLs of a provider's endpoints. One of `discover` and `execute` has to be there."""
+    """The URLs of a provider's endpoints. One of `discover` and `execute` must be there."""
     members = endpoints if isinstance(endpoints, dict) else {}
     written = {name: _text(members, name, MAX_LONG) for name in ("discover", "negotiate", "execute")}
     try:

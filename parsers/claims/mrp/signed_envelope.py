@@ -27,7 +27,7 @@ WINDOW_MS = 24 * 3_600_000
 """How old an envelope may be: older ones may have been seen before nonces and message ids were forgotten."""
 
 _SCOPED = ("DISCOVER", "NEGOTIATE", "EXECUTE", "EVIDENCE")
-"""Messages that ask for something: the scopes of `auth`, where it has any, have to name them."""
+"""Requests: the scopes of `auth`, where it has any, must name them."""
 
 _SKEW, _WINDOW = SKEW_MS * 1_000_000, WINDOW_MS * 1_000_000
 
@@ -35,7 +35,7 @@ _SKEW, _WINDOW = SKEW_MS * 1_000_000, WINDOW_MS * 1_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvelopeRules:
     """What an envelope is verified against: keys by `key_id`, the time (nanoseconds since 1970), nonces and message ids
-    seen before, whether by the strict schemas, and whether it has to be signed."""
+    seen before, whether by the strict schemas, and whether it must be signed."""
 
     keys: Mapping[str, bytes]
     now: int

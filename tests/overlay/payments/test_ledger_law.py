@@ -73,7 +73,7 @@ class World:
             await self.gate(steps).answer(headers, b"", work)
 
     async def race(self, coin: int, one: int, other: int, renewed: str) -> None:
-        """Two claims at once, for one coin or for two, each in a process of its own."""
+        """Two claims at once, for one coin or for two, each in a separate process."""
         second = coin if one == other else (coin + 1) % COINS
         await asyncio.gather(
             self.claim(coin, one, "full", TASKS[0], False, None, renewed),

@@ -138,11 +138,11 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
         engine.damage()
         == f"{entry.name}.segment is damaged: array term_documents has numbers outside of {entry.documents}"
     )
-    assert f"the index in {folder} is damaged, and has to be rebuilt: {entry.name}.segment" in caplog.text
+    assert f"the index in {folder} is damaged, and must be rebuilt: {entry.name}.segment" in caplog.text
     others = sum(other.documents for other in manifest.read(folder).segments if other != entry)  # type: ignore[union-attr]
     assert others
     assert damaging.searched(engine, Query(statuses=(), as_of=109, height_chain="bsv")).total == others
-    with pytest.raises(EngineError, match=f"the index in {folder} has to be rebuilt: {entry.name}"):
+    with pytest.raises(EngineError, match=f"the index in {folder} must be rebuilt: {entry.name}"):
         engine.write(["1"], [], IndexPosition("e", 9))
     engine.write(None, (), None)
     engine.write(["1"], [listing("1", "again")], IndexPosition("e", 1))

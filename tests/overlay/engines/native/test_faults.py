@@ -137,8 +137,8 @@ def test_a_folder_of_another_release_or_program_says_what_to_do(
     (tmp_path / "manifest").write_bytes(content)
     engine = NativeEngine(tmp_path, make=True)
     assert (engine.cursor(), engine.damage()) == (None, reason)
-    assert f"the index in {tmp_path} is damaged, and has to be rebuilt: {reason}" in caplog.text
-    with pytest.raises(EngineError, match=f"the index in {tmp_path} has to be rebuilt: manifest"):
+    assert f"the index in {tmp_path} is damaged, and must be rebuilt: {reason}" in caplog.text
+    with pytest.raises(EngineError, match=f"the index in {tmp_path} must be rebuilt: manifest"):
         engine.write(["1"], [listing("1")], IndexPosition("e", 1))
     engine.write(None, (), None)
     engine.write([], [], IndexPosition("e", 1))

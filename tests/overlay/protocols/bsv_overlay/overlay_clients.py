@@ -1,4 +1,4 @@
-"""The clients of BSV overlays, unmodified, each in a process of its own."""
+"""The clients of BSV overlays, unmodified, each in a separate process."""
 
 from __future__ import annotations
 
