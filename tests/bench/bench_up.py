@@ -1,8 +1,9 @@
-"""The whole program on a chain of 100,000 offers: `python -m tests.bench.bench_up [--offers N]`.
+"""From block files to searchable, the whole program: `python -m tests.bench.bench_up [--listings N] [--tools]`.
 
-A folder of blocks is mined with that many offers, `a2b up` is started on it as a user would, and these are measured:
-how long it takes to index, what memory it holds when it is idle, how long a new block takes to be found by a search,
-and how many searches a second it answers (see bench_http for those on one core).
+A folder of blocks is mined with N registrations of 400 owners, or with the tools of three public lists, and `a2b up` is
+started on it as a user would. Reported are the processor time of the process for a registration until all are
+searchable, in all and by tenths; the highest private memory; memory when it is idle; and how long a new block takes to
+be found by a search. Kernels are compiled before.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 from overlay.search.document import Document
-from tests.bench.listings import listings, offers_of
+from tests.bench.listings import listings
+from tests.bench.relevance.__main__ import mine as mine_tools
+from tests.bench.relevance.lists import entries
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import inscription
 
@@ -87,10 +93,42 @@ def ask(base: str, path: str) -> Any:
 
 
 def resident(pid: int) -> tuple[float, float]:
-    """Resident memory in MB: all of it, and the part that is not mapped from files; 0 of a process that has ended."""
+    """Resident memory in MB: all of it, and the part that is not mapped from files."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    total, private = (int(status.get(name, "0").split()[0]) / 1024 for name in ("VmRSS", "RssAnon"))
-    return total, private
+    return int(status["VmRSS"].split()[0]) / 1024, int(status["RssAnon"].split()[0]) / 1024
+
+
+def processor(pid: int) -> float:
+    """Seconds of processor time of a process and of those that it has ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+class Sample(NamedTuple):
+    """So many changes were searchable after so many seconds of processor time."""
+
+    seq: int
+    cpu: float
+
+
+class Peak(Thread):
+    """The highest private memory of a process, in MB, in looks a tenth of a second apart."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid, self._ends, self.highest = pid, Event(), 0.0
+        self.start()
+
+    def run(self) -> None:
+        """Look until stopped."""
+        while not self._ends.wait(0.1):
+            self.highest = max(self.highest, resident(self._pid)[1])
+
+    def stop(self) -> float:
+        """The highest so far."""
+        self._ends.set()
+        self.join()
+        return self.highest
 
 
 def until_found(base: str, words: str) -> float:
@@ -101,10 +139,10 @@ def until_found(base: str, words: str) -> float:
     return time.perf_counter() - began
 
 
-def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    """`a2b up` on the blocks in `folder`, and its address."""
+def start(folder: Path, blocks: str = "blocks") -> tuple[subprocess.Popen[str], str]:
+    """`a2b up` on the blocks in a folder in `folder`, and its address."""
     environment = {
-        **os.environ, "A2B_DATA": str(folder / "data"), "A2B_CHAINS": f"bsv=files:{folder / 'blocks'}",
+        **os.environ, "A2B_DATA": str(folder / "data"), "A2B_CHAINS": f"bsv=files:{folder / blocks}",
         "A2B_PORT": "0", "PYTHONPATH": str(ROOT),
     }  # fmt: skip
     command = [sys.executable, "-m", "overlay", "up"]
@@ -119,28 +157,76 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
 def main() -> None:
     """Mine, start, measure, stop."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--offers", type=int, default=100_000)
-    offers = parser.parse_args().offers
-    documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
+    parser.add_argument("--listings", type=int, default=100_000, help="registrations of 400 owners")
+    parser.add_argument("--tools", action="store_true", help="instead: the tools of three public lists")
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "blocks").mkdir()
-        kit = ChainKit(funds=len(documents) // OUTPUTS + 100)
-        mine(kit, documents)
+        kit = filled(args.listings, tools=args.tools)
         [blocks] = kit.write(folder / "blocks")
-        measure(folder, kit, len(documents), offers, blocks)
+        measure(folder, kit, blocks)
 
 
-def measure(folder: Path, kit: ChainKit, count: int, offers: int, blocks: Path) -> None:
+def filled(count: int, *, tools: bool) -> ChainKit:
+    """A chain of so many registrations, or of the tools of the public lists."""
+    if tools:
+        return mine_tools([entry for rows in entries(SHARED).values() for entry in rows])[0]
+    documents = list(islice(listings(data=SHARED if SHARED.is_dir() else None), count))
+    kit = ChainKit(funds=count // OUTPUTS + 100)
+    mine(kit, documents)
+    return kit
+
+
+def compiled(folder: Path) -> None:
+    """Have the kernels compiled, by a run over one block."""
+    (folder / "one").mkdir()
+    ChainKit(funds=1).write(folder / "one")
+    process, base = start(folder, "one")
+    while ask(base, "/v1/status")["index"].get("compiling"):
+        time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    process.wait(30)
+    for file in (folder / "data").glob("a2b.db*"):
+        file.unlink()
+    shutil.rmtree(folder / "data" / "index")
+
+
+def until_searchable(base: str, pid: int, height: int) -> list[Sample]:
+    """Samples, about one a second, until the index answers for a height."""
+    samples = [Sample(0, processor(pid))]
+    while True:
+        status = ask(base, "/v1/status")
+        index, chains = status["index"], status["chains"]
+        samples.append(Sample(index["seq"], processor(pid)))
+        if chains and chains[0]["height"] == height and index["seq"] and not index["behind"]:
+            return samples
+        time.sleep(1)
+
+
+def tenths(samples: list[Sample]) -> list[float]:
+    """Milliseconds of processor time of a change in each tenth of them, between the samples nearest to its ends."""
+    last = samples[-1].seq
+    ends = [min(samples, key=lambda sample: abs(sample.seq - last * number / 10)) for number in range(11)]
+    pairs = ((earlier, later) for earlier, later in pairwise(ends) if later != earlier)
+    return [1e3 * (later.cpu - earlier.cpu) / (later.seq - earlier.seq) for earlier, later in pairs]
+
+
+def measure(folder: Path, kit: ChainKit, blocks: Path) -> None:
     """Print the table."""
+    compiled(folder)
     process, base = start(folder)
-    began = time.perf_counter()
+    peak, began = Peak(process.pid), time.perf_counter()
     try:
-        while ask(base, "/v1/status")["index"]["seq"] < count or ask(base, "/v1/status")["index"]["behind"]:
-            time.sleep(0.2)
-        taken = time.perf_counter() - began
-        print(f"{count:,} listings with {offers:,} offers in {kit.tip.height:,} blocks")
-        print(f"indexed and searchable   {taken:8.1f} s   {count / taken:8,.0f} registrations/s")
+        samples = until_searchable(base, process.pid, kit.tip.height)
+        taken, (count, cpu) = time.perf_counter() - began, samples[-1]
+        print(f"{count:,} registrations in {kit.tip.height:,} blocks")
+        print(
+            f"processor time           {cpu:8.1f} s   {count / cpu:8,.0f} registrations/s  {1e3 * cpu / count:.3f} ms"
+        )
+        print(f"on the clock             {taken:8.1f} s   {count / taken:8,.0f} registrations/s")
+        print(f"by tenths, ms each       {' '.join(f'{each:.2f}' for each in tenths(samples))}")
+        print(f"highest private memory   {peak.stop():8.0f} MB")
         idle(process, "idle after it")
         delays = []
         for number in range(10):
@@ -151,7 +237,7 @@ def measure(folder: Path, kit: ChainKit, count: int, offers: int, blocks: Path) 
         print(f"block file to search     {sorted(delays)[5] * 1e3:8.0f} ms  {max(delays) * 1e3:8.0f} ms at most")
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
+        process.wait(30)
     process, base = start(folder)
     try:
         while ask(base, "/v1/status")["index"]["behind"]:
@@ -159,7 +245,7 @@ def measure(folder: Path, kit: ChainKit, count: int, offers: int, blocks: Path) 
         idle(process, "started again")
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
+        process.wait(30)
 
 
 def idle(process: subprocess.Popen[str], when: str) -> None:
