@@ -44,43 +44,50 @@ class ItemRating(_Rated, total=False):
 class PendingUpdate(TypedDict):
     """An unconfirmed revision."""
 
-    outpoint: OutpointText | None
-    summary: str
+    outpoint: Annotated[OutpointText | None, Meta(description="Where the satoshi will be; null where it is burned.")]
+    summary: Annotated[str, Meta(description="What changes, in a sentence.")]
 
 
 class CardDrift(TypedDict):
     """Another card that is served instead of the one listed."""
 
-    cardSha256: Txid
-    since: Time | None
+    cardSha256: Annotated[Txid, Meta(description="The SHA-256 of what is served.")]
+    since: Annotated[Time | None, Meta(description="When it was first served.")]
 
 
 class Highlight(TypedDict):
     """Where a text contains words of the query: `pointer` is RFC 6901, into the item."""
 
     pointer: str
-    ranges: tuple[tuple[Count, Count], ...]
+    ranges: Annotated[
+        tuple[tuple[Count, Count], ...], Meta(description="Pairs of start and end, in UTF-16 code units.")
+    ]
 
 
 class ItemDomain(Record, kw_only=True, omit_defaults=True):
     """The host of a listing, and whether it names the listing."""
 
-    host: str
-    verified: bool
-    checked_at: Time | None
-    by: Annotated[str, words("name", "dns", "hash")] | None = None
+    host: Annotated[str, Meta(description="The host of the URL, or the domain of the pointer.")]
+    verified: Annotated[bool, Meta(description="Whether it names the registration or serves exactly this card.")]
+    checked_at: Annotated[Time | None, Meta(description="When that was checked last; null before.")]
+    by: Annotated[
+        Annotated[str, words("name", "dns", "hash")] | None,
+        Meta(description="How: the id in its `agent.json`, a DNS record, or the hash of the card that it serves."),
+    ] = None
 
 
 class ItemAnchor(Record, kw_only=True):
     """A pointer on some chain to the same card."""
 
-    chain: str
+    chain: Annotated[str, Meta(description="The chain of the pointer, by its configured name.")]
     txid: Txid
-    outpoint: OutpointText | None = None
-    height: Count | None
-    hash: Txid | None
-    met: bool
-    time: Time | None
+    outpoint: Annotated[
+        OutpointText | None, Meta(description="The output with the pointer, where the chain has outputs.")
+    ] = None
+    height: Annotated[Count | None, Meta(description="Of its block; null while unconfirmed.")]
+    hash: Annotated[Txid | None, Meta(description="The SHA-256 that it names; null for none.")]
+    met: Annotated[bool, Meta(description="Whether the card that is shown has this hash.")]
+    time: Annotated[Time | None, Meta(description="Of its block.")]
 
 
 class ItemSkill(Record, kw_only=True):
@@ -96,18 +103,24 @@ class ItemSkill(Record, kw_only=True):
 class ItemOffer(Record, kw_only=True):
     """A price. `interval` as it is written; null: per call."""
 
-    id: str
+    id: Annotated[str, Meta(description="To name it in a quote or a payment.")]
     name: str
-    currency: str
+    currency: Annotated[str, Meta(description="What the amount is in, such as BSV or USD.")]
     amount: Amount
     interval: str | None
     per_day: PerDay = None
-    accepted_currencies: tuple[str, ...]
+    accepted_currencies: Annotated[tuple[str, ...], Meta(description="What it may be paid in.")]
     skill_ids: Annotated[tuple[str, ...], Meta(description="Empty: all skills.")]
-    address: str
-    deposit_pct: Amount | None
-    price_feed_url: str = ""
-    slippage_pct: Amount | None
+    address: Annotated[str, Meta(description="Where payments go; empty where the card names none.")]
+    deposit_pct: Annotated[
+        Amount | None, Meta(description="The part that is paid in advance, in percent; null for all.")
+    ]
+    price_feed_url: Annotated[str, Meta(description="The publisher's own rates; this program does not fetch them.")] = (
+        ""
+    )
+    slippage_pct: Annotated[
+        Amount | None, Meta(description="How far a converted amount may be from the quote, in percent.")
+    ]
     description: str = ""
 
 
@@ -127,7 +140,7 @@ class CheapestOffer(Record, kw_only=True, omit_defaults=True):
     offer_id: str
     amount: Amount
     currency: str
-    interval: str
+    interval: Annotated[str, Meta(description="What it pays for, such as `P1M` (a month); `none` for a call.")]
     per_day: PerDay
     converted: ConvertedPrice | None = None
 
@@ -136,10 +149,10 @@ class CardSigner(Record, kw_only=True):
     """The card's own signature (JWS) is verified, by a key that this host publishes. `covers_pricing`: its prices are
     among what was signed."""
 
-    by: str
-    covers_pricing: bool
-    kid: str
-    form: str
+    by: Annotated[str, Meta(description="The host that publishes the key.")]
+    covers_pricing: Annotated[bool, Meta(description="Whether its prices are among what was signed.")]
+    kid: Annotated[str, Meta(description="The id of the key.")]
+    form: Annotated[str, Meta(description="Which form of signature it is.")]
 
 
 class EndpointHandshake(Record, kw_only=True, omit_defaults=True):
@@ -200,74 +213,106 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
     """The facts of chain and registry about a listing, without its card."""
 
     id: Annotated[str, text("`<txid>_<vout>` (`#<key>` added for one of several), a domain or a URL.")]
-    type: Annotated[str, words(*KINDS[:2])]
-    status: Annotated[str, words(*STATUSES)]
-    domain: ItemDomain | None
-    rating: ItemRating | UnsetType | None = UNSET
+    type: Annotated[str, words(*KINDS[:2], description="What the card describes.")]
+    status: Annotated[
+        str,
+        words(
+            *STATUSES,
+            description="`pending` before the first block; `undecided` where a transaction is missing.",
+        ),
+    ]
+    domain: Annotated[
+        ItemDomain | None, Meta(description="The host, and whether it names the listing; null without a host.")
+    ]
+    rating: Annotated[
+        ItemRating | UnsetType | None, Meta(description="From evidence of paid work; null without any.")
+    ] = UNSET
     chain: Annotated[str, text("The configured name.")]
     caip2: Annotated[str, text("The chain's CAIP-2 id.")]
     outpoint: Annotated[OutpointText | None, Meta(description="Where the satoshi is; null once burned to the fee.")]
     origin: Annotated[
         str | None, Meta(description="The registration: the outpoint of its first record; null for a pointer.")
     ]
-    owner: str | None
+    owner: Annotated[
+        str | None, Meta(description="The address that holds the satoshi, or the account that keeps the pointer.")
+    ]
     txid: Annotated[Txid, text("The transaction of the winning revision.")]
-    app: str
-    card_sha256: Txid
-    integrity: Annotated[str, words("inscribed", "hash-verified", "unhashed", "drifted")]
-    anchors: tuple[ItemAnchor, ...]
-    updated_height: Count | None
-    created_height: Count | None
+    app: Annotated[str, Meta(description="The program that published it, as it says itself.")]
+    card_sha256: Annotated[Txid, Meta(description="The SHA-256 of the card's exact bytes.")]
+    integrity: Annotated[
+        str,
+        words(
+            "inscribed",
+            "hash-verified",
+            "unhashed",
+            "drifted",
+            description="In the transaction; by a hash that is met; by an address alone; or something else is served.",
+        ),
+    ]
+    anchors: Annotated[tuple[ItemAnchor, ...], Meta(description="The pointers to it; empty for an inscription.")]
+    updated_height: Annotated[Count | None, Meta(description="The block of the winning revision.")]
+    created_height: Annotated[Count | None, Meta(description="The block of the first record.")]
     timestamp: Annotated[Time | None, Meta(description="Of the winning revision's block; null while unconfirmed.")]
     block_height: Annotated[Count | None, Meta(description="The winning revision's; absent while unconfirmed.")] = None
     signer: Annotated[str | None, Meta(description="The address of a verified SIGMA signature.")] = None
-    signed: CardSigner | None = None
+    signed: Annotated[
+        CardSigner | None, Meta(description="The verified signature of the card; absent without one.")
+    ] = None
     owner_checked_at: Annotated[
         Time | None,
         Meta(description="When the source last said that the outpoint is unspent, where moves are found by asking."),
     ] = None
-    pending: PendingUpdate | None = None
+    pending: Annotated[
+        PendingUpdate | None, Meta(description="The newest unconfirmed revision; absent without one.")
+    ] = None
     anchor_count: Annotated[
         Count, Meta(description="How many pointers there are to it; `anchors` shows the telling ones.")
     ] = 0
     fetched_from: Annotated[str | UnsetType | None, Meta(description="Where the card of a pointer was fetched.")] = (
         UNSET
     )
-    drift: CardDrift | None = None
+    drift: Annotated[
+        CardDrift | None, Meta(description="What the address serves instead; absent where it serves the card.")
+    ] = None
 
 
 class StoredItem(ListingHead, kw_only=True, omit_defaults=True):
     """A listing with its card, as the index stores it. `command`, `args` and `env` are a stranger's: never run them
     unread."""
 
-    name: str
-    description: str
-    summary: Annotated[str, text(maxLength=160)]
-    logo: str
-    version: str
-    url: str
-    provider: dict[str, str] | None
-    skills: tuple[ItemSkill, ...]
-    tags: tuple[str, ...]
-    offers: tuple[ItemOffer, ...]
-    warnings: tuple[CardWarning, ...]
-    protocol: str | UnsetType = UNSET
-    documentation_url: str | UnsetType = UNSET
+    name: Annotated[str, Meta(description="Of the agent, or of the server in its config.")]
+    description: Annotated[str, Meta(description="As the card has it, cut where it is very long.")]
+    summary: Annotated[str, text("The first sentence of the description.", maxLength=160)]
+    logo: Annotated[str, Meta(description="The address of its picture; `/logos` serves thumbnails.")]
+    version: Annotated[str, Meta(description="Of the card.")]
+    url: Annotated[str, Meta(description="Where the agent or server is reached; empty for a command.")]
+    provider: Annotated[dict[str, str] | None, Meta(description="Who offers it, as the card says.")]
+    skills: Annotated[tuple[ItemSkill, ...], Meta(description="What an agent can do.")]
+    tags: Annotated[tuple[str, ...], Meta(description="Words for filters.")]
+    offers: Annotated[tuple[ItemOffer, ...], Meta(description="Its prices.")]
+    warnings: Annotated[
+        tuple[CardWarning, ...],
+        Meta(description="What readers should know, such as a name that another listing had before."),
+    ]
+    protocol: Annotated[str | UnsetType, Meta(description="The A2A protocol version of the card.")] = UNSET
+    documentation_url: Annotated[str | UnsetType, Meta(description="Of the card.")] = UNSET
     transport: Annotated[
         str, words("stdio", "streamable-http", "sse", description="As the config states it; else absent.")
     ] = ""
     headers: Annotated[
         tuple[str, ...], Meta(description="The names of the headers that the url needs; absent without any.")
     ] = ()
-    server_name: str
+    server_name: Annotated[str, Meta(description="The key of the server in its config; empty for an agent.")]
     command: Annotated[str, text("A stranger's: never run it unread.")]
-    args: tuple[str, ...]
-    env: dict[str, str]
-    keywords: tuple[str, ...]
-    tools: tuple[str, ...]
-    prompts: tuple[str, ...]
-    resources: tuple[str, ...]
-    motebit: MotebitIdentity | None = None
+    args: Annotated[tuple[str, ...], Meta(description="The arguments of the command.")]
+    env: Annotated[
+        dict[str, str], Meta(description="Environment variables of the command, with what the config says of each.")
+    ]
+    keywords: Annotated[tuple[str, ...], Meta(description="Of an MCP server.")]
+    tools: Annotated[tuple[str, ...], Meta(description="Names of the tools that the config lists.")]
+    prompts: Annotated[tuple[str, ...], Meta(description="Names of its prompts.")]
+    resources: Annotated[tuple[str, ...], Meta(description="Names of its resources.")]
+    motebit: Annotated[MotebitIdentity | None, Meta(description="Its Motebit identity; absent without one.")] = None
 
 
 class Item(StoredItem, kw_only=True, omit_defaults=True):
@@ -295,7 +340,9 @@ class Item(StoredItem, kw_only=True, omit_defaults=True):
         ExplainedScore | None,
         Meta(description="With `explain`: the factors of the score, and the term for every word of the question."),
     ] = None
-    cheapest: CheapestOffer | None
+    cheapest: Annotated[
+        CheapestOffer | None, Meta(description="The lowest price that meets the filters; null without prices.")
+    ]
     lacks: Annotated[
         tuple[str, ...],
         Meta(description="The words of `q`, stop words left out, that the listing does not have."),
@@ -303,7 +350,9 @@ class Item(StoredItem, kw_only=True, omit_defaults=True):
     by_meaning: Annotated[
         bool, Meta(description="The listing has no word of `q`: it was found by its meaning alone.")
     ] = False
-    score: float = 0.0
+    score: Annotated[
+        float, Meta(description="The relevance of a result, by which `sort=relevance` orders; 0 in other orders.")
+    ] = 0.0
 
 
 class ServerList(ListingHead, kw_only=True, omit_defaults=True):

@@ -66,13 +66,30 @@ _FREE_BODIES: dict[str, Any] = {
         "type": "object",
         "properties": {
             "what": {"type": "string", "description": "A txid, a raw transaction or a card."},
-            "fetch": {"type": "string"},
+            "fetch": {"type": "string", "description": "Not empty: a txid is requested as by `POST /v1/ingest`."},
         },
         "required": ["what"],
     },
+    "RegisterForm": {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "description": "`register` (the default), `update`, `transfer` or `delist`."},
+            "id": {"type": "string", "description": "The listing that is updated, transferred or delisted."},
+            "what": {"type": "string", "description": "The card to register, or to update with."},
+            "app": {"type": "string", "description": "The name of the program; in an update, as before by default."},
+            "owner": {"type": "string", "description": "The address that will own the listing."},
+            "coins": {
+                "type": "string",
+                "description": "Lines of `<txid>_<output> <satoshis>`; none: a wallet chooses.",
+            },
+            "rate": {"type": "string", "description": "Satoshis for 1,000 bytes."},
+            "currency": {"type": "string", "description": "What the cost is shown in."},
+            "as": {"type": "string", "description": "`file`: the answer is the file for a wallet."},
+        },
+    },
 }
 """Bodies that are read by other rules than JSON objects of the API: files as they are published, signed claims, whose
-faults are verdicts, and a form."""
+faults are verdicts, and forms."""
 
 COMPONENTS: dict[str, Any] = SCHEMAS | body_schemas(BODIES) | _FREE_BODIES
 """The schemas of the answers and bodies of the API."""

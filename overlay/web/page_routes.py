@@ -36,7 +36,10 @@ ROUTES = (
         empty=(303,), limit="costly",
     ),
     _page("/register", register_page.register, None, media=(HTML,)),
-    _page("/register", register_page.prepare, "WalletFile", method="POST", limit="costly"),
+    _page(
+        "/register", register_page.prepare, "WalletFile", method="POST", body="RegisterForm", body_media=FORM,
+        limit="costly",
+    ),
     _page("/logos/{digest}", assets.logo, None, media=(WEBP,), errors=(404,), conditional=True),
     _page("/status", status_page.status, "Status"),
     _page(

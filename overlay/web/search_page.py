@@ -89,10 +89,10 @@ def _compared(query: Query) -> str | None:
 
 EXAMPLES = (
     ("security audit", "/?q=security+audit"),
-    ("MCP tools for charts", "/?q=charts&type=tool"),
+    ("MCP tools for weather", "/?q=weather&type=tool"),
     ("agents up to 1 USD", "/?type=agent&maxPrice=1&priceCurrency=USD"),
 )
-"""Searches that the home page offers: words and address."""
+"""Searches that the home page offers: words and address. Each has results on the packaged sample chain."""
 
 
 @dataclass(frozen=True, slots=True)

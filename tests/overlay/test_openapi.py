@@ -213,3 +213,10 @@ def test_the_schemas_can_refuse(api: dict[str, Any]) -> None:
 def test_no_system_describes_a_component_again() -> None:
     described = [*COMPONENTS, *(name for one in load_systems(NAMES) for name in one.schemas)]
     assert sorted(described) == sorted(set(described))
+
+
+def test_every_post_names_its_body_and_every_member_of_an_item_is_explained(api: dict[str, Any]) -> None:
+    posts = {path: methods["post"] for path, methods in api["paths"].items() if "post" in methods}
+    assert {path for path, post in posts.items() if "requestBody" not in post} == {"/v1/listings/{id}/recheck"}
+    properties = api["components"]["schemas"]["Item"]["properties"]
+    assert not [name for name, member in properties.items() if not member.get("description")]
