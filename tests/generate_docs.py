@@ -51,8 +51,8 @@ def http_api() -> str:
 
 
 def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return found
+    resolved: Mapping[str, Any] = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return resolved
 
 
 def _members(schema: Mapping[str, Any]) -> Iterator[str]:

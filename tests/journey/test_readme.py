@@ -121,14 +121,14 @@ def test_every_link_between_pages_works(running: Running) -> None:
             continue
         pages[address] = Links(body)
         for target in sorted(pages[address].targets):
-            found = urlsplit(urljoin(address, target))
-            if found.scheme or found.netloc:
+            link = urlsplit(urljoin(address, target))
+            if link.scheme or link.netloc:
                 continue
-            path = found.path + (f"?{found.query}" if found.query else "")
-            if found.fragment:
-                anchors.add((address, path, found.fragment))
-            searches += bool(found.query)
-            if path not in pages and (not found.query or searches < MOST_SEARCHES):
+            path = link.path + (f"?{link.query}" if link.query else "")
+            if link.fragment:
+                anchors.add((address, path, link.fragment))
+            searches += bool(link.query)
+            if path not in pages and (not link.query or searches < MOST_SEARCHES):
                 waiting.append(path)
     assert not broken
     assert {"/docs/claims", "/docs/delegation", "/docs/relay", "/docs/api", "/status", "/register"} <= pages.keys()
