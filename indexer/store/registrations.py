@@ -42,7 +42,8 @@ def _by_status(chain: str) -> Select[Any]:
     # with the bare column, SQLite prefers an index of blocks, and sorts all ids: ten times as slow
     own = events.c.chain.concat("") == chain
     every = select(events.c.registration).where(own, events.c.registration.is_not(None)).distinct().subquery()
-    newest = (events.c.chain == chain, IS_NOT_LIVE, is_newest(chain))
+    # the bound of the place makes it prefer the index of what is not live
+    newest = (events.c.chain == chain, events.c.place >= 0, IS_NOT_LIVE, is_newest(chain))
     ended = select(events.c.status, func.count().label("count")).where(*newest).group_by(events.c.status)
     total = select(literal("all").label("status"), func.count().label("count")).select_from(every)
     return select(union_all(total, ended).subquery())

@@ -189,6 +189,25 @@ def test_undecided_updates_are_listed_and_leave_no_state_hash(store: Store, writ
     assert store.registrations.counts("demo")["undecided"] == 1
 
 
+def test_what_every_tip_asks_reads_indexes_of_what_it_counts(store: Store, writer: Writer) -> None:
+    if store.engine.dialect.name != "sqlite":
+        return  # the plans of PostgreSQL depend on its statistics
+    block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1))])
+    sent: list[tuple[str, Any]] = []
+    listen(store.engine, "before_cursor_execute", lambda *call: sent.append((call[2], call[3])))
+    store.registrations.counts("demo")
+    store.history.undecided("demo", up_to=1, limit=1)
+    with store.engine.connect() as connection:
+        plans = [
+            row[3]
+            for text, values in tuple(sent)
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)
+        ]
+    for index in ("COVERING INDEX events_by_registration", "events_not_live", "events_undecided", "events_loose"):
+        assert any(index in plan for plan in plans), plans
+    assert not any("events_by_block" in plan or "SCAN events" in plan for plan in plans), plans
+
+
 def test_counts_are_of_registrations_by_their_newest_status(store: Store, writer: Writer) -> None:
     block_writer.append(
         writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1), near_miss("n", 3))]
