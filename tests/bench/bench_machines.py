@@ -3,7 +3,7 @@
 One `a2b index` writes to PostgreSQL; 1, 2 and 4 `a2b serve` have an index of their own each, fed by the outbox. The
 first projects all registrations, the others start from copies of its index. The servers, the load (a process for each)
 and PostgreSQL share this machine: beside the requests a second there is what a second of the servers' processors does,
-and the share of all processor time that was theirs.
+and how many processors they had.
 """
 
 from __future__ import annotations
@@ -68,21 +68,15 @@ def throughput(servers: Sequence[Machine], paths: Path, seconds: float) -> None:
     """A line of the table: a load on each server at the same time."""
     with ThreadPoolExecutor(len(servers)) as clients:
         list(clients.map(lambda server: load(server.port, paths, "", 2), servers))
-        before, total = sum(_cpu(server.process.pid) for server in servers), all_cpu()
+        before = sum(_cpu(server.process.pid) for server in servers)
         loads = list(clients.map(lambda server: load(server.port, paths, "", seconds), servers))
-        used, total = sum(_cpu(server.process.pid) for server in servers) - before, all_cpu() - total
+        used = sum(_cpu(server.process.pid) for server in servers) - before
     answers = sum(one.rate for one in loads) * seconds
     print(
         f"  {len(servers)} servers: {answers / seconds:,.0f} a second, {answers / used:,.0f} a second of their "
-        f"processors, which were {used / total:.0%} of all; p99 {max(one.p99 for one in loads):.0f} ms",
+        f"processors, of which they had {used / seconds:.1f}; p99 {max(one.p99 for one in loads):.0f} ms",
         flush=True,
     )
-
-
-def all_cpu() -> float:
-    """Seconds of processor time that this machine has used."""
-    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
-    return (user + nice + system) / 100
 
 
 def lag(servers: Sequence[Machine], kit: ChainKit, blocks: Path) -> None:
