@@ -22,7 +22,6 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from indexer import sqlite_integrity as integrity
 from indexer.masking import masked
-from indexer.store.keepalive import parameters
 from indexer.store.locks import AdvisoryLock
 
 BUSY_SECONDS = 30
@@ -31,6 +30,17 @@ _RETRY_SECONDS = 0.02
 READER_CACHE, WRITER_CACHE = 4096, 32_768
 """KiB of SQLite's page cache: of each connection of the pool, which finds most pages in the system's, and of the one
 through which facts are written."""
+
+CONNECTION_DEFAULTS = {
+    "connect_timeout": 5,  # seconds, of each host that a URL names
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,  # milliseconds
+}
+"""Parameters of libpq by which a failed server of PostgreSQL is detected within 30 s, unless the operator's URL has
+others. A server that stops closes its connections. One whose machine or network fails does not: TCP retransmits for a
+quarter of an hour, and an idle connection counts as alive for two hours."""
 
 
 class StoreError(Exception):
@@ -76,7 +86,8 @@ def unchecked(url: str) -> Engine:
 
 
 def _postgresql(target: URL) -> Engine:
-    engine = create_engine(target, pool_pre_ping=True, connect_args=parameters(target.query))
+    defaults = {name: value for name, value in CONNECTION_DEFAULTS.items() if name not in target.query}
+    engine = create_engine(target, pool_pre_ping=True, connect_args=defaults)
     event.listen(engine, "handle_error", _raise_unavailable)
     return engine
 

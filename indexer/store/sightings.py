@@ -49,17 +49,6 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
     return changes
 
 
-def record_stored(connection: Connection, pointers: Iterable[tuple[str, Event]], now_ms: int) -> None:
-    """Record pointers that are stored already, as (chain, event), as first seen at `now_ms` (milliseconds since 1970),
-    and make their locators due; of several at one place the last counts."""
-    latest = {(chain, *_key(event)): _sighting(chain, event, now_ms) for chain, event in pointers}
-    seen = [row for row in latest.values() if row is not None]
-    for chain in {chain for chain, _, _ in latest}:
-        _delete(connection, chain, {(txid, vout) for of, txid, vout in latest if of == chain})
-    insert_new(connection, sightings, seen)
-    _make_due(connection, dict.fromkeys(row["locator"] for row in seen), now_ms)
-
-
 def _is_anchor(event: Event) -> bool:
     return event.pointer is not None and event.pointer.id is not None
 

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from indexer.store import StoreUnavailableError, connect, keepalive
+from indexer.store import StoreUnavailableError, connect, database
 from tests.databases import Cluster
 
 SOON = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "20000"}
@@ -25,7 +25,7 @@ def silent() -> Iterator[str]:
 
 
 def test_a_server_that_does_not_answer_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(keepalive.DEFAULTS, "connect_timeout", 2)  # the least that psycopg takes
+    monkeypatch.setitem(database.CONNECTION_DEFAULTS, "connect_timeout", 2)  # the least that psycopg takes
     with pytest.raises(StoreUnavailableError, match="timeout"):
         connect(silent)
 

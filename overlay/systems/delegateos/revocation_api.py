@@ -13,17 +13,20 @@ from overlay.api.parameters import WHOLE, parameter, read_query, table
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_bodies import body_schemas
 from overlay.api.routes import Route
-from overlay.api.systems import SystemApi
+from overlay.api.shared_services import VERIFIER
+from overlay.api.systems import Parts, Services, SystemApi
+from overlay.systems.delegateos import delegated_calls
 from overlay.systems.delegateos.delegated_access import (
+    ACCESS,
     MAX_TOKEN,
     DelegatedAccess,
     authorize_request,
     delegated_access,
     describe,
 )
-from overlay.systems.delegateos.own_access import bring
 from overlay.systems.delegateos.revocations import RevocationBody, store_revocation
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from overlay.systems.delegateos.store import DelegationRecords
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError
 
 MAX_BODY = MAX_TOKEN + 4_096
@@ -60,6 +63,14 @@ def _access(request: web.Request) -> DelegatedAccess:
         return delegated_access(request)
     except TokenDeniedError as error:
         raise ProblemError(503, error.detail) from None
+
+
+def bring(parts: Parts) -> Services:
+    """What checks capability tokens on this server: those of the configured issuers, and of its key."""
+    own_keys = [] if parts.identity is None else [base64url_text(parts.identity.ed25519_public)]
+    roots = (*parts.settings.delegation_roots, *own_keys)
+    access = DelegatedAccess(roots, DelegationRecords(parts.store.primary))
+    return {ACCESS: access, VERIFIER: delegated_calls}
 
 
 _claims = partial(Route, tag="claims")

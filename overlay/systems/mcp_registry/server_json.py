@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from overlay.answers.record import as_json
 from overlay.listings.item_json import item_domain, offer_json, warning_json
-from overlay.systems.mcp_registry.official_rules import MAX_PUBLISHER, is_local, is_url, size
-from overlay.systems.mcp_registry.packages import package
-from overlay.systems.mcp_registry.placeholders import header, read_template
+from overlay.systems.mcp_registry.official_rules import MAX_PUBLISHER, is_local, is_url, is_version, size
+from overlay.systems.mcp_registry.placeholders import header, is_secret, read_template
 from overlay.systems.mcp_registry.server_versions import ServerVersion
 from overlay.text.timestamps import timestamp
 from parsers.cards import McpServer
+from parsers.cards.command_packages import installed
 
 SCHEMA_URL = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 OFFICIAL = "io.modelcontextprotocol.registry/official"
@@ -53,12 +54,12 @@ def server_json(name: str, version: str, server: McpServer) -> dict[str, Any]:
 def _packages(server: McpServer) -> list[dict[str, Any]]:
     """The package that the command runs: by stdio, or where it serves at a local URL, by that. None where another
     transport is stated without such a URL."""
-    installed = package(server.command, server.args, server.env)
-    if installed is None:
+    packaged = package(server.command, server.args, server.env)
+    if packaged is None:
         return []
     if server.transport != "stdio" and is_url(server.url) and is_local(server.url):
-        return [installed | {"transport": {"type": _type(server), "url": server.url}}]
-    return [installed] if server.transport in ("", "stdio") else []
+        return [packaged | {"transport": {"type": _type(server), "url": server.url}}]
+    return [packaged] if server.transport in ("", "stdio") else []
 
 
 def _remotes(server: McpServer) -> list[dict[str, Any]]:
@@ -122,3 +123,32 @@ def _inscription(base: str, version: ServerVersion) -> dict[str, Any]:
 def _cut(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1].rstrip() + "…"
+
+
+def package(command: str, args: Sequence[str], env: dict[str, str]) -> dict[str, Any] | None:
+    """The package (`Package` of server.json) that a command runs by stdio, None where it is not certain. `env` holds
+    the descriptions of variables by name."""
+    run = installed(command, args)
+    if run is None or (run.version and not is_version(run.version)):
+        return None
+    members: dict[str, Any] = {
+        "registryType": run.runner.registry,
+        "identifier": run.name,
+        "version": run.version,
+        "runtimeHint": run.runner.hint,
+        "runtimeArguments": [*map(_positional, run.flags)],
+        "packageArguments": [*map(_positional, run.arguments)],
+        "environmentVariables": [_variable(name, env[name]) for name in env if name],
+    }
+    return {name: value for name, value in members.items() if value} | {"transport": {"type": "stdio"}}
+
+
+def _positional(value: str) -> dict[str, str]:
+    return {"type": "positional", "value": value}
+
+
+def _variable(name: str, description: str) -> dict[str, Any]:
+    members: dict[str, Any] = {"name": name}
+    if description:
+        members["description"] = description
+    return members | {"isSecret": True} if is_secret(name) else members

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from overlay.systems.mcp_registry.packages import package
-from overlay.systems.mcp_registry.server_json import server_json
+from overlay.systems.mcp_registry.server_json import package, server_json
 from parsers import cards
 from parsers.cards import Kind, McpServer, ToolConfig
 
