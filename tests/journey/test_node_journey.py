@@ -79,5 +79,5 @@ def test_a_wrong_login_ends_the_command_with_what_to_check(url: str, tmp_path: P
         with Running("index", cwd=home, **more) as running:
             code = running.process.wait(90)
             assert code == 3
-            assert "refuses the login (401)" in running.err + running.out or "wants a login" in running.err
+            assert "refuses the login (401)" in running.err + running.out or "requires a login" in running.err
             assert "u:p@" not in running.err

@@ -411,8 +411,8 @@ async def test_a_server_that_knows_nothing_of_an_output_does_not_call_it_unspent
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("junglebus:", "no subscription id"),
-        ("junglebus:a b", "no subscription id"),
+        ("junglebus:", "not a subscription id"),
+        ("junglebus:a b", "not a subscription id"),
         (f"junglebus:{SUBSCRIPTION}?zmq=1", "unknown option 'zmq'"),
         (f"junglebus:{SUBSCRIPTION}?chain=btc", "only bsv"),
         (f"junglebus:{SUBSCRIPTION}?url=ftp://host/v1", "no server"),

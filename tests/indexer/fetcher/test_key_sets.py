@@ -179,7 +179,7 @@ async def test_a_redirect_to_another_host_is_not_followed(server: Hostile, net: 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (key_set(jwk("ES256", kid="k2")), "no such key"),
+        (key_set(jwk("ES256", kid="k2")), "does not have the key"),
         (key_set(jwk("EdDSA")), "not of this card"),
         (key_set(jwk("ES256") | {"x": jwk("ES256")["y"]}), "not of this card"),
         (b"<html>", "fetch-not-json"),

@@ -200,8 +200,8 @@ async def test_the_own_card_names_the_prices_also_where_a_signature_covers_them(
     [
         (None, "", "cannot be read"),
         ("{", "", "not JSON"),
-        ("[]", "", "no list of prices"),
-        ('[{"id": "p", "amount": 0, "currency": "BSV"}]', "", "no list of prices"),
+        ("[]", "", "not a list of prices"),
+        ('[{"id": "p", "amount": 0, "currency": "BSV"}]', "", "not a list of prices"),
         (json.dumps([price(), price(amount="much")]), "", r"prices.json: the price /1/amount cannot be read.*much"),
         (json.dumps([price(), price(depositPct=3)]), "", "the price /1/depositPct cannot be read"),
         (json.dumps([price()]), "", "needs a node"),

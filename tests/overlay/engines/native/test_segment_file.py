@@ -162,7 +162,7 @@ def test_a_file_of_another_layout_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "é", "a" * 41, "../a"])
 def test_names_that_no_table_holds_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="no name of an array"):
+    with pytest.raises(ValueError, match="not a name of an array"):
         segment_file.write(tmp_path / "a.segment", {name: np.zeros(1, np.uint8)})
 
 
