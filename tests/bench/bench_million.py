@@ -240,7 +240,7 @@ class Run:
         indexer.wait_until(lambda: self.stored() == self.chain.height)
         name = f"reorganisation of {REPLACED * self.chain.in_block:,}"
         line(f"{name}: stored", since(began[0], indexer, began[1]))
-        server.wait_until(lambda: has_listed(server, NEW), 0.02)
+        server.wait_until(lambda: has_listed(server, NEW))
         line(f"{name}: searchable", since(began[0], server, began[2]))
         server.wait_until(lambda: is_ready(server))
         assert server.get("/v1/status")["listings"]["live"] == self.chain.live + 1, "live after the fork"
@@ -257,7 +257,7 @@ class Run:
             line("restart after kill -9: first answer", since(began, server))
             indexer.wait_until(lambda: self.stored() == self.chain.height)
             line("restart: a block that came meanwhile: stored", since(began, indexer))
-            server.wait_until(lambda: has_listed(server, name), 0.02)
+            server.wait_until(lambda: has_listed(server, name))
             line("restart: a block that came meanwhile: searchable", since(began, server))
             server.wait_until(lambda: self.is_hashed(server))
             print_memory("after the restart", indexer, server)
