@@ -47,9 +47,9 @@ PAGE, PAGES = 500, 40
 WAITING = 200_000
 """Jobs in memory, at some 700 bytes each; the others wait in the database."""
 
-HELD_SECONDS = 0.05
+HELD_SECONDS = 0.25
 """Seconds between the starts of two fetches while blocks are caught up with: a fetch and storing what it came to take
-2 ms of a processor, several times as long as a registration does until it is searchable."""
+more than 2 ms of a processor, as much as several registrations until they are searchable."""
 
 ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
