@@ -215,10 +215,10 @@ def _with_pending() -> Select[Any]:
     the statement takes longer than most answers."""
     registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
     is_wanted = pending.c.registration.in_(registrations)
-    return _together(confirmed(events.c.registration.in_(registrations)), is_wanted)
+    return _with_unconfirmed(confirmed(events.c.registration.in_(registrations)), is_wanted)
 
 
-def _together(in_blocks: Select[Any], is_wanted: ColumnElement[bool]) -> Select[Any]:
+def _with_unconfirmed(in_blocks: Select[Any], is_wanted: ColumnElement[bool]) -> Select[Any]:
     """Revisions, and those unconfirmed ones that are wanted, in order."""
     both = union_all(in_blocks, select(pending, null(), null()).where(is_wanted)).subquery()
     return select(both).order_by(both.c.chain, both.c.place)
@@ -234,20 +234,24 @@ def _revision_counts() -> Select[Any]:
 
 def _newest_with_pending(registration: str, chains: Iterable[str]) -> Select[Any]:
     """Of a registration with many revisions those that `with_pending` reads."""
-    wanted = [(events.c.chain == chain) & events.c.place.in_(_places(registration, chain)) for chain in chains]
-    own = confirmed(events.c.registration == registration, or_(false(), *wanted))
-    return _together(own, pending.c.registration == registration)
+    on_chains = [
+        (events.c.chain == chain) & events.c.place.in_(_read_positions(registration, chain)) for chain in chains
+    ]
+    in_blocks = confirmed(events.c.registration == registration, or_(false(), *on_chains))
+    return _with_unconfirmed(in_blocks, pending.c.registration == registration)
 
 
-def _places(registration: str, chain: str) -> CompoundSelect[Any]:
+def _read_positions(registration: str, chain: str) -> CompoundSelect[Any]:
     """The places on a chain of the revisions that are read of a registration."""
-    one = events.alias()
-    own = (one.c.registration == registration, one.c.chain == chain)
-    newest = select(one.c.place).where(*own).order_by(one.c.place.desc())
+    event = events.alias()
+    of_registration = (event.c.registration == registration, event.c.chain == chain)
+    newest = select(event.c.place).where(*of_registration).order_by(event.c.place.desc())
     recent = newest.limit(MOST_REVISIONS).subquery()
     oldest = select(func.min(recent.c.place)).scalar_subquery()
-    created = newest.with_only_columns(one.c.created_height).limit(1).scalar_subquery()
-    first = select(func.min(one.c.place)).where(*own)
-    since_created = first.where(one.c.place >= created * rows.event_position(1))
-    with_card = select(func.max(one.c.place)).where(*own, one.c.place < oldest, one.c.kind.in_(_WITH_CARD))
+    created = newest.with_only_columns(event.c.created_height).limit(1).scalar_subquery()
+    first = select(func.min(event.c.place)).where(*of_registration)
+    since_created = first.where(event.c.place >= created * rows.event_position(1))
+    with_card = select(func.max(event.c.place)).where(
+        *of_registration, event.c.place < oldest, event.c.kind.in_(_WITH_CARD)
+    )
     return union_all(select(recent.c.place), first, since_created, with_card)

@@ -76,7 +76,9 @@ class DocumentReader:
             times = self._settled_times(some)
             for start in range(0, len(some), AT_ONCE):
                 few = some[start : start + AT_ONCE]
-                yield from _documents([self._stretches(one, chains, bodies, facts, times, elsewhere) for one in few])
+                yield from _documents(
+                    [self._stretches(history, chains, bodies, facts, times, elsewhere) for history in few]
+                )
 
     def _with_cards(self, histories: Sequence[ChainHistory]) -> Iterator[tuple[list[ChainHistory], dict[bytes, bytes]]]:
         """Histories with the bodies of their cards by SHA-256, as many together as have about CARD_BYTES."""

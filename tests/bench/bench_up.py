@@ -225,7 +225,7 @@ def measure(folder: Path, kit: ChainKit, blocks: Path) -> None:
             f"processor time           {cpu:8.1f} s   {count / cpu:8,.0f} registrations/s  {1e3 * cpu / count:.3f} ms"
         )
         print(f"on the clock             {taken:8.1f} s   {count / taken:8,.0f} registrations/s")
-        print(f"by tenths, ms each       {' '.join(f'{each:.2f}' for each in tenths(samples))}")
+        print(f"by tenths, ms each       {' '.join(f'{cost:.2f}' for cost in tenths(samples))}")
         print(f"highest private memory   {peak.stop():8.0f} MB")
         idle(process, "idle after it")
         delays = []

@@ -49,7 +49,7 @@ async def test_registrations_that_are_read_in_portions_have_the_documents_of_all
         indexing.chains[0].arrive(kit.mine(one))
     await indexing.catch_up()
     ids = [str(one) for one in created]
-    together = list(DocumentReader(indexing.store).documents(ids))
+    expected = list(DocumentReader(indexing.store).documents(ids))
     read: list[int] = []
     bodies_of = type(indexing.store.content).cards
 
@@ -60,8 +60,8 @@ async def test_registrations_that_are_read_in_portions_have_the_documents_of_all
 
     monkeypatch.setattr(type(indexing.store.content), "cards", counted)
     limit(monkeypatch, 5_000)
-    assert list(DocumentReader(indexing.store).documents(ids)) == together
-    assert len(together) == 7
+    assert list(DocumentReader(indexing.store).documents(ids)) == expected
+    assert len(expected) == 7
     assert max(read) < 5_000 + 2_500
     assert len(read) == 3
 
