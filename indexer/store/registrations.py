@@ -40,8 +40,8 @@ def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
 def _by_status(chain: str) -> Select[Any]:
     """All registrations of a chain, and those that are burned or undecided, as (`status`, `count`) of one snapshot."""
     # with the bare column, SQLite prefers an index of blocks, and sorts all ids: ten times as slow
-    own = events.c.chain.concat("") == chain
-    every = select(events.c.registration).where(own, events.c.registration.is_not(None)).distinct().subquery()
+    of_chain = events.c.chain.concat("") == chain
+    every = select(events.c.registration).where(of_chain, events.c.registration.is_not(None)).distinct().subquery()
     # the bound of the place makes it prefer the index of what is not live
     newest = (events.c.chain == chain, events.c.place >= 0, IS_NOT_LIVE, is_newest(chain))
     ended = select(events.c.status, func.count().label("count")).where(*newest).group_by(events.c.status)

@@ -42,7 +42,7 @@ class Machine(Running):
             A2B_CHAINS=f"bsv=files:{folder / 'blocks'}", A2B_PORT="0", A2B_LIMITS="off", A2B_SYSTEMS="off",
         )  # fmt: skip
 
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Changes that its index has not read."""
         count: int = self.get("/v1/status")["index"]["behind"]
         return count
@@ -105,17 +105,18 @@ def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: f
     stack.enter_context(Machine(folder, "indexer", "index", database))
     servers = [stack.enter_context(Machine(folder, "server0", "serve", database))]
     first = servers[0]
-    first.wait(lambda: first.get("/v1/status")["index"]["seq"] >= count and not first.behind())
+    first.wait(lambda: first.get("/v1/status")["index"]["seq"] >= count and not first.lag())
     print(f"{count:,} listings: indexed and found after {time.perf_counter() - began:.1f} s", flush=True)
     for number in range(1, max(SERVERS)):
         began = time.perf_counter()
         copied = a2b("index-copy", f"{folder}/copy{number}", cwd=folder, A2B_SEARCH=f"native:{first.index}")
         assert copied.returncode == 0, copied.stderr
-        made = time.perf_counter() - began
+        copy_seconds = time.perf_counter() - began
         server = stack.enter_context(Machine(folder, f"server{number}", "serve", database, f"{folder}/copy{number}"))
         server.wait(lambda server=server: server.get("/readyz").get("status") == "ready")
         print(
-            f"  a copy after {made:.1f} s, ready from it {time.perf_counter() - began - made:.1f} s later", flush=True
+            f"  a copy after {copy_seconds:.1f} s, ready from it {time.perf_counter() - began - copy_seconds:.1f} s later",
+            flush=True,
         )
         servers.append(server)
     paths = folder / "paths"
@@ -131,10 +132,10 @@ def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: f
     for block in kit.branch()[height + 1 :]:
         kit.append(blocks, block)
     time.sleep(1)
-    took = first.wait(lambda: first.get("/v1/status")["chains"][0]["height"] == kit.tip.height and not first.behind())
+    took = first.wait(lambda: first.get("/v1/status")["chains"][0]["height"] == kit.tip.height and not first.lag())
     print(f"  {changes:,} changes while one is killed: found by the others after {1 + took:.1f} s", flush=True)
     again = stack.enter_context(Machine(folder, f"server{len(servers)}", "serve", database, killed.index))
-    took = again.wait(lambda: again.get("/readyz").get("status") == "ready" and not again.behind())
+    took = again.wait(lambda: again.get("/readyz").get("status") == "ready" and not again.lag())
     print(f"  started again: answers, and has read them after {took:.1f} s", flush=True)
 
 
