@@ -111,11 +111,11 @@ def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: f
         began = time.perf_counter()
         copied = a2b("index-copy", f"{folder}/copy{number}", cwd=folder, A2B_SEARCH=f"native:{first.index}")
         assert copied.returncode == 0, copied.stderr
-        copy_seconds = time.perf_counter() - began
+        copying = time.perf_counter() - began
         server = stack.enter_context(Machine(folder, f"server{number}", "serve", database, f"{folder}/copy{number}"))
         server.wait(lambda server=server: server.get("/readyz").get("status") == "ready")
         print(
-            f"  a copy after {copy_seconds:.1f} s, ready from it {time.perf_counter() - began - copy_seconds:.1f} s later",
+            f"  a copy after {copying:.1f} s, ready from it {time.perf_counter() - began - copying:.1f} s later",
             flush=True,
         )
         servers.append(server)
