@@ -82,7 +82,7 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
 
 def _prepare(engine: Engine, connection: Connection) -> None:
     """Create or migrate the tables: all or nothing, one process at a time."""
-    if _version(connection) == SCHEMA and metadata.tables.keys() <= {*inspect(connection).get_table_names()}:
+    if _version(connection) == SCHEMA and _is_complete(connection):
         return
     if engine.dialect.name == "sqlite":
         # the driver itself begins no transaction for CREATE
@@ -101,6 +101,11 @@ def _prepare(engine: Engine, connection: Connection) -> None:
     if version is None:
         rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
         connection.execute(insert(meta), rows)
+
+
+def _is_complete(connection: Connection) -> bool:
+    has_tables = metadata.tables.keys() <= {*inspect(connection).get_table_names()}
+    return has_tables and not migrations.missing_indexes(connection)
 
 
 def _migrate(engine: Engine, connection: Connection, version: str) -> None:

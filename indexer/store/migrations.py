@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, Index, inspect
 
 from indexer.store.database import StoreError
 from indexer.store.schema import metadata
@@ -30,12 +30,14 @@ def migrate(connection: Connection, version: str) -> None:
 def create_missing(connection: Connection) -> None:
     """Create the tables and indexes that do not exist."""
     metadata.create_all(connection)
-    existing = inspect(connection).get_multi_indexes()
-    for table in metadata.sorted_tables:
-        names = {index["name"] for index in existing.get((None, table.name), [])}
-        for index in table.indexes:
-            if index.name not in names:
-                index.create(connection)
+    for index in missing_indexes(connection):
+        index.create(connection)
+
+
+def missing_indexes(connection: Connection) -> list[Index]:
+    """The indexes that a database with all tables lacks."""
+    stored = {index["name"] for indexes in inspect(connection).get_multi_indexes().values() for index in indexes}
+    return [index for table in metadata.sorted_tables for index in table.indexes if index.name not in stored]
 
 
 def _one_layout(connection: Connection) -> None:

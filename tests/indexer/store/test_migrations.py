@@ -184,6 +184,19 @@ def test_it_has_the_tables_and_indexes_of_a_new_one(old: str) -> None:
     engine.dispose()
 
 
+def test_an_index_that_a_database_of_this_schema_lacks_is_created(empty_database_url: str) -> None:
+    connect(empty_database_url).dispose()
+    engine = create_engine(empty_database_url)
+    with engine.begin() as connection:
+        assert migrations.missing_indexes(connection) == []
+        connection.exec_driver_sql("DROP INDEX events_not_live")
+        assert [index.name for index in migrations.missing_indexes(connection)] == ["events_not_live"]
+    connect(empty_database_url).dispose()
+    with engine.begin() as connection:
+        assert migrations.missing_indexes(connection) == []
+    engine.dispose()
+
+
 def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     engine = connect(old)
     store = Store(engine)
