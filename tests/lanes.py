@@ -32,7 +32,7 @@ SLOW_FILES = frozenset(
         "indexer/chains/test_evm_laws.py",
         "indexer/chains/test_junglebus.py",
         "indexer/chains/test_junglebus_law.py",
-        "indexer/chains/test_junglebus_lies.py",
+        "indexer/chains/test_junglebus_forgeries.py",
         "indexer/chains/test_node_chain.py",
         "indexer/chains/test_node_junk.py",
         "indexer/chains/test_node_litecoind.py",

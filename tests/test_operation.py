@@ -20,7 +20,8 @@ from tests.conftest import ROOT, missing
 
 A2B = "/opt/a2b/.venv/bin/a2b"
 DEPLOY = ROOT / "docs" / "deploy"
-UNITS = sorted(path.name for path in DEPLOY.glob("*.service"))
+BACKUP = "a2b-backup.service"
+UNITS = sorted(path.name for path in DEPLOY.glob("*.service") if path.name != BACKUP)
 
 
 def unit(name: str) -> configparser.ConfigParser:
@@ -52,9 +53,10 @@ def settings(environment: dict[str, str]) -> Settings:
 
 def test_there_is_a_unit_for_each_way_to_run() -> None:
     assert UNITS == ["a2b-index.service", "a2b-serve.service", "a2b.service"]
+    assert parse(["backup", "a2b.gz"]), "which the unit of the timer runs"
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", [*UNITS, BACKUP])
 def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         missing("systemd-analyze")
@@ -74,7 +76,7 @@ def test_a_unit_starts_an_existing_command_with_existing_settings(name: str) -> 
     assert parse(shlex.split(service["ExecStart"])[1:])
     variable, _, value = service["Environment"].partition("=")
     folder = settings({variable: value}).data
-    assert folder == Path("/var/lib") / service["StateDirectory"], "where a dynamic user may write"
+    assert folder == Path("/var/lib") / service["StateDirectory"], "where the units' user may write"
     assert int(service["TimeoutStopSec"]) > STOP_SECONDS
     assert service["KillMode"] == "mixed", "the first process stops its workers"
     assert "MemoryDenyWriteExecute" not in service, "the block walk is compiled at run time"

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.executors import PUBLISHING, run_in
-from overlay.api.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.publisher_api import reviewed
 from overlay.api.services import AppServices
 from overlay.listings.local_source import LocalSource
@@ -115,6 +115,8 @@ async def prepare(request: web.Request) -> web.Response:
     """Check a card (`what`) and prepare its registration for the address `owner`: the page, or the file for a wallet
     as JSON with `as=file` or where Accept prefers that. `coins` are lines of `<txid>_<output> <satoshis>`."""
     fields = read_form(await body(request, MAX_BYTES))
+    if not fields:
+        raise bad_request("missing", "the form is empty: it needs the field what, a card", "what")
     form = RegistrationForm(**{name: fields[name].strip() for name in RegistrationForm.__slots__ if name in fields})
     outcome = await run_in(request, PUBLISHING, _prepared, request.app[SERVICES], form)
     if wants_json(request) and outcome.built is None:

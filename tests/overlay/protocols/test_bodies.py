@@ -34,6 +34,7 @@ SHAPES = {
     "/submit": {"status", "message", "requestId", "code"},
     "/request": {"status", "message", "requestId", "code"},
     "/arc-ingest": {"status", "message", "requestId", "code"},
+    "/register": {"type", "status", "title", "detail", "errors", "requestId", "error"},
     "/publish": {"type", "status", "title", "detail", "errors", "requestId", "error"},
 }
 """The members of an error by the beginning of the path, the longest one that fits."""

@@ -403,7 +403,7 @@ async def test_the_documentation_names_every_route_and_parameter_of_every_system
     for path, methods in api["paths"].items():
         for operation in methods.values():
             detail = details[operation["tags"][0]]
-            assert f"/docs/api/{operation['tags'][0]}#{operation['operationId']}" in contents.links()
+            assert f"/docs/api/{quote(operation['tags'][0])}#{operation['operationId']}" in contents.links()
             for result in (contents, detail):
                 assert path in result.text
                 assert operation["summary"].replace("`", "") in result.text
