@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.duplicates.text_keys import ADDRESS, NAME, URL
+from overlay.duplicates.text_keys import ADDRESS, NAME, URL, Key
 from overlay.listings import lookup
 from overlay.text.compact_json import decode, encode
 from parsers.reasons import Reason
@@ -34,6 +34,14 @@ class DuplicateStatus(NamedTuple):
 
 
 _NOTHING = DuplicateStatus()
+
+
+def brings_nothing(kind: str, mine: Set[Key], other: Set[Key]) -> bool:
+    """Whether a listing needs no warning that one of the same owner has its text key of a kind, by the text keys of
+    both. Anyone can register for the address of another: that must not add a pay-to address unnoticed, nor a URL or a
+    command under a name that is listed."""
+    new, stated = ({held for held, _ in keys} for keys in (mine - other, mine))
+    return ADDRESS not in new and (kind != NAME or URL in stated - new)
 
 
 def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:

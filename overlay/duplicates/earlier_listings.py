@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from overlay.duplicates.duplicate_status import WARNED, earlier_reason
-from overlay.duplicates.text_keys import ADDRESS, Key, keys_of, other_keys
+from overlay.duplicates.duplicate_status import WARNED, brings_nothing, earlier_reason
+from overlay.duplicates.text_keys import Key, keys_of, other_keys
 from overlay.search.facts import same_fact
 from overlay.search.query import Hits, Query
 from overlay.text.compact_json import decode
@@ -46,13 +46,13 @@ class EarlierListings:
 
     def _reasons(self, card: Shown, pointer: str | None) -> Iterator[Reason]:
         warned: set[str] = set()
-        addresses = _addresses(other_keys(card))
-        for key in other_keys(card):
+        keys = tuple(other_keys(card))
+        for key in keys:
             item = None if key[0] in warned else self._first(key)
             if item is None:
                 continue
             is_own = bool(self._owner) and item.get("owner") == self._owner
-            if is_own and addresses <= _addresses(_keys(item)):
+            if is_own and brings_nothing(key[0], set(keys), _keys(item)):
                 continue
             warned.add(key[0])
             reason = earlier_reason(key[0], item["id"], same_owner=is_own)
@@ -77,7 +77,3 @@ class EarlierListings:
 
 def _keys(item: dict[str, Any]) -> set[Key]:
     return set(keys_of(item["name"], item["url"], (offer["address"] for offer in item["offers"])))
-
-
-def _addresses(keys: Iterable[Key]) -> set[int]:
-    return {value for kind, value in keys if kind == ADDRESS}

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
+from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus, brings_nothing
 from overlay.duplicates.text_key_table import PLACE_BYTES, TextKeyTable
-from overlay.duplicates.text_keys import ADDRESS, CLUSTER, TEXT, URL, digest
+from overlay.duplicates.text_keys import ADDRESS, CLUSTER, TEXT, URL, Key, digest
 from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
 from overlay.search.facts import HERE
 
@@ -67,9 +67,9 @@ class KeyedListing(NamedTuple):
         return [key for kind, key, _ in self.text_keys if kind == CLUSTER]
 
     @property
-    def addresses(self) -> set[int]:
-        """The keys of its pay-to addresses."""
-        return {key for kind, key, _ in self.text_keys if kind == ADDRESS}
+    def destinations(self) -> set[Key]:
+        """The text keys of its URL and its pay-to addresses."""
+        return {(kind, key) for kind, key, _ in self.text_keys if kind in (URL, ADDRESS)}
 
     @property
     def seniority(self) -> bytes:
@@ -138,7 +138,7 @@ class TextKeyGroups:
                         firsts.setdefault(key, (kind, first))
         for number in before.keys() & after.keys():
             former, present = before[number], after[number]
-            if (former.owner, former.addresses) != (present.owner, present.addresses):  # which warnings compare
+            if (former.owner, former.destinations) != (present.owner, present.destinations):  # which warnings compare
                 warned = [text_key for text_key in present.text_keys if text_key[0] in WARNED]
                 firsts |= {key: (kind, b"") for kind, key, entry in warned if self.text_keys.run(key)[0] == entry}
         concerned: set[int] = set()
@@ -205,8 +205,7 @@ class TextKeyGroups:
                 if other is None or other.registration == mine.registration:
                     continue
                 same_owner = bool(mine.owner) and other.owner == mine.owner
-                # anyone can register for another owner's address: that must not add a pay-to address unnoticed
-                if not (same_owner and mine.addresses <= other.addresses):
+                if not (same_owner and brings_nothing(kind, mine.destinations, other.destinations)):
                     earlier[kind] = other.id, same_owner
         members = self.sizes[mine.number] - 1
         warnings = tuple((kind, *earlier[kind]) for kind in WARNED if kind in earlier)

@@ -82,18 +82,18 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "same-name": Meaning(
         "name taken", "bad",
-        "An older listing of another owner has this name, or one that looks like it; the listing's page links to it. "
+        "An older listing has this name, or one that looks like it; the listing's page links to it. "
         "No agent that its domain names by id has this badge.",
     ),
     "same-url": Meaning(
         "URL taken", "bad",
-        "An older listing of another owner has this URL; the listing's page links to it. No agent that the domain of "
-        "its URL names has this badge.",
+        "An older listing has this URL; the listing's page links to it. No agent that the domain of its URL names has "
+        "this badge.",
     ),
     "same-address": Meaning(
         "pay-to shared", "bad",
-        "An older listing of another owner takes payments at the same address; the listing's page links to it. No "
-        "agent that its domain names by id has this badge.",
+        "An older listing takes payments at the same address; the listing's page links to it. No agent that its domain "
+        "names by id has this badge.",
     ),
     PRICE: Meaning(
         "price changed", "warn",

@@ -286,7 +286,7 @@ def test_several_servers_of_one_registration_are_no_copies_of_each_other(registr
 
 
 def test_listings_of_one_owner_do_not_warn_of_each_other(registry: Registry) -> None:
-    cards = [card("Alpha", url=f"https://{number}.example/") for number in range(4)]
+    cards = [card("Alpha", description=f"The agent {word}.") for word in ("one", "two", "three", "four")]
     messages = [
         inscribed(f"a{number}", body, owner="bob" if number == 2 else "alice") for number, body in enumerate(cards)
     ]
@@ -298,8 +298,28 @@ def test_listings_of_one_owner_do_not_warn_of_each_other(registry: Registry) -> 
     assert registry.warned("a2")["same-name"].endswith(f"{place('a1')}")
 
 
+def test_a_second_agent_of_one_owner_that_is_paid_at_the_same_address_is_not_warned_of(registry: Registry) -> None:
+    first, second = priced("Alpha", "pay here"), priced("Beta", "pay here", url="https://beta.example/")
+    registry.block(
+        "1", inscribed("a", first, owner="alice"), inscribed("b", second, owner="alice"), bodies=(first, second)
+    )
+    assert registry.warned("b") == {}
+
+
+def test_a_listing_for_another_one_s_address_cannot_take_its_name_to_another_url_unnoticed(registry: Registry) -> None:
+    gift = card("Alpha", url="https://mallory.example/")
+    registry.block("1", inscribed("a", ALPHA, owner="alice"), inscribed("b", gift, owner="alice"), bodies=(ALPHA, gift))
+    assert set(registry.warned("b")) == {"same-name"}
+    named_first = f"{place('a')}, of the same owner"
+    assert registry.warned("b")["same-name"].endswith(named_first)
+    assert foretold(registry, gift, "alice") == {"same-name": named_first}
+    moved = again("a", gift, 2)
+    registry.block("2", replace(moved, owner="alice", state=replace(moved.state, owner="alice")))
+    assert registry.warned("b") == {}
+
+
 def test_a_listing_for_another_one_s_address_cannot_bring_in_a_pay_to_address_unnoticed(registry: Registry) -> None:
-    first, more = priced("Alpha", "alice pays here"), priced("Alpha", "alice pays here", url="https://more.example/")
+    first, more = priced("Alpha", "alice pays here"), priced("Alpha", "alice pays here", description="More of it.")
     gift = priced("Alpha", "mallory takes it", url="https://gift.example/")
     registry.block(
         "1", inscribed("a", first, owner="alice"), inscribed("b", more, owner="alice"),
@@ -311,7 +331,7 @@ def test_a_listing_for_another_one_s_address_cannot_bring_in_a_pay_to_address_un
     changed = priced("Alpha", "mallory takes it")
     registry.block("2", replace(again("a", changed, 2), owner="alice", state=replace(
         again("a", changed, 2).state, owner="alice")), bodies=(changed,))  # fmt: skip
-    assert (set(registry.warned("b")), registry.warned("c")) == ({"same-name"}, {})
+    assert (set(registry.warned("b")), set(registry.warned("c"))) == ({"same-name", "same-url"}, {"same-name"})
 
 
 def foretold(registry: Registry, body: bytes, owner: str = "", id_: str = "") -> dict[str, str]:

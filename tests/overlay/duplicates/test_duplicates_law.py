@@ -98,6 +98,14 @@ def is_of_owner(mine: Document, other: Document) -> bool:
     return bool(mine.fingerprint.owner) and other.fingerprint.owner == mine.fingerprint.owner
 
 
+def is_known(kind: str, mine: Document, other: Document) -> bool:
+    """Whether the same owner said all of it before: the pay-to addresses, and with a name the URL."""
+    urls = values(mine, URL)
+    is_same_url = bool(urls) and urls <= values(other, URL)
+    is_paid_there = values(mine, ADDRESS) <= values(other, ADDRESS)
+    return is_of_owner(mine, other) and is_paid_there and (kind != NAME or is_same_url)
+
+
 def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
     """What follows for a listing, by looking at all others."""
     assert mine.fingerprint is not None
@@ -114,11 +122,7 @@ def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
         for value in values(mine, kind):
             holders = [item for item in listed if value in values(item, kind)]
             firsts.append(min(holders, key=lambda item: place(item, ranked=False)))
-        others = [
-            item for item in firsts
-            if item.registration != mine.registration
-            and not (is_of_owner(mine, item) and values(mine, ADDRESS) <= values(item, ADDRESS))
-        ]  # fmt: skip
+        others = [item for item in firsts if item.registration != mine.registration and not is_known(kind, mine, item)]
         if others and mine.fingerprint.rank != NAMED and (kind, mine.fingerprint.rank) != (URL, AT_HOME):
             first = min(others, key=lambda item: place(item, ranked=False))
             earlier.append((kind, first.id, is_of_owner(mine, first)))
