@@ -52,6 +52,8 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
         raise UsageError("--broadcast needs --out FILE, where the transaction is saved before it is sent")
     if args.wait and not args.broadcast:
         raise UsageError("--wait needs --broadcast")
+    if args.broadcast:
+        _check_target(args)  # before the file is there, which another run would not replace
     draft = transactions.sign(draft, key)
     listing = f"{draft.tx.hex_id}_0" if id_ == NEW_LISTING else id_
     saved = OutgoingTransaction(draft.raw, draft.extended)
@@ -83,8 +85,7 @@ def send(args: Namespace, saved: OutgoingTransaction, file: Path) -> None:
     from overlay.publish.transactions import change_of
     from parsers.bitcoin.tx import read
 
-    if bool(args.node) == bool(args.arc):
-        raise UsageError("to send, give --node URL or --arc URL")
+    _check_target(args)
     try:
         asyncio.run(to_node(args.node, saved.raw) if args.node else to_arc(args.arc, saved.extended, saved.txid))
     except RefusedTransactionError as error:
@@ -96,8 +97,13 @@ def send(args: Namespace, saved: OutgoingTransaction, file: Path) -> None:
     try:
         record_spent(args.coins, {tx_input.prevout for tx_input in tx.inputs}, change_of(tx))
     except (OSError, CoinsError) as error:
-        again = f"a2b broadcast {file} --coins {args.coins}"
+        again = f"a2b broadcast {file} --coins {args.coins} --{'node' if args.node else 'arc'} URL"
         raise CoinsError(f"sent {saved.txid}, but {args.coins} cannot be changed ({error}): then run {again}") from None
+
+
+def _check_target(args: Namespace) -> None:
+    if bool(args.node) == bool(args.arc):
+        raise UsageError("to send, give --node URL or --arc URL")
 
 
 def follow_up(args: Namespace, saved: OutgoingTransaction, listing: str = "") -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,9 @@ from pathlib import Path
 def put(file: Path, document: bytes, *, replace: bool) -> None:
     """Make a file; an existing one is replaced, with its permissions, only with `replace`. Raises OSError, and
     FileExistsError."""
-    part = file.with_name(f".{file.name}.{os.getpid()}")
+    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")  # never what a killed process left: it may be linked
     try:
-        with part.open("wb") as opened:
+        with part.open("xb") as opened:
             if replace:
                 os.fchmod(opened.fileno(), file.stat().st_mode & 0o777)
             opened.write(document)
@@ -23,11 +24,19 @@ def put(file: Path, document: bytes, *, replace: bool) -> None:
         if replace:
             part.replace(file)
         else:
-            os.link(part, file)  # the whole file or none
+            _link(part, file)
     finally:
         part.unlink(missing_ok=True)
     with _folder(file) as folder:
         os.fsync(folder)  # its name survives a power cut, too
+
+
+def _link(part: Path, file: Path) -> None:
+    """Give a file its name, the whole file or none; an error names it, and not the part."""
+    try:
+        os.link(part, file)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(file)) from None
 
 
 @contextmanager

@@ -186,6 +186,28 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert file.read_bytes() == b"one"
 
 
+def test_where_nothing_can_be_sent_nothing_is_saved(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(KEY.private.hex())
+    (tmp_path / "card.json").write_text(json.dumps(agent("Alpha")))
+    (tmp_path / "coins.json").write_text(json.dumps([{"outpoint": str(_outpoint(1)), "satoshis": 50_000}]))
+    done = a2b(
+        "inscribe", "card.json", "--app", "test", "--coins", "coins.json", "--key-file", "key", "--broadcast", "--out",
+        "tx.json", cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, "give --node URL or --arc URL" in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "tx.json").exists()
+
+
+def test_a_process_with_the_number_of_a_killed_one_leaves_its_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    durable_files.put(file, b"one", replace=False)
+    os.link(file, tmp_path / f".out.json.{os.getpid()}")  # killed before it was removed: the same file by two names
+    with pytest.raises(FileExistsError) as refused:
+        durable_files.put(file, b"two", replace=False)
+    assert file.read_bytes() == b"one"
+    assert refused.value.filename == str(file)
+
+
 def test_only_outputs_of_the_signing_key_are_change() -> None:
     from overlay.publish.transactions import fund, sign
     from parsers.bitcoin.tx import TxOutput
