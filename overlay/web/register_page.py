@@ -182,7 +182,7 @@ def _kind(checked: Mapping[str, Any]) -> Kind:
 
 def _rate(text: str) -> int:
     """A fee rate. Raises ValueError."""
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MAX_FEE_RATE):
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 0 < int(text) <= MAX_FEE_RATE):
         raise ValueError(f"the fee rate is {text[:20]!a}, and must be from 1 to {MAX_FEE_RATE:,} satoshis")
     return int(text)
 

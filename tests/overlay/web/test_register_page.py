@@ -83,6 +83,7 @@ async def test_without_coins_the_wallet_chooses_them(client: ClientSession) -> N
         ({"coins": "x 1\n" * 101}, "there are 101 coins"),
         ({"rate": "0"}, "the fee rate is '0'"),
         ({"rate": "x" * 50}, "the fee rate is 'xxx"),
+        ({"rate": "0000000019999999"}, "the fee rate is '0000000019999999'"),
         ({"what": '[{"currency": "BSV", "amount": 1}]'}, "This is a price list"),
     ],
 )
