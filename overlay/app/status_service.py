@@ -22,7 +22,7 @@ from indexer.store.state_hashes import StateHash
 from indexer.sync.progress import SyncProgress
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
-from overlay.engines import CompilingError, UnavailableError
+from overlay.engines import IN_FILES, CompilingError, UnavailableError
 from overlay.jobs import JobStatus
 from overlay.listings.pointer_counts import ListedPointers
 from overlay.pricing.exchange_rates import ExchangeRates
@@ -267,11 +267,18 @@ class StatusService:
         }
         if self._engine.is_compiling:
             members["compiling"] = True
-        folder = Path(self._settings.search.partition(":")[2])
         for name, text in (("damage", self._engine.damage()), ("error", self.index_error)):
             if text:
-                members[name] = text.replace(f"{folder}/", "").replace(f" {folder}", "").replace(f"{folder}", "…")
+                members[name] = self._without_folder(text)
         return members if rebuild is None else {**members, "renewal": rebuild._asdict()}
+
+    def _without_folder(self, text: str) -> str:
+        """A message about the index without its folder; HIDDEN for an index elsewhere, as it names the host."""
+        scheme, _, path = self._settings.search.partition(":")
+        if scheme not in IN_FILES:
+            return HIDDEN
+        folder = Path(path)
+        return text.replace(f"{folder}/", "").replace(f" {folder}", "").replace(f"{folder}", "…")
 
     # -- state hashes
 

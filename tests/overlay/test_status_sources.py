@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ async def test_every_source_has_a_row_that_says_its_kind_and_not_its_address(
     assert "    source      files 1" in shown
     assert "current, block 1" in shown
     assert "    warning     b is 7 blocks behind a" in shown
+
+
+async def test_an_error_of_an_index_elsewhere_does_not_name_its_host(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = build(settings, follow=False, serve=True)
+    try:
+        elsewhere = replace(settings, search="opensearch:http://me:hunter2@search.internal:9200/a2b")
+        monkeypatch.setattr(context.status, "_settings", elsewhere)
+        context.status.index_error = "opensearch:http://***@search.internal:9200/a2b refuses a request (400): too large"
+        assert context.status.status()["index"]["error"] == "the log of this server says why"
+    finally:
+        context.close()
 
 
 async def test_the_process_is_behind_until_searches_answer_for_the_newest_block(settings: Settings) -> None:
