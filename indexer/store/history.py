@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     ColumnElement,
     CompoundSelect,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Select,
     String,
     bindparam,
+    cast,
     false,
     func,
     null,
@@ -250,7 +252,8 @@ def _read_positions(registration: str, chain: str) -> CompoundSelect[Any]:
     oldest = select(func.min(recent.c.place)).scalar_subquery()
     created = newest.with_only_columns(event.c.created_height).limit(1).scalar_subquery()
     first = select(func.min(event.c.place)).where(*of_registration)
-    since_created = first.where(event.c.place >= created * rows.event_position(1))
+    # PostgreSQL multiplies integers of 32 bits in 32 bits
+    since_created = first.where(event.c.place >= cast(created, BigInteger) * rows.event_position(1))
     with_card = select(func.max(event.c.place)).where(
         *of_registration, event.c.place < oldest, event.c.kind.in_(_WITH_CARD)
     )
