@@ -52,15 +52,18 @@ def _beside(folder: Path) -> Iterator[Path]:
     beside.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder.with_name(f"{folder.name}.copying-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        yield beside
-    except BlockingIOError as error:
-        raise BusyError(f"another process copies to {folder}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusyError(f"another process copies to {folder}") from error
+        try:
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir()
+            yield beside
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
     finally:
         os.close(lock)
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_copy(root: Path, projector: IndexProjector) -> None:

@@ -20,7 +20,7 @@ from overlay.app import background
 from overlay.app.composition import build
 from overlay.app.storage import open_index
 from overlay.duplicates.duplicate_index import DuplicateIndex
-from overlay.engines import EngineError, IndexPosition
+from overlay.engines import BusyError, EngineError, IndexPosition
 from overlay.engines.native import manifest as manifests
 from overlay.projection.copied_index import MARK, copy_index
 from overlay.projection.projector import IndexProjector
@@ -143,6 +143,21 @@ def test_a_killed_process_leaves_no_copy(index: SearchIndex, tmp_path: Path) -> 
     copy_index(tmp_path / "index", tmp_path / "copy")
     assert contents(tmp_path / "copy") == (state(1), 1)
     assert not (tmp_path / "copy.copying").exists()
+
+
+def test_two_copies_to_one_folder_exclude_each_other(
+    index: SearchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, folders = os.link, (tmp_path / "index", tmp_path / "copy")
+
+    def link(*paths: Any) -> None:
+        real(*paths)
+        with pytest.raises(BusyError, match="another process copies to"):
+            copy_index(*folders)
+
+    monkeypatch.setattr(os, "link", link)
+    copy_index(*folders)
+    assert contents(tmp_path / "copy") == (state(1), 1)
 
 
 def test_a_folder_with_files_and_an_index_without_a_commit_are_refused(index: SearchIndex, tmp_path: Path) -> None:
