@@ -28,7 +28,7 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
         return []
     current = _ids_at(connection, chain, {event.txid for _, event in pointers})
     changes: list[OutboxRow] = []
-    new: dict[SightingKey, dict[str, Any]] = {}
+    new: dict[SightingKey, dict[str, Any] | None] = {}
     replaced: dict[SightingKey, dict[str, Any] | None] = {}
     for height, event in pointers:
         key, row = _key(event), _sighting(chain, event, now_ms)
@@ -36,16 +36,21 @@ def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts]
         if before is not None:
             changes.append({"chain": chain, "op": "upsert", "id": before, "height": height, "reason": "replaced"})
             replaced[key] = row
-        elif row is not None:
+        else:
             new[key] = row
         current[key] = _id(event)
-    insert_new(connection, sightings, [*new.values()])
-    unnamed = _locators_at(connection, chain, replaced)
+    for key, stored in _stored_at(connection, chain, new).items():
+        # from a backup of a database that read the account earlier
+        if (row := new[key]) is None or stored != (row["locator"], row["digest"]):
+            replaced.setdefault(key, new.pop(key))
+    first = [row for row in new.values() if row is not None]
+    insert_new(connection, sightings, first)
+    unnamed = {locator for locator, _ in _stored_at(connection, chain, replaced).values()}
     _delete(connection, chain, replaced)
     replacing = [row for row in replaced.values() if row is not None]
     insert_new(connection, sightings, replacing)
     stop_unnamed(connection, unnamed)
-    _make_due(connection, dict.fromkeys(row["locator"] for row in (*new.values(), *replacing)), now_ms)
+    _make_due(connection, dict.fromkeys(row["locator"] for row in (*first, *replacing)), now_ms)
     return changes
 
 
@@ -111,15 +116,21 @@ def before_rollback(connection: Connection, chain: str, above: int) -> tuple[set
     )
     lost = connection.execute(statement).all()
     at_places = _ids_at(connection, chain, {row.txid for row in lost})
-    named = _locators_at(connection, chain, {(row.txid, row.vout) for row in lost})
-    return {row.anchor for row in lost} | set(at_places.values()), named
+    stored = _stored_at(connection, chain, {(row.txid, row.vout) for row in lost})
+    return {row.anchor for row in lost} | set(at_places.values()), {locator for locator, _ in stored.values()}
 
 
-def _locators_at(connection: Connection, chain: str, outpoints: Collection[SightingKey]) -> set[str]:
-    """The locators of the sightings at these places."""
-    of_chain = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(sightings.c.chain == chain)
+def _stored_at(
+    connection: Connection, chain: str, outpoints: Collection[SightingKey]
+) -> dict[SightingKey, tuple[str, bytes]]:
+    """The locators and digests of the sightings at these places."""
+    of_chain = select(sightings).where(sightings.c.chain == chain)
     seen = rows_in(connection, of_chain, sightings.c.txid, {txid for txid, _ in outpoints})
-    return {row["locator"] for row in seen if (row["txid"], row["vout"]) in outpoints}
+    return {
+        (row["txid"], row["vout"]): (row["locator"], row["digest"])
+        for row in seen
+        if (row["txid"], row["vout"]) in outpoints
+    }
 
 
 def stop_unnamed(connection: Connection, names: Iterable[str]) -> None:

@@ -106,6 +106,21 @@ def test_a_place_that_says_something_else_is_seen_anew(store: Store, writer: Wri
     assert seen(store) == {name("account"): ("a.example", 3_000)}
 
 
+def test_a_place_without_events_is_seen_anew_by_another_pointer(store: Store, writer: Writer, clock: Clock) -> None:
+    """As after a backup was restored, and the account has changed meanwhile."""
+    block_writer.append(writer, "demo", [says("0"), says("1", points("a.example", ALPHA, "account"))])
+    block_writer.forget(writer, "demo", 0)
+    clock.tick()
+    block_writer.append(writer, "demo", [says("1", points("b.example", BETA, "account"))])
+    assert seen(store) == {name("account"): ("b.example", 2_000)}
+    (job,) = due_locators(store, 2_000, 10)
+    assert (job.locator, job.digests) == ("b.example", (digest(BETA),))
+    block_writer.forget(writer, "demo", 0)
+    unreadable = replace(points("c.example", ALPHA, "account"), valid=False)
+    block_writer.append(writer, "demo", [says("1", unreadable)])
+    assert (seen(store), due(store)) == ({}, [])
+
+
 def test_a_pointer_keeps_the_kind_of_card_it_is_about(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, kind=Kind.TOOL, form="map"))])
     (past,) = anchors(store, "a.example")
