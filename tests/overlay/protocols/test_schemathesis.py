@@ -25,7 +25,8 @@ BEYOND_SCHEMAS = (
     "/discovery/search", "/mrp/registry/query", "/mrp/registry/submit", "/mrp/registry/verify", "/v0/servers",
     "/v0.1/servers", "/registry/v0/servers",
     "/registry/v0.1/servers", "/lookup", "/submit", "/requestSyncResponse", "/requestForeignGASPNode",
-    "/requestTopicAnchorRange", "/requestAdmittedList", "/requestCompoundMerklePath", "/publish", "/mcp", "/v1/headers",
+    "/requestTopicAnchorRange", "/requestAdmittedList", "/requestCompoundMerklePath", "/publish", "/register", "/mcp",
+    "/v1/headers",
     "/v1/evidence",
     "/v1/delegations/revocations", "/mcp/message",
 )  # fmt: skip
