@@ -36,7 +36,8 @@ class RegistrationOutput:
 
 def find(source: PublishedSource, id_: str) -> RegistrationOutput:
     """The output that holds the satoshi of this registration (an id without `#`). The transaction must be the one that
-    the outpoint names, so that a lying source can only name an output that the key does not have.
+    the outpoint names; that this is the registration of the id is the word of the source, which could name another one
+    of the same key.
 
     Raises RegistrationError, and what the source raises.
     """
