@@ -16,6 +16,8 @@ from sqlalchemy import Boolean, Engine, Integer, LargeBinary, insert, select
 from indexer.store import StoreError, Writer, connect
 from indexer.store.backup import BackupError, BackupHead, restore, write_backup
 from indexer.store.schema import cards, metadata
+from overlay.systems.relay.store_ledger import ledger_entries, ledger_postings
+from overlay.systems.webhooks.store import subscriptions
 from tests.conftest import ROOT
 from tests.databases import Cluster
 from tests.running import environment
@@ -92,7 +94,7 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 
 def test_exactly_the_rows_that_nothing_else_brings_back_are_restored(filled: Engine, other: Engine) -> None:
     expected = contents(filled)
-    for row in expected["subscriptions"]:
+    for row in expected[subscriptions.name]:
         row["since_seq"] = 0  # the outbox of another database counts anew
     assert len(expected) > 35
     count = restore(other, written(filled))
@@ -128,14 +130,14 @@ def test_a_backup_is_of_one_instant_while_others_write(filled: Engine, tmp_path:
     def write(_done: int, _all: int) -> None:
         nonlocal writes
         with filled.begin() as connection:
-            for name in ("ledger_entries", "cards", "payments"):
+            for name in (ledger_entries.name, "cards", "payments"):
                 table = metadata.tables[name]
                 connection.execute(insert(table), {one.name: value(one, 10 + writes) for one in table.columns})
         writes += 1
 
     lines = written(filled, write)
     assert writes == sum(map(len, before.values())) > 100
-    for row in before["subscriptions"]:
+    for row in before[subscriptions.name]:
         row["since_seq"] = 0
     other = connect(f"sqlite:///{tmp_path}/later.db")
     restore(other, lines)
@@ -210,7 +212,7 @@ def test_a_kill_in_the_middle_restores_nothing_and_the_next_try_everything(
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert is_empty(other)
     assert restore(other, lines) == len(lines) - 2 - len(contents(filled))
-    assert contents(other)["ledger_postings"] == contents(filled)["ledger_postings"]
+    assert contents(other)[ledger_postings.name] == contents(filled)[ledger_postings.name]
 
 
 def test_large_rows_are_read_and_written_a_few_at_a_time(filled: Engine, tmp_path: Path) -> None:
