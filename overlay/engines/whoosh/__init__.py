@@ -62,8 +62,10 @@ class WhooshEngine:
                 log.warning("the index in %s is damaged or was just replaced", self._files.path, exc_info=True)
             else:
                 return self._view
-        with suppress(OSError):  # removed: another version is live
-            self._view = WhooshView(self._files.generation())
+        with suppress(OSError):  # the folder is removed: another version is live
+            generation = self._files.generation()
+            if generation >= 0:  # else its files are being removed
+                self._view = WhooshView(generation)
         return self._view
 
     def cursor(self) -> IndexPosition | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def test_many_small_changes_leave_few_segments_and_no_files_behind(tmp_path: Pat
         assert len(files) == segments + 2  # contents, lock
     assert matching_ids(engine, "alpha") == {str(number) for number in range(50)}
     engine.close()
+
+
+def test_an_index_whose_files_are_being_removed_answers_as_before(tmp_path: Path) -> None:
+    with closing(SearchIndex(f"whoosh:{tmp_path}")) as writer, closing(SearchIndex(f"whoosh:{tmp_path}")) as reader:
+        put(writer, listing("1", "alpha"))
+        assert matching_ids(reader, "alpha") == {"1"}
+        for path in (tmp_path / LAYOUT).glob("*.toc"):
+            path.unlink()
+        assert matching_ids(reader, "alpha") == {"1"}
 
 
 def test_all_is_on_the_disk_before_the_table_of_contents_names_it(
