@@ -285,8 +285,8 @@ class Run:
 
 
 def is_ready(server: Command) -> bool:
-    """Whether all that is stored is searchable."""
-    return bool(server.get("/readyz").get("status") == "ready")
+    """Whether the server is ready, and all that is stored is searchable."""
+    return server.get("/readyz").get("status") == "ready" and not server.get("/v1/status")["index"]["behind"]
 
 
 def has_listed(server: Command, name: str) -> bool:
