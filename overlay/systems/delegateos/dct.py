@@ -15,6 +15,7 @@ from overlay.commands.options import UsageError, add_json, command
 from overlay.commands.signing_keys import add_key, add_members, members_of, signing_key
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say, say_json
+from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -235,7 +236,7 @@ def _capability(text: str) -> dict[str, str]:
 
 
 def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    return timestamp(int(seconds))
 
 
 def _nanoseconds(text: str) -> int:

@@ -11,6 +11,7 @@ from uuid import uuid4
 from overlay.commands.options import UsageError, command
 from overlay.commands.signing_keys import add_key, add_members, members_of, read_key, signing_key
 from overlay.text.terminal import say, say_json
+from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -39,8 +40,7 @@ def motebit_sign(args: Namespace) -> int:
         raise UsageError("a succession needs --new-key-file FILE, the key that follows")
     new_seed = None if args.new_key_file is None else read_key(args.new_key_file)
     now = time.time()
-    created_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    signer = Signer(signing_key(args), int(now * 1_000), created_at, str(uuid4()), new_seed)
+    signer = Signer(signing_key(args), int(now * 1_000), timestamp(int(now)), str(uuid4()), new_seed)
     document = sign_document(args.kind, members_of(args), signer)
     if isinstance(document, str):
         say(document.removesuffix("\n"))

@@ -10,6 +10,7 @@ from uuid import uuid4
 from overlay.commands.options import command
 from overlay.commands.signing_keys import add_key, add_members, members_of, signing_key
 from overlay.text.terminal import say_json
+from overlay.text.timestamps import timestamp
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -44,12 +45,12 @@ def sign(args: Namespace) -> int:
     from parsers.claims.mrp.signed_envelope import INVALID, EnvelopeRules, key_id, sign_envelope, verify_envelope
     from parsers.claims.rfc3339 import instant
 
-    now, members, seed = time.time(), members_of(args), signing_key(args)
+    now, members, seed = int(time.time()), members_of(args), signing_key(args)
     if not isinstance(members, dict) or not isinstance(members.get("auth", {}), dict):
         raise ClaimRefusedError(INVALID, "an envelope is a JSON object, and so is its auth")
     defaults = {
-        "mrp_version": "0.1", "msg_id": str(uuid4()), "timestamp": _rfc3339(now), "nonce": str(uuid4()),
-        "expires_at": _rfc3339(now + SECONDS),
+        "mrp_version": "0.1", "msg_id": str(uuid4()), "timestamp": timestamp(now), "nonce": str(uuid4()),
+        "expires_at": timestamp(now + SECONDS),
     }  # fmt: skip
     name = args.key_id or key_id(seed)
     envelope = sign_envelope(seed, name, {**defaults, **members})
@@ -69,7 +70,3 @@ def keys(args: Namespace) -> int:
     seed = signing_key(args)
     say_json({"keys": [key_document(seed, args.key_id or key_id(seed))]})
     return 0
-
-
-def _rfc3339(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
