@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from sqlalchemy import Connection, Engine, LargeBinary, Select, Table, func, insert, or_, select
 
 from indexer.store.checks import CheckKind
-from indexer.store.database import StoreError, writing
+from indexer.store.database import StoreError, reading_at_once, writing
 from indexer.store.full_scan import BODIES_AT_ONCE, ROWS_AT_ONCE
 from indexer.store.process_lock import writer_lock
 from indexer.store.schema import CHAIN, PROGRAM, SCHEMA, checks, meta, metadata
@@ -69,7 +69,7 @@ def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Pr
         file.write(line)
 
     put({"backup": FORMAT, "schema": SCHEMA, "version": head.version, "keys": head.keys})
-    with _at_one_instant(engine) as connection:
+    with reading_at_once(engine) as connection:
         total = sum(_count(connection, table) for table in original_tables())
         for table in original_tables():
             put({"table": table.name, "columns": table.columns.keys()})
@@ -85,14 +85,6 @@ def write_backup(engine: Engine, file: IO[bytes], head: BackupHead, progress: Pr
 
 def _line(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _at_one_instant(engine: Engine) -> Connection:
-    if engine.dialect.name != "sqlite":
-        return engine.connect().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-    connection = engine.connect()
-    connection.exec_driver_sql("BEGIN")  # the driver begins none for reads
-    return connection
 
 
 def _count(connection: Connection, table: Table) -> int:

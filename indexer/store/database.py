@@ -149,6 +149,17 @@ def _raise_unavailable(context: ExceptionContext) -> None:
 
 
 @contextmanager
+def reading_at_once(engine: Engine) -> Iterator[Connection]:
+    """A read-only transaction: all that it reads is of one instant."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN")  # the driver begins none for reads
+        else:
+            connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        yield connection
+
+
+@contextmanager
 def writing(engine: Engine, lock: AdvisoryLock | None = None) -> Iterator[Connection]:
     """One transaction, begun as a writer's: SQLite refuses to upgrade a reader's after another process has written. On
     PostgreSQL it holds the advisory `lock`. Raises StoreError when the database refuses."""

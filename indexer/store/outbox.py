@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, literal, select, text, update
 
-from indexer.store.database import StoreUnavailableError
+from indexer.store.database import StoreUnavailableError, reading_at_once
 from indexer.store.queries import Queries
 from indexer.store.schema import changes, cursors, meta
 
@@ -67,11 +67,7 @@ class OutboxQueries(Queries):
 
     def page(self, seq: int, limit: int) -> tuple[OutboxPosition, list[Change]]:
         """The end of the outbox and at most `limit` rows after a sequence number, in order: all of one moment."""
-        with self._engine.connect() as connection:
-            if self._engine.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            else:
-                connection.exec_driver_sql("BEGIN")
+        with reading_at_once(self._engine) as connection:
             position = _position(connection)
             return position, [Change(**row) for row in connection.execute(_after(seq, limit)).mappings()]
 
