@@ -4,14 +4,15 @@ and its deliveries; they never hold funds, and the private parts are never shown
 from __future__ import annotations
 
 import json
-import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from overlay.publish.durable_files import put
 from parsers.bitcoin import signatures
 
 _MEMBERS = ("ed25519", "secp256k1")
@@ -83,20 +84,9 @@ def read_or_create(file: Path) -> IdentityKey:
 def restore(file: Path, key: IdentityKey) -> IdentityKey:
     """The keys of a file, which is created with these where it is missing. Raises IdentityKeyError."""
     if not file.exists():
-        document = key.as_json()
-        temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as opened:
-                json.dump(document, opened)
-                opened.flush()
-                os.fsync(opened.fileno())
-            try:
-                os.link(temporary, file)  # where several workers start, the first one's keys count
-            except FileExistsError:
-                pass
-            finally:
-                temporary.unlink()
+            with suppress(FileExistsError):  # where several workers start, the first one's keys count
+                put(file, json.dumps(key.as_json()).encode(), replace=False, mode=0o600)
         except OSError as error:
             raise IdentityKeyError(f"the identity key {file} cannot be created: {error.strerror}") from None
     return read(file)

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def put(file: Path, document: bytes, *, replace: bool) -> None:
-    """Make a file; an existing one is replaced, with its permissions, only with `replace`. Raises OSError, and
+def put(file: Path, document: bytes, *, replace: bool, mode: int = 0o666) -> None:
+    """Make a file with these permissions less the umask; an existing one is replaced, and keeps its own, only with
+    `replace`. Raises OSError, and
     FileExistsError."""
     part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")  # never what a killed process left: it may be linked
     try:
-        with part.open("xb") as opened:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
             if replace:
                 os.fchmod(opened.fileno(), file.stat().st_mode & 0o777)
             opened.write(document)
