@@ -29,13 +29,11 @@ def copy_index(root: Path, folder: Path) -> IndexPosition:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise EngineError(f"{folder} is not empty: name a folder that is not there yet")
     with _beside(folder) as beside:
-        # claims first: what the index has read further is read again, and nothing that waits is lost
-        with closing(DuplicateIndex(str(root))) as claims, closing(DuplicateIndex(str(beside))) as copied:
-            if claims.cursor() is None:
-                raise EngineError(
-                    f"the claims beside the index in {root} are being rebuilt: there is nothing to copy yet"
-                )
-            copied.copy_from(claims)
+        # duplicates first: what the index has read further is read again, and nothing that waits is lost
+        with closing(DuplicateIndex(str(root))) as duplicates, closing(DuplicateIndex(str(beside))) as copied:
+            if duplicates.cursor() is None:
+                raise EngineError(f"the duplicate index in {root} is being rebuilt: there is nothing to copy yet")
+            copied.copy_from(duplicates)
         cursor = link_commit(root, beside)
         (beside / MARK).touch()
         for path in (beside / FILE, beside / MARK, beside):
