@@ -18,22 +18,22 @@ from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
 from parsers.bitcoin.tx import Outpoint
-from tests.chainkit import ChainKit, Minable, agent
+from tests.chainkit import ChainKit, agent
 from tests.contracts.listed import count
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.mempool_chain import MempoolChain
 from tests.serving import new_app, running
 from tests.waiting import until
 
 ENGINES = ("native", "whoosh")
 
 
-class UnconfirmedRegistry:
+class UnconfirmedRegistry(MempoolChain):
     """A chain with a mempool, its index in an engine, and what readers ask."""
 
     def __init__(self, folder: Path, scheme: str) -> None:
-        self.kit = ChainKit()
-        self.chain = MemoryChain(*self.kit.blocks)
+        super().__init__()
         self.indexing = Indexing(f"sqlite:///{folder}/a2b.db", self.chain)
         self.engine: SearchIndex = SearchIndex(f"{scheme}:{folder}/index")
         self.feed = IndexProjector(self.indexing.store, self.engine)
@@ -42,15 +42,6 @@ class UnconfirmedRegistry:
     async def look(self) -> None:
         await self.indexing.refresh()
         self.feed.run()
-
-    def announce(self, *what: Minable) -> None:
-        for item in what:
-            self.chain.unconfirmed[self.kit.tx(item).txid] = self.kit.raw(item)
-
-    def mine(self, *what: Minable) -> None:
-        for item in what:
-            self.chain.unconfirmed.pop(self.kit.tx(item).txid, None)
-        self.chain.arrive(self.kit.mine(*what))
 
     def ask(self, **query: Any) -> list[dict[str, Any]]:
         return [json.loads(bytes(hit.item)) for hit in self.engine.search(Query(**query)).hits]

@@ -12,32 +12,17 @@ from indexer.state_hash import state_hash
 from indexer.store import Change, RegistrationHistory
 from indexer.sync import mempool
 from parsers.bitcoin.tx import Outpoint
-from tests.chainkit import ChainKit, Minable, agent
-from tests.fakes import MemoryChain
+from tests.chainkit import agent
 from tests.indexing import Indexing
+from tests.mempool_chain import MempoolChain
 
 
-class MempoolRegistry:
+class MempoolRegistry(MempoolChain):
     """A mint, its chain with a mempool, and the indexer that follows it."""
 
     def __init__(self, url: str, coin: str = "bsv") -> None:
-        self.kit = ChainKit(coin)
-        self.chain = MemoryChain(*self.kit.blocks, coin=coin)
+        super().__init__(coin)
         self.indexing = Indexing(url, self.chain)
-
-    def announce(self, *what: Minable) -> None:
-        for item in what:
-            self.chain.unconfirmed[self.kit.tx(item).txid] = self.kit.raw(item)
-
-    def evict(self, *what: Minable) -> None:
-        for item in what:
-            del self.chain.unconfirmed[self.kit.tx(item).txid]
-
-    def mine(self, *what: Minable) -> None:
-        """A block with these, which leave the mempool."""
-        for item in what:
-            self.chain.unconfirmed.pop(self.kit.tx(item).txid, None)
-        self.chain.arrive(self.kit.mine(*what))
 
     async def look(self) -> None:
         await self.indexing.refresh()

@@ -31,10 +31,9 @@ from overlay.systems.webhooks.delivery_loop import DeliveryLoop
 from overlay.systems.webhooks.matcher import WebhookMatcher
 from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks
 from overlay.systems.webhooks.targets import Targets
-from tests.chainkit import ChainKit, Minable
 from tests.clocks import Clock
-from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.mempool_chain import MempoolChain
 
 KEY = "the key of the target".replace(" ", "-")
 HOSTS = ("hook.example", "slow.example")
@@ -118,12 +117,12 @@ class Target:
         return {"fetch_resolve": resolve, "fetch_ca_file": self.ca_file}
 
 
-class WebhookRegistry:
+class WebhookRegistry(MempoolChain):
     """A chain, its index, subscriptions, and the loop that delivers, step by step."""
 
     def __init__(self, folder: Path, url: str, target: Target) -> None:
-        self.kit, self.clock = ChainKit(), Clock(1_800_000_000)
-        self.chain = MemoryChain(*self.kit.blocks)
+        super().__init__()
+        self.clock = Clock(1_800_000_000)
         self.indexing = Indexing(url, self.chain)
         self.index = SearchIndex(f"whoosh:{folder}/index")
         self.duplicates = DuplicateIndex(f"{folder}/index")
@@ -158,15 +157,6 @@ class WebhookRegistry:
         )  # fmt: skip
         self.subscriptions.add(subscription)
         return id_
-
-    def announce(self, *what: Minable) -> None:
-        for item in what:
-            self.chain.unconfirmed[self.kit.tx(item).txid] = self.kit.raw(item)
-
-    def mine(self, *what: Minable) -> None:
-        for item in what:
-            self.chain.unconfirmed.pop(self.kit.tx(item).txid, None)
-        self.chain.arrive(self.kit.mine(*what))
 
     async def look(self) -> None:
         """Read the chain, index it, and queue what there is to report."""
