@@ -150,12 +150,13 @@ def _raise_unavailable(context: ExceptionContext) -> None:
 
 @contextmanager
 def reading_at_once(engine: Engine) -> Iterator[Connection]:
-    """A read-only transaction: all that it reads is of one instant."""
+    """A transaction for reading only: all that it reads is of one instant. It is not declared read-only: the driver
+    would begin the next one on that connection as READ WRITE, which a replica refuses."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN")  # the driver begins none for reads
         else:
-            connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            connection.execution_options(isolation_level="REPEATABLE READ")
         yield connection
 
 
