@@ -29,7 +29,7 @@ ARTIFACT = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip
 _START_SECONDS = 180
 
 
-def _archive() -> Path | None:
+def archive() -> Path | None:
     """The zip in the local Maven repository, fetched when it is missing and Maven is there."""
     path = Path.home() / ".m2/repository/org/opensearch/distribution/integ-test-zip/opensearch"
     path = path / VERSION / f"opensearch-{VERSION}.zip"
@@ -42,10 +42,10 @@ def _archive() -> Path | None:
 class Distribution:
     """The unpacked programs, in a folder that whoever runs them owns."""
 
-    def __init__(self, archive: Path, java: str) -> None:
+    def __init__(self, packed: Path, java: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="a2b-opensearch-"))
-        with zipfile.ZipFile(archive) as packed:
-            packed.extractall(self.folder)
+        with zipfile.ZipFile(packed) as files:
+            files.extractall(self.folder)
         (self.home,) = self.folder.iterdir()
         for program in (self.home / "bin").iterdir():
             program.chmod(0o755)
@@ -142,12 +142,12 @@ def opensearch_programs() -> Iterator[Distribution]:
     """OpenSearch, unpacked; the test is skipped where it or Java is missing."""
     from tests.conftest import missing
 
-    java, archive = shutil.which("java"), _archive()
+    java, packed = shutil.which("java"), archive()
     if java is None:
         missing("Java")
-    if archive is None:
+    if packed is None:
         missing(f"OpenSearch ({ARTIFACT} from Maven Central)")
-    programs = Distribution(archive, java)
+    programs = Distribution(packed, java)
     yield programs
     programs.remove()
 

@@ -69,8 +69,13 @@ class Scheduler:
     def _wake(self, job: PeriodicJob) -> None:
         if job.name in self._running:
             self._woken.add(job.name)
-        elif self._loop is not None and not self._failures[job.name]:
+        elif self._loop is not None and not self._failures[job.name] and not self._is_due(job):
             self._plan(job, 0.0)
+
+    def _is_due(self, job: PeriodicJob) -> bool:
+        """Whether a run is planned for now: the timer would log a second one as a run that it skips."""
+        planned = self._statuses[job.name].next_at
+        return planned is not None and planned <= time()
 
     async def run(self) -> None:
         """Run all jobs until cancelled."""

@@ -1,15 +1,17 @@
 """Several servers of one database: `python -m tests.bench.bench_machines [--listings N] [--changes N] [--seconds N]`.
 
 One `a2b index` writes to PostgreSQL; 1, 2 and 4 `a2b serve` have an index of their own each, fed by the outbox. The
-first projects all registrations, the others start from copies of its index. The servers, the load (a process for each)
-and PostgreSQL share this machine: beside the requests a second there is what a second of the servers' processors does,
-and how many processors they had.
+first projects all registrations, the others start from copies of its index. With `--opensearch N` they share an index
+on OpenSearch of N nodes instead, one shard a node and a copy of each. The servers, the load (a process for each),
+PostgreSQL and OpenSearch share this machine: beside the requests a second there is what a second of the servers'
+processors does, and how many processors they had.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +27,7 @@ from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings
 from tests.chainkit import ChainKit, agent
 from tests.databases import Cluster, binary
+from tests.opensearch_server import Distribution, archive, free_port
 from tests.running import Running, a2b
 
 SERVERS, PATHS, TRIALS = (1, 2, 4), 2_000, 5
@@ -36,9 +39,9 @@ class Machine(Running):
     def __init__(self, folder: Path, name: str, command: str, database: str, index: str = "") -> None:
         files = folder / name
         files.mkdir(exist_ok=True)
-        self.index = index or f"{files}/data/index"
+        self.index = index or f"native:{files}/data/index"
         super().__init__(
-            command, cwd=files, A2B_DATA=f"{files}/data", A2B_DATABASE=database, A2B_SEARCH=f"native:{self.index}",
+            command, cwd=files, A2B_DATA=f"{files}/data", A2B_DATABASE=database, A2B_SEARCH=self.index,
             A2B_CHAINS=f"bsv=files:{folder / 'blocks'}", A2B_PORT="0", A2B_LIMITS="off", A2B_SYSTEMS="off",
         )  # fmt: skip
 
@@ -46,6 +49,10 @@ class Machine(Running):
         """Changes that its index has not read."""
         count: int = self.get("/v1/status")["index"]["behind"]
         return count
+
+    def is_ready(self) -> bool:
+        """Whether it answers searches."""
+        return bool(self.get("/readyz").get("status") == "ready")
 
     def has(self, word: str) -> bool:
         """Whether a search finds a listing with a word."""
@@ -91,7 +98,39 @@ def lag(servers: Sequence[Machine], kit: ChainKit, blocks: Path) -> None:
     print("  block file to a search result, median by server: " + ", ".join(f"{1000 * s:.0f} ms" for s in medians))
 
 
-def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: float) -> None:
+def start_copy(folder: Path, first: Machine, number: int, database: str) -> Machine:
+    """Start a server from a copy of the first one's index."""
+    began = time.perf_counter()
+    copied = a2b("index-copy", f"{folder}/copy{number}", cwd=folder, A2B_SEARCH=first.index)
+    assert copied.returncode == 0, copied.stderr
+    copying = time.perf_counter() - began
+    server = Machine(folder, f"server{number}", "serve", database, f"native:{folder}/copy{number}")
+    ready = server.wait(server.is_ready)
+    print(f"  a copy after {copying:.1f} s, ready from it {ready:.1f} s later", flush=True)
+    return server
+
+
+def start_opensearch(stack: ExitStack, nodes: int) -> str:
+    """Start a cluster; return the URL of an index on all its nodes."""
+    java, packed = shutil.which("java"), archive()
+    if java is None or packed is None:
+        raise SystemExit("OpenSearch needs Java, and Maven to be fetched")
+    programs = Distribution(packed, java)
+    stack.callback(programs.remove)
+    ports = [(free_port(), free_port()) for _ in range(nodes)]
+    seeds = ",".join(f"127.0.0.1:{transport}" for _, transport in ports)
+    managers = ",".join(f"node-{number}" for number in range(nodes))
+    cluster = (f"discovery.seed_hosts={seeds}", f"cluster.initial_cluster_manager_nodes={managers}")
+    running = [programs.node(*cluster, heap=1024, ports=pair) for pair in ports]
+    for node in running:
+        stack.callback(node.kill)
+    for node in running:
+        node.wait(f"/_cluster/health?wait_for_nodes={nodes}&timeout=5s")
+    hosts = ",".join(node.address for node in running)
+    return f"opensearch:http://{hosts}/bench?shards={nodes}&replicas={min(1, nodes - 1)}"
+
+
+def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: float, nodes: int) -> None:
     """Print the table."""
     documents = list(islice(listings(1, SHARED if SHARED.is_dir() else None), count + changes))
     (folder / "blocks").mkdir()
@@ -101,23 +140,19 @@ def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: f
     cluster = Cluster(binary("initdb"), binary("postgres"))
     stack.callback(cluster.stop)
     database = cluster.new()
+    shared = start_opensearch(stack, nodes) if nodes else ""
     began = time.perf_counter()
     stack.enter_context(Machine(folder, "indexer", "index", database))
-    servers = [stack.enter_context(Machine(folder, "server0", "serve", database))]
+    servers = [stack.enter_context(Machine(folder, "server0", "serve", database, shared))]
     first = servers[0]
     first.wait(lambda: first.get("/v1/status")["index"]["seq"] >= count and not first.lag())
     print(f"{count:,} listings: indexed and found after {time.perf_counter() - began:.1f} s", flush=True)
     for number in range(1, max(SERVERS)):
-        began = time.perf_counter()
-        copied = a2b("index-copy", f"{folder}/copy{number}", cwd=folder, A2B_SEARCH=f"native:{first.index}")
-        assert copied.returncode == 0, copied.stderr
-        copying = time.perf_counter() - began
-        server = stack.enter_context(Machine(folder, f"server{number}", "serve", database, f"{folder}/copy{number}"))
-        server.wait(lambda server=server: server.get("/readyz").get("status") == "ready")
-        print(
-            f"  a copy after {copying:.1f} s, ready from it {time.perf_counter() - began - copying:.1f} s later",
-            flush=True,
-        )
+        if nodes:
+            server = stack.enter_context(Machine(folder, f"server{number}", "serve", database, shared))
+            print(f"  ready after {server.wait(server.is_ready):.1f} s", flush=True)
+        else:
+            server = stack.enter_context(start_copy(folder, first, number, database))
         servers.append(server)
     paths = folder / "paths"
     paths.write_text("".join(f"/v1/search?{one}\n" for one in islice(questions(documents), PATHS)))
@@ -135,7 +170,7 @@ def measure(folder: Path, stack: ExitStack, count: int, changes: int, seconds: f
     took = first.wait(lambda: first.get("/v1/status")["chains"][0]["height"] == kit.tip.height and not first.lag())
     print(f"  {changes:,} changes while one is killed: found by the others after {1 + took:.1f} s", flush=True)
     again = stack.enter_context(Machine(folder, f"server{len(servers)}", "serve", database, killed.index))
-    took = again.wait(lambda: again.get("/readyz").get("status") == "ready" and not again.lag())
+    took = again.wait(lambda: again.is_ready() and not again.lag())
     print(f"  started again: answers, and has read them after {took:.1f} s", flush=True)
 
 
@@ -145,10 +180,11 @@ def main() -> None:
     parser.add_argument("--listings", type=int, default=20_000)
     parser.add_argument("--changes", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--opensearch", type=int, default=0, metavar="NODES", help="share an index on so many nodes")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         os.environ.setdefault("NUMBA_CACHE_DIR", f"{folder}/numba")  # compiled once, for all servers
-        measure(Path(folder), stack, args.listings, args.changes, args.seconds)
+        measure(Path(folder), stack, args.listings, args.changes, args.seconds, args.opensearch)
 
 
 if __name__ == "__main__":

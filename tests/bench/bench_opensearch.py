@@ -31,7 +31,7 @@ from overlay.search.document import Document
 from tests.bench.bench_http import _cpu, questions
 from tests.bench.bench_search import SHARED, build
 from tests.bench.listings import listings, offers_of
-from tests.opensearch_server import Distribution, Node, _archive
+from tests.opensearch_server import Distribution, Node, archive
 
 INDEX, BULK = "plain", 1_000
 FIELDS = ["name^2", "keywords", "description"]
@@ -107,10 +107,10 @@ def row(name: str, requests: Sequence[str], ask: Callable[[str], object], clock:
 @contextmanager
 def server() -> Iterator[Node]:
     """A running node."""
-    java, archive = shutil.which("java"), _archive()
-    if java is None or archive is None:
+    java, packed = shutil.which("java"), archive()
+    if java is None or packed is None:
         raise SystemExit("Java or the OpenSearch server is missing: see tests/opensearch_server.py")
-    programs = Distribution(archive, java)
+    programs = Distribution(packed, java)
     node = programs.node("discovery.type=single-node", heap=1_024)
     try:
         node.wait("/_cluster/health?wait_for_status=yellow&timeout=5s")

@@ -286,3 +286,18 @@ async def test_no_run_begins_while_the_scheduler_ends(tmp_path: Path) -> None:
         assert lock.acquire(), pauses
         lock.release()
         other.engine.dispose()
+
+
+async def test_many_wakes_at_one_time_are_one_run_without_a_warning(
+    process: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Work()
+    async with process.running(work.job()):
+        await until(lambda: work.runs == 1 and process.status().next_at is not None)
+        for _ in range(20):
+            runs = work.runs
+            for _ in range(5):
+                process.scheduler.wake("work")
+                await asyncio.sleep(0)
+            await until(lambda runs=runs: work.runs > runs)
+    assert [record.getMessage() for record in caplog.records] == []
