@@ -42,7 +42,7 @@ EXIT_CODES = {
     "overlay.verify.server_answer.NotCheckedError": 1,
     "overlay.publish.coins.CoinsError": 1,
     "overlay.publish.registration_output.RegistrationError": 1,
-    "parsers.claims.canonical_json.ClaimRefusedError": 1,
+    "parsers.claims.canonical_json.DocumentError": 1,
     "overlay.publish.keys.PrivateKeyError": 2,
     "indexer.setting_values.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,

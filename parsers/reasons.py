@@ -85,7 +85,7 @@ SENTENCES: dict[str, str] = {
     "ignored": "not read: {}",
     "skill-id": "a skill without an id is ignored",
     "skill-repeated": "two skills have the id {}",
-    "motebit-claim": "the Motebit identity that the card claims is ignored: {}",
+    "motebit-claim": "the Motebit identity that the card states is ignored: {}",
     "url-form": "not an absolute URL: {}",
     "url-local": "a URL that leads to the caller's own machine or network: {}",
     "inactive": "the registration file says that the agent is not active",

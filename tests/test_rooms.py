@@ -22,7 +22,7 @@ MAY_IMPORT = {"parsers": {"parsers"}, "indexer": {"parsers", "indexer"}, "overla
 
 PLUGS = ("indexer/chains", "overlay/engines", "overlay/systems", "parsers/claims")
 
-ASSEMBLERS = ("__init__", "verification", "evidence_documents")
+ASSEMBLERS = ("__init__", "verification", "work_receipts")
 """Modules that may import all plugs of their folder."""
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from parsers.claims.delegateos.capability_token import read_dct
 from parsers.claims.delegateos.signed_objects import principal_of
-from parsers.claims.evidence_documents import bound_key, evidence_of
-from parsers.claims.verification import verify_claim
+from parsers.claims.verification import verify_document
+from parsers.claims.work_receipts import bound_key, receipts_in
 from tests.conftest import ROOT
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.running import environment
@@ -78,7 +78,7 @@ def members_of_dct(text: str) -> dict[str, Any]:
 
 def verdict(kind: str, value: Any, keys: Any = None, now: Any = NOW, **context: Any) -> dict[str, Any]:
     body = {"document": value, "keys": keys, "now": now, "context": context}
-    return verify_claim(kind, json.dumps(body).encode(), 0).as_json()
+    return verify_document(kind, json.dumps(body).encode(), 0).as_json()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_shown_dct_and_contract_are_the_clients() -> None:
     assert answer["verified"] is True
     contract, attestation = document("claims.md", "contract.json"), document("claims.md", "attestation.json")
     assert verdict("attestation", attestation, contract=contract)["verified"] is True
-    (work,) = evidence_of("attestation", {"attestation": attestation, "contract": contract}, NOW)
+    (work,) = receipts_in("attestation", {"attestation": attestation, "contract": contract}, NOW)
     assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
 
 
@@ -139,13 +139,13 @@ def test_the_documents_of_ratings_are_evidence_that_somebody_else_signed() -> No
     origin = re.search(r'"origin": "(\w+)"', page("rating.md"))
     assert origin
     assert bound_key(document("rating.md", "bind.txt"), WORKER.key.hex(), origin[1], NOW) == WORKER.key.hex()
-    _, work = evidence_of("receipt", document("rating.md", "receipt.json"), NOW)
+    _, work = receipts_in("receipt", document("rating.md", "receipt.json"), NOW)
     assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
     assert work.txid.startswith("5e4d3c2b")
     keys = document("rating.md", "keys.json")["keys"]
     client = {"key_id": "client-1", "alg": "EdDSA", "public_key": principal_of(CLIENT.seed)}
     evidence = {name: document("rating.md", f"{name}.json") for name in ("envelope", "request")}
-    (work,) = evidence_of("mrp-evidence", {**evidence, "keys": [*keys, client]}, NOW + 60_000)
+    (work,) = receipts_in("mrp-evidence", {**evidence, "keys": [*keys, client]}, NOW + 60_000)
     assert (work.record.worker, work.record.counter_signer) == (WORKER.key.hex(), CLIENT.key.hex())
 
 

@@ -39,7 +39,7 @@ def _in_outputs(transaction: Transaction, judged: Container[Outpoint]) -> Iterat
         is_candidate = envelope.MARK in output.script or map_protocol.PREFIX in output.script
         if is_candidate and transaction.outpoint(vout) not in judged:
             record = output_record.read(transaction, vout)
-            if record.pointer is None and not output_record.is_claim(record.fields):
+            if record.pointer is None and not output_record.is_for_registry(record.fields):
                 yield vout, record
 
 

@@ -33,12 +33,12 @@ BATCH = 200
 """Changes of the outbox processed in one step: reading so many cards takes 20 ms."""
 
 _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-fault"}
-"""Codes after which the host's claims are unknown: a badge is not lost at once."""
+"""Codes after which the names that a host gives are unknown: a badge is not lost at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """The claims of a host. `served` are the SHA-256 of the cards that it serves, `named` the ids that these name,
+    """What a host names. `served` are the SHA-256 of the cards that it serves, `named` the ids that these name,
     `in_dns` those that its TXT records name; the refusals are why cards or records could not be fetched."""
 
     served: frozenset[bytes] = frozenset()
@@ -59,13 +59,13 @@ class HostNames:
 
 
 class DomainVerifier:
-    """Fetches the claims of hosts about registrations."""
+    """Fetches the registrations that hosts name."""
 
     def __init__(self, fetcher: HttpFetcher, txt: TxtRecords) -> None:
         self._fetcher, self._txt = fetcher, txt
 
-    async def fetch_claims(self, host: str, admit: Admit = open_admit) -> HostNames:
-        """The claims in both cards of a host and in its TXT records. Raises FetchError only for `fetch-budget`, when
+    async def fetch_names(self, host: str, admit: Admit = open_admit) -> HostNames:
+        """The names in both cards of a host and in its TXT records. Raises FetchError only for `fetch-budget`, when
         nothing was requested."""
         served: dict[bytes, bytes] = {}
         refusal: Refusal | None = None
@@ -90,7 +90,7 @@ class DomainVerifier:
 
 
 class BadgeChecks:
-    """Asks hosts for their claims, and stores what these mean for the registrations that name the host."""
+    """Fetches the names that hosts give, and stores what these mean for the registrations that name the host."""
 
     kind, priority = CheckKind.BADGE, Priority.BADGE
 
@@ -98,16 +98,16 @@ class BadgeChecks:
         self._verifier, self._writer = verifier, writer
 
     async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Ask a host, and store its claims as far as they could be fetched. Raises FetchError, StoreError."""
-        claims = await self._verifier.fetch_claims(host, admit)
-        return await self._record(host, claims, now), FetchError(*claims.refusal) if claims.refusal else None
+        """Fetch and store the names that a host gives, as far as they are available. Raises FetchError, StoreError."""
+        names = await self._verifier.fetch_names(host, admit)
+        return await self._record(host, names, now), FetchError(*names.refusal) if names.refusal else None
 
     async def fail(self, host: str, reason: str, now: int) -> int:
-        """Store that asking failed. Raises StoreError."""
+        """Store that the fetch failed. Raises StoreError."""
         return await self._record(host, HostNames(refusal=Refusal(reason), dns_refusal=Refusal(reason)), now)
 
-    async def _record(self, host: str, claims: HostNames, now: int) -> int:
-        return await asyncio.to_thread(visits.record_host, self._writer, claims.verdict(host), now)
+    async def _record(self, host: str, names: HostNames, now: int) -> int:
+        return await asyncio.to_thread(visits.record_host, self._writer, names.verdict(host), now)
 
 
 def named_in(body: bytes) -> frozenset[str]:

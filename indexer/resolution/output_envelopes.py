@@ -103,7 +103,7 @@ class OutputEnvelopeReader(TransactionReader):
     @staticmethod
     def _is_bare(record: OutputRecord) -> bool:
         """Whether an output has an A2B MAP and no envelope."""
-        return record.inscription is None and record.pointer is None and output_record.is_claim(record.fields)
+        return record.inscription is None and record.pointer is None and output_record.is_for_registry(record.fields)
 
     @staticmethod
     def _wants_map(record: OutputRecord) -> bool:

@@ -79,7 +79,7 @@ def resolve(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable) ->
     won = _winner(hashed) or _winner(list(_unhashed(ordered, facts, readable)))
     if won is None:
         return None
-    held = won.number in {claim.number for claim in hashed}
+    held = won.number in {entry.number for entry in hashed}
     drift = _drift(won, facts) if held else None
     integrity = Integrity.UNHASHED if not held else Integrity.DRIFTED if drift else Integrity.HASH_VERIFIED
     return PointerResolution(
@@ -96,7 +96,7 @@ def resolve(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable) ->
 
 @dataclass(frozen=True, slots=True)
 class _MetAnchor:
-    """An anchor that may list a card: its number in order, `what` it claims (a repeated claim changes nothing), and
+    """An anchor that may list a card: its number in order, `what` it lists (repeating it changes nothing), and
     `since`, the time from which on it could list it (milliseconds since 1970)."""
 
     number: int
@@ -107,7 +107,7 @@ class _MetAnchor:
 
 
 def _hashed(ordered: Sequence[Anchor], met: Sequence[FetchFact | None], readable: Readable) -> list[_MetAnchor]:
-    """The claims of the anchors that are met."""
+    """The anchors that are met."""
     return [
         _MetAnchor(number, anchor, fact, fact.sha256, max(fact.first_at, anchor.seen_at or 0))
         for number, (anchor, fact) in enumerate(zip(ordered, met, strict=True))
@@ -130,15 +130,15 @@ def drifts(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable, ser
 
 
 def _unhashed(ordered: Sequence[Anchor], facts: FetchFacts, readable: Readable) -> Iterator[_MetAnchor]:
-    """The claims of anchors without a hash: the newest card that their locator served since they were seen."""
+    """The anchors without a hash, each with the newest card that its locator served since the anchor was seen."""
     for number, anchor in enumerate(ordered):
         if anchor.digest is not None or anchor.locator is None or anchor.seen_at is None or not anchor.valid:
             continue
         since = [fact for fact in facts.get(anchor.locator, ()) if fact.last_at > anchor.seen_at]
         best = _latest(since, anchor.kind, readable)
         if best is not None:
-            claimed_at = min(max(fact.first_at, anchor.seen_at) for fact in since)
-            yield _MetAnchor(number, anchor, best, (anchor.locator, anchor.kind), claimed_at)
+            since_when = min(max(fact.first_at, anchor.seen_at) for fact in since)
+            yield _MetAnchor(number, anchor, best, (anchor.locator, anchor.kind), since_when)
 
 
 def _latest(facts: Iterable[FetchFact], kind: Kind, readable: Readable) -> FetchFact | None:
@@ -148,30 +148,30 @@ def _latest(facts: Iterable[FetchFact], kind: Kind, readable: Readable) -> Fetch
     return None
 
 
-def _winner(claims: Sequence[_MetAnchor]) -> _MetAnchor | None:
-    """The claim that lists after all claims took effect in order of time.
+def _winner(anchors: Sequence[_MetAnchor]) -> _MetAnchor | None:
+    """The anchor that lists a card after all took effect in order of time.
 
     A newer anchor with another hash wins. One that repeats the listed hash changes nothing, so that nobody keeps an
-    old card listed by pointing at it again before its successor is served. An older anchor of the same claim that is
-    seen later takes its position by age.
+    old card listed by pointing at it again before its successor is served. An older anchor of the same
+    card that is seen later takes its position by age.
     """
     won: _MetAnchor | None = None
     before: list[_MetAnchor] = []
-    for claim in sorted(claims, key=lambda entry: (entry.since, entry.number)):
+    for entry in sorted(anchors, key=lambda met: (met.since, met.number)):
         if won is None:
-            won = claim
-        elif claim.what == won.what:
-            if claim.number < won.number and not _between(before, claim, won):
-                won = claim
-        elif claim.number > won.number:
-            won = claim
-        before.append(claim)
+            won = entry
+        elif entry.what == won.what:
+            if entry.number < won.number and not _between(before, entry, won):
+                won = entry
+        elif entry.number > won.number:
+            won = entry
+        before.append(entry)
     return won
 
 
-def _between(claims: Iterable[_MetAnchor], first: _MetAnchor, last: _MetAnchor) -> bool:
-    """Whether there was another claim between two anchors of the same claim."""
-    return any(first.number < claim.number < last.number and claim.what != first.what for claim in claims)
+def _between(anchors: Iterable[_MetAnchor], first: _MetAnchor, last: _MetAnchor) -> bool:
+    """Whether there was an anchor of another card between two anchors of the same card."""
+    return any(first.number < entry.number < last.number and entry.what != first.what for entry in anchors)
 
 
 def _drift(won: _MetAnchor, facts: FetchFacts) -> Drift | None:

@@ -16,7 +16,7 @@ from parsers import cards
 from parsers.cards import Kind
 from parsers.cards.strict_json import MAX_BYTES
 from parsers.inscriptions.envelope import Inscription, is_json
-from parsers.inscriptions.output_record import OutputRecord, family, is_claim
+from parsers.inscriptions.output_record import OutputRecord, family, is_for_registry
 from parsers.reasons import Reason
 
 _A2B_TYPE = re.compile(rb"\x04type(?:[\x03-\x4b]|\x4c.)a2b", re.DOTALL)
@@ -100,7 +100,7 @@ def judge_registration(record: OutputRecord, *, elsewhere: bool, one_sat_rule: b
 
 def _judge_inscription(record: OutputRecord, inscription: Inscription, *, elsewhere: bool) -> Judgement | None:
     kind = record.kind
-    named = is_claim(record.fields)
+    named = is_for_registry(record.fields)
     if not is_json(inscription.content_type):
         return _rejected(Reason("content-type", inscription.content_type[:100])) if named else None
     if kind is None:
@@ -110,7 +110,7 @@ def _judge_inscription(record: OutputRecord, inscription: Inscription, *, elsewh
 
 def _judge_without_envelope(record: OutputRecord) -> Judgement | None:
     """An output without a valid envelope: a broken envelope, or a MAP that needs one."""
-    named = is_claim(record.fields)
+    named = is_for_registry(record.fields)
     # a body that runs past the script may have swallowed its MAP
     broken = record.near_json and "body-truncated" in record.near
     if record.near and (named or broken or _A2B_TYPE.search(record.script)):

@@ -55,7 +55,7 @@ class _LineObject(
 
 
 class ChainHead(_LineObject, frozen=True, kw_only=True):
-    """What a snapshot claims of one chain: the heights it spans, the newest block, the state hash there; `partial` when
+    """What a snapshot states of one chain: the heights it spans, the newest block, the state hash there; `partial` when
     only selected transactions of its blocks were read, so that there is no state hash; `rules` is the number of those
     by which they were read."""
 

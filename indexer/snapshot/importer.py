@@ -268,11 +268,11 @@ class _Import:
             raise SnapshotError(f"the lines of one block have more than {MAX_BLOCK_BYTES:,} bytes")
         return self._chains[self._block.chain]
 
-    def _end(self, claimed: Counts) -> None:
+    def _end(self, expected: Counts) -> None:
         self._end_block()
         self._flush()
         for name in Counts.__struct_fields__:
-            if getattr(claimed, name) != self._seen[name.removesuffix("s")]:
+            if getattr(expected, name) != self._seen[name.removesuffix("s")]:
                 raise SnapshotError(
                     f"there are {self._seen[name.removesuffix('s')]:,} {name}, not those of the last line"
                 )

@@ -331,15 +331,15 @@ def _may_be_left_out(event: Event) -> bool:
 def _difference(event: Event, replayed: Event | None) -> str:
     """The first member that differs, for people."""
     if replayed is None:
-        return "its transaction has no such event"
+        return "its transaction does not make this event"
     pairs: list[tuple[Any, Any]] = [(event, replayed)]
     if event.state is not None and replayed.state is not None:
         pairs.insert(0, (event.state, replayed.state))
     members = (
         (name, getattr(left, name), getattr(right, name)) for left, right in pairs for name in type(left).__slots__
     )
-    name, claimed, actual = next(member for member in members if member[1] != member[2])
-    return f"{name} is {_shown(claimed)}, and its transaction says {_shown(actual)}"
+    name, stored, actual = next(member for member in members if member[1] != member[2])
+    return f"{name} is {_shown(stored)}, and {_shown(actual)} by its transaction"
 
 
 def _shown(value: object) -> str:

@@ -17,14 +17,14 @@ class AdvisoryLock(IntEnum):
     """Of the one serving process that runs the jobs of a single server, as long as it does."""
     DELEGATIONS = 0x61326274
     """While revocations or delegations are counted and one is added."""
-    EVIDENCE = 0x61326265
+    RECEIPTS = 0x61326265
     """While receipts are compared with the stored ones, and added."""
     LEDGER = 0x6132626C
     """While the ledger of the relay is written."""
     MRP_PROVIDERS = 0x6132626D
     """While challenges or providers are counted and one is added."""
     PAYMENTS = 0x61326270
-    """While claims of payments are compared and one is added."""
+    """While payments are compared and one is added."""
     QUOTES = 0x61326278
     """While exchange rates are written."""
     REQUESTS = 0x61326271

@@ -93,9 +93,9 @@ def enlist_published(connection: Connection, host: str, now: int) -> bool:
     return row is not None and bool(row.endpoint)
 
 
-def enlist_claimed(connection: Connection, host: str, body: bytes, now: int) -> None:
+def enlist_stated(connection: Connection, host: str, body: bytes, now: int) -> None:
     """Have the url of an agent card (its bytes) at a host asked, for the key that the host publishes or, where it
-    publishes none, that the card claims."""
+    publishes none, that the card states."""
     card = examine(body, Kind.AGENT).card
     if not isinstance(card, AgentCard) or url_host(card.url) != host:
         return
@@ -106,7 +106,7 @@ def enlist_claimed(connection: Connection, host: str, body: bytes, now: int) -> 
 
 
 def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> None:
-    """Have an endpoint asked, unless it is already, or the host has `most`: strangers' cards claim any number."""
+    """Have an endpoint asked, unless it is already, or the host has `most`: strangers' cards name any number."""
     number = count(connection, motebit_endpoints, motebit_endpoints.c.host == key.host)
     if number >= most or "#" in key.endpoint or not key.endpoint.startswith("https://"):
         return

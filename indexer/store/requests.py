@@ -205,7 +205,7 @@ def _recheck_endpoints(connection: Connection, row: Row, next_at: int) -> None:
     """Have the MCP endpoints of agents at a host asked, and that of this one."""
     if not motebit_endpoints.enlist_published(connection, row["host"], next_at):
         body = connection.execute(select(cards.c.body).where(cards.c.sha256 == row["card"])).scalar()
-        motebit_endpoints.enlist_claimed(connection, row["host"], body or b"", next_at)
+        motebit_endpoints.enlist_stated(connection, row["host"], body or b"", next_at)
     motebit_endpoints.hasten(connection, row["host"], next_at)
 
 

@@ -169,7 +169,7 @@ class EndpointHandshake(Record, kw_only=True, omit_defaults=True):
 
 class MotebitIdentity(Record, kw_only=True, omit_defaults=True):
     """The Motebit identity of an agent. `verified`: its host serves the identity file, signed by this key, and its MCP
-    endpoint was not refused; else only its card claims it (`x-motebit`)."""
+    endpoint was not refused; else only its card states it (`x-motebit`)."""
 
     id: str
     public_key: str
@@ -225,7 +225,7 @@ class ListingHead(Record, kw_only=True, omit_defaults=True):
         ItemDomain | None, Meta(description="The host, and whether it names the listing; null without a host.")
     ]
     rating: Annotated[
-        ItemRating | UnsetType | None, Meta(description="From evidence of paid work; null without any.")
+        ItemRating | UnsetType | None, Meta(description="From receipts of paid work; null without any.")
     ] = UNSET
     chain: Annotated[str, text("The configured name.")]
     caip2: Annotated[str, text("The chain's CAIP-2 id.")]

@@ -1,4 +1,4 @@
-"""Prices to pay, and what is said of payment claims."""
+"""Prices to pay, and answers about payment claims."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Scope = Annotated[str, words("block", "chain")]
 
 
 class RevocationState(Record, kw_only=True):
-    """Whether a claim is revoked."""
+    """Whether a capability token is revoked."""
 
     status: Annotated[str, words("fresh", "revoked", "unchecked")]
 
@@ -28,7 +28,7 @@ class VerdictAxes(Record, kw_only=True):
 
 
 class VerdictAnswer(Record, kw_only=True):
-    """What verifying a claim comes to; `error` is a stable code, `delegations` are verdicts on nested receipts.
+    """The verdict on a signed document; `error` is a stable code, `delegations` are verdicts on nested receipts.
     `missing` names members that the document needs to count. The `profile` is current, legacy (the form before suites,
     which never counts; `profile_verified` where every other rule holds) or unknown."""
 
@@ -74,7 +74,7 @@ class BoundKey(Record, kw_only=True):
     listing: str
 
 
-class SubmittedEvidence(Record, kw_only=True):
+class SubmittedReceipts(Record, kw_only=True):
     """The result of a submitted receipt."""
 
     document: Txid | None
@@ -122,7 +122,7 @@ class WorkRecord(Record, kw_only=True):
     counterparty: str | None
 
 
-class EvidencePage(Record, kw_only=True):
+class ReceiptPage(Record, kw_only=True):
     """What the rating of a listing rests on; `next` names the page after this one."""
 
     id: str

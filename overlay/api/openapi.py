@@ -31,7 +31,7 @@ _PATH_PARAMETERS = {
     "page": "The name of a page of the guide.",
     "tag": "The name of a group of routes.",
     "digest": "The SHA-256 of a small picture, as 64 hex digits.",
-    "kind": "The kind of claim, such as `receipt`, `delegation-chain` or `identity`.",
+    "kind": "The kind of document, such as `receipt`, `delegation-chain` or `identity`.",
     "sha256": "The SHA-256 of a document, as 64 hex digits.",
     "what": "A txid (64 hex digits) or an outpoint (`<txid>_<output number>`).",
 }
@@ -50,7 +50,7 @@ _FREE_BODIES: dict[str, Any] = {
         "type": "object",
         "properties": {
             "document": {
-                "description": "The claim: a JSON value, or a text (a token, an identity file, JSON as it is)."
+                "description": "A signed document: a JSON value, or a text (a token, an identity file, JSON as it is)."
             },
             "keys": {"type": ["object", "array", "null"], "description": "The keys that you trust, by identity."},
             "now": {
@@ -88,8 +88,8 @@ _FREE_BODIES: dict[str, Any] = {
         },
     },
 }
-"""Bodies that are read by other rules than JSON objects of the API: files as they are published, signed claims, whose
-faults are verdicts, and forms."""
+"""Bodies that are read by other rules than JSON objects of the API: files as they are published, forms, and signed
+documents, because their faults are verdicts."""
 
 COMPONENTS: dict[str, Any] = SCHEMAS | body_schemas(BODIES) | _FREE_BODIES
 """The schemas of the answers and bodies of the API."""

@@ -273,11 +273,11 @@ PROOF = table(
     )
 )
 
-EVIDENCE = table(
+RECEIPTS = table(
     parameter(
         "after",
         "The `next` of the page before.",
-        values.evidence_position,
+        values.record_position,
         pattern="^[0-9a-f]{64}-([0-9a-f]{64})?$",
     )
 )

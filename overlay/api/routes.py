@@ -11,12 +11,12 @@ from aiohttp import web
 
 from overlay.api import (
     changes_api,
-    claims_api,
     listing_api,
     publisher_api,
     quote_api,
     search_api,
     status_api,
+    verification_api,
 )
 from overlay.api.parameters import (
     CHANGES,
@@ -108,7 +108,7 @@ class Route:
 
 _search = partial(Route, tag="search", conditional=True, action="search")
 _listing = partial(Route, tag="listings", errors=(404,), conditional=True, action="search")
-_claims = partial(Route, tag="claims")
+_documents = partial(Route, tag="claims")
 _publishing = partial(Route, tag="publishers", method="POST", limit="costly")
 _operation = partial(Route, tag="operation")
 
@@ -126,8 +126,8 @@ ROUTES = (
     ),
     _listing("/v1/listings/{id}", listing_api.listing, "ListingOrIds", empty=(303,)),
     _listing("/v1/quote", quote_api.quote, "Quote", parameters=QUOTE, conditional=False),
-    _claims(
-        "/v1/verify/{kind}", claims_api.verify, "Verdict", method="POST", body="Claim", limit="costly",
+    _documents(
+        "/v1/verify/{kind}", verification_api.verify, "Verdict", method="POST", body="Claim", limit="costly",
         errors=(400, 404, 408, 413, 415, 503),
     ),
     _publishing("/v1/diagnose/{what}", publisher_api.diagnose, "Diagnosis", method="GET", action="search"),

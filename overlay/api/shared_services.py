@@ -46,7 +46,7 @@ class Intake(Protocol):
     """Takes receipts."""
 
     def submit(self, kind: str, document: Any, *, listing: str | None = None) -> Accepted:
-        """Store the receipts in a document. Raises ClaimRefusedError, StoreError."""
+        """Store the receipts in a document. Raises DocumentError, StoreError."""
         ...
 
 
@@ -123,12 +123,12 @@ class AgentRelay(Protocol):
         ...
 
     def use(self, payload: dict[str, Any]) -> None:
-        """Use the nonce of a token up. Raises ClaimRefusedError where it was used."""
+        """Use the nonce of a token up. Raises DocumentError where it was used."""
         ...
 
 
 PAYMENTS: web.AppKey[Payments] = web.AppKey("payments", Payments)
-EVIDENCE: web.AppKey[Intake] = web.AppKey("evidence intake", Intake)
+RECEIPTS: web.AppKey[Intake] = web.AppKey("receipt intake", Intake)
 VERIFIER: web.AppKey[Verifier] = web.AppKey("verifier", Verifier)
 TRUST: web.AppKey[TrustReader] = web.AppKey("trust", TrustReader)
 AGENT_RELAY: web.AppKey[AgentRelay] = web.AppKey("agent relay", AgentRelay)

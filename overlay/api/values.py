@@ -101,7 +101,7 @@ def clamped(value: str, low: int, high: int) -> int:
     return low if number <= low else high if number >= high or number == inf else int(number)
 
 
-def evidence_position(value: str) -> tuple[bytes, str]:
+def record_position(value: str) -> tuple[bytes, str]:
     """The digest of a record and its second key, with a hyphen between them."""
     if not re.fullmatch(r"[0-9a-f]{64}-([0-9a-f]{64})?", value):
         raise ValueRefusedError("not-a-position", f"{shown(value)} is not the `next` of an earlier answer")

@@ -21,7 +21,7 @@ from overlay.client.event_stream import ChangeStream, Position
 from overlay.client.exchange import HEADERS, ClientLimits
 
 if TYPE_CHECKING:
-    from overlay.client.payment_claims import PaymentClaim
+    from overlay.client.payment_claims import SignedPayment
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
     from overlay.verify import VerificationReport
@@ -128,7 +128,7 @@ class AsyncOverlayClient:
         refund_address: str | None = None,
         trusted: TrustedSource | None = None,
         expected: str | None = None,
-    ) -> PaymentClaim:
+    ) -> SignedPayment:
         """The claim that pays an offer of a listing in BSV. The price and its address are read from the card only after
         that is verified; of the overlay itself only an exchange rate is used, within `most_satoshis`. Nothing is sent.
 

@@ -24,7 +24,7 @@ CURRENCY = "BSV"
 
 
 @dataclass(frozen=True, slots=True)
-class PaymentClaim:
+class SignedPayment:
     """A claim: `value` is its JSON; `payment` what a server reads in it. Amounts and `fee` are in satoshis."""
 
     value: dict[str, Any]
@@ -70,7 +70,7 @@ def build_claim(
     rate: Decimal | None = None,
     fee_rate: int = DEFAULT_FEE_RATE,
     refund_address: str | None = None,
-) -> PaymentClaim:
+) -> SignedPayment:
     """The claim that pays an offer in BSV from these coins, which the key spends. `rate` is satoshis' coin for one unit
     of the offer's currency, not needed where that is BSV, too. Nothing above `most_satoshis` is signed, the fee aside.
 
@@ -88,7 +88,7 @@ def build_claim(
     value |= {"refundAddress": refund_address} if refund_address else {}
     chain = UtxoChain("bsv", key.network)
     terms = PaymentTerms(offers=[offer], chains={CURRENCY: chain}, rate=lambda _paid, _into: rate, state=None)
-    return PaymentClaim(value, verify(value, terms), draft.fee)
+    return SignedPayment(value, verify(value, terms), draft.fee)
 
 
 def _address(offer: Offer, key: PublisherKey) -> bytes:

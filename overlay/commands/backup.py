@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
     """Add the commands that write and read backups."""
     backing_up = command(
         commands, "backup", backup, "Write what no chain brings back into a file: payments, accounts, webhooks, "
-        "fetched cards, evidence, and this server's keys.",
+        "fetched cards, receipts, and this server's keys.",
         "data", "database", "identity_key",
         more="It holds one instant, and other processes continue meanwhile. The file has mode 0600, as it holds keys.",
     )  # fmt: skip

@@ -56,7 +56,7 @@ def add_members(parser: ArgumentParser) -> None:
 
 
 def members_of(args: Namespace) -> Any:
-    """The JSON of that file. Raises ClaimRefusedError."""
+    """The JSON of that file. Raises DocumentError."""
     from parsers.claims.canonical_json import MAX_BYTES, read
 
     if args.file == "-":

@@ -148,7 +148,7 @@ def _check(
     with progress_of("headers", "checked") as progress:
         return verify.verify(
             source, args.id, trusted=trusted, hosts=hosts, expected=expected, progress=progress,
-            completeness=completeness, evidence=source if isinstance(source, ClientSource) else None,
+            completeness=completeness, receipts=source if isinstance(source, ClientSource) else None,
         )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def brings_nothing(kind: str, mine: Set[Key], other: Set[Key]) -> bool:
 
 
 def earlier_reason(kind: str, id_: str, *, same_owner: bool) -> Reason:
-    """The warning that the listing with this id was the first to make a claim of a kind."""
+    """The warning that the listing with this id was the first to have a text key of a kind."""
     code, pointer = WARNED[kind]
     return Reason(code, f"{id_}, of the same owner" if same_owner else id_, pointer)
 

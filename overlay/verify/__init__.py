@@ -1,7 +1,7 @@
 """Verify a listing on the client's side: each member of the answer is proved by bytes, or reported as not proved.
 
 A server can omit a newer revision, and no bytes that it serves can disprove this. Only the user's own source can
-report whether the satoshi is still at the claimed location, and only other overlays what this one left out.
+report whether the satoshi is still at the location in the answer, and only other overlays what this one left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from overlay.verify import item_members, server_answer, steps
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks, Progress
-from overlay.verify.rating_checks import EvidenceSource, RatingCheck
+from overlay.verify.rating_checks import RatingCheck, ReceiptSource
 from overlay.verify.server_answer import HEADER, NotCheckedError, NotProvedError
 from overlay.verify.steps import Finding, VerificationContext
 from overlay.verify.trusted_source import TrustedSource
@@ -109,12 +109,12 @@ def verify(
     expected: str | None = None,
     progress: Progress = lambda _done, _of: None,
     completeness: Completeness | None = None,
-    evidence: EvidenceSource | None = None,
+    receipts: ReceiptSource | None = None,
 ) -> VerificationReport:
     """Verify a listing and its proof. `expected` is the CAIP-2 id of the required chain; without it, a listing on a
     test network is not proved unless `trusted`, the user's own source, has the block. Domains are checked through
     `hosts`, None to skip this, anchors compared by `completeness`, and a rating is computed again from the receipts of
-    `evidence`. Raises what `source`, `evidence` and `trusted` raise when they do not answer."""
+    `receipts`. Raises what `source`, `receipts` and `trusted` raise when they do not answer."""
     item, proof, card = _members(source.listing(id_)), _members(source.proof(id_)), source.card(id_)
     try:
         _check_id(id_, item)
@@ -136,8 +136,8 @@ def verify(
         completeness.compare(read.network, fetch)
         blocks += completeness.blocks
     rating = None
-    if evidence is not None and item.get("rating") is not None:
-        rating = RatingCheck(read, evidence, fetch)
+    if receipts is not None and item.get("rating") is not None:
+        rating = RatingCheck(read, receipts, fetch)
         rating.read()
         blocks += rating.blocks
     links = HeaderLinks(read.network, blocks, fetch, trusted, progress)

@@ -1,4 +1,4 @@
-"""Checks of a transaction and its claimed block: merkle path, BEEF, witness, and the work of the header."""
+"""Checks of a transaction and of its block by an answer: merkle path, BEEF, witness, and the work of the header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MERGE_MINED = 0x100
 
 
 def check_bytes(mined: MinedTransaction) -> None:
-    """Check that the bytes hash to the claimed txid. Raises NotProvedError."""
+    """Check that the bytes hash to the txid in the answer. Raises NotProvedError."""
     if mined.tx.hex_id != mined.txid:
         raise NotProvedError(f"the bytes served are transaction {mined.tx.hex_id}, and another is named")
     if len(mined.bare) == beef.NODE_PAIR:
@@ -23,7 +23,7 @@ def check_bytes(mined: MinedTransaction) -> None:
 
 
 def check_path(tx: Transaction, mined: MinedBlock) -> None:
-    """Check that the merkle path leads to the root in the header of the claimed block. Raises NotProvedError,
+    """Check that the merkle path leads to the root in the header of the block. Raises NotProvedError,
     ParseError."""
     path = bump.read(mined.path)
     if path.height != mined.height:

@@ -25,7 +25,7 @@ Shown = tuple[str, Mapping[str, Any]]
 class Hosts(Protocol):
     """Access to hosts."""
 
-    def ask(self, host: str) -> HostNames:
+    def fetch_names(self, host: str) -> HostNames:
         """The listings that a host names in its cards and its TXT records."""
         ...
 
@@ -48,9 +48,9 @@ class Internet:
         self._gateway = Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None
         self._txt = TxtRecords()
 
-    def ask(self, host: str) -> HostNames:
+    def fetch_names(self, host: str) -> HostNames:
         """The listings that a host names in its cards and its TXT records."""
-        return asyncio.run(DomainVerifier(self._fetcher, self._txt).fetch_claims(host))
+        return asyncio.run(DomainVerifier(self._fetcher, self._txt).fetch_names(host))
 
     def fetch(self, locator: str, digest: bytes) -> CardFetch:
         """The result of fetching a pointer's locator for a card with this SHA-256."""
@@ -58,29 +58,29 @@ class Internet:
 
 
 def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
-    """Check that the host of an inscribed card's url confirms it as the answer claims. Raises NotProvedError when it
-    does not, NotCheckedError when the host does not answer, or confirms more than the answer claims."""
-    answers = hosts.ask(host)
+    """Check that the host of an inscribed card's url confirms it as in the answer. Raises NotProvedError when it
+    does not, NotCheckedError when the host does not answer, or confirms more than the answer."""
+    answers = hosts.fetch_names(host)
     verdict = answers.verdict(host)
     by = _by(answer, answers)
     if not by and verdict.failed:
         refusal = answers.refusal or answers.dns_refusal
         raise NotCheckedError(f"{host} could not be checked: {refusal.sentence if refusal else ''}")
     shown = {"host": host, "verified": bool(by)} | ({"by": by} if by else {})
-    claimed = _claimed(answer)
-    if isinstance(claimed, dict) and claimed.get("verified") is True and not by:
-        raise NotProvedError(f"the answer claims that {host} confirms the listing, and {host} does not")
-    if not same(shown, claimed):
+    answered = _answered(answer)
+    if isinstance(answered, dict) and answered.get("verified") is True and not by:
+        raise NotProvedError(f"by the answer {host} confirms the listing, but it does not")
+    if not same(shown, answered):
         raise NotCheckedError(f"{host} {_WORDS[by]}, and the answer says otherwise")
     return f"{host} {_WORDS[by]}, as the answer says", {"domain": answer.item["domain"]}
 
 
-def _claimed(answer: ServerAnswer) -> object:
+def _answered(answer: ServerAnswer) -> object:
     """The item's domain without the time of the last check, which is not verifiable."""
-    claimed = answer.item.get("domain")
-    if not isinstance(claimed, dict):
-        return claimed
-    return {name: value for name, value in claimed.items() if name != "checkedAt"}
+    answered = answer.item.get("domain")
+    if not isinstance(answered, dict):
+        return answered
+    return {name: value for name, value in answered.items() if name != "checkedAt"}
 
 
 _WORDS = {
@@ -105,14 +105,14 @@ def _by(answer: ServerAnswer, answers: HostNames) -> str:
 
 def pointed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
     """Check that the locator of a pointer serves the card (law 9). Raises NotProvedError when it serves something else
-    and the answer claims otherwise, NotCheckedError when it serves nothing."""
+    and the answer differs, NotCheckedError when it serves nothing."""
     fetched = hosts.fetch(answer.registration, sha256(answer.card).digest())
     integrity = answer.item.get("integrity")
     if fetched.state is CardState.MET:
         if integrity != "hash-verified":
             raise NotCheckedError(f"{answer.registration} serves the card, and the answer says {str(integrity)[:60]!a}")
         is_named = bool(pointing_host(answer.registration))
-        is_true = same({"host": host, "verified": is_named} if host else None, _claimed(answer))
+        is_true = same({"host": host, "verified": is_named} if host else None, _answered(answer))
         shown = {"integrity": integrity} | ({"domain": answer.item["domain"]} if is_true else {})
         return f"{answer.registration} serves the card that the pointer names", shown
     if fetched.state is CardState.MISMATCH and integrity == "hash-verified":

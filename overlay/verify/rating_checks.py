@@ -17,17 +17,17 @@ from overlay.verify.header_chain import Fetch, HeaderLinks
 from overlay.verify.server_answer import HEADER, MinedBlock, NotCheckedError, NotProvedError, ServerAnswer
 from parsers.bitcoin.tx import sha256d
 from parsers.cards import AgentCard, read_of
-from parsers.claims.canonical_json import ClaimRefusedError, read
-from parsers.claims.evidence_documents import bound_key, evidence_of
+from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.payment import UtxoChain
-from parsers.claims.payment_evidence import ProvedPayment, read_payment
-from parsers.claims.rating import EvidenceRecord, RatedListing, rate
+from parsers.claims.payment_proof import ProvedPayment, read_payment
+from parsers.claims.rating import RatedListing, ReceiptRecord, rate
+from parsers.claims.work_receipts import bound_key, receipts_in
 
 MAX_PAGES, MAX_BLOCKS = 128, 500
 """Pages of receipts that are read, and blocks of payments that are linked."""
 
 
-class EvidenceSource(Protocol):
+class ReceiptSource(Protocol):
     """A source of receipts: a running overlay or the local store."""
 
     def evidence(self, id_: str, after: str | None = None) -> Any:
@@ -44,11 +44,11 @@ class RatingCheck:
     """The published receipts of a listing, and what follows from their documents. `blocks` are those of payments."""
 
     answer: ServerAnswer
-    source: EvidenceSource
+    source: ReceiptSource
     fetch: Fetch
     blocks: list[MinedBlock] = field(default_factory=list)
     _first: Mapping[str, Any] = field(default_factory=dict)
-    _records: list[EvidenceRecord] = field(default_factory=list)
+    _records: list[ReceiptRecord] = field(default_factory=list)
     _documents: dict[str, bytes] = field(default_factory=dict)
     _works: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)
     _problem: str = ""
@@ -57,7 +57,7 @@ class RatingCheck:
         """Read the receipts and their documents. Faults in them are the finding of `check`."""
         try:
             self._read()
-        except (NotProvedError, ClaimRefusedError) as error:
+        except (NotProvedError, DocumentError) as error:
             self._problem = str(error)
         except (KeyError, TypeError, ValueError, AttributeError):
             self._problem = "the answer about receipts has another form"
@@ -110,7 +110,7 @@ class RatingCheck:
                 token = self._document(bind["token"]).decode()
                 bound_key(token, key, self.answer.registration, bind["receivedAt"])
 
-    def _record(self, card: AgentCard, record: Mapping[str, Any]) -> EvidenceRecord:
+    def _record(self, card: AgentCard, record: Mapping[str, Any]) -> ReceiptRecord:
         counter_signer = record["counterSigner"] or ""
         expected = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
         completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(expected)
@@ -124,7 +124,7 @@ class RatingCheck:
         if record["completedAt"] != min(completed_at, latest):
             raise NotProvedError(f"the record {record['digest']} ages from another time")
         paid = payment if payment and payment["proved"] else {}
-        return EvidenceRecord(
+        return ReceiptRecord(
             record["digest"], record["worker"], counter_signer, paid.get("payer") or "", paid.get("txid", ""),
             paid.get("paid", 0), paid.get("price", 0), record["outcome"], record["completedAt"],
             record["beforeTransfer"], record["task"], record["receivedAt"],
@@ -140,7 +140,7 @@ class RatingCheck:
             keys = {card.motebit.motebit_id: bytes.fromhex(card.motebit.public_key)} if card.motebit else {}
             self._works[name] = {
                 (work.digest, work.worker, work.outcome, work.task, work.counter_signer): work.completed_at
-                for work, _ in evidence_of(own_kind, document, received_at, keys)
+                for work, _ in receipts_in(own_kind, document, received_at, keys)
             }
         return self._works[name]
 

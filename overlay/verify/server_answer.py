@@ -65,7 +65,7 @@ class MinedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CurrentLocation:
-    """The current location of the satoshi as the server claims it: the transaction, its BEEF (BRC-62), and the
+    """The current location of the satoshi by the server's answer: the transaction, its BEEF (BRC-62), and the
     outpoint, None once burned."""
 
     mined: MinedTransaction
@@ -75,7 +75,7 @@ class CurrentLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
-    """A listing and its proof as a server claims them.
+    """A listing and its proof as a server answered.
 
     `tx` is the winning revision, inscribed at `outpoint`, with `bare` its bytes without witness, `block` where it was
     mined and `beef` both as BRC-62. `origin` is the outpoint that the id names, None for a pointer's listing. `before`

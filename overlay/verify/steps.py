@@ -165,7 +165,7 @@ def _height(context: VerificationContext, mined: MinedBlock | None) -> Any:
 
 
 def lineage(context: VerificationContext) -> Finding:
-    """The satoshi moves from the winning revision to its claimed location through transactions in blocks of the
+    """The satoshi moves from the winning revision to the location in the answer through transactions in blocks of the
     chain."""
     answer, network = context.answer, context.answer.network
     if answer.origin is None:
@@ -237,14 +237,14 @@ def listing(context: VerificationContext) -> Finding:
 
 
 def newest(context: VerificationContext) -> Finding:
-    """The satoshi is still at its claimed location; only the user's own source can prove this."""
+    """The satoshi is still at the location in the answer; only the user's own source can prove this."""
     answer, trusted, location = context.answer, context.trusted, context.answer.location
     if answer.origin is None:
         raise NotCheckedError("only a node that follows the chain can report a newer pointer")
     if location is None:
         if "lineage" in context.findings and "chain" in context.findings:
             return Finding("the satoshi is burned, which is final")
-        raise NotCheckedError("it is claimed to be burned, which is not proved")
+        raise NotCheckedError("by the answer it is burned, which is not proved")
     last = answer.after[-1] if answer.after else MinedTransaction(answer.tx, "", answer.bare, answer.block)
     if trusted is None or last.block is None or not trusted.holds(last.block.header[:HEADER], last.block.height):
         raise NotCheckedError(
@@ -275,7 +275,7 @@ def complete(context: VerificationContext) -> Finding:
 
 
 def domain(context: VerificationContext) -> Finding:
-    """The host confirms the listing as the answer claims (laws 9 to 11)."""
+    """The host confirms the listing as in the answer (laws 9 to 11)."""
     answer = context.answer
     here = item_members.host(answer)
     if answer.origin is not None and not here:

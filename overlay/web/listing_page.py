@@ -16,7 +16,7 @@ from overlay.api.answers import SERVICES, weak_etag
 from overlay.api.problems import NotFoundError
 from overlay.api.protocol_requests import read_item
 from overlay.api.services import AppServices
-from overlay.api.shared_services import EVIDENCE
+from overlay.api.shared_services import RECEIPTS
 from overlay.listings import lookup
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.text.safe_text import visible_in_json
@@ -129,7 +129,7 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "proof": provable(item, proved=proved),
         "why_not": why_not(item),
         "into": into,
-        "has_evidence": EVIDENCE in services.brought,
+        "has_receipts": RECEIPTS in services.brought,
         **_prices(item, into, exchange),
         "install": install_config(item) if "servers" not in item else None,
     }

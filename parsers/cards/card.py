@@ -33,7 +33,7 @@ class Skill:
 
 
 class IdentityStatement(NamedTuple):
-    """The Motebit identity that a card claims: its id, its Ed25519 public key (64 lower-case hex digits), and its DID
+    """The Motebit identity that a card states: its id, its Ed25519 public key (64 lower-case hex digits), and its DID
     ("" for none)."""
 
     motebit_id: str
@@ -49,7 +49,7 @@ class AgentCard:
     `interfaces` have the members of A2A 1.0 (`url`, `protocolBinding`, `protocolVersion`, `tenant`) in every version.
     `capabilities` holds the boolean ones and `extensions` (`uri`, `description`, `required`). `tags` are those of the
     card and of its skills, without repetitions regardless of case, spelt as first written.
-    `motebit` is the Motebit identity that it claims.
+    `motebit` is the Motebit identity that it states.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The Motebit identity that an agent card claims in its member `x-motebit`, as the A2A bridge of Motebit's relay writes
+"""The Motebit identity that an agent card states in its member `x-motebit`, as the A2A bridge of Motebit's relay writes
 it: `{motebit_id, did, public_key, spec}`. A statement: nothing in a card proves who holds the key."""
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def read_motebit(card: Json, fields: Fields) -> IdentityStatement | None:
-    """The identity that a card claims; None without one, with a warning where it is incomplete."""
-    claim = fields.object(card, MEMBER)
-    if not claim:
+    """The identity that a card states; None without one, with a warning where it is incomplete."""
+    statement = fields.object(card, MEMBER)
+    if not statement:
         return None
-    identity, key, did = (fields.text(claim, name, f"/{MEMBER}") for name in ("motebit_id", "public_key", "did"))
+    identity, key, did = (fields.text(statement, name, f"/{MEMBER}") for name in ("motebit_id", "public_key", "did"))
     if not 0 < len(identity) <= MAX_ID or not identity.isprintable() or identity != identity.strip():
         fields.warn("motebit-claim", f"motebit_id is not a text of 1 to {MAX_ID} characters", f"/{MEMBER}/motebit_id")
         return None

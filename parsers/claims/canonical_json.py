@@ -1,9 +1,9 @@
 """Signed JSON: read strictly, within limits that keep verification below 50 ms, and written as RFC 8785 (JCS) says.
 
-The errors of a claim, by code:
+The errors of a signed document, by code:
 
 too-large, too-many-values, too-deep, truncated, not-json, duplicate-key, number-range, not-a-number, bad-text: the
-document cannot be read without doubt about what was signed; the codes of each kind of claim are in its module.
+document cannot be read without doubt about what was signed; the codes of each kind of document are in its module.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _CODES = {
 }
 
 
-class ClaimRefusedError(Exception):
-    """A claim that does not verify: a stable code, what is wrong with it, and the names of members that it needs to
+class DocumentError(Exception):
+    """A document that does not verify: a stable code, what is wrong with it, and the names of members that it needs to
     count and does not have."""
 
     def __init__(self, code: str, detail: str, missing: Sequence[str] = ()) -> None:
@@ -49,24 +49,24 @@ class ClaimRefusedError(Exception):
 
 def read(body: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """The value of a JSON text: numbers are int, or float where they have a fraction or an exponent. Raises
-    ClaimRefusedError."""
+    DocumentError."""
     check_size(body, max_bytes=max_bytes)
     try:
         value, repeated = strict_json.loads(body)
     except CardError as error:
         code = _CODES.get(error.reasons[0].code) or ("truncated" if _is_truncated(body) else "not-json")
-        raise ClaimRefusedError(code, error.about("the document")) from None
+        raise DocumentError(code, error.about("the document")) from None
     if repeated:
-        raise ClaimRefusedError("duplicate-key", f"the key at {repeated[0].pointer} is repeated")
+        raise DocumentError("duplicate-key", f"the key at {repeated[0].pointer} is repeated")
     return plain(value)
 
 
 def check_size(body: bytes, *, max_bytes: int = MAX_BYTES) -> None:
-    """Check that a document is no larger than what is verified. Raises ClaimRefusedError."""
+    """Check that a document is no larger than what is verified. Raises DocumentError."""
     if len(body) > max_bytes:
-        raise ClaimRefusedError("too-large", f"{len(body):,} bytes; at most {max_bytes:,} are verified")
+        raise DocumentError("too-large", f"{len(body):,} bytes; at most {max_bytes:,} are verified")
     if strict_json.outline(body).marks > MAX_VALUES:
-        raise ClaimRefusedError("too-many-values", f"more than {MAX_VALUES:,} values")
+        raise DocumentError("too-many-values", f"more than {MAX_VALUES:,} values")
 
 
 def _is_truncated(body: bytes) -> bool:
@@ -77,7 +77,7 @@ def _is_truncated(body: bytes) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value that `strict_json` read, with numbers that RFC 8785 can write. Raises ClaimRefusedError."""
+    """A value that `strict_json` read, with numbers that RFC 8785 can write. Raises DocumentError."""
     if isinstance(value, dict):
         return {name: plain(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def plain(value: Any) -> Any:
 def _finite(number: Decimal) -> float:
     real = float(number)
     if not math.isfinite(real):
-        raise ClaimRefusedError("number-range", f"{str(number)[:40]} is beyond the range of a double")
+        raise DocumentError("number-range", f"{str(number)[:40]} is beyond the range of a double")
     return real
 
 
@@ -100,16 +100,16 @@ def _exact(number: int) -> float:
     """An integer beyond 2^53 − 1 as a double, where this is the very number that ECMAScript writes for it."""
     real = _finite(Decimal(number))
     if rfc8785.dumps(real) != str(number).encode():
-        raise ClaimRefusedError("number-range", f"{str(number)[:40]} is not an integer that a double holds exactly")
+        raise DocumentError("number-range", f"{str(number)[:40]} is not an integer that a double holds exactly")
     return real
 
 
 def jcs(value: Any) -> bytes:
-    """The form of a value by RFC 8785. Raises ClaimRefusedError."""
+    """The form of a value by RFC 8785. Raises DocumentError."""
     try:
         return rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, RecursionError) as error:
-        raise ClaimRefusedError("not-canonicalizable", f"RFC 8785 has no form of it: {error}") from None
+        raise DocumentError("not-canonicalizable", f"RFC 8785 has no form of it: {error}") from None
 
 
 def joined(members: Mapping[str, bytes]) -> bytes:
@@ -137,12 +137,12 @@ def base64url_text(data: bytes) -> str:
 
 def from_base64url(text: object) -> Decoded:
     """Bytes of base64url, or of base64 with padding, as `atob` in other implementations takes them. Raises
-    ClaimRefusedError."""
+    DocumentError."""
     if not isinstance(text, str) or not text.isascii() or len(text) > 2 * MAX_BYTES:
-        raise ClaimRefusedError("bad-encoding", "no base64url text")
+        raise DocumentError("bad-encoding", "no base64url text")
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         data = b64decode(bare + "=" * (-len(bare) % 4), validate=True)
     except ValueError:
-        raise ClaimRefusedError("bad-encoding", "no base64url text") from None
+        raise DocumentError("bad-encoding", "no base64url text") from None
     return Decoded(data, base64url_text(data) == text)

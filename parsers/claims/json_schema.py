@@ -18,7 +18,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 
 MAX_SCHEMA_BYTES, MAX_STEPS, MAX_PATTERN = 12 << 10, 1_000, 1_000
 """Bytes of a schema, keywords that are evaluated (some 30 µs for one), and characters of a pattern."""
@@ -78,11 +78,11 @@ _STEPS: ContextVar[_StepCount] = ContextVar("steps of an evaluation")
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str, flags: str = "") -> Any:
-    """A pattern by RE2, which takes time linear in the text. Raises ClaimRefusedError for others, those with
+    """A pattern by RE2, which takes time linear in the text. Raises DocumentError for others, those with
     look-around and back-references among them."""
     unknown = set(flags) - set("gimsuy")
     if len(pattern) > MAX_PATTERN or unknown:
-        raise ClaimRefusedError("bad-pattern", f"the pattern is too long, or has the flags {''.join(sorted(unknown))}")
+        raise DocumentError("bad-pattern", f"the pattern is too long, or has the flags {''.join(sorted(unknown))}")
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = "i" not in flags
@@ -92,12 +92,12 @@ def compile_pattern(pattern: str, flags: str = "") -> Any:
     try:
         return re2.compile(f"(?{prefix}){source}" if prefix else source, options)
     except re2.error as error:
-        raise ClaimRefusedError("bad-pattern", f"no pattern that RE2 takes: {str(error)[:200]}") from None
+        raise DocumentError("bad-pattern", f"no pattern that RE2 takes: {str(error)[:200]}") from None
 
 
 def is_match(pattern: str, text: str, flags: str = "") -> bool:
     """Whether a pattern matches somewhere in a text, within the budget of steps, if there is one. RE2 takes up to 16 ns
-    for a character and an instruction of the pattern. Raises ClaimRefusedError."""
+    for a character and an instruction of the pattern. Raises DocumentError."""
     compiled = compile_pattern(pattern, flags)
     count = _STEPS.get(None)
     if count is not None:
@@ -122,7 +122,7 @@ def _take(count: float) -> None:
     steps = _STEPS.get()
     steps.steps += count
     if steps.steps > MAX_STEPS:
-        raise ClaimRefusedError("schema-too-costly", f"the schema takes more than {MAX_STEPS:,} steps")
+        raise DocumentError("schema-too-costly", f"the schema takes more than {MAX_STEPS:,} steps")
 
 
 def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
@@ -204,14 +204,14 @@ _Bounded: Any = extend(
 
 def first_error(schema: Any, instance: Any) -> str | None:
     """The first error of a value by a schema (draft 7), as `data/path message`; None where it is valid.
-    Raises ClaimRefusedError for a schema that cannot be evaluated: bad-schema, bad-pattern, remote-reference,
+    Raises DocumentError for a schema that cannot be evaluated: bad-schema, bad-pattern, remote-reference,
     schema-too-costly."""
     with step_budget() if _STEPS.get(None) is None else nullcontext():
         return _first_error(check_schema(schema), instance)
 
 
 def own_schema_error(schema: Any, instance: Any) -> str | None:
-    """The same by a schema of this program, which is not checked. Raises ClaimRefusedError: schema-too-costly."""
+    """The same by a schema of this program, which is not checked. Raises DocumentError: schema-too-costly."""
     with step_budget():
         return _first_error(schema, instance)
 
@@ -221,27 +221,27 @@ def _first_error(schema: Any, instance: Any) -> str | None:
     try:
         errors = list(validator.iter_errors(instance))
     except Unresolvable as error:
-        raise ClaimRefusedError("remote-reference", f"a reference is not in the schema: {error.ref[:200]!a}") from None
+        raise DocumentError("remote-reference", f"a reference is not in the schema: {error.ref[:200]!a}") from None
     except RecursionError:
-        raise ClaimRefusedError("schema-too-costly", "the schema refers to itself without end") from None
+        raise DocumentError("schema-too-costly", "the schema refers to itself without end") from None
     if not errors:
         return None
     return _worded(min(errors, key=lambda error: _rank(schema, error)))
 
 
 def check_schema(schema: Any) -> Any:
-    """The schema, in a budget of steps. Raises ClaimRefusedError for what is none, or too large."""
+    """The schema, in a budget of steps. Raises DocumentError for what is none, or too large."""
     size = len(jcs(schema))
     if not isinstance(schema, dict | bool) or size > MAX_SCHEMA_BYTES:
-        raise ClaimRefusedError("bad-schema", f"a schema is an object of at most {MAX_SCHEMA_BYTES:,} bytes")
+        raise DocumentError("bad-schema", f"a schema is an object of at most {MAX_SCHEMA_BYTES:,} bytes")
     _take(size // _BYTES_A_STEP)
     remote = next((target for target in _references(schema) if not target.startswith("#")), None)
     if remote is not None:
-        raise ClaimRefusedError("remote-reference", f"{remote[:200]!a} is not part of the schema")
+        raise DocumentError("remote-reference", f"{remote[:200]!a} is not part of the schema")
     try:
         Draft7Validator.check_schema(schema)
     except (SchemaError, RecursionError) as error:
-        raise ClaimRefusedError("bad-schema", f"no JSON Schema: {str(error).partition(chr(10))[0][:200]}") from None
+        raise DocumentError("bad-schema", f"no JSON Schema: {str(error).partition(chr(10))[0][:200]}") from None
     return schema
 
 

@@ -55,7 +55,7 @@ def has_segwit(chain: UtxoChain) -> bool:
     return chain.coin in _SEGWIT
 
 
-class Claim(NamedTuple):
+class PaymentClaim(NamedTuple):
     """A claim as a client sends it, with members of the right type. `currency` is upper-case, `raw` the transaction."""
 
     config_id: str
@@ -89,7 +89,7 @@ class Payment(NamedTuple):
     """A claim whose transaction pays for its offer. Amounts are in satoshis: `needed` without slippage, `least` with
     it, `paid` to the address."""
 
-    claim: Claim
+    claim: PaymentClaim
     offer: Offer
     chain: UtxoChain
     tx: Transaction
@@ -139,7 +139,7 @@ def check_payment(payment: Payment, terms: PaymentTerms) -> None:
         raise _invalid("duplicate", f"the transaction {payment.tx.hex_id} was claimed before")
 
 
-def read_claim(value: Any) -> Claim:
+def read_claim(value: Any) -> PaymentClaim:
     """The claim in a JSON value. Raises PaymentRefusedError."""
     if value is None:
         raise PaymentRefusedError("PaymentMissing", "missing", "there is no payment claim")
@@ -151,7 +151,7 @@ def read_claim(value: Any) -> Claim:
         raise _invalid("claim-malformed", "refundAddress is not an address: it has characters that none has")
     if stage not in STAGES:
         raise PaymentRefusedError("StageMismatch", "stage", f"the stage {stage!a} is none of {', '.join(STAGES)}")
-    return Claim(config_id, stage, currency.strip().upper(), _raw(value.get("rawTx")), refund)
+    return PaymentClaim(config_id, stage, currency.strip().upper(), _raw(value.get("rawTx")), refund)
 
 
 def _text(claim: Mapping[str, Any], name: str) -> str:
@@ -175,7 +175,7 @@ def _raw(value: Any) -> bytes:
     return raw
 
 
-def _offer(claim: Claim, terms: PaymentTerms) -> Offer:
+def _offer(claim: PaymentClaim, terms: PaymentTerms) -> Offer:
     """The offer that a claim names, the first where its id is repeated."""
     for offer in terms.offers:
         if offer.id == claim.config_id:
@@ -195,7 +195,7 @@ def _check_stage(stage: str, state: str | None) -> None:
         raise PaymentRefusedError("StageMismatch", "stage", detail)
 
 
-def transaction_of(claim: Claim, chain: UtxoChain) -> Transaction:
+def transaction_of(claim: PaymentClaim, chain: UtxoChain) -> Transaction:
     """The transaction of a claim, whole and signed. Raises PaymentRefusedError."""
     try:
         tx = read_exactly(claim.raw, segwit=has_segwit(chain), max_items=MAX_ITEMS)

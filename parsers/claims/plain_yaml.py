@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 
 MAX_BYTES, MAX_DEPTH, MAX_NODES = 64 << 10, 16, 2_000
 
@@ -19,22 +19,22 @@ _INTEGER, _REAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})"), re.compile(r"-?[0-9]{
 
 
 def load(text: str) -> Any:
-    """The value of one YAML document. Raises ClaimRefusedError with the codes too-large and malformed."""
+    """The value of one YAML document. Raises DocumentError with the codes too-large and malformed."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise ClaimRefusedError("too-large", f"YAML of more than {MAX_BYTES:,} bytes")
+        raise DocumentError("too-large", f"YAML of more than {MAX_BYTES:,} bytes")
     try:
         return _value(text)
     except (yaml.YAMLError, UnicodeError, ValueError) as error:
         detail = str(error).partition("\n")[0]
-        raise ClaimRefusedError("malformed", f"no YAML of plain values: {detail[:200]}") from None
+        raise DocumentError("malformed", f"no YAML of plain values: {detail[:200]}") from None
 
 
 def dump(content: dict[str, Any]) -> str:
     """The YAML of an object, in blocks with texts in double quotes, without a line break at its end. Raises
-    ClaimRefusedError where `load` would read something else."""
+    DocumentError where `load` would read something else."""
     text = "\n".join(_lines(content))
     if load(text) != content:
-        raise ClaimRefusedError("malformed", "a value has no form in YAML of plain values")
+        raise DocumentError("malformed", "a value has no form in YAML of plain values")
     return text
 
 

@@ -44,7 +44,7 @@ RULES = (
 paying oneself costs fees, so E1 and E2 together end below three."""
 
 
-class EvidenceRecord(NamedTuple):
+class ReceiptRecord(NamedTuple):
     """One verified receipt, with what binds a second party to it.
 
     `digest` is the SHA-256 of the receipt, `worker` the key that signed it, `counter_signer` the other key that did
@@ -132,7 +132,7 @@ class Rating(NamedTuple):
         }
 
 
-def rate(records: Iterable[EvidenceRecord], listing: RatedListing, now: int) -> Rating:
+def rate(records: Iterable[ReceiptRecord], listing: RatedListing, now: int) -> Rating:
     """The rating of a listing at a time. The order of the records does not matter; a digest counts
     once, and so does a task. Of more receipts than can count, the windows of `rating_windows` do."""
     unique = _unique(_within_windows(records), listing)
@@ -170,9 +170,9 @@ def decayed(weight: int, age: int) -> int:
     return (weight * (2 * HALF_LIFE_MS - rest) // (2 * HALF_LIFE_MS)) >> min(halvings, 64)
 
 
-def _within_windows(records: Iterable[EvidenceRecord]) -> Iterator[EvidenceRecord]:
+def _within_windows(records: Iterable[ReceiptRecord]) -> Iterator[ReceiptRecord]:
     """The records of the receipts that can count, and of those that nobody else signed, which never do."""
-    forms: dict[str, list[EvidenceRecord]] = defaultdict(list)
+    forms: dict[str, list[ReceiptRecord]] = defaultdict(list)
     for record in records:
         forms[record.digest].append(record)
     paid = sorted(
@@ -194,14 +194,14 @@ def _within_windows(records: Iterable[EvidenceRecord]) -> Iterator[EvidenceRecor
             yield from same_work
 
 
-def _unique(records: Iterable[EvidenceRecord], listing: RatedListing) -> list[EvidenceRecord]:
+def _unique(records: Iterable[ReceiptRecord], listing: RatedListing) -> list[ReceiptRecord]:
     """One record for each digest, the strongest and of equal ones the first that was accepted; then one for each task,
     the strongest and of equal ones a failed one; sorted by digest."""
 
-    def strength(record: EvidenceRecord) -> tuple[Any, ...]:
+    def strength(record: ReceiptRecord) -> tuple[Any, ...]:
         return not _fault(record, listing), _rung(record, listing), record.outcome == "failed", record
 
-    def form(record: EvidenceRecord) -> tuple[Any, ...]:
+    def form(record: ReceiptRecord) -> tuple[Any, ...]:
         return *strength(record)[:2], -record.received_at, record
 
     by_digest = {record.digest: record for record in sorted(records, key=form)}
@@ -209,7 +209,7 @@ def _unique(records: Iterable[EvidenceRecord], listing: RatedListing) -> list[Ev
     return sorted(by_task.values())
 
 
-def _fault(record: EvidenceRecord, listing: RatedListing) -> str:
+def _fault(record: ReceiptRecord, listing: RatedListing) -> str:
     """Why a record does not count at all; empty where it does."""
     if record.worker not in listing.keys:
         return "not-bound"
@@ -222,7 +222,7 @@ def _fault(record: EvidenceRecord, listing: RatedListing) -> str:
     return "denied" if record.outcome == "denied" else ""
 
 
-def _rung(record: EvidenceRecord, listing: RatedListing) -> int:
+def _rung(record: ReceiptRecord, listing: RatedListing) -> int:
     """The rung of a record by itself."""
     if _fault(record, listing) not in ("", "denied"):
         return 0
@@ -231,7 +231,7 @@ def _rung(record: EvidenceRecord, listing: RatedListing) -> int:
     return 3 if record.payer in listing.rated else 2
 
 
-def _entry(record: EvidenceRecord, listing: RatedListing, now: int, is_reused: bool) -> BasisEntry:
+def _entry(record: ReceiptRecord, listing: RatedListing, now: int, is_reused: bool) -> BasisEntry:
     """What a record counts for. A payment that two receipts name proves no completed one."""
     fault, rung = _fault(record, listing), _rung(record, listing)
     if fault:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
+from parsers.claims.canonical_json import SAFE_INTEGER, DocumentError
 
 MemberTest = tuple[Callable[[Any], bool], str]
 """Whether a value is one, and what it should be."""
@@ -86,10 +86,10 @@ class RecordShape(NamedTuple):
         return None
 
     def check(self, value: Any, code: str = "malformed") -> None:
-        """Raises ClaimRefusedError with this code."""
+        """Raises DocumentError with this code."""
         fault = self.fault(value)
         if fault is not None:
-            raise ClaimRefusedError(code, fault, self.missing(value))
+            raise DocumentError(code, fault, self.missing(value))
 
     def without(self, *names: str) -> RecordShape:
         """The shape of records that do not have these required members."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 
 LEGACY = "legacy-profile"
 """The code of a document that verifies in the form from before suites, which never counts."""
@@ -19,7 +19,7 @@ SKEW_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimVerdict:
+class DocumentVerdict:
     """`integrity` is verified or invalid; `binding` of the key to the identity is sovereign (the identity is derived
     from it), pinned (the caller has it), unverified or invalid; `authority` is valid, expired, not_yet_valid,
     insufficient or unknown; `revocation` is fresh, revoked or unchecked. `members` are those of the kind; `missing`
@@ -35,7 +35,7 @@ class ClaimVerdict:
     members: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fault: ClaimRefusedError | None, **axes: Any) -> ClaimVerdict:
+    def of(cls, fault: DocumentError | None, **axes: Any) -> DocumentVerdict:
         """The verdict with the rule that is broken first, if one is."""
         if fault is not None:
             axes |= {"error": fault.code, "detail": fault.detail, "missing": fault.missing}
@@ -61,13 +61,13 @@ class ClaimVerdict:
         return {"verified": self.verified, **why, "axes": axes, **self.members, **profile}
 
 
-def authority_by(fault: ClaimRefusedError | None) -> str:
-    """The authority of a signed claim by the rule that it breaks first."""
+def authority_by(fault: DocumentError | None) -> str:
+    """The authority of a signed document by the rule that it breaks first."""
     if fault is None:
         return "valid"
     return {"expired": "expired", "not-yet-valid": "not_yet_valid"}.get(fault.code, "insufficient")
 
 
-def refused(error: ClaimRefusedError, **members: Any) -> ClaimVerdict:
-    """The verdict on a claim that cannot be read, or breaks a rule of its kind."""
-    return ClaimVerdict.of(error, members=members)
+def refused(error: DocumentError, **members: Any) -> DocumentVerdict:
+    """The verdict on a document that cannot be read, or breaks a rule of its kind."""
+    return DocumentVerdict.of(error, members=members)

@@ -1,7 +1,7 @@
-"""Verification of a claim by its kind: one document, the keys that the caller trusts, a time and a context.
+"""Verification of a signed document by its kind: the document, the keys that the caller trusts, a time and a context.
 
 Pure, and total: each fault of a document is a verdict with a code and a sentence, never an exception. What is
-wrong with `keys`, `now` or `context` is the caller's mistake, a ClaimRequestError.
+wrong with `keys`, `now` or `context` is the caller's mistake, a VerifyRequestError.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from parsers.claims import card_signature
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.delegateos.capability_token import MAX_DEPTH, TokenContext, verify_dct
 from parsers.claims.delegateos.contracts import verify_attestation, verify_contract_output
 from parsers.claims.delegateos.signed_objects import trusted_principals
@@ -32,13 +32,13 @@ from parsers.claims.motebit.receipts import (
 )
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
 from parsers.claims.rfc3339 import instant
-from parsers.claims.verdict import ClaimVerdict, refused
+from parsers.claims.verdict import DocumentVerdict, refused
 
 _MILLISECOND = 1_000_000
 MAX_SEEN = 1_000
 
 
-class ClaimRequestError(ValueError):
+class VerifyRequestError(ValueError):
     """A request that is wrong besides its document: the member, a code, and what is wrong with it."""
 
     def __init__(self, member: str, code: str, detail: str) -> None:
@@ -46,7 +46,7 @@ class ClaimRequestError(ValueError):
         self.member, self.code = member, code
 
 
-class ClaimRequest(NamedTuple):
+class VerifyRequest(NamedTuple):
     """What a document is verified against. `now` is in nanoseconds since 1970."""
 
     document: Any
@@ -60,52 +60,52 @@ class ClaimRequest(NamedTuple):
         return self.now / _MILLISECOND
 
     def text(self, name: str) -> str | None:
-        """A text of the context, None where it is absent. Raises ClaimRequestError."""
+        """A text of the context, None where it is absent. Raises VerifyRequestError."""
         value = self.context.get(name)
         if value is not None and not isinstance(value, str):
-            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a text")
+            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a text")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
-        """A truth value of the context. Raises ClaimRequestError."""
+        """A truth value of the context. Raises VerifyRequestError."""
         value = self.context.get(name, default)
         if not isinstance(value, bool):
-            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is true or false")
+            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is true or false")
         return value
 
     def number(self, name: str, default: float) -> float:
-        """A number of the context. Raises ClaimRequestError."""
+        """A number of the context. Raises VerifyRequestError."""
         value = self.context.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a number")
+            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a number")
         return value
 
     def texts(self, name: str) -> frozenset[str]:
-        """A list of texts of the context. Raises ClaimRequestError."""
+        """A list of texts of the context. Raises VerifyRequestError."""
         value = self.context.get(name, [])
         is_list = isinstance(value, list) and len(value) <= MAX_SEEN
         if not is_list or not all(isinstance(element, str) for element in value):
-            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN} texts")
+            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN} texts")
         return frozenset(value)
 
     def objects(self, name: str) -> list[Any] | None:
-        """A list of the context, None where it is absent. Raises ClaimRequestError."""
+        """A list of the context, None where it is absent. Raises VerifyRequestError."""
         value = self.context.get(name)
         if value is not None and (not isinstance(value, list) or len(value) > MAX_SEEN):
-            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN}")
+            raise VerifyRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN}")
         return value
 
 
-class ClaimKind(NamedTuple):
+class DocumentKind(NamedTuple):
     """How a kind is verified, and which members its context may have. `is_json`: its documents are JSON, which may come
     as a text, too."""
 
-    verify: Callable[[ClaimRequest], ClaimVerdict]
+    verify: Callable[[VerifyRequest], DocumentVerdict]
     context: frozenset[str] = frozenset()
     is_json: bool = True
 
 
-def _receipt_rules(request: ClaimRequest) -> ReceiptRules:
+def _receipt_rules(request: VerifyRequest) -> ReceiptRules:
     return ReceiptRules(
         keys=key_ring(request.keys or {}),
         now=request.milliseconds,
@@ -114,12 +114,12 @@ def _receipt_rules(request: ClaimRequest) -> ReceiptRules:
     )
 
 
-def _delegation_rules(request: ClaimRequest) -> DelegationRules:
+def _delegation_rules(request: VerifyRequest) -> DelegationRules:
     now = request.milliseconds if request.flag("checkExpiry", True) else None
     return DelegationRules(keys=key_ring(request.keys or {}), now=now, seen=request.texts("seen"))
 
 
-def _delegation(request: ClaimRequest) -> ClaimVerdict:
+def _delegation(request: VerifyRequest) -> DocumentVerdict:
     if "grant" not in request.context:
         return verify_delegation(request.document, _delegation_rules(request))
     return verify_tick(
@@ -127,17 +127,17 @@ def _delegation(request: ClaimRequest) -> ClaimVerdict:
     )
 
 
-def _token(request: ClaimRequest) -> ClaimVerdict:
+def _token(request: VerifyRequest) -> DocumentVerdict:
     keys, seen = key_ring(request.keys or {}), request.texts("seen")
     return verify_token(request.document, keys, request.milliseconds, audience=request.text("audience"), seen=seen)
 
 
-def _dct(request: ClaimRequest) -> ClaimVerdict:
+def _dct(request: VerifyRequest) -> DocumentVerdict:
     """Without an operation no capability is required; an operation needs its namespace. Clients send the root and the
     time of their own context, too: those of the body win."""
     operation, namespace = request.text("operation"), request.text("namespace")
     if operation is not None and namespace is None:
-        raise ClaimRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
+        raise VerifyRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
     root = request.text("rootPublicKey")
     keys = [root] if request.keys is None and root is not None else request.keys
     context = TokenContext(
@@ -156,7 +156,7 @@ def _dct(request: ClaimRequest) -> ClaimVerdict:
     return verify_dct(request.document, context)
 
 
-def _contract_output(request: ClaimRequest) -> ClaimVerdict:
+def _contract_output(request: VerifyRequest) -> DocumentVerdict:
     """A contract and an output: both in the document, or the output in the context."""
     contract, output = request.document, request.context.get("output")
     if isinstance(contract, dict) and set(contract) == {"contract", "output"}:
@@ -164,11 +164,11 @@ def _contract_output(request: ClaimRequest) -> ClaimVerdict:
     return verify_contract_output(contract, output, trusted_principals(request.keys), request.now)
 
 
-def _attestation(request: ClaimRequest) -> ClaimVerdict:
+def _attestation(request: VerifyRequest) -> DocumentVerdict:
     return verify_attestation(request.document, request.context.get("contract"), trusted_principals(request.keys))
 
 
-def _envelope(request: ClaimRequest) -> ClaimVerdict:
+def _envelope(request: VerifyRequest) -> DocumentVerdict:
     rules = EnvelopeRules(
         keys=mrp_keys(request.keys or []),
         now=request.now,
@@ -179,23 +179,23 @@ def _envelope(request: ClaimRequest) -> ClaimVerdict:
     return verify_envelope(request.document, rules)
 
 
-def _card(request: ClaimRequest) -> ClaimVerdict:
+def _card(request: VerifyRequest) -> DocumentVerdict:
     """An A2A card, by the keys of a JWK Set or a list of JSON Web Keys."""
     keys = request.keys.get("keys") if isinstance(request.keys, dict) else request.keys or []
     if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
-        raise ClaimRequestError("/keys", "wrong-type", "keys is a JWK Set, or a list of JSON Web Keys")
+        raise VerifyRequestError("/keys", "wrong-type", "keys is a JWK Set, or a list of JSON Web Keys")
     if not isinstance(request.document, dict):
-        raise ClaimRefusedError("malformed", "a card is a JSON object")
+        raise DocumentError("malformed", "a card is a JSON object")
     check = card_signature.verify(request.document, keys[:MAX_KEYS])
     if not check.verified:
-        return ClaimVerdict(error=check.code, detail=_CARD_DETAILS[check.code])
+        return DocumentVerdict(error=check.code, detail=_CARD_DETAILS[check.code])
     members = {
         "algorithm": check.algorithm,
         "kid": check.kid,
         "form": check.form,
         "coversPricing": check.covers_pricing,
     }
-    return ClaimVerdict(integrity="verified", binding="pinned", members=members)
+    return DocumentVerdict(integrity="verified", binding="pinned", members=members)
 
 
 _CARD_DETAILS = {
@@ -207,23 +207,23 @@ _CARD_DETAILS = {
 
 _RECEIPT = frozenset(("seen", "relayTaskId"))
 _DELEGATION = frozenset(("checkExpiry", "seen"))
-KINDS: dict[str, ClaimKind] = {
-    "receipt": ClaimKind(lambda request: verify_receipt(request.document, _receipt_rules(request)), _RECEIPT),
-    "receipt-chain": ClaimKind(
+KINDS: dict[str, DocumentKind] = {
+    "receipt": DocumentKind(lambda request: verify_receipt(request.document, _receipt_rules(request)), _RECEIPT),
+    "receipt-chain": DocumentKind(
         lambda request: verify_receipt_chain(request.document, _receipt_rules(request)), _RECEIPT
     ),
-    "receipt-sequence": ClaimKind(
+    "receipt-sequence": DocumentKind(
         lambda request: verify_receipt_sequence(request.document, _receipt_rules(request)), _RECEIPT
     ),
-    "delegation": ClaimKind(_delegation, _DELEGATION | {"grant", "revocations"}),
-    "delegation-chain": ClaimKind(
+    "delegation": DocumentKind(_delegation, _DELEGATION | {"grant", "revocations"}),
+    "delegation-chain": DocumentKind(
         lambda request: verify_delegation_chain(request.document, _delegation_rules(request)), _DELEGATION
     ),
-    "token": ClaimKind(_token, frozenset(("audience", "seen")), is_json=False),
-    "identity": ClaimKind(
+    "token": DocumentKind(_token, frozenset(("audience", "seen")), is_json=False),
+    "identity": DocumentKind(
         lambda request: verify_identity(request.document, key_ring(request.keys or {})), is_json=False
     ),
-    "dct": ClaimKind(
+    "dct": DocumentKind(
         _dct,
         frozenset(
             (
@@ -232,55 +232,55 @@ KINDS: dict[str, ClaimKind] = {
             )
         ),
     ),
-    "contract-output": ClaimKind(_contract_output, frozenset(("output",))),
-    "attestation": ClaimKind(_attestation, frozenset(("contract",))),
-    "mrp-envelope": ClaimKind(_envelope, frozenset(("seen", "strict", "signed"))),
-    "card-signature": ClaimKind(_card),
+    "contract-output": DocumentKind(_contract_output, frozenset(("output",))),
+    "attestation": DocumentKind(_attestation, frozenset(("contract",))),
+    "mrp-envelope": DocumentKind(_envelope, frozenset(("seen", "strict", "signed"))),
+    "card-signature": DocumentKind(_card),
 }
 """The kinds of `POST /v1/verify/{kind}`."""
 
 MEMBERS = ("document", "keys", "now", "context")
 
 
-def verify_claim(kind: str, body: bytes, now: int) -> ClaimVerdict:
+def verify_document(kind: str, body: bytes, now: int) -> DocumentVerdict:
     """The verdict on the document in a JSON body with the members of MEMBERS. `now` (nanoseconds since 1970) is the
-    time where the body has none. Raises ClaimRequestError."""
+    time where the body has none. Raises VerifyRequestError."""
     try:
         request = _request(read(body), KINDS[kind], now)
         return KINDS[kind].verify(request)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         if error.code == "bad-keys":
-            raise ClaimRequestError("/keys", error.code, error.detail) from None
+            raise VerifyRequestError("/keys", error.code, error.detail) from None
         return refused(error)
 
 
-def _request(body: Any, kind: ClaimKind, now: int) -> ClaimRequest:
+def _request(body: Any, kind: DocumentKind, now: int) -> VerifyRequest:
     if not isinstance(body, dict) or "document" not in body:
         detail = f"the body is a JSON object with a document, and with {', '.join(MEMBERS[1:])} if need be"
-        raise ClaimRequestError("/document", "missing", detail)
+        raise VerifyRequestError("/document", "missing", detail)
     strange = next((name for name in body if name not in MEMBERS), None)
     if strange is not None:
         detail = f"{strange[:100]!a} is none of {', '.join(MEMBERS)}"
-        raise ClaimRequestError(f"/{strange[:100]}", "unknown-member", detail)
+        raise VerifyRequestError(f"/{strange[:100]}", "unknown-member", detail)
     document, context = body["document"], body.get("context")
     if kind.is_json and isinstance(document, str) and document[:1] in ("{", "["):
         document = read(document.encode("utf-8", "surrogatepass"))
     members = _context(context, kind)
     own_time = _time(members.get("now"), now, "/context/now")
-    return ClaimRequest(document, body.get("keys"), _time(body.get("now"), own_time), members)
+    return VerifyRequest(document, body.get("keys"), _time(body.get("now"), own_time), members)
 
 
-def _context(context: Any, kind: ClaimKind) -> dict[str, Any]:
+def _context(context: Any, kind: DocumentKind) -> dict[str, Any]:
     if context is None:
         return {}
     if not isinstance(context, dict):
-        raise ClaimRequestError("/context", "wrong-type", "context is an object")
+        raise VerifyRequestError("/context", "wrong-type", "context is an object")
     strange = next((name for name in context if name not in kind.context), None)
     if strange is not None:
         detail = (
             f"{strange[:100]!a} is none of {', '.join(sorted(kind.context)) or 'the members, of which it has none'}"
         )
-        raise ClaimRequestError(f"/context/{strange[:100]}", "unknown-member", detail)
+        raise VerifyRequestError(f"/context/{strange[:100]}", "unknown-member", detail)
     return {name: value for name, value in context.items() if value is not None}
 
 
@@ -291,5 +291,5 @@ def _time(value: Any, now: int, member: str = "/now") -> int:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 10**15
     time = int(value) * _MILLISECOND if is_number else instant(value)
     if time is None:
-        raise ClaimRequestError(member, "wrong-type", "now is in milliseconds since 1970, or a time by RFC 3339")
+        raise VerifyRequestError(member, "wrong-type", "now is in milliseconds since 1970, or a time by RFC 3339")
     return time

@@ -89,6 +89,6 @@ def family(map_type: str) -> Kind | None:
     return Kind.AGENT if map_type == _LEGACY_TYPE else _KINDS.get(map_type)
 
 
-def is_claim(fields: Mapping[str, str]) -> bool:
+def is_for_registry(fields: Mapping[str, str]) -> bool:
     """Whether this MAP is meant for the registry, valid or not (law 7): its type is known or begins with `a2b`."""
     return kind_of(fields) is not None or fields.get("type", "").startswith("a2b")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 
-from parsers.claims.rating import HALF_LIFE_MS, RATED_AT, EvidenceRecord, RatedListing, rate
+from parsers.claims.rating import HALF_LIFE_MS, RATED_AT, RatedListing, ReceiptRecord, rate
 
 NOW = 1_790_000_000_000
 PAYMENT_BYTES, INSCRIPTION_BYTES = 226, 1_500
@@ -38,7 +38,7 @@ class Evidence:
 
     def __init__(self, worker: str = "worker") -> None:
         self.listing = RatedListing(frozenset((worker,)), f"owner of {worker}")
-        self.records: list[EvidenceRecord] = []
+        self.records: list[ReceiptRecord] = []
         self._worker, self._numbers = worker, count()
 
     def add(self, party: str, outcome: str = "completed", *, paid: bool = True, age: int = 0) -> None:
@@ -46,7 +46,7 @@ class Evidence:
         digest = f"{self._worker}{next(self._numbers):09}"
         payment, satoshis = (f"{digest}:0", 1) if paid else ("", 0)
         self.records.append(
-            EvidenceRecord(digest, self._worker, party, party, payment, satoshis, satoshis, outcome, NOW - age)
+            ReceiptRecord(digest, self._worker, party, party, payment, satoshis, satoshis, outcome, NOW - age)
         )
 
     def stars(self, rated: frozenset[str] = frozenset()) -> float:

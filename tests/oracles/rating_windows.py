@@ -16,7 +16,7 @@ class Limits(NamedTuple):
 
 
 def counted(records: Iterable[Any], limits: Limits) -> set[Any]:
-    """The digests of the receipts that can count. Records have the members of EvidenceRecord."""
+    """The digests of the receipts that can count. Records have the members of ReceiptRecord."""
     by_digest: dict[Any, list[Any]] = {}
     for record in records:
         by_digest.setdefault(record.digest, []).append(record)

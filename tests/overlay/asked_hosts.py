@@ -18,7 +18,7 @@ class AskedHosts:
     bodies: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
 
-    def ask(self, host: str) -> HostNames:
+    def fetch_names(self, host: str) -> HostNames:
         self.requests.append(host)
         return self.answer
 

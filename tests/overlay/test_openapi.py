@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from indexer.store import connect
 from overlay.api.openapi import COMPONENTS, document
-from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
+from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, RECEIPTS, SEARCH, STREAM, SUGGEST
 from overlay.api.request_bodies import BODIES
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES, create_app, load_systems
@@ -30,7 +30,7 @@ from tests.overlay.fakes import FakeEngine, FakeStore, changed
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
     "/v1/check": CHECK, "/v1/headers": HEADERS, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
-    "/v1/quote": QUOTE, "/v1/delegations/revocations": REVOCATIONS, "/v1/listings/{id}/evidence": EVIDENCE,
+    "/v1/quote": QUOTE, "/v1/delegations/revocations": REVOCATIONS, "/v1/listings/{id}/evidence": RECEIPTS,
 }  # fmt: skip
 
 

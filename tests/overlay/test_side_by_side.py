@@ -14,7 +14,7 @@ from overlay.systems.delegateos.delegated_access import DelegatedAccess
 from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentLedger
-from overlay.systems.rating.store import EvidenceQueries
+from overlay.systems.rating.store import ReceiptQueries
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.webhooks.store import StoredWebhooks
 from parsers.claims.delegateos.signed_objects import principal_of
@@ -143,5 +143,5 @@ async def test_every_system_writes_at_the_same_time_and_nothing_is_lost(
     with pytest.raises(Exception, match="the budget is spent"):
         await delegations(later)(0)
     assert len(MrpProviders(later).page(MRP_NOW, 9)) == ROUNDS
-    assert EvidenceQueries(later).ratings([listing])[listing].completed >= 1
+    assert ReceiptQueries(later).ratings([listing])[listing].completed >= 1
     later.dispose()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from parsers.claims.delegateos.signed_objects import principal_of
-from parsers.claims.evidence_documents import bound_key, evidence_of
 from parsers.claims.motebit.identity_file import parse_identity
-from parsers.claims.verification import verify_claim
+from parsers.claims.verification import verify_document
+from parsers.claims.work_receipts import bound_key, receipts_in
 from tests.parsers.claims.motebit.signers import ALICE, BOB, Agent
 from tests.running import a2b
 
@@ -32,7 +32,7 @@ def signed(folder: Path, *arguments: str, members: Any, signer: str = "alice") -
 
 def verdict(kind: str, document: Any, keys: Any = None, **context: Any) -> dict[str, Any]:
     body = {"document": document, "keys": keys, "context": context}
-    return verify_claim(kind, json.dumps(body).encode(), time.time_ns()).as_json()
+    return verify_document(kind, json.dumps(body).encode(), time.time_ns()).as_json()
 
 
 def receipt(folder: Path, signer: str = "alice", **members: Any) -> Any:
@@ -45,7 +45,7 @@ def test_a_receipt_and_the_one_that_nests_it_count(folder: Path) -> None:
     tree = receipt(folder, "bob", delegation_receipts=[work])
     answer = verdict("receipt-chain", tree)
     assert (answer["verified"], answer["allVerified"], answer["profile"]) == (True, True, "current")
-    top, below = evidence_of("receipt", tree, int(time.time() * 1_000))
+    top, below = receipts_in("receipt", tree, int(time.time() * 1_000))
     assert (top.record.counter_signer, below.record.counter_signer, below.txid) == ("", BOB.key.hex(), "ab" * 32)
 
 
@@ -128,7 +128,7 @@ def test_signed_evidence_of_mrp_counts_with_the_execute_that_it_answers(folder: 
     keys = [json.loads(a2b("mrp", "keys", "--key-id", name, "--key-file", f"{name}.key", cwd=folder).stdout)["keys"][0]
             for name in ("alice", "bob")]  # fmt: skip
     document = {"envelope": evidence, "request": request, "keys": keys}
-    (work,) = evidence_of("mrp-evidence", document, int(time.time() * 1_000))
+    (work,) = receipts_in("mrp-evidence", document, int(time.time() * 1_000))
     assert (work.record.worker, work.record.counter_signer) == (ALICE.key.hex(), BOB.key.hex())
     refused = a2b("mrp", "sign", "-", "--key-file", "alice.key", cwd=folder, stdin=b'{"msg_type": "EXECUTE"}')
     assert (refused.returncode, "sender" in refused.stderr) == (1, True)
@@ -150,7 +150,7 @@ def test_an_attestation_counts_with_its_contract(folder: Path) -> None:
     attestation = json.loads(signed(folder, "dct", "attest", "contract.json", members={"result": result}))
     answer = verdict("attestation", attestation, contract=contract)
     assert (answer["verified"], answer["principal"]) == (True, principal_of(ALICE.seed))
-    (work,) = evidence_of("attestation", {"attestation": attestation, "contract": contract}, 0)
+    (work,) = receipts_in("attestation", {"attestation": attestation, "contract": contract}, 0)
     assert (work.record.worker, work.record.counter_signer) == (ALICE.key.hex(), BOB.key.hex())
     short = json.dumps({"result": {**result, "output": "no"}}).encode()
     refused = a2b("dct", "attest", "contract.json", "-", "--key-file", "alice.key", cwd=folder, stdin=short)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs, read
+from parsers.claims.canonical_json import DocumentError, base64url_text, jcs, read
 from parsers.claims.delegateos import capability_token as tokens
 from parsers.claims.delegateos import contracts, token_issue
 from parsers.claims.delegateos.output_checks import check_output
@@ -79,7 +79,7 @@ def attenuate_reject(vector: Vector) -> dict[str, Any]:
     seed = bytes.fromhex(attenuator) if attenuator else delegatee
     try:
         token_issue.attenuate_dct(root, seed, {**parties, "delegatee": principal_of(ROOT), **wanted})
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return {"error": error.detail}
     return {"error": None}
 
@@ -120,7 +120,7 @@ def signed(document: dict[str, Any], check: Callable[[Any, frozenset[str] | None
     def holds(value: dict[str, Any], principal: str) -> bool:
         try:
             check(value, frozenset((principal,)))
-        except ClaimRefusedError:
+        except DocumentError:
             return False
         return True
 
@@ -151,7 +151,7 @@ def attestation(vector: Vector) -> dict[str, Any]:
     def check(value: Any, trusted: frozenset[str] | None) -> None:
         verdict = contracts.verify_attestation(value, None, trusted)
         if verdict.error:
-            raise ClaimRefusedError(verdict.error, verdict.detail)
+            raise DocumentError(verdict.error, verdict.detail)
 
     return {"attestation": again, **signed(document, check, wanted["input"]["signer"])}
 
@@ -160,7 +160,7 @@ def verify_output(vector: Vector) -> dict[str, Any]:
     supplied = row(vector)["input"]
     try:
         return {"ok": True, "value": check_output(supplied["verification"], supplied.get("output"))}
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return {"ok": False, "error": error.detail}
 
 

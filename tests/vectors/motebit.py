@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, jcs, read
+from parsers.claims.canonical_json import DocumentError, jcs, read
 from parsers.claims.motebit import delegations, receipts, trust_levels
 from parsers.claims.motebit.bearer_token import verify_token
 from parsers.claims.motebit.delegations import DelegationRules
@@ -221,7 +221,7 @@ def succession_verify(vector: Vector) -> dict[str, Any]:
     guardian = row.get("guardian_public_key") or row.get("guardian_public_key_hex")
     try:
         check_record(row["record"], guardian)
-    except ClaimRefusedError:
+    except DocumentError:
         return {"valid": False}
     return {"valid": True}
 

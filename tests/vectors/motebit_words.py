@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parsers.claims.motebit.receipts import ReceiptNode
-from parsers.claims.verdict import ClaimVerdict
+from parsers.claims.verdict import DocumentVerdict
 
 FAIL_CLOSED = "docs/doctrine/verify-family-fail-closed.md"
 BINDING = "docs/doctrine/identity-binding-verification.md"
@@ -86,7 +86,7 @@ def receipt_repair(node: ReceiptNode) -> dict[str, Any] | None:
 
 
 def tick_verdict(
-    verdict: ClaimVerdict, row: Mapping[str, Any], options: Mapping[str, Any], *, is_ordered: bool
+    verdict: DocumentVerdict, row: Mapping[str, Any], options: Mapping[str, Any], *, is_ordered: bool
 ) -> dict[str, Any]:
     """`verifyDelegationTokenVerdict`."""
     token, grant = row["token"], row["grant"]
@@ -113,7 +113,7 @@ def tick_verdict(
     }
 
 
-def tick_repair(verdict: ClaimVerdict) -> dict[str, Any] | None:
+def tick_repair(verdict: DocumentVerdict) -> dict[str, Any] | None:
     if verdict.integrity != "verified":
         return repair(
             "integrity.signature_invalid", "integrity",

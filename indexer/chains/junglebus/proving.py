@@ -158,7 +158,7 @@ class Prover:
     def check_spends(self, raw: bytes, outpoint: Outpoint) -> None:
         """Raise ViolationError unless a transaction spends that output."""
         if all(spent.prevout != outpoint for spent in tx.read(raw).inputs):
-            message = f"{outpoint} is not spent by {sha256d(raw)[::-1].hex()}, as the server claims"
+            message = f"{outpoint} is not spent by {sha256d(raw)[::-1].hex()}, as the server answered"
             raise self._violations.record("spend", message)
 
 

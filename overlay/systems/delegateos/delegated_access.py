@@ -23,7 +23,7 @@ from overlay.api.problems import Fault, ProblemError
 from overlay.api.request_context import CONTEXT, RouteInfo
 from overlay.api.routes import Route
 from overlay.listings.ids import parse_id
-from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
+from parsers.claims.canonical_json import SAFE_INTEGER, DocumentError
 from parsers.claims.delegateos.capability_token import (
     Authorized,
     Token,
@@ -229,7 +229,7 @@ def denial_json(error: TokenDeniedError) -> dict[str, Any]:
     return {"type": error.code, "detail": error.detail, **error.members}
 
 
-def denial_problem(error: ClaimRefusedError) -> ProblemError:
+def denial_problem(error: DocumentError) -> ProblemError:
     """A denial over HTTP, with the challenge of RFC 6750."""
     status = 403 if error.code in _FORBIDDEN else 401
     kind = "insufficient_scope" if status == 403 else "invalid_token"

@@ -18,7 +18,7 @@ from overlay.api.problems import ProblemError
 from overlay.systems.delegateos.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAccess, delegated_access
 from overlay.systems.delegateos.revocations import store_revocation
 from overlay.text.compact_json import encode
-from parsers.claims.canonical_json import ClaimRefusedError, check_size, plain, read
+from parsers.claims.canonical_json import DocumentError, check_size, plain, read
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation
 from parsers.claims.delegateos.delegation_chain import Delegation, check_chain, delegations_of
@@ -40,7 +40,7 @@ async def answer(request: web.Request, message: dict[str, Any], document: bytes)
     try:
         check_size(document)
         result = await run_in(request, PUBLISHING, _result, delegated_access(request), plain(message))
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return _error(id_, error.detail, {"type": error.code, "detail": error.detail})
     except ProblemError as problem:
         if not problem.faults:
@@ -59,7 +59,7 @@ def _error(id_: Any, detail: str, data: dict[str, str]) -> web.Response:
 def _result(access: DelegatedAccess, message: dict[str, Any]) -> dict[str, Any]:
     params = message.get("params")
     if not isinstance(params, dict):
-        raise ClaimRefusedError("malformed", "params is not an object")
+        raise DocumentError("malformed", "params is not an object")
     return METHODS[message["method"]](access, params)
 
 
@@ -76,9 +76,9 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
         check_chain(chain)
         delegation = chain[-1]
         if (params.get("delegationId"), params.get("parentDelegationId")) != (delegation.id, delegation.parent_id):
-            raise ClaimRefusedError("broken_chain", "delegationId and parentDelegationId are not those of the token")
+            raise DocumentError("broken_chain", "delegationId and parentDelegationId are not those of the token")
         if not all(map(_ID.fullmatch, (delegation.id, delegation.parent_id))) or not is_principal(delegation.delegatee):
-            raise ClaimRefusedError("malformed", "an id is not del_ and 12 hex digits, or the delegatee no key")
+            raise DocumentError("malformed", "an id is not del_ and 12 hex digits, or the delegatee no key")
         _check_contract(contract, granted, delegation, access.now())
         stored = StoredDelegation(
             block=revocation_ids(granted.token)[-1], id=delegation.id, parent_id=delegation.parent_id,
@@ -87,7 +87,7 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
             expires_at=(instant(granted.steps[-1].expires) or 0) // _NANOSECONDS,
         )  # fmt: skip
         access.records.add_delegation(stored, access.now() // _NANOSECONDS)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return {"accepted": False, "reason": error.code, "details": error.detail}
     except RecordsFullError as error:
         return {"accepted": False, "reason": "busy", "details": str(error)}
@@ -97,22 +97,22 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
 
 
 def _check_contract(contract: Any, granted: Access, delegation: Delegation, now: int) -> None:
-    """Check that a contract is signed, and bound to a token (§5.2). Raises ClaimRefusedError."""
+    """Check that a contract is signed, and bound to a token (§5.2). Raises DocumentError."""
     check_contract(contract, None)
     constraints = contract["constraints"]
     if contract["id"] != delegation.contract_id:
-        raise ClaimRefusedError("contract_mismatch", "the token is for another contract")
+        raise DocumentError("contract_mismatch", "the token is for another contract")
     if now > (instant(constraints["deadline"]) or 0):
-        raise ClaimRefusedError("expired", "the deadline of the contract is over")
+        raise DocumentError("expired", "the deadline of the contract is over")
     if delegation.depth > constraints["maxChainDepth"]:
-        raise ClaimRefusedError("chain_depth_exceeded", "the token is delegated further than the contract allows")
+        raise DocumentError("chain_depth_exceeded", "the token is delegated further than the contract allows")
     grants = {(capability["namespace"], capability["action"]) for capability in granted.steps[-1].capabilities}
     for name in constraints["requiredCapabilities"]:
         namespace, _, action = name.rpartition(":")
         if namespace != NAMESPACE or action not in ACTIONS:
-            raise ClaimRefusedError("capability_mismatch", f"this registry does not support {name[:100]!a}")
+            raise DocumentError("capability_mismatch", f"this registry does not support {name[:100]!a}")
         if not grants & {(n, a) for n in (namespace, "*") for a in (action, "*")}:
-            raise ClaimRefusedError("capability_mismatch", f"the token does not grant {name}")
+            raise DocumentError("capability_mismatch", f"the token does not grant {name}")
 
 
 def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]:
@@ -120,16 +120,16 @@ def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
     attestation, id_ = _bounded(params.get("attestation"), "attestation"), params.get("delegationId")
     principal = attestation.get("principal")
     if not isinstance(id_, str) or not _ID.fullmatch(id_) or attestation.get("delegationId") != id_:
-        raise ClaimRefusedError("malformed", "delegationId is not del_ and 12 hex digits, as in the attestation")
+        raise DocumentError("malformed", "delegationId is not del_ and 12 hex digits, as in the attestation")
     if not isinstance(principal, str) or not is_principal(principal):
-        raise ClaimRefusedError("malformed", "principal is not a public key in base64url")
+        raise DocumentError("malformed", "principal is not a public key in base64url")
     delegations = access.records.delegations(id_, principal)
     if not delegations:
-        raise ClaimRefusedError("unknown_delegation", f"{principal[:60]!a} got no delegation {id_[:60]!a} here")
+        raise DocumentError("unknown_delegation", f"{principal[:60]!a} got no delegation {id_[:60]!a} here")
     stored = next((delegation for delegation in delegations if delegation.status == "active"), delegations[0])
     verdict = verify_attestation(attestation, read(stored.contract.encode()), None)
     if verdict.error:
-        raise ClaimRefusedError(verdict.error, verdict.detail)
+        raise DocumentError(verdict.error, verdict.detail)
     try:
         access.verify(stored.dct)
     except TokenDeniedError as error:
@@ -137,15 +137,15 @@ def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
             raise
     status, text = "completed" if attestation["result"]["success"] else "failed", encode(attestation).decode()
     if not access.records.finish(stored.block, status, text) and stored.attestation != text:
-        raise ClaimRefusedError("already_ended", f"the delegation is {stored.status} by another attestation")
+        raise DocumentError("already_ended", f"the delegation is {stored.status} by another attestation")
     return {"delegationId": id_, "status": status}
 
 
 def _bounded(document: Any, name: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise ClaimRefusedError("malformed", f"{name} is not an object")
+        raise DocumentError("malformed", f"{name} is not an object")
     if len(encode(document)) > MAX_DOCUMENT:
-        raise ClaimRefusedError("too-large", f"{name} has more than {MAX_DOCUMENT:,} bytes")
+        raise DocumentError("too-large", f"{name} has more than {MAX_DOCUMENT:,} bytes")
     return document
 
 

@@ -26,7 +26,7 @@ from overlay.systems.delegateos.delegated_access import (
 )
 from overlay.systems.delegateos.revocations import RevocationBody, store_revocation
 from overlay.systems.delegateos.store import DelegationRecords
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, read
+from parsers.claims.canonical_json import DocumentError, base64url_text, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError
 
 MAX_BODY = MAX_TOKEN + 4_096
@@ -53,7 +53,7 @@ async def revoke(request: web.Request) -> web.Response:
     """Store a signed revocation (`{revocation, dct?}`, or the entry alone); it counts from then on."""
     try:
         document = read(await body(request, MAX_BODY))
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise bad_request(error.code, error.detail, pointer="") from None
     return json_answer(await to_thread(store_revocation, _access(request), document))
 
@@ -73,12 +73,12 @@ def bring(parts: Parts) -> Services:
     return {ACCESS: access, VERIFIER: delegated_calls}
 
 
-_claims = partial(Route, tag="claims")
+_documents = partial(Route, tag="claims")
 API = SystemApi(
     schemas=body_schemas({"Revocation": RevocationBody}),
     routes=(
-        _claims("/v1/delegations/revocations", revocations, "Revocations", parameters=REVOCATIONS),
-        _claims(
+        _documents("/v1/delegations/revocations", revocations, "Revocations", parameters=REVOCATIONS),
+        _documents(
             "/v1/delegations/revocations", revoke, "Revoked", method="POST", body="Revocation", errors=(401,),
             limit="ingest",
         ),

@@ -9,7 +9,7 @@ from pydantic import Field
 from overlay.api.problems import ProblemError, bad_request
 from overlay.api.request_bodies import Body, checked
 from overlay.systems.delegateos.delegated_access import DelegatedAccess, denial_problem
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.delegateos.capability_token import TokenDeniedError, check_revocation
 
 _REVOCATION: dict[str, Any] = {
@@ -38,7 +38,7 @@ def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
     entry = sent.revocation
     try:
         check_revocation(entry)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise bad_request(error.code, error.detail, pointer="/revocation") from None
     try:
         access.revoke(entry, sent.dct)

@@ -1,7 +1,7 @@
 """Names of MCP servers: `network.a2b.<first 12 hex digits of the origin's txid>/<server's key>`.
 
 The origin never changes, so names survive updates and transfers. All names are in this registry's own namespace: none
-claims a domain. Of registrations whose txids begin alike the oldest has the short name, the others their whole txid.
+states a domain. Of registrations whose txids begin alike the oldest has the short name, the others their whole txid.
 """
 
 from __future__ import annotations

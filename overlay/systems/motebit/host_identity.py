@@ -20,7 +20,7 @@ from indexer.store import Store, Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, PublishedIdentity
 from overlay.systems.motebit.mcp_handshake import McpHandshakes
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
 from parsers.claims.motebit.txt_record import read_txt
@@ -94,7 +94,7 @@ def listed(body: bytes, host: str, url: str) -> IdentityOutcome:
     identity is not derived from is unverified."""
     try:
         answer = read(body)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return IdentityOutcome(None, error.code)
     rows = answer.get("agents") if isinstance(answer, dict) else None
     for row in rows if isinstance(rows, list) else ():

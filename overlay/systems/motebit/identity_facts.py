@@ -1,8 +1,8 @@
 """What hosts and cards say of agents: the Motebit identity of an item, the terms by which it is discovered, and a
-warning where a card claims another one than its host has published.
+warning where a card states another one than its host has published.
 
-A listing has the identity that its host publishes, or the one that its card claims. Once the host has published one, a
-claim of another identity or key counts for nothing.
+A listing has the identity that its host publishes, or the one that its card states. Once the host has published one, a
+statement of another identity or key counts for nothing.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def _read(store: Store, hosts: Mapping[str, str]) -> dict[str, StoredIdentity]:
 
 
 def _contradicts_host(listing: Listing, stored: StoredIdentity | None) -> bool:
-    """Whether a card claims another identity or key than its host has published."""
-    claim, published = _claim(listing), _published(listing, stored)
-    if claim is None or published is None:
+    """Whether a card states another identity or key than its host has published."""
+    statement, published = _statement(listing), _published(listing, stored)
+    if statement is None or published is None:
         return False
-    is_same = is_same_identity(claim.motebit_id, published.motebit_id)
-    return not is_same or claim.public_key != published.public_key
+    is_same = is_same_identity(statement.motebit_id, published.motebit_id)
+    return not is_same or statement.public_key != published.public_key
 
 
-def _claim(listing: Listing) -> IdentityStatement | None:
+def _statement(listing: Listing) -> IdentityStatement | None:
     return listing.card.motebit if isinstance(listing.card, AgentCard) else None
 
 
@@ -65,7 +65,7 @@ def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentit
     domain confirms the listing: anyone can inscribe a card with a url at this host. It is not verified where its MCP
     endpoint did not prove to be the pinned one.
     """
-    claim, published = _claim(listing), _published(listing, stored)
+    statement, published = _statement(listing), _published(listing, stored)
     if _contradicts_host(listing, stored):
         return None
     skills = [skill.id for skill in listing.card.skills]
@@ -73,15 +73,15 @@ def _identity(listing: Listing, stored: StoredIdentity | None) -> MotebitIdentit
         more = skills if listing.is_confirmed_by_domain else []
         identity, key = published.motebit_id, published.public_key
         endpoint, capabilities = published.endpoint or listing.card.url, [*published.capabilities, *more]
-    elif claim is not None:
-        identity, key = claim.motebit_id, claim.public_key
+    elif statement is not None:
+        identity, key = statement.motebit_id, statement.public_key
         endpoint, capabilities = listing.card.url, skills
     else:
         return None
     handshake = _handshake(stored, endpoint, key)
     is_refused = handshake is not None and handshake.state == "refused"
     return MotebitIdentity(
-        id=identity, public_key=key, did=(claim.did or None) if claim else None, endpoint=endpoint,
+        id=identity, public_key=key, did=(statement.did or None) if statement else None, endpoint=endpoint,
         verified=published is not None and published.valid and not is_refused,
         capabilities=tuple(dict.fromkeys(capabilities)), handshake=handshake,
     )  # fmt: skip

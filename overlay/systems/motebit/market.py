@@ -15,7 +15,7 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.protocol_requests import find
 from overlay.api.shared_services import AGENT_RELAY, TRUST
 from overlay.api.signed_requests import signed_request
-from parsers.claims.canonical_json import ClaimRefusedError, from_base64url
+from parsers.claims.canonical_json import DocumentError, from_base64url
 from parsers.claims.canonical_json import read as read_json
 from parsers.claims.motebit.bearer_token import MAX_BYTES, check_bound, verify_token
 from parsers.claims.motebit.identifiers import CLAIMED, VERIFIED, binding, canonical_id, capability_fact, id_fact
@@ -160,7 +160,7 @@ async def _agents(request: web.Request, capability: str) -> dict[str, _Agent]:
 
 
 def _bound_key(identity: Mapping[str, Any]) -> str:
-    """The key of an identity where its host serves it or the identity is derived from it: any card can claim others."""
+    """The key of an identity where its host serves it or the identity is derived from it: any card can name others."""
     is_bound = identity["verified"] or binding(identity["id"], bytes.fromhex(identity["publicKey"]), {}) == "sovereign"
     return str(identity["publicKey"]) if is_bound else ""
 
@@ -172,17 +172,17 @@ async def _observer(request: web.Request) -> _Observer:
         return _Observer(ANYBODY, "")
     try:
         if not signed.authorization.startswith(_PREFIX):
-            raise ClaimRefusedError("malformed", f"send {_PREFIX}TOKEN, or nothing")
+            raise DocumentError("malformed", f"send {_PREFIX}TOKEN, or nothing")
         token = signed.authorization.removeprefix(_PREFIX)
         payload = read_json(from_base64url(token.partition(".")[0]).data, max_bytes=MAX_BYTES)
         mid = str(payload.get("mid")) if isinstance(payload, dict) else ""
         keys = await _keys(request, mid)
         verdict = verify_token(token, keys, time.time() * 1_000, audience=AUDIENCE)
         if verdict.error:
-            raise ClaimRefusedError(verdict.error, verdict.detail)
+            raise DocumentError(verdict.error, verdict.detail)
         if not check_bound(payload, signed, time.time() * 1_000) and (relay := request.app.get(AGENT_RELAY)):
             await to_thread(relay.use, payload)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         headers = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(401, f"{error.code}: {error.detail}", headers=headers) from None
     return _Observer(keys[mid].hex(), canonical_id(mid) or mid)

@@ -15,7 +15,7 @@ from indexer.fetcher.schedule import Priority
 from indexer.store import Writer, visits
 from indexer.store.checks import CheckKind
 from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
-from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, read
+from parsers.claims.canonical_json import MAX_BYTES, DocumentError, read
 from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolManifest, named_key, tool_manifest
 
 PROTOCOL_VERSION = "2025-06-18"
@@ -58,7 +58,7 @@ async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_
             manifest, result = await session.introduce()
         if await asyncio.to_thread(named_key, result) != key.public_key:
             return HandshakeOutcome(None, "key-mismatch")
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return HandshakeOutcome(None, error.code)
     except TimeoutError:
         return HandshakeOutcome(None, "fetch-slow")
@@ -74,12 +74,12 @@ class McpSession:
 
     async def introduce(self) -> tuple[ToolManifest, Any]:
         """The manifest of the server, and the result of its tool `motebit_identity`. Raises FetchError,
-        ClaimRefusedError."""
+        DocumentError."""
         client = {"name": PRODUCT, "version": "1"}
         parameters = {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client}
         version = (await self._request("initialize", parameters)).get("protocolVersion")
         if not isinstance(version, str) or not _is_header(version):
-            raise ClaimRefusedError("mcp-error", "initialize names no protocolVersion")
+            raise DocumentError("mcp-error", "initialize names no protocolVersion")
         self._headers["MCP-Protocol-Version"] = version
         await self._send({"method": "notifications/initialized"})
         manifest = await asyncio.to_thread(tool_manifest, await self._tools())
@@ -92,12 +92,12 @@ class McpSession:
             page = await self._request("tools/list", parameters)
             listed, cursor = page.get("tools"), page.get("nextCursor")
             if not isinstance(listed, list) or len(tools) + len(listed) > MAX_TOOLS:
-                raise ClaimRefusedError("bad-manifest", f"tools/list gives no list of at most {MAX_TOOLS} tools")
+                raise DocumentError("bad-manifest", f"tools/list gives no list of at most {MAX_TOOLS} tools")
             tools += listed
             if cursor is None:
                 return tools
             parameters = {"cursor": cursor}
-        raise ClaimRefusedError("bad-manifest", f"tools/list has more than {MAX_PAGES} pages")
+        raise DocumentError("bad-manifest", f"tools/list has more than {MAX_PAGES} pages")
 
     async def _request(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The result of a request."""
@@ -106,7 +106,7 @@ class McpSession:
         is_stream = content_type.startswith("text/event-stream")
         result = await asyncio.to_thread(_result, body, self._number, is_stream=is_stream)
         if result is None:
-            raise ClaimRefusedError("mcp-error", f"{method} is not answered with a result")
+            raise DocumentError("mcp-error", f"{method} is not answered with a result")
         return result
 
     async def _send(self, message: dict[str, Any]) -> tuple[str, bytes]:
@@ -114,7 +114,7 @@ class McpSession:
         content = json.dumps({"jsonrpc": "2.0", **message}).encode()
         answer = await self._visit.post(self._endpoint, content, self._headers, MAX_BYTES)
         if not 200 <= answer.status < 300:
-            raise ClaimRefusedError("mcp-error", f"status {answer.status}")
+            raise DocumentError("mcp-error", f"status {answer.status}")
         session = answer.headers.get("mcp-session-id", "")
         if session and _is_header(session):
             self._headers["Mcp-Session-Id"] = session
@@ -127,7 +127,7 @@ def _is_header(text: str) -> bool:
 
 def _result(body: bytes, number: int, *, is_stream: bool) -> dict[str, Any] | None:
     """The result of a request in the answer to it, or in the first `MAX_EVENTS` events of that. Raises
-    ClaimRefusedError."""
+    DocumentError."""
     for document in _events(body)[:MAX_EVENTS] if is_stream else [body]:
         message = read(document)
         if isinstance(message, dict) and message.get("id") == number and isinstance(message.get("result"), dict):

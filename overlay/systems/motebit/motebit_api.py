@@ -1,5 +1,5 @@
 """Motebit's relay, read-only: `GET /api/v1/agents/discover`, `GET /api/v1/discover/{id}` and this registry's signed
-metadata. Agents are listings with a Motebit identity: one that their card claims in `x-motebit`, or one whose identity
+metadata. Agents are listings with a Motebit identity: one that their card states in `x-motebit`, or one whose identity
 file their host serves and that was verified. Discovery names those, too, that are only registered with the relay of
 this server."""
 

@@ -21,7 +21,7 @@ from overlay.api.request_context import CONTEXT
 from overlay.systems.mrp.envelopes import Envelope, MrpError, keys, service_id
 from overlay.systems.mrp.mrp_manifests import MrpRegistry
 from overlay.systems.mrp.provider_registry import MRP
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.mrp.signed_envelope import (
     AUTH,
     INVALID,
@@ -62,7 +62,7 @@ async def authenticate(request: web.Request, message: dict[str, Any], envelope: 
         else:
             check_scope(envelope.msg_type, envelope.auth.scopes if envelope.auth else None)
             _take_unsigned(request, envelope)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         details = {"required_scopes": [scope_of(envelope.msg_type)]} if error.code == SCOPE_DENIED else {}
         raise MrpError(error.code, error.detail, **details) from None
 
@@ -71,17 +71,17 @@ def _take_unsigned(request: web.Request, envelope: Envelope) -> None:
     ids, now = request.app[CONTEXT].counters.messages, time.monotonic()
     slot = ids.slot(0, f"{envelope.sender.id!a} {envelope.msg_id!a}", now)
     if ids.full_at(slot) > now:
-        raise ClaimRefusedError(INVALID, f"the msg_id {envelope.msg_id!a} was used before")
+        raise DocumentError(INVALID, f"the msg_id {envelope.msg_id!a} was used before")
     ids.set_full_at(slot, now + _WINDOW_SECONDS)
 
 
 async def _signer(request: web.Request, message: dict[str, Any]) -> MessageSigner:
-    """Who signed a message that is verified and new. Raises MrpError, ClaimRefusedError."""
+    """Who signed a message that is verified and new. Raises MrpError, DocumentError."""
     signer, now = await key_of(request, message), time.time_ns()
     rules = EnvelopeRules(keys={signer.key_id: signer.key}, now=now)
     verdict = await to_thread(verify_envelope, message, rules)
     if verdict.error:
-        raise ClaimRefusedError(verdict.error, verdict.detail)
+        raise DocumentError(verdict.error, verdict.detail)
     if not await to_thread(_is_new, _registry(request), signer.host, message, now // _SECOND):
         raise MrpError(AUTH, "the nonce or the msg_id was used before: sign the message again")
     return signer
@@ -103,7 +103,7 @@ async def key_of(request: web.Request, message: dict[str, Any]) -> MessageSigner
     else:
         try:
             host, published = await registry.issuer_keys.get(issuer, key_id)
-        except (FetchError, ClaimRefusedError) as error:
+        except (FetchError, DocumentError) as error:
             raise MrpError(AUTH, f"no keys of the issuer {issuer[:200]!a}: {error}") from None
     if key_id not in published:
         raise MrpError(AUTH, f"the issuer publishes no key {key_id[:100]!a}")

@@ -19,7 +19,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.protocol_requests import find, get
 from overlay.api.quote_api import quoted
 from overlay.api.request_bodies import checked
-from overlay.api.shared_services import EVIDENCE
+from overlay.api.shared_services import RECEIPTS
 from overlay.api.values import shown
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.systems.mrp import route_offers
@@ -36,7 +36,7 @@ from overlay.systems.mrp.envelopes import (
 )
 from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import RouteId, parse_capability, parse_route
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text
+from parsers.claims.canonical_json import DocumentError, base64url_text
 from parsers.claims.mrp.artifact_hashes import check_outputs
 from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED
 from parsers.local_hosts import shared_url
@@ -246,11 +246,11 @@ _CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATIO
 
 
 async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """EVIDENCE: what an agent signed of its work, taken in as evidence of it.
+    """EVIDENCE: what an agent signed of its work, accepted as a receipt.
 
     The answer says what was stored. Raises MrpError.
     """
-    intake, verified = request.app.get(EVIDENCE), request.get(VERIFIED)
+    intake, verified = request.app.get(RECEIPTS), request.get(VERIFIED)
     if intake is None:
         raise MrpError("MRP_POLICY_VIOLATION", "this server takes no receipts")
     if verified is None:
@@ -269,7 +269,7 @@ async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[
     try:
         hashes = await run_in(request, PUBLISHING, check_outputs, payload.outputs)
         accepted = await run_in(request, PUBLISHING, submit)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise MrpError(_CODES.get(error.code, "MRP_INVALID_REQUEST"), error.detail, reason=error.code) from None
     stored = accepted.as_json()
     return "EVIDENCE", {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.fetcher.reasons import FetchError
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.mrp.signed_envelope import mrp_keys
 
 WELL_KNOWN_KEYS = "/.well-known/mrp-keys.json"
@@ -38,7 +38,7 @@ class IssuerKeys:
 
     async def get(self, issuer: str, key_id: str) -> tuple[str, Mapping[str, bytes]]:
         """The host of an issuer, and its keys by id, fetched again where `key_id` may be new. Raises FetchError for an
-        issuer without a URL that is fetched, ClaimRefusedError where it publishes no keys now."""
+        issuer without a URL that is fetched, DocumentError where it publishes no keys now."""
         target = await self._visits.target(issuer)
         if target.path != "/":
             raise FetchError("fetch-url", f"an issuer is an origin, without {target.path[:100]!a}")
@@ -52,7 +52,7 @@ class IssuerKeys:
             await asyncio.shield(task)
             entry = self._cache[url]
         if entry.error:
-            raise ClaimRefusedError("bad-keys", entry.error)
+            raise DocumentError("bad-keys", entry.error)
         return target.host, entry.keys
 
     def _is_due(self, entry: _CachedKeys, key_id: str) -> bool:
@@ -64,7 +64,7 @@ class IssuerKeys:
         now, stored = self._visits.clock(), self._cache.get(url)
         try:
             entry = _CachedKeys(mrp_keys(read(await self._visits.get(url))), "", now, now)
-        except (FetchError, ClaimRefusedError) as refused:
+        except (FetchError, DocumentError) as refused:
             # whoever names another key of an issuer has it asked again, and must not void what it published
             is_good = stored is not None and stored.keys and now - stored.fetched_at < CACHE_SECONDS
             entry = stored._replace(tried_at=now) if stored and is_good else _CachedKeys({}, str(refused), now, now)

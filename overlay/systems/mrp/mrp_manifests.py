@@ -19,7 +19,7 @@ from indexer.store.checks import CheckKind
 from indexer.store.nonces import Nonces
 from overlay.systems.mrp.issuer_keys import IssuerKeys
 from overlay.systems.mrp.store import MrpChallenge, MrpProviders
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
 
 CHALLENGE_PATH = "/.well-known/mrp-registry-challenge/"
@@ -63,7 +63,7 @@ async def meet(visits: OnDemandFetcher, challenge: MrpChallenge) -> tuple[str, P
             if error.refusal.code == "fetch-budget":
                 raise
             raise ChallengeFailedError(f"the {what} is not served: {error}") from None
-        except ClaimRefusedError as error:
+        except DocumentError as error:
             raise ChallengeFailedError(f"the manifest is refused: {error}") from None
 
 
@@ -81,7 +81,7 @@ class MrpManifestChecks:
         body = (await self._fetcher.get(url, same_host=True, admit=admit)).body or b""
         try:
             manifest = await asyncio.to_thread(read_manifest, body, url)
-        except ClaimRefusedError as refused:
+        except DocumentError as refused:
             return await self.fail(url, refused.code, now), None
         await asyncio.to_thread(self._providers.confirm, url, manifest, now)
         return 0, None

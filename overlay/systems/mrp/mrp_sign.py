@@ -41,13 +41,13 @@ def _add_key_id(parser: ArgumentParser) -> None:
 def sign(args: Namespace) -> int:
     """Print the envelope."""
     from parsers.claims import ed25519
-    from parsers.claims.canonical_json import ClaimRefusedError
+    from parsers.claims.canonical_json import DocumentError
     from parsers.claims.mrp.signed_envelope import INVALID, EnvelopeRules, key_id, sign_envelope, verify_envelope
     from parsers.claims.rfc3339 import instant
 
     now, members, seed = int(time.time()), members_of(args), signing_key(args)
     if not isinstance(members, dict) or not isinstance(members.get("auth", {}), dict):
-        raise ClaimRefusedError(INVALID, "an envelope is a JSON object, and so is its auth")
+        raise DocumentError(INVALID, "an envelope is a JSON object, and so is its auth")
     defaults = {
         "mrp_version": "0.1", "msg_id": str(uuid4()), "timestamp": timestamp(now), "nonce": str(uuid4()),
         "expires_at": timestamp(now + SECONDS),
@@ -58,7 +58,7 @@ def sign(args: Namespace) -> int:
     keys = {name: ed25519.public_key_of(seed)}
     verdict = verify_envelope(envelope, EnvelopeRules(keys=keys, now=time_of_it, is_strict=True))
     if verdict.error:
-        raise ClaimRefusedError(verdict.error, verdict.detail, verdict.missing)
+        raise DocumentError(verdict.error, verdict.detail, verdict.missing)
     say_json(envelope)
     return 0
 

@@ -30,7 +30,7 @@ from overlay.systems.mrp.provider_registry import MRP
 from overlay.systems.mrp.route_offers import provider_entry
 from overlay.systems.mrp.store import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
 from overlay.text.timestamps import timestamp
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url
 
 MAX_BODY = 16 << 10
 _AGAIN = {"Retry-After": "3600"}
@@ -179,7 +179,7 @@ def _read(cursor: str, mark: str) -> tuple[str | None, str | None]:
     last, dot, listings = position.partition(".")
     try:
         after = None if last == _END else from_base64url(last).data.decode("ascii")
-    except (ClaimRefusedError, ValueError):
+    except (DocumentError, ValueError):
         after, dot = None, ""
     if not dot or not (after or "").isprintable():
         raise bad_request("bad-cursor", f"{cursor[:100]!a} is not a cursor of this registry", "cursor")

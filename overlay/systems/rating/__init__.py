@@ -6,7 +6,7 @@ from overlay.installation import System
 
 SYSTEM = System(
     name="rating",
-    api="evidence_api",
+    api="receipt_api",
     tables="store_trust",
     indexing="rating_loop",
     facts="rating_facts",

@@ -13,10 +13,10 @@ from indexer.store.motebit_hosts import AT_WELL_KNOWN
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry, Registration
 from overlay.listings.repository import ListingRepository
-from overlay.systems.rating.store import EvidenceQueries, KeyBind, StoredEvidence
+from overlay.systems.rating.store import KeyBind, ReceiptQueries, StoredReceipt
 from parsers import cards
 from parsers.cards import AgentCard
-from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing
+from parsers.claims.rating import RATED_AT, RatedListing, ReceiptRecord
 from parsers.pointers.locator import url_host
 
 
@@ -34,10 +34,10 @@ class ListingFacts(NamedTuple):
     rated: RatedListing
     transfer: ListingTransfer | None
 
-    def record(self, row: StoredEvidence) -> EvidenceRecord:
+    def record(self, row: StoredReceipt) -> ReceiptRecord:
         """A stored row as the record that is rated. Whose it is follows from the block of the payment, else from when
         it was first received, and never from a time that the worker names."""
-        return EvidenceRecord(
+        return ReceiptRecord(
             row.digest.hex(),
             row.worker,
             counter_signer=row.counter_signer,
@@ -56,7 +56,7 @@ class ListingFacts(NamedTuple):
         """The listing with no payer that is rated itself."""
         return replace(self.rated, rated=frozenset())
 
-    def _is_before_transfer(self, row: StoredEvidence) -> bool:
+    def _is_before_transfer(self, row: StoredReceipt) -> bool:
         if self.transfer is None:
             return False
         if row.is_proved and row.pay_height is not None and row.chain == self.transfer.chain:
@@ -90,7 +90,7 @@ def agent_of(registration: Registration | None) -> Listing | None:
 
 
 def host_key(store: Store, listing: Listing) -> str:
-    """The key of an agent that consents by what its host serves: the one that its card claims, where the domain
+    """The key of an agent that consents by what its host serves: the one that its card states, where the domain
     confirms the listing and serves a verified identity with this key, whose signed `service_url` is at the domain; else
     "". Anybody can serve a copy of another's identity, and what TXT records and relays say is not signed."""
     published = store.motebit_hosts.get([listing.host]).get(listing.host) if listing.is_confirmed_by_domain else None
@@ -98,13 +98,13 @@ def host_key(store: Store, listing: Listing) -> str:
         return ""
     if published.method != AT_WELL_KNOWN or url_host(published.endpoint) != listing.host:
         return ""
-    return published.public_key if published.public_key == claimed_key(listing) else ""
+    return published.public_key if published.public_key == stated_key(listing) else ""
 
 
-def claimed_key(listing: Listing) -> str:
-    """The key that an agent's card claims; "" without one."""
-    claim = listing.card.motebit if isinstance(listing.card, AgentCard) else None
-    return claim.public_key if claim else ""
+def stated_key(listing: Listing) -> str:
+    """The key that an agent's card states; "" without one."""
+    statement = listing.card.motebit if isinstance(listing.card, AgentCard) else None
+    return statement.public_key if statement else ""
 
 
 def last_transfer(history: Sequence[HistoryEntry]) -> ListingTransfer | None:
@@ -121,16 +121,16 @@ class FactsReader:
 
     def __init__(self, store: Store) -> None:
         self._store, self._repository = store, ListingRepository(store)
-        self._evidence = EvidenceQueries(store.engine)
+        self._receipts = ReceiptQueries(store.engine)
 
-    def facts(self, listing: Listing, rows: Sequence[StoredEvidence]) -> ListingFacts:
+    def facts(self, listing: Listing, rows: Sequence[StoredReceipt]) -> ListingFacts:
         """The facts by which these records of an agent are judged."""
         id_, owner = listing.state.id, listing.state.owner or ""
         transfer = last_transfer(self._repository.history(id_))
         transfer = transfer and transfer._replace(chain=listing.chain)
-        keys = {bind.key for bind in self._evidence.keys_of(id_) if self._holds(bind, listing, transfer)}
+        keys = {bind.key for bind in self._receipts.keys_of(id_) if self._holds(bind, listing, transfer)}
         addresses = {offer.address.strip() for offer in listing.card.offers if offer.address.strip()}
-        binds = self._evidence.bound({row.counter_signer for row in rows} - {""})
+        binds = self._receipts.bound({row.counter_signer for row in rows} - {""})
         owners = self._owners(bind.listing for bind in binds.values())
         owner_of = {key: owners[bind.listing] for key, bind in binds.items()} | _funders(rows)
         rated = self._rated_payers(rows, binds)
@@ -138,9 +138,9 @@ class FactsReader:
         return ListingFacts(RatedListing(frozenset(keys | addresses), owner, owner_of, frozenset(rated)), transfer)
 
     def _holds(self, bind: KeyBind, listing: Listing, transfer: ListingTransfer | None) -> bool:
-        """Whether a key works for a listing now: its card claims it, and the key consents. A token of before a transfer
+        """Whether a key works for a listing now: its card states it, and the key consents. A token of before a transfer
         was meant for another owner."""
-        if bind.key != claimed_key(listing):
+        if bind.key != stated_key(listing):
             return False
         if bind.document is None:
             return bind.key == host_key(self._store, listing)
@@ -156,10 +156,10 @@ class FactsReader:
                     owners[id_] = event.state.owner
         return owners
 
-    def _rated_payers(self, rows: Sequence[StoredEvidence], binds: dict[str, KeyBind]) -> dict[str, str]:
+    def _rated_payers(self, rows: Sequence[StoredReceipt], binds: dict[str, KeyBind]) -> dict[str, str]:
         """The payers that are an address of a rated listing whose key counter-signed what they paid for, each with the
         owner of that listing."""
-        ratings = self._evidence.ratings(bind.listing for bind in binds.values())
+        ratings = self._receipts.ratings(bind.listing for bind in binds.values())
         is_rated = {id_ for id_, rating in ratings.items() if (rating.base_score or 0) >= RATED_AT}
         addresses: dict[str, tuple[str, set[str]]] = {}
         payers: dict[str, str] = {}
@@ -183,7 +183,7 @@ class FactsReader:
         return owner, {owner, *(offer.address.strip() for offer in listing.card.offers)} - {""}
 
 
-def _funders(rows: Sequence[StoredEvidence]) -> dict[str, str]:
+def _funders(rows: Sequence[StoredReceipt]) -> dict[str, str]:
     """One name for all payers that the same transactions funded, or that a payment of one of them did: the first of
     them, sorted."""
     parent: dict[str, str] = {}

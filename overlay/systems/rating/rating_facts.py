@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from overlay.answers.items import ItemRating
 from overlay.listings.system_facts import FactSource
-from overlay.systems.rating.store import EvidenceQueries
+from overlay.systems.rating.store import ReceiptQueries
 from overlay.text.timestamps import timestamp_of_milliseconds
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _members(_listing: Listing, rating: StoredRating | None) -> Mapping[str, Ite
 
 
 FACTS = FactSource(
-    read=lambda store, hosts: EvidenceQueries(store.engine).ratings(hosts),
+    read=lambda store, hosts: ReceiptQueries(store.engine).ratings(hosts),
     members=_members,
     number=lambda rating: None if rating is None else rating.score,
 )

@@ -16,7 +16,7 @@ from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
 from overlay.systems.rating.store import (
     CURSOR,
-    EvidenceQueries,
+    ReceiptQueries,
     StoredRating,
     prove_payments,
     rate_again,
@@ -49,7 +49,7 @@ class RatingLoop:
     ) -> None:
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
-        self._evidence = EvidenceQueries(store.engine)
+        self._receipts = ReceiptQueries(store.engine)
         self._tips: dict[str, bytes] = {}
         self._epoch, self._seq = "", 0
         self._is_changed = False
@@ -67,7 +67,7 @@ class RatingLoop:
         for chain in self._store.chains():
             self._check_blocks(chain)
         self._follow_changes()
-        due = self._evidence.due(self._now() - DAY_MS, BATCH)
+        due = self._receipts.due(self._now() - DAY_MS, BATCH)
         is_changed = [self._rate(listing, submitted) for listing, submitted in due]
         if any(is_changed):
             log.info("ratings: %d listings rated, %d ratings changed", len(due), sum(is_changed))
@@ -94,7 +94,7 @@ class RatingLoop:
         if tip is None or self._tips.get(chain) == tip.hash:
             return
         changed = []
-        for block in self._evidence.payment_blocks(chain, tip.height - REORG_BLOCKS):
+        for block in self._receipts.payment_blocks(chain, tip.height - REORG_BLOCKS):
             headers = self._store.headers.run(chain, block.height, 1)
             is_proved = bool(headers) and headers[0][36:68] == block.root
             if is_proved != block.is_proved:
@@ -108,7 +108,7 @@ class RatingLoop:
         listing = agent_listing(self._repository, listing_id)
         rating = base = NO_RATING
         if listing is not None:
-            rows = self._evidence.counted(listing_id)
+            rows = self._receipts.counted(listing_id)
             facts = self._facts.facts(listing, rows)
             records = list(map(facts.record, rows))
             rating = rate(records, facts.rated, now)

@@ -60,7 +60,7 @@ again while more was submitted than is rated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEvidence:
+class StoredReceipt:
     """A row: a receipt and its document (SHA-256), the payment of its task (txid in hex, "" for none) and its proof
     (SHA-256 of a BEEF), the txid that funded the payer, and the block of the payment by height and merkle root on a
     configured chain."""
@@ -86,7 +86,7 @@ class StoredEvidence:
     is_proved: bool = False
 
 
-class ClaimDocument(NamedTuple):
+class SubmittedDocument(NamedTuple):
     """A document as it was handed in, by the SHA-256 of its bytes."""
 
     sha256: bytes
@@ -124,11 +124,11 @@ class BlockPayment(NamedTuple):
     is_proved: bool
 
 
-claim_documents = original_table("claim_documents", *columns_of(ClaimDocument, {"sha256"}))
+submitted_documents = original_table("claim_documents", *columns_of(SubmittedDocument, {"sha256"}))
 
-evidence = original_table(
+receipts = original_table(
     "evidence",
-    *columns_of(StoredEvidence, {"digest", "counter_signer"}, listing=BYTEWISE),
+    *columns_of(StoredReceipt, {"digest", "counter_signer"}, listing=BYTEWISE),
     Index("evidence_by_listing", "listing", "digest", "counter_signer"),
     Index("evidence_by_time", "listing", "received_at", "digest"),
     Index("evidence_by_worker", "worker"),
@@ -139,7 +139,7 @@ evidence = original_table(
 
 Index(
     "evidence_by_paid",
-    *(evidence.c.listing, evidence.c.is_proved, evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest),
+    *(receipts.c.listing, receipts.c.is_proved, receipts.c.paid.desc(), receipts.c.received_at, receipts.c.digest),
 )
 
 key_binds = original_table(
@@ -153,42 +153,44 @@ _PAYMENT = (
     *("payer", "payment", "proof", "funding", "paid", "price", "chain", "pay_height", "pay_root", "is_proved"),
     "completed_at",
 )
-_COLUMNS = [evidence.c[name] for name in StoredEvidence.__dataclass_fields__]
+_COLUMNS = [receipts.c[name] for name in StoredReceipt.__dataclass_fields__]
 
 
-class EvidenceQueries(Queries):
+class ReceiptQueries(Queries):
     """Reads of receipts and ratings, and the writes of submitted receipts, which raise StoreError when the database
     refuses."""
 
     # -- handing in
 
-    def submit(self, documents: Sequence[ClaimDocument], rows: Sequence[StoredEvidence]) -> int:
+    def submit(self, documents: Sequence[SubmittedDocument], rows: Sequence[StoredReceipt]) -> int:
         """Store documents and receipts; the number of records that are new or have got a payment. What is stored stays
         as it is otherwise."""
-        with writing(self._engine, AdvisoryLock.EVIDENCE) as connection:
+        with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
-                insert_new(connection, claim_documents, [document._asdict() for document in documents])
+                insert_new(connection, submitted_documents, [document._asdict() for document in documents])
             touch(connection, {row.listing for row in changed})
             touch_edges(connection, edge_pairs(changed))
         return len(changed)
 
-    def bind(self, bind: KeyBind, document: ClaimDocument | None) -> KeyBind:
+    def bind(self, bind: KeyBind, document: SubmittedDocument | None) -> KeyBind:
         """Bind a key to a listing, unless it is bound already; the bind that holds. A token replaces an older bind of
         the same listing, and is as old as when it was first received: anybody can repeat one that is published."""
-        with writing(self._engine, AdvisoryLock.EVIDENCE) as connection:
+        with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
             stored = _bound(connection, [bind.key]).get(bind.key)
             if stored is not None and (stored.listing != bind.listing or bind.document is None):
                 return stored
             if document is not None:
-                insert_new(connection, claim_documents, [document._asdict()])
-                received = select(claim_documents.c.received_at).where(claim_documents.c.sha256 == document.sha256)
+                insert_new(connection, submitted_documents, [document._asdict()])
+                received = select(submitted_documents.c.received_at).where(
+                    submitted_documents.c.sha256 == document.sha256
+                )
                 bind = bind._replace(received_at=connection.execute(received).scalar_one())
             if stored is not None and bind.received_at < stored.received_at:
                 return stored
             statement = upsert(connection, key_binds).values(**bind._asdict())
             connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=bind._asdict()))
-            signed_for = select(evidence.c.listing).where(evidence.c.counter_signer == bind.key).distinct()
+            signed_for = select(receipts.c.listing).where(receipts.c.counter_signer == bind.key).distinct()
             touch(connection, {bind.listing, *connection.execute(signed_for).scalars()})
         return bind
 
@@ -204,33 +206,33 @@ class EvidenceQueries(Queries):
         statement = select(key_binds).where(key_binds.c.listing == listing).order_by(key_binds.c.key)
         return [KeyBind(**row) for row in self._rows(statement.limit(MAX_KEYS))]
 
-    def document(self, sha256: bytes) -> ClaimDocument | None:
+    def document(self, sha256: bytes) -> SubmittedDocument | None:
         """A document."""
-        row = self._first(select(claim_documents).where(claim_documents.c.sha256 == sha256))
-        return ClaimDocument(**row) if row else None
+        row = self._first(select(submitted_documents).where(submitted_documents.c.sha256 == sha256))
+        return SubmittedDocument(**row) if row else None
 
-    def counted(self, listing: str) -> list[StoredEvidence]:
+    def counted(self, listing: str) -> list[StoredReceipt]:
         """The records of the receipts of a listing that can count by `rating_windows`, by digest."""
         with self._engine.connect() as connection:
             paid = paid_window(row[:3] for row in _streamed(connection, paid_receipts(listing)))
             signed = signed_window(row[:2] for row in _streamed(connection, signed_receipts(listing)))
-        of_listing = select(*_COLUMNS).where(evidence.c.listing == listing)
-        matches = self._rows_in(of_listing, evidence.c.digest, [*paid, *signed])
-        records = (StoredEvidence(**row) for row in matches)
+        of_listing = select(*_COLUMNS).where(receipts.c.listing == listing)
+        matches = self._rows_in(of_listing, receipts.c.digest, [*paid, *signed])
+        records = (StoredReceipt(**row) for row in matches)
         return sorted(records, key=lambda record: (record.digest, record.counter_signer))
 
-    def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredEvidence]:
+    def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredReceipt]:
         """At most `limit` records of a listing by digest and counter-signer, after such a pair."""
-        key = (evidence.c.digest, evidence.c.counter_signer)
-        statement = select(*_COLUMNS).where(evidence.c.listing == listing).order_by(*key).limit(limit)
+        key = (receipts.c.digest, receipts.c.counter_signer)
+        statement = select(*_COLUMNS).where(receipts.c.listing == listing).order_by(*key).limit(limit)
         if after is not None:
             statement = statement.where(tuple_(*key) > after)
-        return self._evidence(statement)
+        return self._records(statement)
 
     def has(self, listing: str, position: tuple[bytes, str]) -> bool:
         """Whether a listing has the record with this digest and counter-signer."""
-        key = (evidence.c.digest == position[0], evidence.c.counter_signer == position[1])
-        return self._first(select(evidence.c.digest).where(evidence.c.listing == listing, *key)) is not None
+        key = (receipts.c.digest == position[0], receipts.c.counter_signer == position[1])
+        return self._first(select(receipts.c.digest).where(receipts.c.listing == listing, *key)) is not None
 
     def ratings(self, listings: Iterable[str]) -> dict[str, StoredRating]:
         """The ratings of these listings; those never rated are left out."""
@@ -249,46 +251,46 @@ class EvidenceQueries(Queries):
 
     def payment_blocks(self, chain: str, above: int) -> list[BlockPayment]:
         """The blocks of a chain above a height that receipts name, lowest first."""
-        columns = (evidence.c.pay_height, evidence.c.pay_root, evidence.c.is_proved)
-        there = (evidence.c.chain == chain, evidence.c.pay_height > above)
+        columns = (receipts.c.pay_height, receipts.c.pay_root, receipts.c.is_proved)
+        there = (receipts.c.chain == chain, receipts.c.pay_height > above)
         with self._engine.connect() as connection:
             rows = connection.execute(select(*columns).where(*there).distinct().order_by(*columns)).all()
         return [BlockPayment(*row) for row in rows]
 
-    def _evidence(self, statement: Select[Any]) -> list[StoredEvidence]:
-        return [StoredEvidence(**row) for row in self._rows(statement)]
+    def _records(self, statement: Select[Any]) -> list[StoredReceipt]:
+        return [StoredReceipt(**row) for row in self._rows(statement)]
 
 
 def paid_receipts(listing: str) -> Select[Any]:
     """The receipts (digest, payment, outcome) of a listing that are paid for, the largest payment first, of equal ones
     the first accepted: by their index, however many records they have."""
-    columns = (evidence.c.digest, evidence.c.payment, evidence.c.outcome)
-    order = (evidence.c.paid.desc(), evidence.c.received_at, evidence.c.digest)
-    paid = select(*columns).where(evidence.c.listing == listing, *_is_paid(evidence))
+    columns = (receipts.c.digest, receipts.c.payment, receipts.c.outcome)
+    order = (receipts.c.paid.desc(), receipts.c.received_at, receipts.c.digest)
+    paid = select(*columns).where(receipts.c.listing == listing, *_is_paid(receipts))
     return paid.order_by(*order).limit(MAX_READ * MAX_FORMS)
 
 
 def signed_receipts(listing: str) -> Select[Any]:
     """The receipts (digest, first counter-signer) of a listing that another key signed and nobody paid for, the newest
     first: by their index."""
-    rival = evidence.alias()
+    rival = receipts.alias()
     earlier = tuple_(rival.c.received_at, rival.c.counter_signer) < tuple_(
-        evidence.c.received_at, evidence.c.counter_signer
+        receipts.c.received_at, receipts.c.counter_signer
     )
     stronger = or_(and_(*_is_paid(rival)), and_(*_is_signed(rival), earlier))
-    better = select(rival.c.digest).where(rival.c.digest == evidence.c.digest, stronger)
-    order = (evidence.c.received_at.desc(), evidence.c.digest.desc())
-    signed = select(evidence.c.digest, evidence.c.counter_signer).where(evidence.c.listing == listing)
-    return signed.where(*_is_signed(evidence), ~better.exists()).order_by(*order).limit(MAX_READ)
+    better = select(rival.c.digest).where(rival.c.digest == receipts.c.digest, stronger)
+    order = (receipts.c.received_at.desc(), receipts.c.digest.desc())
+    signed = select(receipts.c.digest, receipts.c.counter_signer).where(receipts.c.listing == listing)
+    return signed.where(*_is_signed(receipts), ~better.exists()).order_by(*order).limit(MAX_READ)
 
 
 def _is_paid(table: FromClause) -> tuple[Any, ...]:
-    """`EvidenceRecord.is_paid`."""
+    """`ReceiptRecord.is_paid`."""
     return table.c.is_proved, table.c.payer != "", table.c.paid >= table.c.price, table.c.paid > 0
 
 
 def _is_signed(table: FromClause) -> tuple[Any, ...]:
-    """`EvidenceRecord.is_counter_signed`."""
+    """`ReceiptRecord.is_counter_signed`."""
     return table.c.counter_signer != "", table.c.counter_signer != table.c.worker
 
 
@@ -365,52 +367,52 @@ def touch_counterparties(connection: Connection, listing: str) -> None:
     """Have the listings rated again for which a key of this one counter-signed: it is a rated payer now, or was one
     until now."""
     keys = select(key_binds.c.key).where(key_binds.c.listing == listing)
-    others = select(evidence.c.listing).where(evidence.c.counter_signer.in_(keys)).distinct()
+    others = select(receipts.c.listing).where(receipts.c.counter_signer.in_(keys)).distinct()
     touch(connection, connection.execute(others).scalars().all())
 
 
 def _prove_payments(connection: Connection, chain: str, block: BlockPayment) -> None:
     """Store whether a block is in the chain, and have the listings rated again whose payments it has."""
-    there = (evidence.c.chain == chain, evidence.c.pay_height == block.height, evidence.c.pay_root == block.root)
-    listings = connection.execute(select(evidence.c.listing).where(*there).distinct()).scalars().all()
-    workers = connection.execute(select(evidence.c.worker).where(*there).distinct()).scalars().all()
-    connection.execute(update(evidence).where(*there).values(is_proved=block.is_proved))
+    there = (receipts.c.chain == chain, receipts.c.pay_height == block.height, receipts.c.pay_root == block.root)
+    listings = connection.execute(select(receipts.c.listing).where(*there).distinct()).scalars().all()
+    workers = connection.execute(select(receipts.c.worker).where(*there).distinct()).scalars().all()
+    connection.execute(update(receipts).where(*there).values(is_proved=block.is_proved))
     touch(connection, listings)
     touch_edges(connection, [EdgePair(ANYBODY, worker) for worker in workers])
 
 
-def edge_pairs(rows: Iterable[StoredEvidence]) -> list[EdgePair]:
+def edge_pairs(rows: Iterable[StoredReceipt]) -> list[EdgePair]:
     """The edges of the trust graph that records support: the counter-signer's, and this registry's own."""
     signed = [EdgePair(row.counter_signer, row.worker) for row in rows if row.counter_signer]
     return signed + [EdgePair(ANYBODY, row.worker) for row in rows if row.payment]
 
 
-def _add(connection: Connection, row: StoredEvidence) -> bool:
+def _add(connection: Connection, row: StoredReceipt) -> bool:
     """Insert a record, or give a stored one its payment; whether anything changed. Of a receipt that as strong ones are
     stored of, only some more."""
     values = row_of(row)
-    statement = upsert(connection, evidence).values(**values)
+    statement = upsert(connection, receipts).values(**values)
     if row.payment:
         paid = {name: values[name] for name in _PAYMENT}
         keys = ["digest", "counter_signer"]
-        is_open = ~evidence.c.is_proved | (evidence.c.payer == "") if row.payer else ~evidence.c.is_proved
+        is_open = ~receipts.c.is_proved | (receipts.c.payer == "") if row.payer else ~receipts.c.is_proved
         statement = statement.on_conflict_do_update(index_elements=keys, set_=paid, where=is_open)
     else:
         statement = statement.on_conflict_do_nothing()
     if _is_superfluous(connection, row):
         return False
-    return connection.execute(statement.returning(evidence.c.digest)).first() is not None
+    return connection.execute(statement.returning(receipts.c.digest)).first() is not None
 
 
-def _is_superfluous(connection: Connection, row: StoredEvidence) -> bool:
+def _is_superfluous(connection: Connection, row: StoredReceipt) -> bool:
     """Whether a record is new, and enough are stored of its receipt that are at least as strong."""
-    same, signer = evidence.c.digest == row.digest, evidence.c.counter_signer == row.counter_signer
+    same, signer = receipts.c.digest == row.digest, receipts.c.counter_signer == row.counter_signer
     is_paid = row.is_proved and row.payer and row.paid >= max(row.price, 1)
-    as_strong = _is_paid(evidence) if is_paid else _is_signed(evidence) if row.counter_signer else ()
+    as_strong = _is_paid(receipts) if is_paid else _is_signed(receipts) if row.counter_signer else ()
     stored = connection.execute(select(func.count()).where(same, ~signer, *as_strong)).scalar_one()
     if stored < MAX_FORMS or _bound(connection, [row.counter_signer]):
         return False
-    return connection.execute(select(evidence.c.digest).where(same, signer)).first() is None
+    return connection.execute(select(receipts.c.digest).where(same, signer)).first() is None
 
 
 def _bound(connection: Connection, keys: Collection[str]) -> dict[str, KeyBind]:

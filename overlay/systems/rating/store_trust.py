@@ -10,7 +10,7 @@ from sqlalchemy import delete, select, update
 
 from indexer.store.database import writing
 from indexer.store.queries import Queries, Row, batches, insert_new
-from overlay.systems.rating.store import evidence
+from overlay.systems.rating.store import receipts
 from overlay.systems.rating.store_edges import blocked_workers, trust_edges
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair, TaskOutcome, TrustEdge, fold
 
@@ -47,10 +47,10 @@ class TrustGraph(Queries):
         return trust_edge
 
     def _outcomes(self, pair: EdgePair) -> list[TaskOutcome]:
-        whose = evidence.c.is_proved if pair.observer == ANYBODY else evidence.c.counter_signer == pair.observer
-        columns = (evidence.c.completed_at, evidence.c.digest, evidence.c.outcome)
-        independent = evidence.c.counter_signer != evidence.c.worker
-        rows = select(*columns).where(whose, evidence.c.worker == pair.worker, independent)
+        whose = receipts.c.is_proved if pair.observer == ANYBODY else receipts.c.counter_signer == pair.observer
+        columns = (receipts.c.completed_at, receipts.c.digest, receipts.c.outcome)
+        independent = receipts.c.counter_signer != receipts.c.worker
+        rows = select(*columns).where(whose, receipts.c.worker == pair.worker, independent)
         newest = rows.distinct().order_by(columns[0].desc(), columns[1].desc()).limit(MAX_OUTCOMES)
         return [TaskOutcome(row["completed_at"], row["digest"], row["outcome"]) for row in self._rows(newest)]
 

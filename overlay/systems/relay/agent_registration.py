@@ -11,7 +11,7 @@ from indexer.store.queries import is_storable
 from overlay.systems.relay.store_agents import KeyConflictError, TooManyAgentsError
 from overlay.systems.relay.task_relay import PREFIX, Relay, RelayRefusedError
 from parsers.cards.identity_statement import MAX_ID
-from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
+from parsers.claims.canonical_json import DocumentError, from_base64url, read
 from parsers.claims.motebit.bearer_token import MAX_BYTES, SignedRequest
 from parsers.claims.motebit.identifiers import binding, canonical_id, check_key, hex_bytes
 from parsers.claims.motebit.settlement import MAX_PRICE, RelayAgent
@@ -93,12 +93,12 @@ def register(
     return agent
 
 
-def claimed_id(authorization: str) -> str:
+def stated_id(authorization: str) -> str:
     """The `motebit_id` in a bearer token, whose signature is not verified; "" where there is none."""
     try:
         body = from_base64url(authorization.removeprefix(PREFIX).partition(".")[0]).data
         payload = read(body, max_bytes=MAX_BYTES)
-    except ClaimRefusedError:
+    except DocumentError:
         return ""
     mid = payload.get("mid") if isinstance(payload, dict) else None
     return mid if isinstance(mid, str) else ""
@@ -140,7 +140,7 @@ def _check_bound(
     verified identity file only with the key of that."""
     try:
         check_key(key)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise RelayRefusedError(400, error.code, error.detail) from None
     if stored is not None:
         if stored.public_key != key:

@@ -25,7 +25,7 @@ from overlay.api.protocol_requests import find
 from overlay.api.request_bodies import OpenBody, RawTransaction
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Route
-from overlay.api.shared_services import EVIDENCE
+from overlay.api.shared_services import RECEIPTS
 from overlay.api.signed_requests import signed_request
 from overlay.api.systems import SystemApi
 from overlay.systems.relay import accounts, agent_registration, tasks
@@ -35,8 +35,8 @@ from overlay.systems.relay.own_relay import RELAY, bring
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError
 from overlay.systems.relay.tasks import TaskRequest
 from parsers.cards.identity_statement import MAX_ID
-from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError
-from parsers.claims.canonical_json import read as read_claim
+from parsers.claims.canonical_json import MAX_BYTES, DocumentError
+from parsers.claims.canonical_json import read as read_document
 from parsers.claims.motebit.identifiers import VERIFIED, id_fact
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import MAX_RECORDS
@@ -138,7 +138,7 @@ async def register(request: web.Request, relay: Relay) -> web.Response:
         client=request.app[CONTEXT].clients.of(request),
     )  # fmt: skip
     signed = await signed_request(request, MAX_BODY)
-    pinned = await _pinned(request, agent_registration.claimed_id(signed.authorization))
+    pinned = await _pinned(request, agent_registration.stated_id(signed.authorization))
     agent = await to_thread(agent_registration.register, relay, signed, stated, pinned)
     expires_at = agent.expires_at * 1_000
     return json_answer({"registered": True, "motebit_id": agent.motebit_id, "expires_at": expires_at})
@@ -192,16 +192,16 @@ async def result(request: web.Request, relay: Relay) -> web.Response:
     signed = await signed_request(request, MAX_BYTES)
     answer = await to_thread(tasks.result, relay, signed, worker, id_)
     if answer["status"] == "settled":
-        await to_thread(_hand_in, request.app.get(EVIDENCE), signed.body)
+        await to_thread(_hand_in, request.app.get(RECEIPTS), signed.body)
     return json_answer(answer)
 
 
-def _hand_in(evidence: Intake | None, document: bytes) -> None:
+def _hand_in(receipts: Intake | None, document: bytes) -> None:
     """Take the receipt for ratings, too: it proves work of listed agents."""
     try:
-        if evidence is not None:
-            evidence.submit("receipt", read_claim(document))
-    except ClaimRefusedError as refused:
+        if receipts is not None:
+            receipts.submit("receipt", read_document(document))
+    except DocumentError as refused:
         log.debug("a settled receipt does not count for ratings: %s, %s", refused.code, refused.detail)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.relay.store_agents import RelayAgents
 from overlay.systems.relay.store_ledger import InsufficientFundsError
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs
+from parsers.claims.canonical_json import DocumentError, base64url_text, jcs
 from parsers.claims.motebit.bearer_token import SignedRequest, check_bound, payload_of
 from parsers.claims.motebit.identifiers import canonical_id, sovereign_id
 from parsers.claims.verdict import SKEW_MS
@@ -103,27 +103,27 @@ class Relay:
             self._check(payload, audiences)
             if not check_bound(payload, request, self.now_ms()) or once:
                 self.use(payload)
-        except ClaimRefusedError as error:
+        except DocumentError as error:
             raise _unauthorized(error.code, error.detail) from None
         return payload | {"mid": self.identity(payload["mid"])}
 
     def use(self, payload: dict[str, Any]) -> None:
-        """Raises ClaimRefusedError for a token that was used before, in any process."""
+        """Raises DocumentError for a token that was used before, in any process."""
         nonce = f"{payload['mid']}\0{payload['jti']}"
         if not self.nonces.use(_SCOPE, nonce, self.now(), int(payload["exp"] / 1_000) + 1):
-            raise ClaimRefusedError("replayed", "the token was used before: sign another one for each request")
+            raise DocumentError("replayed", "the token was used before: sign another one for each request")
 
     def _check(self, payload: dict[str, Any], audiences: Collection[str]) -> None:
-        """Raises ClaimRefusedError for a token that is not for now and here."""
+        """Raises DocumentError for a token that is not for now and here."""
         now = self.now_ms()
         if payload["exp"] <= now:
-            raise ClaimRefusedError("expired", f"the token expired at {payload['exp']}")
+            raise DocumentError("expired", f"the token expired at {payload['exp']}")
         if payload["iat"] > now + SKEW_MS:
-            raise ClaimRefusedError("future-dated", f"the token was issued at {payload['iat']}, in the future")
+            raise DocumentError("future-dated", f"the token was issued at {payload['iat']}, in the future")
         if payload["exp"] > now + MAX_TOKEN_MS + SKEW_MS:
-            raise ClaimRefusedError("malformed", "the token lives for more than an hour")
+            raise DocumentError("malformed", "the token lives for more than an hour")
         if payload["aud"] not in audiences:
-            raise ClaimRefusedError(
+            raise DocumentError(
                 "audience-mismatch", f"the token is for {payload['aud'][:200]!a}, not {' or '.join(audiences)}"
             )
 

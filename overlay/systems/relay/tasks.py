@@ -12,7 +12,7 @@ from overlay.systems.relay.agent_registration import UNIT
 from overlay.systems.relay.store_ledger import InsufficientFundsError
 from overlay.systems.relay.store_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.systems.relay.task_relay import Relay, RelayRefusedError, insufficient_funds, key_conflict, request_key
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import DocumentError, read
 from parsers.claims.motebit.bearer_token import SignedRequest
 from parsers.claims.motebit.identifiers import canonical_id
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
@@ -150,7 +150,7 @@ def _verified(relay: Relay, id_: str, body: bytes) -> list[ReceiptNode]:
         receipt = read(body)
         rules = ReceiptRules(keys=_keys(relay, _signers(receipt)), now=relay.now_ms(), relay_task_id=id_, cut=True)
         return receipt_tree(receipt, rules)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise RelayRefusedError(400, error.code, error.detail) from None
 
 

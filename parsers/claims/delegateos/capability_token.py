@@ -15,12 +15,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, joined, read, without
+from parsers.claims.canonical_json import (
+    DocumentError,
+    base64url_text,
+    from_base64url,
+    jcs,
+    joined,
+    read,
+    without,
+)
 from parsers.claims.delegateos.resource_globs import GlobBudget, is_part, matches
 from parsers.claims.delegateos.signed_objects import DIGEST_BYTES, check_canonical, check_object, digest_text
 from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
-from parsers.claims.verdict import ClaimVerdict
+from parsers.claims.verdict import DocumentVerdict
 
 FORMAT = "delegateos-sjt-v1"
 MAX_DEPTH = 10
@@ -72,7 +80,7 @@ _REVOCATION = RecordShape(
 Token = dict[str, Any]
 
 
-class TokenDeniedError(ClaimRefusedError):
+class TokenDeniedError(DocumentError):
     """A denial (§10.1): its type is the code; `members` are those that the type has."""
 
     def __init__(self, code: str, detail: str, **members: Any) -> None:
@@ -150,7 +158,7 @@ class Authorized:
 
 
 def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str]], steps: GlobBudget) -> bool:
-    """Whether a capability is part of one of those granted. Raises ClaimRefusedError where the steps do not suffice."""
+    """Whether a capability is part of one of those granted. Raises DocumentError where the steps do not suffice."""
     steps.take(len(granted))
     return any(
         parent["namespace"] == capability["namespace"]
@@ -183,20 +191,20 @@ def read_dct(serialized: Any) -> Token:
         text, form = serialized.get("token"), serialized.get("format")
     try:
         if form != FORMAT:
-            raise ClaimRefusedError("malformed_token", f"the format is not {FORMAT}")
+            raise DocumentError("malformed_token", f"the format is not {FORMAT}")
         data, is_canonical = from_base64url(text)
         token = read(data)
         check_form(token)
         if not is_canonical or jcs(token) != data:
-            raise ClaimRefusedError("malformed_token", "the token is not in the form of RFC 8785 and base64url")
-    except ClaimRefusedError as error:
+            raise DocumentError("malformed_token", "the token is not in the form of RFC 8785 and base64url")
+    except DocumentError as error:
         raise TokenDeniedError("malformed_token", f"Failed to deserialize token: {error.detail}") from None
     decoded: Token = token
     return decoded
 
 
 def check_form(token: Any) -> None:
-    """Raises ClaimRefusedError for a token without the members of one."""
+    """Raises DocumentError for a token without the members of one."""
     _TOKEN.check(token, "malformed_token")
     _AUTHORITY.check(token["authority"], "malformed_token")
     for attenuation in token["attenuations"]:
@@ -232,12 +240,12 @@ def authorize_token(token: Token, context: TokenContext) -> dict[str, Any]:
 
 @contextmanager
 def _denials() -> Iterator[None]:
-    """Turn other refusals of claims into denials."""
+    """Turn other refusals of documents into denials."""
     try:
         yield
     except TokenDeniedError:
         raise
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise TokenDeniedError(error.code, error.detail) from None
 
 
@@ -280,11 +288,11 @@ def _check_revocations(token: Token, context: TokenContext) -> None:
 
 def check_revocation(entry: Any) -> None:
     """Check the form of a revocation, and that who revokes signed it, which does not yet say that he may. Raises
-    ClaimRefusedError: malformed, weak-key, bad-signature."""
+    DocumentError: malformed, weak-key, bad-signature."""
     _REVOCATION.check(entry)
     id_, is_canonical = from_base64url(entry["revocationId"])
     if not is_canonical or len(id_) != DIGEST_BYTES:
-        raise ClaimRefusedError("malformed", "revocationId is not the BLAKE2b-256 of a block, in base64url")
+        raise DocumentError("malformed", "revocationId is not the BLAKE2b-256 of a block, in base64url")
     detail = "the Ed25519 signature does not verify"
     check_object(entry["revokedBy"], without(entry, "signature"), entry["signature"], "bad-signature", detail)
 
@@ -301,7 +309,7 @@ def is_revoked(token: Token, ids: Sequence[str], revocation_id: str, entry: Any)
         return False
     try:
         check_revocation(entry)
-    except ClaimRefusedError:
+    except DocumentError:
         return False
     return True
 
@@ -333,7 +341,7 @@ def _check_signature(principal: str, payload: bytes, signature: Mapping[str, Any
         raise TokenDeniedError("invalid_signature", detail)
     try:
         check_canonical(principal, payload, signature["signature"], "invalid_signature", detail)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise TokenDeniedError(error.code, error.detail) from None
 
 
@@ -370,14 +378,14 @@ def check_capability(scope: Authorized, namespace: str | None, action: str, reso
     )
 
 
-def verify_dct(serialized: Any, context: TokenContext) -> ClaimVerdict:
+def verify_dct(serialized: Any, context: TokenContext) -> DocumentVerdict:
     """The verdict on a token, with the scope that it authorizes or the members of its denial."""
     revocation = "fresh" if context.revoked or context.revocations else "unchecked"
     try:
         scope = authorize(serialized, context)
     except TokenDeniedError as error:
         is_signed = error.code not in ("malformed_token", "invalid_signature", "weak-key", "revoked")
-        return ClaimVerdict(
+        return DocumentVerdict(
             error=error.code,
             detail=error.detail,
             integrity="verified" if is_signed else "invalid",
@@ -386,6 +394,6 @@ def verify_dct(serialized: Any, context: TokenContext) -> ClaimVerdict:
             revocation="revoked" if error.code == "revoked" else revocation if is_signed else "unchecked",
             members=error.members,
         )
-    return ClaimVerdict(
+    return DocumentVerdict(
         integrity="verified", binding="pinned", authority="valid", revocation=revocation, members={"scope": scope}
     )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError, without
+from parsers.claims.canonical_json import DocumentError, without
 from parsers.claims.delegateos.output_checks import check_output, check_weights
 from parsers.claims.delegateos.signed_objects import check_object, digest_text, principal_of, sign_object
 from parsers.claims.json_schema import first_error
 from parsers.claims.record_shape import BOOLEAN, NUMBER, OBJECT, TEXT, TEXTS, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
-from parsers.claims.verdict import ClaimVerdict, refused
+from parsers.claims.verdict import DocumentVerdict, refused
 
 _TIME = (lambda value: instant(value) is not None, "a time by RFC 3339")
 CONTRACT_SHAPE = RecordShape(
@@ -55,7 +55,7 @@ RESULT_SHAPE = RecordShape(
 
 
 def check_contract(contract: Any, trusted: frozenset[str] | None) -> None:
-    """Check a contract's form and its issuer's signature. Raises ClaimRefusedError."""
+    """Check a contract's form and its issuer's signature. Raises DocumentError."""
     CONTRACT_SHAPE.check(contract)
     CONSTRAINTS_SHAPE.check(contract["constraints"])
     _check_signer(contract, contract["issuer"], trusted)
@@ -63,7 +63,7 @@ def check_contract(contract: Any, trusted: frozenset[str] | None) -> None:
 
 def _check_signer(document: dict[str, Any], signer: str, trusted: frozenset[str] | None) -> None:
     if trusted is not None and signer not in trusted:
-        raise ClaimRefusedError("unknown-key", "the signer is none of those that you trust")
+        raise DocumentError("unknown-key", "the signer is none of those that you trust")
     detail = "the Ed25519 signature does not verify"
     check_object(signer, without(document, "signature"), document["signature"], "bad-signature", detail)
 
@@ -74,7 +74,7 @@ def _binding(trusted: frozenset[str] | None) -> str:
 
 
 def sign_contract(seed: bytes, members: Mapping[str, Any]) -> dict[str, Any]:
-    """A contract with these members, issued by the owner of the key. Raises ClaimRefusedError for members of which none
+    """A contract with these members, issued by the owner of the key. Raises DocumentError for members of which none
     is made that verifies."""
     contract = _signed(seed, members, "issuer")
     check_contract(contract, None)
@@ -84,11 +84,11 @@ def sign_contract(seed: bytes, members: Mapping[str, Any]) -> dict[str, Any]:
 
 def sign_attestation(seed: bytes, members: Mapping[str, Any], contract: Any) -> dict[str, Any]:
     """An attestation with these members by the owner of the key, which holds under its contract. Raises
-    ClaimRefusedError."""
+    DocumentError."""
     attestation = _signed(seed, members, "principal")
     verdict = verify_attestation(attestation, contract, None)
     if verdict.error:
-        raise ClaimRefusedError(verdict.error, verdict.detail, verdict.missing)
+        raise DocumentError(verdict.error, verdict.detail, verdict.missing)
     return attestation
 
 
@@ -96,16 +96,16 @@ def _signed(seed: bytes, members: Mapping[str, Any], role: str) -> dict[str, Any
     """Members signed by the owner of the key, in a role that names him."""
     body = {role: principal_of(seed), **without(members, "signature")}
     if body[role] != principal_of(seed):
-        raise ClaimRefusedError("unknown-key", f"{role} is not the principal of the key: {principal_of(seed)}")
+        raise DocumentError("unknown-key", f"{role} is not the principal of the key: {principal_of(seed)}")
     return {**body, "signature": sign_object(seed, body)}
 
 
-def verify_contract_output(contract: Any, output: Any, trusted: frozenset[str] | None, now: int) -> ClaimVerdict:
+def verify_contract_output(contract: Any, output: Any, trusted: frozenset[str] | None, now: int) -> DocumentVerdict:
     """The verdict on a contract and an output: signed by its issuer, and met. After the deadline the authority is
     expired, which is for the caller to judge."""
     try:
         check_contract(contract, trusted)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error)
     is_late = now > (instant(contract["constraints"]["deadline"]) or 0)
     axes: dict[str, Any] = {
@@ -116,21 +116,21 @@ def verify_contract_output(contract: Any, output: Any, trusted: frozenset[str] |
     try:
         check_weights(contract["verification"])
         outcome = check_output(contract["verification"], output)
-    except ClaimRefusedError as error:
-        return ClaimVerdict.of(error, **axes)
+    except DocumentError as error:
+        return DocumentVerdict.of(error, **axes)
     code = "" if outcome["passed"] else "output-refused"
     detail = "" if outcome["passed"] else str(outcome.get("details", "the output does not pass the verification"))
-    return ClaimVerdict(error=code, detail=detail[:1_000], members={"outcome": outcome}, **axes)
+    return DocumentVerdict(error=code, detail=detail[:1_000], members={"outcome": outcome}, **axes)
 
 
-def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] | None) -> ClaimVerdict:
+def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] | None) -> DocumentVerdict:
     """The verdict on an attestation: signed by its principal; with its contract also met by the output, one level deep
     (§7.3). An attestation of failure is verified as one."""
     try:
         ATTESTATION_SHAPE.check(attestation)
         RESULT_SHAPE.check(attestation["result"])
         _check_signer(attestation, attestation["principal"], trusted)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error)
     members = {"success": attestation["result"]["success"], "principal": attestation["principal"]}
     authority, fault = "unknown" if contract is None else "valid", None
@@ -138,31 +138,33 @@ def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] 
         _check_output_hash(attestation["result"])
         if contract is not None:
             _check_contract_of(attestation, contract)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         authority, fault = "insufficient", error
-    return ClaimVerdict.of(fault, integrity="verified", binding=_binding(trusted), authority=authority, members=members)
+    return DocumentVerdict.of(
+        fault, integrity="verified", binding=_binding(trusted), authority=authority, members=members
+    )
 
 
 def _check_output_hash(result: dict[str, Any]) -> None:
     if "output" in result and result.get("outputHash", "") not in ("", digest_text(result["output"])):
-        raise ClaimRefusedError("hash-mismatch", "outputHash is not the BLAKE2b-256 of the output")
+        raise DocumentError("hash-mismatch", "outputHash is not the BLAKE2b-256 of the output")
 
 
 def _check_contract_of(attestation: dict[str, Any], contract: Any) -> None:
     check_contract(contract, None)
     result = attestation["result"]
     if attestation["contractId"] != contract["id"]:
-        raise ClaimRefusedError("contract-mismatch", "the attestation is for another contract")
+        raise DocumentError("contract-mismatch", "the attestation is for another contract")
     if result["costMicrocents"] > contract["constraints"]["maxBudgetMicrocents"]:
-        raise ClaimRefusedError("over-budget", "costMicrocents is more than the contract's budget")
+        raise DocumentError("over-budget", "costMicrocents is more than the contract's budget")
     if attestation["type"] != "completion" or not result["success"]:
         return
     if "output" not in result:
-        raise ClaimRefusedError("output-refused", "there is no output")
+        raise DocumentError("output-refused", "there is no output")
     error = first_error(contract["task"].get("outputSchema", True), result["output"])
     if error is not None:
-        raise ClaimRefusedError("output-refused", error)
+        raise DocumentError("output-refused", error)
     check_weights(contract["verification"])
     outcome = check_output(contract["verification"], result["output"])
     if not outcome["passed"]:
-        raise ClaimRefusedError("output-refused", str(outcome.get("details", "the verification does not pass")))
+        raise DocumentError("output-refused", str(outcome.get("details", "the verification does not pass")))

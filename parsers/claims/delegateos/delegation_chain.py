@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.delegateos.capability_token import Token, blocks
 from parsers.claims.delegateos.token_issue import ROOT_PARENT
 
@@ -52,25 +52,25 @@ def delegations_of(token: Token) -> list[Delegation]:
 
 
 def check_chain(chain: Sequence[Delegation]) -> None:
-    """Check the five invariants (§8.2) of a chain from its root. Raises ClaimRefusedError."""
+    """Check the five invariants (§8.2) of a chain from its root. Raises DocumentError."""
     if not chain:
-        raise ClaimRefusedError("broken_chain", "the chain is empty")
+        raise DocumentError("broken_chain", "the chain is empty")
     root = chain[0]
     if root.parent_id != ROOT_PARENT or root.depth != 0:
-        raise ClaimRefusedError("broken_chain", f"the root has not the parent {ROOT_PARENT} and depth 0")
+        raise DocumentError("broken_chain", f"the root has not the parent {ROOT_PARENT} and depth 0")
     max_depth = root.token["authority"]["maxChainDepth"]
     for parent, child in pairwise(chain):
         if child.parent_id != parent.id or child.delegator != parent.delegatee:
-            raise ClaimRefusedError("broken_chain", f"{child.id[:100]!a} is not delegated by who got its parent")
+            raise DocumentError("broken_chain", f"{child.id[:100]!a} is not delegated by who got its parent")
         if child.depth != parent.depth + 1:
-            raise ClaimRefusedError("broken_chain", f"{child.id[:100]!a} is not one deeper than its parent")
+            raise DocumentError("broken_chain", f"{child.id[:100]!a} is not one deeper than its parent")
         if not _is_attenuation(child.token, parent.token):
-            raise ClaimRefusedError(
+            raise DocumentError(
                 "broken_chain", f"the token of {child.id[:100]!a} is not an attenuation of its parent's"
             )
     if chain[-1].depth > max_depth:
         detail = f"depth {chain[-1].depth} is more than the root's maxChainDepth, {max_depth}"
-        raise ClaimRefusedError("chain_depth_exceeded", detail)
+        raise DocumentError("chain_depth_exceeded", detail)
 
 
 def _is_attenuation(child: Token, parent: Token) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs, read
 from parsers.claims.delegateos.capability_token import TokenDeniedError
 from parsers.claims.delegateos.signed_objects import check_object, sign_object
 from parsers.claims.record_shape import TEXT, RecordShape
@@ -57,9 +57,9 @@ def check_proof(text: str, *, holder: str, method: str, path: str, now: int) -> 
         payload = read(data)
         _PROOF.check(payload, "invalid_proof")
         if not is_canonical or jcs(payload) != data:
-            raise ClaimRefusedError("invalid_proof", "the proof is not in the form of RFC 8785 and base64url")
+            raise DocumentError("invalid_proof", "the proof is not in the form of RFC 8785 and base64url")
         check_object(holder, payload, signature, "invalid_proof", "the last delegatee did not sign the proof")
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         code = error.code if error.code == "weak-key" else "invalid_proof"
         raise TokenDeniedError(code, f"the holder proof: {error.detail}") from None
     time = _check_members(payload, method, path, now)

@@ -1,6 +1,6 @@
 """Verification of an output by the specification of a contract (§6, §10.3): schemas, the seven checks, composites.
 
-An outcome is `{passed, score?, details?}`; a specification that cannot be evaluated raises ClaimRefusedError with the
+An outcome is `{passed, score?, details?}`; a specification that cannot be evaluated raises DocumentError with the
 code bad-verification, or one of `parsers/claims/json_schema.py`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.json_schema import first_error, is_match, step_budget
 
 MAX_STEPS, MAX_NESTING = 64, 8
@@ -110,7 +110,7 @@ CHECKS: dict[str, Callable[[Any, Mapping[str, Any]], Outcome]] = {
 
 
 def check_output(specification: Any, output: Any) -> Outcome:
-    """The outcome of an output by a specification. Raises ClaimRefusedError."""
+    """The outcome of an output by a specification. Raises DocumentError."""
     with step_budget():
         return _check(specification, output, [0], 0)
 
@@ -180,7 +180,7 @@ def _weighted(specification: Mapping[str, Any], outcomes: list[Outcome]) -> Outc
 
 
 def check_weights(specification: Any) -> None:
-    """Raises ClaimRefusedError for weights, in a composite or one inside of it, that do not add up to 1 (±0.001)."""
+    """Raises DocumentError for weights, in a composite or one inside of it, that do not add up to 1 (±0.001)."""
     todo = [specification]
     while todo:
         part = todo.pop()
@@ -208,5 +208,5 @@ def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> s
     return value
 
 
-def _refused(detail: str) -> ClaimRefusedError:
-    return ClaimRefusedError("bad-verification", detail)
+def _refused(detail: str) -> DocumentError:
+    return DocumentError("bad-verification", detail)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 
 MAX_SEGMENTS, MAX_STEPS = 64, 25_000
 """Segments of a pattern, beyond which nothing matches, and steps (about 1 µs) that all comparisons for one token
@@ -24,11 +24,11 @@ class GlobBudget:
         self._left = steps
 
     def take(self, steps: int) -> None:
-        """Use up some steps. Raises ClaimRefusedError (patterns-too-costly) when none are left."""
+        """Use up some steps. Raises DocumentError (patterns-too-costly) when none are left."""
         self._left -= steps
         if self._left < 0:
             detail = f"comparing the resource patterns takes more than {MAX_STEPS:,} steps"
-            raise ClaimRefusedError("patterns-too-costly", detail)
+            raise DocumentError("patterns-too-costly", detail)
 
 
 _OTHER = "/"
@@ -73,7 +73,7 @@ _CHARACTERS_A_STEP = 64
 
 
 def matches(pattern: str, resource: str, budget: GlobBudget | None = None) -> bool:
-    """Whether a pattern matches a resource. Raises ClaimRefusedError where the budget does not suffice."""
+    """Whether a pattern matches a resource. Raises DocumentError where the budget does not suffice."""
     budget = budget or GlobBudget()
     budget.take(1 + (len(pattern) + len(resource)) // _CHARACTERS_A_STEP)
     parts, segments = _segments(pattern), resource.split("/")
@@ -88,7 +88,7 @@ def matches(pattern: str, resource: str, budget: GlobBudget | None = None) -> bo
 
 
 def is_part(child: str, parent: str, budget: GlobBudget | None = None) -> bool:
-    """Whether everything that a pattern matches is matched by its parent. Raises ClaimRefusedError where the budget
+    """Whether everything that a pattern matches is matched by its parent. Raises DocumentError where the budget
     does not suffice."""
     budget = budget or GlobBudget()
     budget.take(4 + (len(child) + len(parent)) // _CHARACTERS_A_STEP)

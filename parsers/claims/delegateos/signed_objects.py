@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs
 
 DIGEST_BYTES = 32
 
@@ -30,7 +30,7 @@ def is_principal(text: object) -> bool:
     """Whether a text is one: 32 bytes in base64url, whatever key they are."""
     try:
         data, is_canonical = from_base64url(text)
-    except ClaimRefusedError:
+    except DocumentError:
         return False
     return is_canonical and len(data) == ed25519.KEY_BYTES
 
@@ -41,7 +41,7 @@ def sign_object(seed: bytes, value: Any) -> str:
 
 
 def check_object(principal: str, value: Any, signature: Any, code: str, detail: str) -> None:
-    """Check a signature. Raises ClaimRefusedError: weak-key, else this code and detail."""
+    """Check a signature. Raises DocumentError: weak-key, else this code and detail."""
     check_canonical(principal, jcs(value), signature, code, detail)
 
 
@@ -49,18 +49,18 @@ def check_canonical(principal: str, form: bytes, signature: Any, code: str, deta
     """Check a signature of what has this RFC 8785 form, as `check_object` does."""
     try:
         (key, is_key), (data, is_signature) = from_base64url(principal), from_base64url(signature)
-    except ClaimRefusedError:
-        raise ClaimRefusedError(code, detail) from None
+    except DocumentError:
+        raise DocumentError(code, detail) from None
     if len(key) == ed25519.KEY_BYTES and not ed25519.is_sound(key):
-        raise ClaimRefusedError("weak-key", f"the key {principal} is of small or mixed order, or no point")
+        raise DocumentError("weak-key", f"the key {principal} is of small or mixed order, or no point")
     if not (is_key and is_signature) or not ed25519.verifies(
         key, data, blake2b(form, digest_size=DIGEST_BYTES).digest()
     ):
-        raise ClaimRefusedError(code, detail)
+        raise DocumentError(code, detail)
 
 
 def trusted_principals(keys: Any) -> frozenset[str] | None:
-    """The principals in a list, or in the values of an object; None where there are none. Raises ClaimRefusedError
+    """The principals in a list, or in the values of an object; None where there are none. Raises DocumentError
     with the code bad-keys."""
     if keys is None:
         return None
@@ -70,5 +70,5 @@ def trusted_principals(keys: Any) -> frozenset[str] | None:
         or len(values) > 1_000
         or not all(isinstance(principal, str) for principal in values)
     ):
-        raise ClaimRefusedError("bad-keys", "keys is a list of at most 1,000 principals (base64url), or an object")
+        raise DocumentError("bad-keys", "keys is a list of at most 1,000 principals (base64url), or an object")
     return frozenset(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.delegateos.capability_token import (
     ATTENUATION_SHAPE,
     FORMAT,
@@ -23,7 +23,7 @@ ROOT_PARENT = "del_000000000000"
 
 
 def create_dct(seed: bytes, authority: Mapping[str, Any]) -> dict[str, str]:
-    """A root token with this authority, whose issuer is the owner of the key. Raises ClaimRefusedError."""
+    """A root token with this authority, whose issuer is the owner of the key. Raises DocumentError."""
     whole = {"chainDepth": 0, "parentDelegationId": ROOT_PARENT, **authority, "issuer": principal_of(seed)}
     signature = {
         "signer": whole["issuer"],
@@ -44,7 +44,7 @@ _NOT_NARROWER = {
 
 
 def attenuate_dct(serialized: Any, seed: bytes, attenuation: Mapping[str, Any]) -> dict[str, str]:
-    """The token narrowed by the owner of the key, its delegatee. Raises ClaimRefusedError where it would not be
+    """The token narrowed by the owner of the key, its delegatee. Raises DocumentError where it would not be
     narrower."""
     token = read_dct(serialized)
     scope = scopes(token)[-1]
@@ -56,7 +56,7 @@ def attenuate_dct(serialized: Any, seed: bytes, attenuation: Mapping[str, Any]) 
         wider = error.members.get("capability", {})
         named = ":".join(wider.get(name, "") for name in ("namespace", "action", "resource"))
         detail = _NOT_NARROWER.get(error.detail, f"Capability expansion not allowed: {named}")
-        raise ClaimRefusedError(error.code, detail) from None
+        raise DocumentError(error.code, detail) from None
     attenuations = [*token["attenuations"], whole]
     signature = {
         "signer": whole["attenuator"],
@@ -79,7 +79,7 @@ def revoke_block(seed: bytes, revocation_id: str, revoked_at: str, scope: str = 
 
 
 def inspect_dct(serialized: Any) -> dict[str, Any]:
-    """What a token says, unverified. Raises ClaimRefusedError."""
+    """What a token says, unverified. Raises DocumentError."""
     token = read_dct(serialized)
     scope = scopes(token)[-1]
     last = blocks(token)[-1]

@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs, read
 from parsers.claims.motebit.identifiers import TOKEN_SUITE, KeyRing, binding, check_signature, key_of, without_suite
 from parsers.claims.record_shape import NAME, NUMBER, RecordShape
-from parsers.claims.verdict import LEGACY, SKEW_MS, ClaimVerdict, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, refused
 from parsers.pointers.locator import a_label
 
 MAX_BYTES = 8_192
@@ -47,18 +47,18 @@ class SignedRequest(NamedTuple):
 
 def check_bound(payload: Mapping[str, Any], request: SignedRequest, now: float) -> bool:
     """Whether a token is bound to a request at a time (milliseconds since 1970), by its host and, with a body, by the
-    digest of that. One that is not counts only for a minute, and is to be taken once. Raises ClaimRefusedError for a
+    digest of that. One that is not counts only for a minute, and is to be taken once. Raises DocumentError for a
     token of another host (audience-mismatch) or body (hash-mismatch), and for an unbound one of another minute
     (expired)."""
     host, digest = payload.get("host"), payload.get("bodySha256")
     if host is not None and (not isinstance(host, str) or canonical_host(host) != canonical_host(request.host)):
-        raise ClaimRefusedError("audience-mismatch", f"the token is for the host {str(host)[:200]!a}")
+        raise DocumentError("audience-mismatch", f"the token is for the host {str(host)[:200]!a}")
     if digest is not None and str(digest).lower() != sha256(request.body).hexdigest():
-        raise ClaimRefusedError("hash-mismatch", "the token is for another body: bodySha256 is not its SHA-256 in hex")
+        raise DocumentError("hash-mismatch", "the token is for another body: bodySha256 is not its SHA-256 in hex")
     is_bound = host is not None and request.is_configured and (digest is not None or not request.body)
     if not is_bound and abs(now - payload["iat"]) > UNBOUND_MS:
         detail = f"a token without host and bodySha256 counts within {UNBOUND_MS // 1_000} s of its iat"
-        raise ClaimRefusedError("expired", detail)
+        raise DocumentError("expired", detail)
     return is_bound
 
 
@@ -80,40 +80,40 @@ def canonical_host(text: str) -> str:
 
 def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
     """The payload of a token whose signature verifies, and the key that signed it: `key`, else that of `keys` for its
-    identity. Raises ClaimRefusedError, also for the profile `legacy` (legacy-profile)."""
+    identity. Raises DocumentError, also for the profile `legacy` (legacy-profile)."""
     payload, key = _signed_payload(token, key, keys)
     if "suite" not in payload:
         raise _legacy()
     return payload, key
 
 
-def _legacy() -> ClaimRefusedError:
-    return ClaimRefusedError(LEGACY, without_suite(TOKEN_SUITE), ["suite"])
+def _legacy() -> DocumentError:
+    return DocumentError(LEGACY, without_suite(TOKEN_SUITE), ["suite"])
 
 
 def _signed_payload(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
     """The payload of a token, with or without `suite`, and the key whose signature verifies. Raises
-    ClaimRefusedError."""
+    DocumentError."""
     if not isinstance(token, str) or len(token) > MAX_BYTES:
-        raise ClaimRefusedError("malformed", f"a token is a text of at most {MAX_BYTES:,} characters")
+        raise DocumentError("malformed", f"a token is a text of at most {MAX_BYTES:,} characters")
     encoded, point, signature = token.removeprefix("motebit:").partition(".")
     if not point:
-        raise ClaimRefusedError("malformed", "the token has no signature after a point")
+        raise DocumentError("malformed", "the token has no signature after a point")
     body, is_canonical = from_base64url(encoded)
     payload = read(body)
     if not isinstance(payload, dict):
-        raise ClaimRefusedError("malformed", "the payload of the token is not a JSON object")
+        raise DocumentError("malformed", "the payload of the token is not a JSON object")
     if "suite" not in payload:
         _LEGACY_SHAPE.check(payload)
     elif payload["suite"] != TOKEN_SUITE:
-        raise ClaimRefusedError("unknown-suite", f"suite is {str(payload['suite'])[:100]!a}, not {TOKEN_SUITE}")
+        raise DocumentError("unknown-suite", f"suite is {str(payload['suite'])[:100]!a}, not {TOKEN_SUITE}")
     else:
         SHAPE.check(payload)
     key = key or key_of(payload["mid"], keys)
     if key is None:
-        raise ClaimRefusedError("unknown-key", f"no key is given for {payload['mid'][:200]!a}")
+        raise DocumentError("unknown-key", f"no key is given for {payload['mid'][:200]!a}")
     if not check_signature(signature, body, key) or not is_canonical:
-        raise ClaimRefusedError("non-canonical", "the token is not spelt as base64url without padding")
+        raise DocumentError("non-canonical", "the token is not spelt as base64url without padding")
     return payload, key
 
 
@@ -124,17 +124,17 @@ def verify_token(
     *,
     audience: str | None = None,
     seen: frozenset[str] = frozenset(),
-) -> ClaimVerdict:
+) -> DocumentVerdict:
     """The verdict on a token at a time (milliseconds since 1970), for an audience if one is named. `seen` are the
     `jti` that were used before."""
     try:
         payload, key = _signed_payload(token, None, keys)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error)
     code, detail = _fault(payload, now, audience, seen)
     if "suite" not in payload:
-        return refused(ClaimRefusedError(code, detail, ["suite"]) if code else _legacy(), profile="legacy")
-    return ClaimVerdict(
+        return refused(DocumentError(code, detail, ["suite"]) if code else _legacy(), profile="legacy")
+    return DocumentVerdict(
         error=code,
         detail=detail,
         integrity="verified",

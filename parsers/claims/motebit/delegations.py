@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError, jcs, without
+from parsers.claims.canonical_json import DocumentError, jcs, without
 from parsers.claims.motebit.identifiers import (
     SUITE,
     KeyRing,
@@ -26,7 +26,7 @@ from parsers.claims.motebit.identifiers import (
 )
 from parsers.claims.motebit.receipts import first_fault
 from parsers.claims.record_shape import COUNT, HEX_KEY, NAME, NUMBER, OBJECT, TEXT, RecordShape, one_of, or_null
-from parsers.claims.verdict import LEGACY, SKEW_MS, ClaimVerdict, authority_by, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, authority_by, refused
 
 MAX_LINKS = 32
 """Tokens of a chain."""
@@ -105,15 +105,15 @@ def is_narrowed(parent: str, child: str) -> bool:
 
 
 def check_signed(record: Any, shape: RecordShape) -> None:
-    """Check the form of a record and its signature by the delegator's key. Raises ClaimRefusedError."""
+    """Check the form of a record and its signature by the delegator's key. Raises DocumentError."""
     if isinstance(record, dict) and "suite" not in record:
-        raise ClaimRefusedError("unknown-suite", f"suite is missing: {SUITE} is expected", ["suite"])
+        raise DocumentError("unknown-suite", f"suite is missing: {SUITE} is expected", ["suite"])
     if isinstance(record, dict) and record["suite"] != SUITE:
-        raise ClaimRefusedError("unknown-suite", f"suite is {str(record['suite'])[:100]!a}, not {SUITE}")
+        raise DocumentError("unknown-suite", f"suite is {str(record['suite'])[:100]!a}, not {SUITE}")
     shape.check(record)
     key = hex_bytes(record["delegator_public_key"], 32) or b""
     if not check_signature(record["signature"], jcs(without(record, "signature")), key):
-        raise ClaimRefusedError("non-canonical", "the signature is not spelt as base64url without padding")
+        raise DocumentError("non-canonical", "the signature is not spelt as base64url without padding")
 
 
 def _is_legacy(token: Any) -> bool:
@@ -123,11 +123,11 @@ def _is_legacy(token: Any) -> bool:
         return False
     try:
         return check_signature(token.get("signature"), jcs(without(token, "signature")), bytes.fromhex(key))
-    except ClaimRefusedError:
+    except DocumentError:
         return False
 
 
-def verify_delegation(token: Any, rules: DelegationRules) -> ClaimVerdict:
+def verify_delegation(token: Any, rules: DelegationRules) -> DocumentVerdict:
     """The verdict on one token."""
     is_legacy = _is_legacy(token)
     profile = "legacy" if is_legacy else "unknown"
@@ -136,56 +136,58 @@ def verify_delegation(token: Any, rules: DelegationRules) -> ClaimVerdict:
             LEGACY_TOKEN_SHAPE.check(token)
         else:
             check_signed(token, TOKEN_SHAPE)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error, profile=profile)
     fault = _fault(token, rules)
     if is_legacy:
         code, detail = (fault.code, fault.detail) if fault else (LEGACY, f"{without_suite(SUITE)}, and keys in hex")
-        return refused(ClaimRefusedError(code, detail, ["suite"]), profile=profile)
+        return refused(DocumentError(code, detail, ["suite"]), profile=profile)
     bound = _binding(token, rules)
     members = {"profile": "current", "scope": sorted(scopes(token["scope"]))}
-    return ClaimVerdict.of(fault, integrity="verified", binding=bound, authority=authority_by(fault), members=members)
+    return DocumentVerdict.of(
+        fault, integrity="verified", binding=bound, authority=authority_by(fault), members=members
+    )
 
 
 def _binding(token: Mapping[str, Any], rules: DelegationRules) -> str:
     return binding(token["delegator_id"], public_key(token["delegator_public_key"]) or b"", rules.keys)
 
 
-def _fault(token: Mapping[str, Any], rules: DelegationRules) -> ClaimRefusedError | None:
+def _fault(token: Mapping[str, Any], rules: DelegationRules) -> DocumentError | None:
     """The first rule that a signed token breaks."""
     try:
         check_window(token, rules.now)
         if token["signature"] in rules.seen:
-            raise ClaimRefusedError("replayed", "the token was used before")
+            raise DocumentError("replayed", "the token was used before")
         if _binding(token, rules) == "invalid":
-            raise ClaimRefusedError("key-mismatch", "the delegator's key is not the one that you trust")
-    except ClaimRefusedError as error:
+            raise DocumentError("key-mismatch", "the delegator's key is not the one that you trust")
+    except DocumentError as error:
         return error
     return None
 
 
 def check_window(token: Mapping[str, Any], now: float | None) -> None:
-    """Raises ClaimRefusedError where a token is not valid at a time; at its last millisecond it is."""
+    """Raises DocumentError where a token is not valid at a time; at its last millisecond it is."""
     if now is None:
         return
     if token["expires_at"] < now:
-        raise ClaimRefusedError("expired", f"expired at {token['expires_at']}")
+        raise DocumentError("expired", f"expired at {token['expires_at']}")
     if now < token.get("not_before", now):
-        raise ClaimRefusedError("not-yet-valid", f"valid from {token['not_before']}")
+        raise DocumentError("not-yet-valid", f"valid from {token['not_before']}")
     if token["issued_at"] > now + SKEW_MS and "not_before" not in token:
-        raise ClaimRefusedError("future-dated", "issued in the future")
+        raise DocumentError("future-dated", "issued in the future")
 
 
-def verify_delegation_chain(chain: Any, rules: DelegationRules) -> ClaimVerdict:
+def verify_delegation_chain(chain: Any, rules: DelegationRules) -> DocumentVerdict:
     """The verdict on tokens from the root to the last delegate. An empty chain holds, and delegates nothing."""
     if not isinstance(chain, list) or len(chain) > MAX_LINKS:
-        return refused(ClaimRefusedError("malformed", f"a chain is a list of at most {MAX_LINKS} tokens"))
-    verdicts: list[ClaimVerdict] = []
+        return refused(DocumentError("malformed", f"a chain is a list of at most {MAX_LINKS} tokens"))
+    verdicts: list[DocumentVerdict] = []
 
     def check(index: int, token: Any) -> None:
         verdicts.append(verify_delegation(token, rules))
         if verdicts[-1].error:
-            raise ClaimRefusedError(verdicts[-1].error, _located(index, verdicts[-1]), verdicts[-1].missing)
+            raise DocumentError(verdicts[-1].error, _located(index, verdicts[-1]), verdicts[-1].missing)
         if index:
             check_link(chain, index)
 
@@ -195,26 +197,26 @@ def verify_delegation_chain(chain: Any, rules: DelegationRules) -> ClaimVerdict:
         return refused(error, index=index)
     root = verdicts[0].binding if verdicts else "unverified"
     scope = verdicts[-1].members["scope"] if verdicts else []
-    return ClaimVerdict(integrity="verified", binding=root, authority="valid", members={"scope": scope})
+    return DocumentVerdict(integrity="verified", binding=root, authority="valid", members={"scope": scope})
 
 
-def _located(index: int, verdict: ClaimVerdict) -> str:
+def _located(index: int, verdict: DocumentVerdict) -> str:
     if verdict.error == "bad-signature":
         return f"Delegation {index} has invalid signature"
     return f"Delegation {index}: {verdict.detail}"
 
 
 def check_link(chain: Sequence[Mapping[str, Any]], index: int) -> None:
-    """Raises ClaimRefusedError where a token is not delegated on by the delegate of the one ahead of it, or wider."""
+    """Raises DocumentError where a token is not delegated on by the delegate of the one ahead of it, or wider."""
     parent, child = chain[index - 1], chain[index]
     if parent["delegate_id"] != child["delegator_id"]:
         pair = f'delegate_id "{parent["delegate_id"]}" !== delegator_id "{child["delegator_id"]}"'
-        raise ClaimRefusedError("broken-chain", f"Chain break at {index}: {pair}")
+        raise DocumentError("broken-chain", f"Chain break at {index}: {pair}")
     if parent["delegate_public_key"] != child["delegator_public_key"]:
-        raise ClaimRefusedError("broken-chain", f"Chain break at {index}: delegate_public_key mismatch")
+        raise DocumentError("broken-chain", f"Chain break at {index}: delegate_public_key mismatch")
     if not is_narrowed(parent["scope"], child["scope"]):
         widened = f'parent="{parent["scope"]}", child="{child["scope"]}"'
-        raise ClaimRefusedError("scope-widened", f"Delegation {index} widens scope: {widened}")
+        raise DocumentError("scope-widened", f"Delegation {index} widens scope: {widened}")
 
 
 def find_revocation(grant: Mapping[str, Any], revocations: Sequence[Any]) -> Mapping[str, Any] | None:
@@ -225,7 +227,7 @@ def find_revocation(grant: Mapping[str, Any], revocations: Sequence[Any]) -> Map
             continue
         try:
             check_signed(revocation, REVOCATION_SHAPE)
-        except ClaimRefusedError:
+        except DocumentError:
             continue
         return revocation
     return None
@@ -233,7 +235,7 @@ def find_revocation(grant: Mapping[str, Any], revocations: Sequence[Any]) -> Map
 
 def verify_tick(
     token: Any, grant: Any, revocations: Sequence[Any] | None, rules: DelegationRules, *, by_order: bool = False
-) -> ClaimVerdict:
+) -> DocumentVerdict:
     """The verdict on a token under the grant that it was minted for. Authority and revocation are separate: a token of
     a revoked grant may be valid by itself. `by_order` judges it at its own slot and not at `now`."""
     history = verify_delegation(token, DelegationRules(keys=rules.keys))
@@ -243,15 +245,15 @@ def verify_tick(
     try:
         check_signed(grant, GRANT_SHAPE)
         _check_tick(token, grant, rules.now, by_order=by_order)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         fault = error
     authority, revocation, status = authority_by(fault), None, "unchecked"
     if revocations is not None and isinstance(grant, dict) and not GRANT_SHAPE.fault(grant):
         revocation = find_revocation(grant, revocations[:MAX_REVOCATIONS])
         status = "fresh" if revocation is None else "revoked"
     if fault is None and revocation is not None:
-        fault = ClaimRefusedError("revoked", f"the grant {grant['grant_id']} was revoked by its delegator")
-    return ClaimVerdict.of(
+        fault = DocumentError("revoked", f"the grant {grant['grant_id']} was revoked by its delegator")
+    return DocumentVerdict.of(
         fault,
         integrity="verified",
         binding=history.binding,
@@ -262,16 +264,16 @@ def verify_tick(
 
 
 def _check_tick(token: Mapping[str, Any], grant: Mapping[str, Any], now: float | None, *, by_order: bool) -> None:
-    """Raises ClaimRefusedError with the first rule of the grant that a token breaks."""
+    """Raises DocumentError with the first rule of the grant that a token breaks."""
     names = ("grant_id", "delegator_id", "delegator_public_key", "delegate_id", "delegate_public_key")
     different = next((name for name in names if token.get(name) != grant[name]), None)
     if different is not None:
-        raise ClaimRefusedError("grant-mismatch", f"{different} is not that of the grant")
+        raise DocumentError("grant-mismatch", f"{different} is not that of the grant")
     if not is_narrowed(grant["scope"], token["scope"]):
-        raise ClaimRefusedError("scope-widened", "the token widens the scope of the grant")
+        raise DocumentError("scope-widened", "the token widens the scope of the grant")
     if token["expires_at"] - token["issued_at"] > grant["max_token_ttl_ms"]:
-        raise ClaimRefusedError("grant-mismatch", "the token lives longer than max_token_ttl_ms of the grant")
+        raise DocumentError("grant-mismatch", "the token lives longer than max_token_ttl_ms of the grant")
     moment = token.get("not_before", token["issued_at"]) if by_order or now is None else now
     if moment < (grant["not_before"] or 0) or grant["expires_at"] < moment:
-        raise ClaimRefusedError("grant-invalid", "the grant is not valid at this time")
+        raise DocumentError("grant-invalid", "the grant is not valid at this time")
     check_window(token, None if by_order else now)

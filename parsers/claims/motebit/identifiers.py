@@ -12,7 +12,7 @@ from uuid import UUID
 import base58
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url
 
 SUITE = "motebit-jcs-ed25519-b64-v1"
 """Receipts and delegations: RFC 8785, Ed25519, base64url signatures, keys in hex."""
@@ -100,18 +100,18 @@ def hex_bytes(text: object, size: int) -> bytes | None:
 
 
 def key_ring(value: Any) -> dict[str, bytes]:
-    """The keys in `{identity: 64 hex digits}`, or in base64url as older documents have them. Raises ClaimRefusedError
+    """The keys in `{identity: 64 hex digits}`, or in base64url as older documents have them. Raises DocumentError
     with the code bad-keys."""
     if not isinstance(value, dict) or len(value) > 1_000:
-        raise ClaimRefusedError("bad-keys", "keys is an object of at most 1,000 public keys by identity")
+        raise DocumentError("bad-keys", "keys is an object of at most 1,000 public keys by identity")
     ring = {identity: public_key(text) for identity, text in value.items()}
     wrong = [identity for identity, key in ring.items() if key is None]
     if wrong:
-        raise ClaimRefusedError("bad-keys", f"the key of {wrong[0][:100]!a} is not 64 hex digits")
+        raise DocumentError("bad-keys", f"the key of {wrong[0][:100]!a} is not 64 hex digits")
     stated = {identity: key for identity, key in ring.items() if key is not None}
     for identity, key in list(stated.items()):
         if (form := canonical_id(identity)) and stated.setdefault(form, key) != key:
-            raise ClaimRefusedError("bad-keys", f"keys has two keys of {identity[:100]!a}")
+            raise DocumentError("bad-keys", f"keys has two keys of {identity[:100]!a}")
     return stated
 
 
@@ -121,7 +121,7 @@ def public_key(text: object) -> bytes | None:
     if key is None and isinstance(text, str) and len(text) == 43:
         try:
             key, is_canonical = from_base64url(text)
-        except ClaimRefusedError:
+        except DocumentError:
             return None
         return key if is_canonical else None
     return key
@@ -139,23 +139,23 @@ def without_suite(suite: str) -> str:
 
 
 def check_key(key: bytes) -> None:
-    """Raises ClaimRefusedError for a key under which forged signatures verify."""
+    """Raises DocumentError for a key under which forged signatures verify."""
     if not ed25519.is_sound(key):
-        raise ClaimRefusedError("weak-key", f"the key {key.hex()} is of small or mixed order, or no point")
+        raise DocumentError("weak-key", f"the key {key.hex()} is of small or mixed order, or no point")
 
 
 def check_signature(text: object, message: bytes, key: bytes) -> bool:
-    """Check a signature in base64url; whether it is spelt canonically. Raises ClaimRefusedError: bad-signature,
+    """Check a signature in base64url; whether it is spelt canonically. Raises DocumentError: bad-signature,
     weak-key."""
     if not isinstance(text, str) or not text.strip():
-        raise ClaimRefusedError("bad-signature", "the signature is empty")
+        raise DocumentError("bad-signature", "the signature is empty")
     try:
         signature, is_canonical = from_base64url(text)
-    except ClaimRefusedError:
-        raise ClaimRefusedError("bad-signature", "the signature is not valid base64url") from None
+    except DocumentError:
+        raise DocumentError("bad-signature", "the signature is not valid base64url") from None
     if len(signature) != ed25519.SIGNATURE_BYTES:
-        raise ClaimRefusedError("bad-signature", f"the signature must be 64 bytes, got {len(signature)}")
+        raise DocumentError("bad-signature", f"the signature must be 64 bytes, got {len(signature)}")
     check_key(key)
     if not ed25519.verifies(key, signature, message):
-        raise ClaimRefusedError("bad-signature", "the Ed25519 signature does not verify")
+        raise DocumentError("bad-signature", "the Ed25519 signature does not verify")
     return is_canonical

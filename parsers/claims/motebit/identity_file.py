@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from parsers.claims import ed25519, plain_yaml
-from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.motebit.identifiers import (
     HEX_SUITE,
     KeyRing,
@@ -25,7 +25,7 @@ from parsers.claims.motebit.identifiers import (
 )
 from parsers.claims.motebit.succession import SuccessionCheck, check_succession
 from parsers.claims.record_shape import NAME, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape
-from parsers.claims.verdict import LEGACY, ClaimVerdict, refused
+from parsers.claims.verdict import LEGACY, DocumentVerdict, refused
 
 MAX_BYTES = 128 << 10
 _OPEN, _CLOSE = "---\n", "\n---"
@@ -66,17 +66,17 @@ def signed_file(seed: bytes, text: str) -> str:
 
 
 def parse_identity(text: Any) -> IdentityFile:
-    """The parts of an identity file, unverified. Raises ClaimRefusedError."""
+    """The parts of an identity file, unverified. Raises DocumentError."""
     if not isinstance(text, str) or len(text) > MAX_BYTES:
         code = "too-large" if isinstance(text, str) else "malformed"
-        raise ClaimRefusedError(code, f"an identity file is a text of at most {MAX_BYTES:,} characters")
+        raise DocumentError(code, f"an identity file is a text of at most {MAX_BYTES:,} characters")
     start = text.find(_OPEN)
     if start == -1:
-        raise ClaimRefusedError("malformed", "Missing frontmatter opening ---")
+        raise DocumentError("malformed", "Missing frontmatter opening ---")
     start += len(_OPEN)
     end = text.find(_CLOSE, start)
     if end == -1:
-        raise ClaimRefusedError("malformed", "Missing frontmatter closing ---")
+        raise DocumentError("malformed", "Missing frontmatter closing ---")
     content = plain_yaml.load(text[start:end])
     is_flat = isinstance(content, dict) and "identity" not in content and "public_key" in content
     (_LEGACY_SHAPE if is_flat else SHAPE).check(content)
@@ -92,20 +92,20 @@ def _signature(text: str, missing: tuple[str, ...]) -> tuple[str, bool]:
     comment = next((comment for comment in (_COMMENT, _LEGACY_COMMENT) if comment in text), None)
     if comment is None:
         detail = f"Missing signature comment (expected {_COMMENT}…{_COMMENT_END})"
-        raise ClaimRefusedError("malformed", detail, (*missing, _COMMENT))
+        raise DocumentError("malformed", detail, (*missing, _COMMENT))
     start = text.index(comment) + len(comment)
     end = text.find(_COMMENT_END, start)
     if end == -1:
-        raise ClaimRefusedError("malformed", "Malformed signature")
+        raise DocumentError("malformed", "Malformed signature")
     return text[start:end], comment == _LEGACY_COMMENT
 
 
-def verify_identity(text: Any, keys: KeyRing) -> ClaimVerdict:
+def verify_identity(text: Any, keys: KeyRing) -> DocumentVerdict:
     """The verdict on an identity file: its signature, its guardian's attestation and the succession of its keys."""
     try:
         file = parse_identity(text)
         key = _check_file(file)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error, profile="unknown")
     succession = _succession(file.content, key)
     identity = file.content["motebit_id"]
@@ -119,20 +119,20 @@ def verify_identity(text: Any, keys: KeyRing) -> ClaimVerdict:
         code, detail = "broken-succession", succession.error
     if file.missing:
         code, detail = (code, detail) if code else (LEGACY, _legacy_detail(file))
-        return refused(ClaimRefusedError(code, detail, file.missing), profile="legacy")
+        return refused(DocumentError(code, detail, file.missing), profile="legacy")
     members: dict[str, Any] = {"profile": "current", "did": did_key(key), "identity": file.content}
     if succession is not None:
         members["succession"] = succession.as_json()
-    return ClaimVerdict(error=code, detail=detail, integrity="verified", binding=bound, members=members)
+    return DocumentVerdict(error=code, detail=detail, integrity="verified", binding=bound, members=members)
 
 
 def _check_file(file: IdentityFile) -> bytes:
-    """The key of a file that it signed. Raises ClaimRefusedError."""
+    """The key of a file that it signed. Raises DocumentError."""
     if not file.public_key:
-        raise ClaimRefusedError("malformed", "No public key in frontmatter", ["identity.public_key"])
+        raise DocumentError("malformed", "No public key in frontmatter", ["identity.public_key"])
     key = hex_bytes(file.public_key, ed25519.KEY_BYTES)
     if key is None:
-        raise ClaimRefusedError("malformed", "Public key must be 32 bytes")
+        raise DocumentError("malformed", "Public key must be 32 bytes")
     message = file.signed_text.encode("utf-8", "surrogatepass")
     if file.is_base64url:
         check_signature(file.signature, message, key)
@@ -145,10 +145,10 @@ def _check_file(file: IdentityFile) -> bytes:
 def _check_hex(text: str, message: bytes, key: bytes) -> None:
     signature = hex_bytes(text, ed25519.SIGNATURE_BYTES)
     if signature is None:
-        raise ClaimRefusedError("bad-signature", "Signature must be 64 bytes")
+        raise DocumentError("bad-signature", "Signature must be 64 bytes")
     check_key(key)
     if not ed25519.verifies(key, signature, message):
-        raise ClaimRefusedError("bad-signature", "Signature verification failed")
+        raise DocumentError("bad-signature", "Signature verification failed")
 
 
 def _legacy_detail(file: IdentityFile) -> str:
@@ -166,15 +166,15 @@ def _check_guardian(content: dict[str, Any]) -> None:
         return
     key = hex_bytes(guardian["public_key"], ed25519.KEY_BYTES)
     if key is None:
-        raise ClaimRefusedError("bad-guardian", "Guardian public key must be 32 bytes")
+        raise DocumentError("bad-guardian", "Guardian public key must be 32 bytes")
     attestation = hex_bytes(guardian["attestation"], ed25519.SIGNATURE_BYTES) or b""
-    claim = {
+    statement = {
         "action": "guardian_attestation",
         "guardian_public_key": guardian["public_key"],
         "motebit_id": content["motebit_id"],
     }
-    if not ed25519.verifies(key, attestation, jcs(claim)):
-        raise ClaimRefusedError("bad-guardian", "Guardian attestation signature verification failed")
+    if not ed25519.verifies(key, attestation, jcs(statement)):
+        raise DocumentError("bad-guardian", "Guardian attestation signature verification failed")
 
 
 def _succession(content: dict[str, Any], key: bytes) -> SuccessionCheck | None:
@@ -185,17 +185,17 @@ def _succession(content: dict[str, Any], key: bytes) -> SuccessionCheck | None:
     return check_succession(records, key.hex(), guardian if isinstance(guardian, str) else None)
 
 
-def verify_relay_metadata(metadata: Any) -> ClaimVerdict:
+def verify_relay_metadata(metadata: Any) -> DocumentVerdict:
     """The verdict on what a relay says of itself (discovery@1.0): signed by the key that it names."""
     shape = RecordShape("relay metadata", {"relay_id": NAME, "public_key": NAME, "signature": NAME}, {}, is_open=True)
     try:
         shape.check(metadata)
         if metadata.get("suite") != HEX_SUITE:
-            raise ClaimRefusedError("unknown-suite", f"suite is not {HEX_SUITE}")
+            raise DocumentError("unknown-suite", f"suite is not {HEX_SUITE}")
         key, signature = hex_bytes(metadata["public_key"], 32), hex_bytes(metadata["signature"], 64)
         body = jcs({name: member for name, member in metadata.items() if name != "signature"})
         if key is None or signature is None or not ed25519.verifies(key, signature, body):
-            raise ClaimRefusedError("bad-signature", "the signature does not verify")
-    except ClaimRefusedError as error:
+            raise DocumentError("bad-signature", "the signature does not verify")
+    except DocumentError as error:
         return refused(error)
-    return ClaimVerdict(integrity="verified", binding=binding(metadata["relay_id"], key, {}))
+    return DocumentVerdict(integrity="verified", binding=binding(metadata["relay_id"], key, {}))

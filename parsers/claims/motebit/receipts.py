@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError, jcs, joined, without
+from parsers.claims.canonical_json import DocumentError, jcs, joined, without
 from parsers.claims.motebit.identifiers import (
     SUITE,
     KeyRing,
@@ -26,7 +26,7 @@ from parsers.claims.motebit.identifiers import (
     without_suite,
 )
 from parsers.claims.record_shape import COUNT, NAME, NUMBER, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape, one_of
-from parsers.claims.verdict import LEGACY, SKEW_MS, ClaimVerdict, refused
+from parsers.claims.verdict import LEGACY, SKEW_MS, DocumentVerdict, refused
 
 MAX_DEPTH, MAX_RECEIPTS = 10, 64
 """Delegations below a receipt, and receipts of a tree or a sequence."""
@@ -101,7 +101,7 @@ class ReceiptNode:
         """`motebit_id:task_id`, by which a receipt is counted once."""
         return f"{self.receipt.get('motebit_id')}:{self.receipt.get('task_id')}"
 
-    def verdict(self, **members: Any) -> ClaimVerdict:
+    def verdict(self, **members: Any) -> DocumentVerdict:
         """The verdict on this receipt, without those below it."""
         key = {} if self.key is None else {"keySource": self.key_source, "signer": did_key(self.key)}
         checks = {
@@ -113,7 +113,7 @@ class ReceiptNode:
             **key,
         }
         is_whole = self.signed and self.hash_bound and self.profile == "current"
-        return ClaimVerdict(
+        return DocumentVerdict(
             error=self.error,
             detail=self.detail,
             missing=self.missing,
@@ -124,7 +124,7 @@ class ReceiptNode:
 
 
 def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
-    """The nodes of a receipt and all it nests, parents first, each one checked. Raises ClaimRefusedError for a tree
+    """The nodes of a receipt and all it nests, parents first, each one checked. Raises DocumentError for a tree
     that is too deep, too large or has no RFC 8785 form."""
     nodes = _nodes(receipt, cut=rules.cut)
     for node in reversed(nodes):  # children first: a parent signs their canonical forms
@@ -133,7 +133,7 @@ def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
     for node in nodes:
         try:
             _check(node, rules, seen)
-        except ClaimRefusedError as error:
+        except DocumentError as error:
             lacks_suite = node.profile == "legacy" and "suite" not in error.missing
             node.error, node.detail = error.code, error.detail
             node.missing = (*error.missing, "suite") if lacks_suite else error.missing
@@ -143,7 +143,7 @@ def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
 
 def _nodes(receipt: Any, *, cut: bool) -> list[ReceiptNode]:
     if not isinstance(receipt, dict):
-        raise ClaimRefusedError("malformed", "a receipt is not a JSON object")
+        raise DocumentError("malformed", "a receipt is not a JSON object")
     nodes = [ReceiptNode(receipt)]
     level = nodes
     for depth in range(MAX_DEPTH + 2):
@@ -153,7 +153,7 @@ def _nodes(receipt: Any, *, cut: bool) -> list[ReceiptNode]:
         if depth > MAX_DEPTH - 1 and cut:
             return nodes
         if depth > MAX_DEPTH - 1:
-            raise ClaimRefusedError("too-deep", f"receipts are nested more than {MAX_DEPTH} deep")
+            raise DocumentError("too-deep", f"receipts are nested more than {MAX_DEPTH} deep")
         level = []
         for parent, child in below:
             node = ReceiptNode(child, parent)
@@ -161,7 +161,7 @@ def _nodes(receipt: Any, *, cut: bool) -> list[ReceiptNode]:
             level.append(node)
         nodes = nodes + level
         if len(nodes) > MAX_RECEIPTS:
-            raise ClaimRefusedError("too-many-receipts", f"more than {MAX_RECEIPTS} receipts in a tree")
+            raise DocumentError("too-many-receipts", f"more than {MAX_RECEIPTS} receipts in a tree")
     return nodes
 
 
@@ -187,7 +187,7 @@ def _canonicalize_and_sign(node: ReceiptNode, rules: ReceiptRules) -> None:
     if node.key is not None:
         try:
             is_canonical = check_signature(receipt.get("signature"), joined(without(members, "signature")), node.key)
-        except ClaimRefusedError as error:
+        except DocumentError as error:
             node.error, node.detail = error.code, error.detail
         else:
             node.signed = True
@@ -211,56 +211,56 @@ def _choose_key(node: ReceiptNode, keys: KeyRing) -> None:
 
 
 def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
-    """Raises ClaimRefusedError with the first rule that a receipt breaks."""
+    """Raises DocumentError with the first rule that a receipt breaks."""
     receipt = node.receipt
     if node.profile == "unknown":
-        raise ClaimRefusedError("unknown-suite", f"suite is {_shown(receipt.get('suite'))!a}, not {SUITE}")
+        raise DocumentError("unknown-suite", f"suite is {_shown(receipt.get('suite'))!a}, not {SUITE}")
     if node.key is None:
         lacking = [name for name in ("public_key",) if name not in receipt]
-        raise ClaimRefusedError("unknown-key", "unknown motebit_id: neither keys nor public_key has its key", lacking)
+        raise DocumentError("unknown-key", "unknown motebit_id: neither keys nor public_key has its key", lacking)
     if not node.signed:
-        raise ClaimRefusedError(node.error, node.detail)
+        raise DocumentError(node.error, node.detail)
     is_legacy = node.profile == "legacy"
     (LEGACY_SHAPE if is_legacy else SHAPE).check(receipt)
     if "source_digest" in receipt:
         DIGEST_SHAPE.check(receipt["source_digest"])
     if node.error:
-        raise ClaimRefusedError(node.error, node.detail)
+        raise DocumentError(node.error, node.detail)
     if not node.hash_bound:
-        raise ClaimRefusedError("hash-mismatch", "result_hash is not the SHA-256 of result")
+        raise DocumentError("hash-mismatch", "result_hash is not the SHA-256 of result")
     _check_times(receipt, rules.now)
     if node.identity in seen:
-        raise ClaimRefusedError("replayed", f"the receipt {node.identity[:300]!a} was seen before")
+        raise DocumentError("replayed", f"the receipt {node.identity[:300]!a} was seen before")
     if node.parent is None and rules.relay_task_id not in (None, receipt.get("relay_task_id")):
-        raise ClaimRefusedError("task-mismatch", "the receipt is bound to another relay task")
+        raise DocumentError("task-mismatch", "the receipt is bound to another relay task")
     if node.binding == "unverified":
-        raise ClaimRefusedError("unknown-key", "unknown motebit_id: it is not derived from the embedded key")
+        raise DocumentError("unknown-key", "unknown motebit_id: it is not derived from the embedded key")
     if is_legacy:
-        raise ClaimRefusedError(LEGACY, without_suite(SUITE))
+        raise DocumentError(LEGACY, without_suite(SUITE))
 
 
 def _check_times(receipt: Mapping[str, Any], now: float | None) -> None:
     submitted, completed = receipt["submitted_at"], receipt["completed_at"]
     if abs(completed - submitted) > WINDOW_MS:
-        raise ClaimRefusedError("time-window", "completed_at is more than an hour from submitted_at")
+        raise DocumentError("time-window", "completed_at is more than an hour from submitted_at")
     if now is not None and max(submitted, completed) > now + SKEW_MS:
-        raise ClaimRefusedError("future-dated", "the receipt is from the future")
+        raise DocumentError("future-dated", "the receipt is from the future")
 
 
-def verify_receipt(receipt: Any, rules: ReceiptRules) -> ClaimVerdict:
+def verify_receipt(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
     """The verdict on a receipt; those that it nests are part of what it signs, and not verified by themselves."""
     try:
         return receipt_tree(receipt, rules)[0].verdict()
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error)
 
 
-def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> ClaimVerdict:
+def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
     """The verdict on a receipt with `delegations`, those on what it nests. A parent may hold although one below does
     not, as it signed those bytes; `allVerified` says whether all do."""
     try:
         nodes = receipt_tree(receipt, rules)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return refused(error, delegations=[], allVerified=False)
     answers: dict[int, dict[str, Any]] = {}
     for node in reversed(nodes):
@@ -272,20 +272,20 @@ def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> ClaimVerdict:
     return nodes[0].verdict(**members, allVerified=not any(node.error for node in nodes), receipts=len(nodes))
 
 
-def first_fault(receipts: Sequence[Any], check: Callable[[int, Any], None]) -> tuple[int, ClaimRefusedError] | None:
+def first_fault(receipts: Sequence[Any], check: Callable[[int, Any], None]) -> tuple[int, DocumentError] | None:
     """The first one that a check refuses, with its number."""
     for index, receipt in enumerate(receipts):
         try:
             check(index, receipt)
-        except ClaimRefusedError as error:
+        except DocumentError as error:
             return index, error
     return None
 
 
-def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> ClaimVerdict:
+def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> DocumentVerdict:
     """The verdict on receipts of work done one after the other. An empty sequence holds."""
     if not isinstance(receipts, list) or len(receipts) > MAX_RECEIPTS:
-        return refused(ClaimRefusedError("malformed", f"a sequence is a list of at most {MAX_RECEIPTS} receipts"))
+        return refused(DocumentError("malformed", f"a sequence is a list of at most {MAX_RECEIPTS} receipts"))
     seen = set(rules.seen)
     bindings: list[str] = []
 
@@ -293,7 +293,7 @@ def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> ClaimVerdict:
         receipt_rules = ReceiptRules(keys=rules.keys, now=rules.now, seen=frozenset(seen))
         node = receipt_tree(receipt, receipt_rules)[0]
         if node.error:
-            raise ClaimRefusedError(node.error, f"Receipt {index}: {node.detail}")
+            raise DocumentError(node.error, f"Receipt {index}: {node.detail}")
         seen.add(node.identity)
         bindings.append(node.binding)
 
@@ -302,17 +302,17 @@ def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> ClaimVerdict:
         index, error = fault
         return refused(error, index=index)
     weakest = "sovereign" if "sovereign" in bindings else "pinned" if bindings else "unverified"
-    return ClaimVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
+    return DocumentVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
 
 
 def check_order(receipts: Sequence[Mapping[str, Any]], index: int) -> None:
-    """Raises ClaimRefusedError where a receipt was submitted before the one ahead of it was completed."""
+    """Raises DocumentError where a receipt was submitted before the one ahead of it was completed."""
     if not index:
         return
     completed, submitted = receipts[index - 1]["completed_at"], receipts[index]["submitted_at"]
     if completed > submitted:
         detail = f"Receipt {index} submitted_at ({submitted}) is before receipt {index - 1} completed_at ({completed})"
-        raise ClaimRefusedError("time-order", detail)
+        raise DocumentError("time-order", detail)
 
 
 def _text_or_none(value: Any) -> str | None:

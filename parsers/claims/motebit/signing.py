@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from parsers.claims import ed25519, plain_yaml
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs, without
+from parsers.claims.canonical_json import DocumentError, base64url_text, jcs, without
 from parsers.claims.motebit.bearer_token import sign_token, verify_token
 from parsers.claims.motebit.delegations import (
     GRANT_SHAPE,
@@ -21,7 +21,7 @@ from parsers.claims.motebit.identifiers import HEX_SUITE, SUITE, TOKEN_SUITE, he
 from parsers.claims.motebit.identity_file import signed_file, verify_identity
 from parsers.claims.motebit.receipts import ReceiptRules, verify_receipt
 from parsers.claims.motebit.succession import check_record
-from parsers.claims.verdict import ClaimVerdict
+from parsers.claims.verdict import DocumentVerdict
 
 Members = Mapping[str, Any]
 _MINUTE = 60_000
@@ -51,9 +51,9 @@ class Signer(NamedTuple):
 
 def sign_document(kind: str, members: Any, signer: Signer) -> dict[str, Any] | str:
     """The signed document of a kind of KINDS with these members, a text for tokens and identity files. Raises
-    ClaimRefusedError for members of which no document is made that verifies."""
+    DocumentError for members of which no document is made that verifies."""
     if not isinstance(members, dict):
-        raise ClaimRefusedError("malformed", "the members of a document are a JSON object")
+        raise DocumentError("malformed", "the members of a document are a JSON object")
     return KINDS[kind](without(members, "signature"), signer)
 
 
@@ -61,13 +61,13 @@ def _whole(members: Members, defaults: Members, fixed: Members) -> dict[str, Any
     """The members with those that follow from the key, which no others replace."""
     different = next((name for name, value in fixed.items() if members.get(name, value) != value), None)
     if different is not None:
-        raise ClaimRefusedError("key-mismatch", f"{different} is not {fixed[different]!r}, which the signature needs")
+        raise DocumentError("key-mismatch", f"{different} is not {fixed[different]!r}, which the signature needs")
     return {**defaults, **members, **fixed}
 
 
-def _require(verdict: ClaimVerdict) -> None:
+def _require(verdict: DocumentVerdict) -> None:
     if verdict.error:
-        raise ClaimRefusedError(verdict.error, verdict.detail, verdict.missing)
+        raise DocumentError(verdict.error, verdict.detail, verdict.missing)
 
 
 def _receipt(members: Members, signer: Signer) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _delegation(members: Members, signer: Signer) -> dict[str, Any]:
     document = signer.sign(_whole(members, defaults, _delegator(signer)))
     _require(verify_delegation(document, DelegationRules(keys={})))
     if document["expires_at"] <= document["issued_at"]:
-        raise ClaimRefusedError("expired", "expires_at is not after issued_at")
+        raise DocumentError("expired", "expires_at is not after issued_at")
     return document
 
 
@@ -148,7 +148,7 @@ def _identity(members: Members, signer: Signer) -> str:
 
 def _succession(members: Members, signer: Signer) -> dict[str, Any]:
     if signer.new_seed is None:
-        raise ClaimRefusedError("malformed", "a succession is signed by the new key, too", ["new_public_key"])
+        raise DocumentError("malformed", "a succession is signed by the new key, too", ["new_public_key"])
     keys = {"old_public_key": signer.key.hex(), "new_public_key": ed25519.public_key_of(signer.new_seed).hex()}
     body = _whole(members, {"timestamp": signer.now}, {**keys, "suite": HEX_SUITE})
     message = jcs(body)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.motebit.identifiers import HEX_SUITE, check_key, hex_bytes
 from parsers.claims.record_shape import BOOLEAN, HEX_KEY, NUMBER, TEXT, RecordShape, one_of
 
@@ -40,9 +40,9 @@ class SuccessionCheck(NamedTuple):
 
 
 def check_record(record: Any, guardian: str | None) -> None:
-    """Raises ClaimRefusedError for a record that its keys did not sign. `guardian` is the guardian's key in hex."""
+    """Raises DocumentError for a record that its keys did not sign. `guardian` is the guardian's key in hex."""
     if not isinstance(record, dict) or record.get("suite") != HEX_SUITE:
-        raise ClaimRefusedError("unknown-suite", f"missing or invalid suite (expected {HEX_SUITE})")
+        raise DocumentError("unknown-suite", f"missing or invalid suite (expected {HEX_SUITE})")
     SHAPE.check(record)
     names = ("old_public_key", "new_public_key", "timestamp", "suite", "reason")
     body = {name: record[name] for name in names if name in record}
@@ -50,12 +50,12 @@ def check_record(record: Any, guardian: str | None) -> None:
     _check("new_key_signature", record, record["new_public_key"], message)
     if not record.get("recovery"):
         if not record.get("old_key_signature"):
-            raise ClaimRefusedError("bad-signature", "normal rotation but no old_key_signature")
+            raise DocumentError("bad-signature", "normal rotation but no old_key_signature")
         _check("old_key_signature", record, record["old_public_key"], message)
     elif not guardian:
-        raise ClaimRefusedError("bad-signature", "guardian recovery but no guardian public key in identity")
+        raise DocumentError("bad-signature", "guardian recovery but no guardian public key in identity")
     elif not record.get("guardian_signature"):
-        raise ClaimRefusedError("bad-signature", "guardian recovery but no guardian_signature")
+        raise DocumentError("bad-signature", "guardian recovery but no guardian_signature")
     else:
         _check("guardian_signature", record, guardian, message)
 
@@ -65,7 +65,7 @@ def _check(name: str, record: Mapping[str, Any], key_text: str, message: bytes) 
     if key is not None:
         check_key(key)
     if key is None or signature is None or not ed25519.verifies(key, signature, message):
-        raise ClaimRefusedError("bad-signature", f"{name} verification failed")
+        raise DocumentError("bad-signature", f"{name} verification failed")
 
 
 def check_succession(records: Sequence[Any], current: str, guardian: str | None) -> SuccessionCheck:
@@ -76,7 +76,7 @@ def check_succession(records: Sequence[Any], current: str, guardian: str | None)
     for index, record in enumerate(records):
         try:
             check_record(record, guardian)
-        except ClaimRefusedError as error:
+        except DocumentError as error:
             return SuccessionCheck(False, count, error=f"Succession record {index}: {error.detail}")
         if index and records[index - 1]["new_public_key"] != record["old_public_key"]:
             detail = "new_public_key does not match next record's old_public_key"

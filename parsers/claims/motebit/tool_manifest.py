@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from parsers.claims.canonical_json import ClaimRefusedError, jcs, read
+from parsers.claims.canonical_json import DocumentError, jcs, read
 from parsers.claims.motebit.identifiers import hex_bytes
 from parsers.claims.motebit.identity_file import verify_identity
 
@@ -34,22 +34,22 @@ class ManifestChanges(NamedTuple):
 
 
 def tool_manifest(tools: Sequence[Any]) -> ToolManifest:
-    """The manifest of the tools that `tools/list` gives. Raises ClaimRefusedError: bad-manifest, no-identity-tool."""
+    """The manifest of the tools that `tools/list` gives. Raises DocumentError: bad-manifest, no-identity-tool."""
     if len(tools) > MAX_TOOLS:
-        raise ClaimRefusedError("bad-manifest", f"{len(tools):,} tools; at most {MAX_TOOLS} are pinned")
+        raise DocumentError("bad-manifest", f"{len(tools):,} tools; at most {MAX_TOOLS} are pinned")
     rows = sorted((_row(tool) for tool in tools), key=lambda row: str(row[0]))
     names = [row[0] for row in rows]
     if len(set(names)) < len(names):
-        raise ClaimRefusedError("bad-manifest", "two tools have the same name")
+        raise DocumentError("bad-manifest", "two tools have the same name")
     if IDENTITY_TOOL not in names:
-        raise ClaimRefusedError("no-identity-tool", f"there is no tool {IDENTITY_TOOL}")
+        raise DocumentError("no-identity-tool", f"there is no tool {IDENTITY_TOOL}")
     return ToolManifest(sha256(jcs(rows)).hexdigest(), {row[0]: sha256(jcs(row)).hexdigest()[:16] for row in rows})
 
 
 def _row(tool: Any) -> list[Any]:
     name = tool.get("name") if isinstance(tool, dict) else None
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
-        raise ClaimRefusedError("bad-manifest", f"a tool has no name of 1 to {MAX_NAME} characters")
+        raise DocumentError("bad-manifest", f"a tool has no name of 1 to {MAX_NAME} characters")
     return [name, tool.get("description"), tool.get("inputSchema")]
 
 
@@ -65,21 +65,21 @@ def manifest_changes(pinned: Mapping[str, str], current: Mapping[str, str]) -> M
 
 def named_key(result: Any) -> str:
     """The public key (hex) in the result of `motebit_identity`: `{motebit_id, public_key}` as JSON, or a whole identity
-    file, whose signature has to verify. Raises ClaimRefusedError: no-identity, or the code of the file."""
+    file, whose signature has to verify. Raises DocumentError: no-identity, or the code of the file."""
     if not isinstance(result, dict) or result.get("isError"):
-        raise ClaimRefusedError("no-identity", f"{IDENTITY_TOOL} failed")
+        raise DocumentError("no-identity", f"{IDENTITY_TOOL} failed")
     for text in _texts(result.get("content")):
         if text.lstrip().startswith("{"):
             members = read(text.encode())
             key = hex_bytes(members.get("public_key"), 32) if isinstance(members, dict) else None
             if key is None or not isinstance(members.get("motebit_id"), str):
-                raise ClaimRefusedError("no-identity", "motebit_id or public_key (64 hex digits) is missing")
+                raise DocumentError("no-identity", "motebit_id or public_key (64 hex digits) is missing")
             return key.hex()
         verdict = verify_identity(text, {})
         if not verdict.verified:
-            raise ClaimRefusedError(verdict.error, verdict.detail)
+            raise DocumentError(verdict.error, verdict.detail)
         return str(verdict.members["identity"]["identity"]["public_key"])
-    raise ClaimRefusedError("no-identity", f"{IDENTITY_TOOL} gives no text")
+    raise DocumentError("no-identity", f"{IDENTITY_TOOL} gives no text")
 
 
 def _texts(content: Any) -> Iterable[str]:

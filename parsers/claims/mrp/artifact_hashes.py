@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from parsers.cards import data_uri
-from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 
 MAX_OUTPUTS = 32
 _ALGORITHMS = ("sha256", "sha512")
@@ -16,10 +16,10 @@ _CODE = "hash-mismatch"
 
 
 def check_outputs(outputs: Sequence[Any]) -> int:
-    """How many hashes were recomputed. Raises ClaimRefusedError (hash-mismatch, too-many-values) for content with
+    """How many hashes were recomputed. Raises DocumentError (hash-mismatch, too-many-values) for content with
     another hash or size."""
     if len(outputs) > MAX_OUTPUTS:
-        raise ClaimRefusedError("too-many-values", f"{len(outputs):,} outputs; at most {MAX_OUTPUTS} are checked")
+        raise DocumentError("too-many-values", f"{len(outputs):,} outputs; at most {MAX_OUTPUTS} are checked")
     return sum(_check(f"outputs[{number}]", output) for number, output in enumerate(outputs))
 
 
@@ -28,14 +28,14 @@ def _check(name: str, output: Any) -> bool:
         return False
     algorithm, colon, digest = str(output["hash"]).partition(":")
     if not colon or algorithm not in _ALGORITHMS:
-        raise ClaimRefusedError(_CODE, f"{name}: the hash is not of the form sha256:… or sha512:…")
+        raise DocumentError(_CODE, f"{name}: the hash is not of the form sha256:… or sha512:…")
     content = _content(name, output)
     if content is None:
         return False
     if hashlib.new(algorithm, content).hexdigest() != digest.lower():
-        raise ClaimRefusedError(_CODE, f"{name}: the content has another {algorithm}")
+        raise DocumentError(_CODE, f"{name}: the content has another {algorithm}")
     if output.get("size", len(content)) != len(content):
-        raise ClaimRefusedError(_CODE, f"{name}: the content has {len(content):,} bytes")
+        raise DocumentError(_CODE, f"{name}: the content has {len(content):,} bytes")
     return True
 
 
@@ -49,5 +49,5 @@ def _content(name: str, output: dict[str, Any]) -> bytes | None:
         return None
     content = data_uri.read(uri)
     if not isinstance(content, bytes):
-        raise ClaimRefusedError(_CODE, f"{name}: {content.sentence}")
+        raise DocumentError(_CODE, f"{name}: {content.sentence}")
     return content

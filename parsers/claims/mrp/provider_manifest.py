@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import DocumentError, read
 from parsers.local_hosts import is_local_url
 from parsers.pointers.locator import is_web_url
 
@@ -35,15 +35,15 @@ class ProviderManifest:
 
 
 def read_manifest(body: bytes, url: str) -> ProviderManifest:
-    """The manifest in a JSON text that `url` served. Raises ClaimRefusedError: bad-manifest, or the code of JSON that
+    """The manifest in a JSON text that `url` served. Raises DocumentError: bad-manifest, or the code of JSON that
     is refused."""
     content = read(body, max_bytes=MAX_BYTES)
     if not isinstance(content, dict):
-        raise ClaimRefusedError(_CODE, "the manifest is not a JSON object")
+        raise DocumentError(_CODE, "the manifest is not a JSON object")
     constraints, metadata = (content.get(name) for name in ("constraints", "metadata"))
     capability = _text(content, "capability")
     if not capability:
-        raise ClaimRefusedError(_CODE, "the manifest has no capability")
+        raise DocumentError(_CODE, "the manifest has no capability")
     return ProviderManifest(
         capability=capability,
         capability_id=_text(content, "capability_id"),
@@ -62,7 +62,7 @@ def _text(members: Any, name: str, most: int = MAX_TEXT) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > most or (most == MAX_TEXT and not value.isprintable()):
-        raise ClaimRefusedError(_CODE, f"{name} is not a text of at most {most:,} characters")
+        raise DocumentError(_CODE, f"{name} is not a text of at most {most:,} characters")
     return value.replace("\0", "\ufffd")
 
 
@@ -71,7 +71,7 @@ def _texts(members: Any, name: str) -> tuple[str, ...]:
     if values is None:
         return ()
     if not isinstance(values, list) or len(values) > MAX_LIST:
-        raise ClaimRefusedError(_CODE, f"{name} is not a list of at most {MAX_LIST} texts")
+        raise DocumentError(_CODE, f"{name} is not a list of at most {MAX_LIST} texts")
     return tuple(_text({name: value}, name) for value in values)
 
 
@@ -82,12 +82,12 @@ def _endpoints(endpoints: Any, url: str) -> dict[str, str]:
     try:
         urls = {name: urljoin(url, text) for name, text in written.items() if text}
     except ValueError as error:
-        raise ClaimRefusedError(_CODE, f"an endpoint is not a URL: {error}") from None
+        raise DocumentError(_CODE, f"an endpoint is not a URL: {error}") from None
     for name, absolute in urls.items():
         if not is_web_url(absolute):
-            raise ClaimRefusedError(_CODE, f"endpoints.{name} is not a URL")
+            raise DocumentError(_CODE, f"endpoints.{name} is not a URL")
         if is_local_url(absolute):
-            raise ClaimRefusedError(_CODE, f"endpoints.{name} leads to the reader's own machine or link: {absolute!a}")
+            raise DocumentError(_CODE, f"endpoints.{name} leads to the reader's own machine or link: {absolute!a}")
     if not {"discover", "execute"} & urls.keys():
-        raise ClaimRefusedError(_CODE, "endpoints names neither discover nor execute")
+        raise DocumentError(_CODE, "endpoints names neither discover nor execute")
     return urls

@@ -14,11 +14,11 @@ from hashlib import sha256
 from typing import Any
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, without
+from parsers.claims.canonical_json import DocumentError, base64url_text, from_base64url, jcs, without
 from parsers.claims.json_schema import own_schema_error
 from parsers.claims.mrp.message_schemas import MESSAGE_TYPES, Schema, envelope_schema
 from parsers.claims.rfc3339 import instant
-from parsers.claims.verdict import SKEW_MS, ClaimVerdict
+from parsers.claims.verdict import SKEW_MS, DocumentVerdict
 
 INVALID, UNSUPPORTED, AUTH = "MRP_INVALID_REQUEST", "MRP_VERSION_UNSUPPORTED", "MRP_AUTH_REQUIRED"
 SCOPE_DENIED = "MRP_SCOPE_DENIED"
@@ -54,7 +54,7 @@ def schema_error(envelope: Any, *, is_strict: bool) -> str | None:
     schema: Schema = _schema(known_type, is_strict=is_strict)
     try:
         return own_schema_error(schema, envelope)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         return error.detail
 
 
@@ -80,7 +80,7 @@ def key_document(seed: bytes, key_id: str) -> dict[str, str]:
     return {"key_id": key_id, "alg": "EdDSA", "public_key": base64url_text(ed25519.public_key_of(seed))}
 
 
-def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
+def verify_envelope(envelope: Any, rules: EnvelopeRules) -> DocumentVerdict:
     """The verdict on an envelope."""
     is_signed, fault = False, None
     try:
@@ -91,12 +91,12 @@ def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
             is_signed = True
         elif rules.must_be_signed:
             detail = "the envelope is not signed: auth.type is not signed"
-            raise ClaimRefusedError(AUTH, detail, ["auth.signature", *_unbound(envelope)])
+            raise DocumentError(AUTH, detail, ["auth.signature", *_unbound(envelope)])
         check_scope(envelope["msg_type"], auth.get("scopes") if isinstance(auth, dict) else None)
         _check_replay(envelope, rules, is_signed=is_signed)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         fault = error
-    return ClaimVerdict.of(
+    return DocumentVerdict.of(
         fault,
         integrity="verified" if is_signed else "invalid",
         binding="pinned" if is_signed else "unverified",
@@ -108,31 +108,31 @@ def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
 def _check_form(envelope: Any, rules: EnvelopeRules) -> None:
     version = envelope.get("mrp_version") if isinstance(envelope, dict) else None
     if isinstance(version, str) and version.partition(".")[0] != MAJOR and version[:1].isdigit():
-        raise ClaimRefusedError(UNSUPPORTED, f"mrp_version is {version[:20]!a}, not {MAJOR}.x")
+        raise DocumentError(UNSUPPORTED, f"mrp_version is {version[:20]!a}, not {MAJOR}.x")
     error = schema_error(envelope, is_strict=rules.is_strict)
     if error is not None:
-        raise ClaimRefusedError(INVALID, error)
+        raise DocumentError(INVALID, error)
     for name in ("timestamp", "expires_at"):
         if name in envelope and instant(envelope[name]) is None:
-            raise ClaimRefusedError(INVALID, f"{name} is not a time by RFC 3339")
+            raise DocumentError(INVALID, f"{name} is not a time by RFC 3339")
     if (instant(envelope["timestamp"]) or 0) > rules.now + _SKEW:
-        raise ClaimRefusedError(INVALID, "timestamp is in the future")
+        raise DocumentError(INVALID, "timestamp is in the future")
 
 
 def _check_signature(envelope: Mapping[str, Any], signature: Any, rules: EnvelopeRules) -> None:
     if not isinstance(signature, dict) or signature["alg"] not in ("EdDSA", "Ed25519"):
-        raise ClaimRefusedError(AUTH, "there is no EdDSA signature")
+        raise DocumentError(AUTH, "there is no EdDSA signature")
     key = rules.keys.get(signature["key_id"])
     if key is None:
-        raise ClaimRefusedError(AUTH, f"the key {signature['key_id'][:100]!a} is not given")
+        raise DocumentError(AUTH, f"the key {signature['key_id'][:100]!a} is not given")
     if not ed25519.is_sound(key):
-        raise ClaimRefusedError(AUTH, "the key is of small or mixed order, or no point")
+        raise DocumentError(AUTH, "the key is of small or mixed order, or no point")
     try:
         value, is_canonical = from_base64url(signature["value"])
-    except ClaimRefusedError as error:
-        raise ClaimRefusedError(AUTH, error.detail) from None
+    except DocumentError as error:
+        raise DocumentError(AUTH, error.detail) from None
     if not is_canonical or not ed25519.verifies(key, value, signing_input(envelope)):
-        raise ClaimRefusedError(AUTH, "the signature does not verify")
+        raise DocumentError(AUTH, "the signature does not verify")
 
 
 def scope_of(msg_type: str) -> str:
@@ -141,10 +141,10 @@ def scope_of(msg_type: str) -> str:
 
 
 def check_scope(msg_type: str, scopes: Sequence[str] | None) -> None:
-    """Check that the scopes of a message, where it has any, allow what it asks for. Raises ClaimRefusedError
+    """Check that the scopes of a message, where it has any, allow what it asks for. Raises DocumentError
     (MRP_SCOPE_DENIED)."""
     if scopes is not None and msg_type in _SCOPED and scope_of(msg_type) not in scopes:
-        raise ClaimRefusedError(SCOPE_DENIED, f"auth.scopes lacks {scope_of(msg_type)}")
+        raise DocumentError(SCOPE_DENIED, f"auth.scopes lacks {scope_of(msg_type)}")
 
 
 def _unbound(envelope: Mapping[str, Any]) -> list[str]:
@@ -155,28 +155,28 @@ def _unbound(envelope: Mapping[str, Any]) -> list[str]:
 def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules, *, is_signed: bool) -> None:
     code = AUTH if is_signed else INVALID
     if is_signed and _unbound(envelope):
-        raise ClaimRefusedError(code, "a signed envelope needs nonce and expires_at", _unbound(envelope))
+        raise DocumentError(code, "a signed envelope needs nonce and expires_at", _unbound(envelope))
     if "expires_at" in envelope and (instant(envelope["expires_at"]) or 0) < rules.now:
-        raise ClaimRefusedError(code, "the envelope has expired")
+        raise DocumentError(code, "the envelope has expired")
     if (instant(envelope["timestamp"]) or 0) < rules.now - _WINDOW:
-        raise ClaimRefusedError(code, "the envelope is older than a day")
+        raise DocumentError(code, "the envelope is older than a day")
     if {envelope.get("nonce"), envelope["msg_id"]} & rules.seen:
-        raise ClaimRefusedError(code, "the nonce or the msg_id was used before")
+        raise DocumentError(code, "the nonce or the msg_id was used before")
 
 
 def mrp_keys(value: Any) -> dict[str, bytes]:
     """The keys of `/.well-known/mrp-keys.json`: `{"keys": [{key_id, alg, public_key}]}`, or such a list. Raises
-    ClaimRefusedError with the code bad-keys."""
+    DocumentError with the code bad-keys."""
     entries = value.get("keys") if isinstance(value, dict) else value
     if not isinstance(entries, list) or len(entries) > 1_000 or not all(isinstance(member, dict) for member in entries):
-        raise ClaimRefusedError("bad-keys", "keys is a list of at most 1,000 keys with key_id and public_key")
+        raise DocumentError("bad-keys", "keys is a list of at most 1,000 keys with key_id and public_key")
     keys = {}
     for entry in entries:
         identity = entry.get("key_id")
         if not isinstance(identity, str) or identity in keys:
-            raise ClaimRefusedError("bad-keys", "a key has no key_id, or that of another one")
+            raise DocumentError("bad-keys", "a key has no key_id, or that of another one")
         try:
             keys[identity] = from_base64url(entry.get("public_key")).data
-        except ClaimRefusedError:
-            raise ClaimRefusedError("bad-keys", f"public_key of {identity[:100]!a} is not base64url") from None
+        except DocumentError:
+            raise DocumentError("bad-keys", f"public_key of {identity[:100]!a} is not base64url") from None
     return keys

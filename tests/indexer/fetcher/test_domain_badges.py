@@ -75,8 +75,8 @@ async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
     server.say(FIRST, ok(first))
     server.say(SECOND, ok(second))
     names.texts["_a2b.agent.example"] = ["v=spf1 -all", "id=one", f"id= {OTHER.replace('_', ':')}", "ID=two"]
-    fetch_claims = await badger.fetch_claims(HOST)
-    assert fetch_claims == HostNames(
+    fetch_names = await badger.fetch_names(HOST)
+    assert fetch_names == HostNames(
         frozenset({digest(first), digest(second)}), frozenset({ID, OTHER}), frozenset({"one", OTHER})
     )
     assert names.requests == ["_a2b.agent.example"]
@@ -84,27 +84,27 @@ async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
 
 async def test_a_redirect_to_another_host_says_nothing(server: Hostile, badger: DomainVerifier) -> None:
     server.say(FIRST, redirect(f"https://other.example{FIRST}"))
-    fetch_claims = await badger.fetch_claims(HOST)
-    assert fetch_claims.served == fetch_claims.named == frozenset()
-    assert fetch_claims.refusal == Refusal("fetch-redirect-host", "other.example")
-    assert fetch_claims.verdict(HOST).failed == frozenset()
+    fetch_names = await badger.fetch_names(HOST)
+    assert fetch_names.served == fetch_names.named == frozenset()
+    assert fetch_names.refusal == Refusal("fetch-redirect-host", "other.example")
+    assert fetch_names.verdict(HOST).failed == frozenset()
 
 
 async def test_a_private_address_is_never_asked_for_a_badge(net: Net, badger: DomainVerifier) -> None:
     net.names[HOST] = ["10.0.0.1"]
-    fetch_claims = await badger.fetch_claims(HOST)
-    assert fetch_claims.refusal is not None
-    assert fetch_claims.refusal.code == "fetch-address"
+    fetch_names = await badger.fetch_names(HOST)
+    assert fetch_names.refusal is not None
+    assert fetch_names.refusal.code == "fetch-address"
     assert net.dialled == []
 
 
 async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile, badger: DomainVerifier) -> None:
     server.say(FIRST, silent)
-    fetch_claims = await badger.fetch_claims(HOST)
-    assert fetch_claims.refusal is not None
-    assert fetch_claims.refusal.code == "fetch-first-byte"
+    fetch_names = await badger.fetch_names(HOST)
+    assert fetch_names.refusal is not None
+    assert fetch_names.refusal.code == "fetch-first-byte"
     assert server.paths() == [FIRST]
-    assert fetch_claims.verdict(HOST).failed == {"name", "hash"}
+    assert fetch_names.verdict(HOST).failed == {"name", "hash"}
 
 
 async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> None:
@@ -112,17 +112,17 @@ async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> No
         raise FetchError("fetch-budget", "9 s", 9.0)
 
     with pytest.raises(FetchError, match="next visit is in 9 s"):
-        await badger.fetch_claims(HOST, admit)
+        await badger.fetch_names(HOST, admit)
 
 
 @pytest.mark.parametrize("mode", ["silent", "broken", "refused"])
 async def test_name_servers_that_do_not_help_are_named(mode: str, names: NameServer, net: Net) -> None:
     names.mode = mode
     badger = DomainVerifier(net.fetcher(), TxtRecords([names.place], seconds=0.5))
-    fetch_claims = await badger.fetch_claims(HOST)
-    assert fetch_claims.dns_refusal is not None
-    assert fetch_claims.dns_refusal.code == "fetch-dns"
-    assert fetch_claims.verdict(HOST).failed == {"dns"}
+    fetch_names = await badger.fetch_names(HOST)
+    assert fetch_names.dns_refusal is not None
+    assert fetch_names.dns_refusal.code == "fetch-dns"
+    assert fetch_names.verdict(HOST).failed == {"dns"}
 
 
 async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> None:

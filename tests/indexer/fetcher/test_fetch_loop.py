@@ -443,7 +443,7 @@ class Deaf(DomainVerifier):
     def __init__(self) -> None:
         pass
 
-    async def fetch_claims(self, _host: str, _admit: Admit = open_admit) -> HostNames:
+    async def fetch_names(self, _host: str, _admit: Admit = open_admit) -> HostNames:
         return HostNames()
 
 

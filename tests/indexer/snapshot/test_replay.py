@@ -71,7 +71,7 @@ def test_a_block_that_comes_twice_is_refused(snapshot: bytes, empty: Empty) -> N
 
 
 STATE_EDITS: list[tuple[str, str, Any, str]] = [
-    ("inscribed", "createdHeight", 1, "created_height is '1', and its transaction says '2'"),
+    ("inscribed", "createdHeight", 1, "created_height is '1', and '2' by its transaction"),
     ("inscribed", "updatedHeight", 1, "updated_height is"),
     ("inscribed", "id", "00" * 32 + "_0", "id is"),
     ("inscribed", "status", "burned", "status is"),
@@ -100,7 +100,7 @@ def test_a_state_that_its_transaction_does_not_give_is_refused(
 
 EVENT_EDITS: list[tuple[str, str, Any, str]] = [
     ("reinscribed", "spent", "00" * 32 + "_0", "spent is"),
-    ("reinscribed", "kind", "inscribed", "kind is 'inscribed', and its transaction says 'reinscribed'"),
+    ("reinscribed", "kind", "inscribed", "kind is 'inscribed', and 'reinscribed' by its transaction"),
     ("reinscribed", "txIndex", 9, "tx_index is"),
     ("reinscribed", "vout", 9, "outpoint is"),
     ("inscribed", "valid", False, "valid is"),
@@ -139,7 +139,7 @@ def test_a_registration_that_nobody_inscribed_is_refused(snapshot: bytes, empty:
     position = next(number for number, line in enumerate(changed) if line.get("event") is pointed)
     changed.insert(position + 1, {"event": invented})
     changed[-1]["end"]["events"] += 1
-    assert "its transaction has no such event" in empty.refuses(rewritten(changed))
+    assert "its transaction does not make this event" in empty.refuses(rewritten(changed))
 
 
 @pytest.mark.parametrize("kind", ["inscribed", "reinscribed", "moved", "map_only", "invalid", "burned", "pointed"])

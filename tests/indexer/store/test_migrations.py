@@ -24,7 +24,7 @@ from indexer.store.schema import SCHEMA, metadata
 from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentLedger
-from overlay.systems.rating.store import EvidenceQueries
+from overlay.systems.rating.store import ReceiptQueries
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.webhooks.store import StoredWebhooks
@@ -154,7 +154,7 @@ def test_its_components_go_on_where_they_were(old: str) -> None:
     assert [one.manifest_url for one in MrpProviders(engine).page(NOW * 1000, 9)] == ["https://a.example/m"]
     store = Store(engine)
     assert TrustGraph(engine).blocked() == {"ww"}
-    assert [bind.key for bind in EvidenceQueries(engine).keys_of("one")] == ["aa"]
+    assert [bind.key for bind in ReceiptQueries(engine).keys_of("one")] == ["aa"]
     assert store.motebit_hosts.get(["a.example"])["a.example"].motebit_id == "m"
     assert Requests(engine).counts()["waiting"] == 1
     assert len(list(store.spend_checks.transactions("demo"))) == 1

@@ -22,7 +22,7 @@ from overlay.systems.delegateos.store import BlockBudget, DelegationRecords, Non
 from overlay.systems.mrp.store import MrpProviders
 from overlay.systems.payments.store import PaymentLedger
 from overlay.systems.payments.store_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
-from overlay.systems.rating.store import ClaimDocument, EvidenceQueries, StoredEvidence
+from overlay.systems.rating.store import ReceiptQueries, StoredReceipt, SubmittedDocument
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.webhooks.store import StoredWebhook, StoredWebhooks
@@ -85,13 +85,13 @@ def use_registry(engine: Engine) -> None:
 
 
 def use_evidence(engine: Engine) -> None:
-    with_document = ClaimDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
-    row = StoredEvidence(
+    with_document = SubmittedDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
+    row = StoredReceipt(
         digest=sha256(b"a").digest(), counter_signer="", document=with_document.sha256, listing="one", worker="aa",
         task="t", outcome="completed", completed_at=NOW, received_at=NOW,
     )  # fmt: skip
-    EvidenceQueries(engine).submit([with_document], [row])
-    assert EvidenceQueries(engine).page("one", None, 9) == [row]
+    ReceiptQueries(engine).submit([with_document], [row])
+    assert ReceiptQueries(engine).page("one", None, 9) == [row]
     TrustGraph(engine).block("ww", NOW)
     assert TrustGraph(engine).blocked() == {"ww"}
 

@@ -196,7 +196,7 @@ async def test_who_rates_proves_it_too(client: ClientSession) -> None:
     assert await refused(client, rate, path, method="POST", data=b"{}") == (401, "proof_required")
     headers = {"Authorization": f"Bearer {rate}", "X-DCT-Proof": proof(AGENT, "POST", path, b"{}")}
     async with client.post(path, data=b"{}", headers=headers) as response:
-        assert "no evidence" in (await problem(response, 404))["detail"]
+        assert "no receipts" in (await problem(response, 404))["detail"]
 
 
 @pytest.mark.parametrize(

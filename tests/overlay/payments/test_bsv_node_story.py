@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from indexer.chains.node.payment_node import PaymentNode
-from overlay.client.payment_claims import PaymentClaim, build_claim
+from overlay.client.payment_claims import SignedPayment, build_claim
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
@@ -60,13 +60,13 @@ def coin(node: Bitcoind) -> Coin:
     return Coin(node.give([(100_000, CLIENT.script)]).outpoint(0), 100_000)
 
 
-def claim(node: Bitcoind, stage: str, paying: Coin | None = None, *, fee_rate: int = 50) -> PaymentClaim:
+def claim(node: Bitcoind, stage: str, paying: Coin | None = None, *, fee_rate: int = 50) -> SignedPayment:
     (offer,) = offers_in(PRICE)
     return build_claim(offer, CLIENT, [paying or coin(node)], most_satoshis=50_000, stage=stage, fee_rate=fee_rate,
                        refund_address=CLIENT.address)  # fmt: skip
 
 
-async def call(gate: PaymentGate, paid: PaymentClaim, status: int = 200) -> GateAnswer:
+async def call(gate: PaymentGate, paid: SignedPayment, status: int = 200) -> GateAnswer:
     async def work() -> GateAnswer:
         return GateAnswer(status, (), b"the watchtower watches")
 

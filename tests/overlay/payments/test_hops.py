@@ -14,7 +14,7 @@ import pytest
 
 from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
-from overlay.client.payment_claims import PaymentClaim, build_claim
+from overlay.client.payment_claims import SignedPayment, build_claim
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
@@ -41,14 +41,14 @@ def tool(tmp_path: Path, server: PaidServer) -> Iterator[PaidServer]:
     ledger.close()
 
 
-def agent_pays(node: FakeNode) -> PaymentClaim:
+def agent_pays(node: FakeNode) -> SignedPayment:
     """The agent's claim for the tool, from a coin of its own."""
     coin = node.mint(60_000, AGENT.private)
     assert node.coins[coin].script == AGENT.script
     return build_claim(offers_in(TOOL)[0], AGENT, [Coin(coin, 60_000)], most_satoshis=25_000)
 
 
-async def agent(tool: PaidServer, claim: PaymentClaim) -> GateAnswer:
+async def agent(tool: PaidServer, claim: SignedPayment) -> GateAnswer:
     """The agent's work: a call of the tool, whose refusal or error is its own failure."""
     answer = await tool.call(body=mcp("chart", **claim.meta(TASK)))
     is_done = answer.status == 200 and b"isError" not in answer.body

@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 
 from indexer.store import connect
 from overlay import cli
-from overlay.systems.rating.store import EvidenceQueries, KeyBind, StoredEvidence
+from overlay.systems.rating.store import KeyBind, ReceiptQueries, StoredReceipt
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.relay.store_coins import OperatorCoin, Withdrawal, add_coins
 from overlay.systems.relay.store_ledger import CHAIN, agent_account, booking, post
@@ -26,9 +26,9 @@ from tests.running import Running
 PRICING = [{"capability": "web_search", "unit_cost": 1_000, "currency": "SAT", "per": "task"}]
 
 
-def record(number: int, observer: Agent, worker: Agent, outcome: str = "completed") -> StoredEvidence:
+def record(number: int, observer: Agent, worker: Agent, outcome: str = "completed") -> StoredReceipt:
     digest = bytes([number]) * 32
-    return StoredEvidence(
+    return StoredReceipt(
         digest=digest, document=digest, counter_signer=observer.key.hex(), worker=worker.key.hex(), listing="x",
         task=str(number), outcome=outcome, completed_at=number, received_at=number,
     )  # fmt: skip
@@ -85,8 +85,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         with booking(engine) as connection:
             amounts = {CHAIN: -20_000, agent_account(ALICE.id): 10_000, agent_account(BOB.id): 10_000}
             post(connection, "deposit", "test", 1, amounts)
-        EvidenceQueries(engine).submit([], EVIDENCE)
-        EvidenceQueries(engine).bind(KeyBind(CAROL.key.hex(), "carols-listing", None, 1), None)
+        ReceiptQueries(engine).submit([], EVIDENCE)
+        ReceiptQueries(engine).bind(KeyBind(CAROL.key.hex(), "carols-listing", None, 1), None)
         engine.dispose()
         client.database = f"sqlite:///{folder}/a2b-data/a2b.db"
         yield client
@@ -113,7 +113,7 @@ def test_a_chain_of_delegations_over_http(client: Client) -> None:
     assert again.json()["status"] == "already_settled"
     assert [client.balance(agent)["balance"] for agent in (ALICE, BOB, CAROL)] == [9_000, 9_950, 950]
     engine = connect(client.database)
-    rows = EvidenceQueries(engine).page("carols-listing", None, 100)
+    rows = ReceiptQueries(engine).page("carols-listing", None, 100)
     engine.dispose()
     own = [row for row in rows if row.listing == "carols-listing"]
     assert [(row.worker, row.outcome) for row in own] == [(CAROL.key.hex(), "completed")]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlay.systems.rating.evidence_intake import AcceptedEvidence, EvidenceIntake, PaymentProof
-from overlay.systems.rating.evidence_json import EvidenceReader
 from overlay.systems.rating.rating_loop import RatingLoop
-from overlay.systems.rating.store import EvidenceQueries, StoredRating
+from overlay.systems.rating.receipt_intake import AcceptedReceipts, PaymentProof, ReceiptIntake
+from overlay.systems.rating.receipt_json import ReceiptReader
+from overlay.systems.rating.store import ReceiptQueries, StoredRating
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.script import p2pkh, pushes
 from parsers.bitcoin.signatures import hash160, public_key
@@ -39,8 +39,8 @@ class Registry:
         chain = MemoryChain(*kit.blocks)
         self.kit, self.chain, self.indexing = shared or (kit, chain, Indexing(url, chain))
         self.later = 1_000.0
-        self.intake = EvidenceIntake(self.store, lambda: self.now)
-        self.reader = EvidenceReader(self.store)
+        self.intake = ReceiptIntake(self.store, lambda: self.now)
+        self.reader = ReceiptReader(self.store)
         self.loop = self.rating_loop()
         self._tasks = 0
 
@@ -79,7 +79,7 @@ class Registry:
         times = {"iat": self.now_ms, "exp": self.now_ms + 300_000}
         return worker.token(**{"aud": "custom:a2b-bind", "origin": origin, **times, **more})
 
-    def bind(self, worker: Agent, origin: str) -> AcceptedEvidence:
+    def bind(self, worker: Agent, origin: str) -> AcceptedReceipts:
         return self.intake.submit("", None, listing=origin, bind=self.token(worker, origin))
 
     def receipt(self, worker: Agent, task: str = "", **more: Any) -> dict[str, Any]:
@@ -128,11 +128,11 @@ class Registry:
 
     def rating(self, origin: str) -> StoredRating | None:
         self.rate()
-        rating: StoredRating | None = EvidenceQueries(self.store.engine).ratings([origin]).get(origin)
+        rating: StoredRating | None = ReceiptQueries(self.store.engine).ratings([origin]).get(origin)
         return rating
 
     def reasons(self, origin: str) -> list[tuple[str, str]]:
         """Rung and reason of every record, sorted."""
         self.rate()
-        records = self.reader.evidence_json(origin)["records"]
+        records = self.reader.receipts_json(origin)["records"]
         return sorted((record["rung"], record["reason"] or "") for record in records)

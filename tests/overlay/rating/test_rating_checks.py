@@ -26,7 +26,7 @@ class Server(LocalSource):
 
     def evidence(self, id_: str, after: str | None = None) -> Any:
         assert after is None
-        answer = json.loads(json.dumps(self._reader.evidence_json(id_)))
+        answer = json.loads(json.dumps(self._reader.receipts_json(id_)))
         self._change(answer)
         return answer
 
@@ -73,7 +73,7 @@ async def test_the_rating_is_computed_again(
             registry.intake.submit("receipt", registry.work(ALICE, BOB, task, status=status), payment=payment)
         registry.rate()
         server = Server(registry, change)
-        report = verify(server, alice, expected="bsv:regtest", evidence=server)
+        report = verify(server, alice, expected="bsv:regtest", receipts=server)
         steps = {step.step: step for step in report.steps}
         assert steps["rating"].outcome == outcome, steps["rating"].detail
         assert ("rating" in report.missing) == (outcome != "proved")
@@ -98,6 +98,6 @@ async def test_a_rating_of_more_receipts_than_count_is_computed_again_with_what_
         rating = registry.rating(alice)
         assert (rating.rung, rating.completed, rating.failed) == (2, 2, 1), "two payments, and one receipt by Bob"
         server = Server(registry, dict)
-        report = verify(server, alice, expected="bsv:regtest", evidence=server)
+        report = verify(server, alice, expected="bsv:regtest", receipts=server)
         (step,) = [step for step in report.steps if step.step == "rating"]
         assert step.outcome == "proved", step.detail

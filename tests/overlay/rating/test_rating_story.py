@@ -21,9 +21,9 @@ from overlay.systems.rating import store as tables
 from parsers.bitcoin import beef
 from parsers.bitcoin.tx import Outpoint
 from parsers.claims import rating_windows
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.motebit.identifiers import did_key
-from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing, rate
+from parsers.claims.rating import RATED_AT, RatedListing, ReceiptRecord, rate
 from tests.overlay.rating.registry import PRICE, Payer, Registry
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, DAVE, Agent
 
@@ -36,7 +36,7 @@ def registry(database_url: str) -> Iterator[Registry]:
 
 
 def code(registry: Registry, *args: Any, **more: Any) -> str:
-    with pytest.raises(ClaimRefusedError) as raised:
+    with pytest.raises(DocumentError) as raised:
         registry.intake.submit(*args, **more)
     return raised.value.code
 
@@ -164,7 +164,7 @@ async def test_a_receipt_under_any_number_of_foreign_keys_pushes_no_other_out(
         registry.intake.submit("receipt", registry.receipt(stranger, nested=unpaid["delegation_receipts"]))
     after = registry.rating(alice)
     assert (after.score, after.rung, after.completed) == (before.score, before.rung, before.completed)
-    stored = [row.digest for row in tables.EvidenceQueries(registry.store.engine).page(alice, None, 1_000)]
+    stored = [row.digest for row in tables.ReceiptQueries(registry.store.engine).page(alice, None, 1_000)]
     assert max(Counter(stored).values()) == tables.MAX_FORMS, "what a stranger can store beside a receipt is bounded"
 
 
@@ -189,7 +189,7 @@ async def test_payers_that_one_transaction_funded_are_one_counterparty(registry:
         task, proof = await registry.paid(payer, source=funding.outpoint(number))
         registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
     combined = registry.rating(alice)
-    records = registry.reader.evidence_json(alice)["records"]
+    records = registry.reader.receipts_json(alice)["records"]
     assert len({record["counterparty"] for record in records}) == 1
     for number in range(1, 7):
         task, proof = await registry.paid(Payer(20 + number))
@@ -207,7 +207,7 @@ async def test_payers_that_fund_one_another_by_their_payments_are_one_counterpar
         source = Outpoint(bytes.fromhex(task.removeprefix("bsv:tx:"))[::-1], 1)
         registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
     assert registry.rating(alice).score < 200
-    assert len({record["counterparty"] for record in registry.reader.evidence_json(alice)["records"]}) == 1
+    assert len({record["counterparty"] for record in registry.reader.receipts_json(alice)["records"]}) == 1
 
 
 async def test_a_payment_in_a_block_that_left_the_chain_is_none_until_it_is_proved_again(registry: Registry) -> None:
@@ -393,11 +393,11 @@ async def test_the_published_number_can_be_computed_again(registry: Registry) ->
         outcome = "failed" if number == 3 else "completed"
         registry.intake.submit("receipt", registry.work(ALICE, BOB, task, status=outcome), payment=proof)
     rating = registry.rating(alice)
-    published = registry.reader.evidence_json(alice)
+    published = registry.reader.receipts_json(alice)
     facts = published["facts"]
     listing = RatedListing(frozenset(facts["keys"]), facts["owner"], facts["ownerOf"], frozenset(facts["ratedPayers"]))
     records = [
-        EvidenceRecord(
+        ReceiptRecord(
             one["digest"], one["worker"], one["counterSigner"] or "", one["payment"]["payer"], one["payment"]["txid"],
             one["payment"]["paid"], one["payment"]["price"], one["outcome"], one["completedAt"], one["beforeTransfer"],
             one["task"],

@@ -14,40 +14,40 @@ from indexer.store import Store, Writer, connect
 from overlay.systems.rating import store as tables
 from overlay.systems.rating.store import (
     BlockPayment,
-    ClaimDocument,
-    EvidenceQueries,
     KeyBind,
-    StoredEvidence,
+    ReceiptQueries,
     StoredRating,
+    StoredReceipt,
+    SubmittedDocument,
 )
 from parsers.claims import rating_windows
 from tests.oracles import rating_windows as windows_by_words
 from tests.oracles.rating_windows import Limits
 
 NOW = 1_790_000_000_000
-DOCUMENT = ClaimDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
+DOCUMENT = SubmittedDocument(sha256(b"d").digest(), "receipt", b"d", NOW)
 RATING = StoredRating(300, 250, 2, 5, 1, NOW, b"b" * 32)
 
 
 @pytest.fixture
-def evidence(store: Store) -> EvidenceQueries:
-    return EvidenceQueries(store.engine)
+def evidence(store: Store) -> ReceiptQueries:
+    return ReceiptQueries(store.engine)
 
 
-def row(name: str, **members: Any) -> StoredEvidence:
+def row(name: str, **members: Any) -> StoredReceipt:
     usual = {
         "digest": sha256(name.encode()).digest(), "counter_signer": "", "document": DOCUMENT.sha256, "listing": "one",
         "worker": "aa", "task": name, "outcome": "completed", "completed_at": NOW, "received_at": NOW,
     }  # fmt: skip
-    return StoredEvidence(**{**usual, **members})
+    return StoredReceipt(**{**usual, **members})
 
 
-def paid(name: str, height: int = 7, **members: Any) -> StoredEvidence:
+def paid(name: str, height: int = 7, **members: Any) -> StoredReceipt:
     payment = {"payer": "p", "payment": name, "paid": 5, "price": 5, "chain": "demo", "pay_height": height}
     return row(name, counter_signer="bb", **payment, pay_root=bytes([height]) * 32, is_proved=True, **members)
 
 
-def test_evidence_is_stored_once_and_gets_its_payment_later(evidence: EvidenceQueries) -> None:
+def test_evidence_is_stored_once_and_gets_its_payment_later(evidence: ReceiptQueries) -> None:
     unpaid = row("a", counter_signer="bb")
     assert evidence.submit([DOCUMENT], [unpaid]) == 1
     assert evidence.submit([DOCUMENT], [unpaid, row("a")]) == 1
@@ -58,7 +58,7 @@ def test_evidence_is_stored_once_and_gets_its_payment_later(evidence: EvidenceQu
     assert evidence.document(bytes(32)) is None
 
 
-def test_records_are_read_in_pages(evidence: EvidenceQueries) -> None:
+def test_records_are_read_in_pages(evidence: ReceiptQueries) -> None:
     rows = [row(f"{number}", counter_signer="cc" if number % 2 else "", worker="ww") for number in range(10)]
     evidence.submit([DOCUMENT], [*rows, row("x", listing="two")])
     ordered = sorted(rows, key=lambda one: one.digest)
@@ -77,7 +77,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_windows")
-def test_the_receipts_that_count_are_those_of_the_rule_in_words(evidence: EvidenceQueries) -> None:
+def test_the_receipts_that_count_are_those_of_the_rule_in_words(evidence: ReceiptQueries) -> None:
     random = Random(21)
     for number in range(25):
         listing, rows = f"listing {number}", []
@@ -101,7 +101,7 @@ def test_the_receipts_that_count_are_those_of_the_rule_in_words(evidence: Eviden
 
 
 def test_a_receipt_has_few_records_however_many_keys_sign_it_and_those_that_work_here_are_stored(
-    evidence: EvidenceQueries,
+    evidence: ReceiptQueries,
 ) -> None:
     evidence.bind(KeyBind("known", "two", None, NOW), None)
     keys = [f"k{number}" for number in range(2 * tables.MAX_FORMS)]
@@ -127,7 +127,7 @@ def test_receipts_that_count_are_read_by_an_index_in_its_order(statement: Any, i
     assert not [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN")], plan
 
 
-def test_a_key_is_bound_to_one_listing_and_a_token_replaces_what_its_host_says(evidence: EvidenceQueries) -> None:
+def test_a_key_is_bound_to_one_listing_and_a_token_replaces_what_its_host_says(evidence: ReceiptQueries) -> None:
     by_host, token = KeyBind("aa", "one", None, NOW), KeyBind("aa", "one", DOCUMENT.sha256, NOW + 1)
     assert evidence.bind(by_host, None) == by_host
     document = DOCUMENT._replace(received_at=NOW + 1)
@@ -144,7 +144,7 @@ def replace_listing(bind: KeyBind, listing: str) -> KeyBind:
 
 
 def test_a_listing_is_rated_again_for_what_was_submitted_meanwhile(
-    evidence: EvidenceQueries, store: Store, writer: Writer
+    evidence: ReceiptQueries, store: Store, writer: Writer
 ) -> None:
     evidence.submit([DOCUMENT], [row("a")])
     assert evidence.ratings(["one"]) == {}
@@ -160,7 +160,7 @@ def test_a_listing_is_rated_again_for_what_was_submitted_meanwhile(
 
 
 def test_those_that_a_listing_paid_are_rated_again_when_it_comes_to_count_as_rated(
-    evidence: EvidenceQueries, writer: Writer
+    evidence: ReceiptQueries, writer: Writer
 ) -> None:
     evidence.bind(KeyBind("bb", "payer", None, NOW), None)
     evidence.submit([DOCUMENT], [paid("a")])
@@ -174,7 +174,7 @@ def test_those_that_a_listing_paid_are_rated_again_when_it_comes_to_count_as_rat
 
 
 def test_payments_in_a_block_that_left_the_chain_count_no_more_until_it_is_back(
-    evidence: EvidenceQueries, writer: Writer
+    evidence: ReceiptQueries, writer: Writer
 ) -> None:
     evidence.submit([DOCUMENT], [paid("a", 7), paid("b", 8), paid("c", 8, listing="two")])
     eighth = BlockPayment(8, bytes([8]) * 32, is_proved=True)
@@ -186,7 +186,7 @@ def test_payments_in_a_block_that_left_the_chain_count_no_more_until_it_is_back(
     assert {listing for listing, _ in evidence.due(0, 10)} == {"one", "two"}
 
 
-def test_the_same_evidence_from_many_clients_at_once_is_stored_once(evidence: EvidenceQueries) -> None:
+def test_the_same_evidence_from_many_clients_at_once_is_stored_once(evidence: ReceiptQueries) -> None:
     with ThreadPoolExecutor(8) as pool:
         added = list(pool.map(lambda _: evidence.submit([DOCUMENT], [row("a"), row("b")]), range(16)))
     assert sum(added) == 2

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from indexer.store import Store, Writer
-from overlay.systems.rating.store import BlockPayment, EvidenceQueries, StoredEvidence, prove_payments
+from overlay.systems.rating.store import BlockPayment, ReceiptQueries, StoredReceipt, prove_payments
 from overlay.systems.rating.store_trust import TrustGraph
 from parsers.claims.motebit.trust_graph import ANYBODY, EdgePair, TrustEdge
 
@@ -22,15 +22,15 @@ def graph(store: Store) -> TrustGraph:
 
 
 def record(number: int, observer: str = ALICE, worker: str = BOB, outcome: str = "completed", **more: object) -> (
-    StoredEvidence
+    StoredReceipt
 ):  # fmt: skip
     digest = sha256(f"{number}{worker}".encode()).digest()
     values = {"task": str(number), "listing": "listing", "document": digest, "completed_at": number, "received_at": 1}
-    return StoredEvidence(digest=digest, counter_signer=observer, worker=worker, outcome=outcome, **values | more)  # type: ignore[arg-type]
+    return StoredReceipt(digest=digest, counter_signer=observer, worker=worker, outcome=outcome, **values | more)  # type: ignore[arg-type]
 
 
-def submit(store: Store, records: Sequence[StoredEvidence]) -> int:
-    return EvidenceQueries(store.engine).submit([], records)
+def submit(store: Store, records: Sequence[StoredReceipt]) -> int:
+    return ReceiptQueries(store.engine).submit([], records)
 
 
 def trust_edge(graph: TrustGraph, observer: str = ALICE, worker: str = BOB) -> TrustEdge | None:

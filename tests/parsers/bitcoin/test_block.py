@@ -261,11 +261,11 @@ def test_whatever_the_parsers_take_notice_of_is_flagged(script: bytes, cut: bool
     """The parsers proper are the second judge: a pointer, an A2B claim, JSON in an envelope or in a broken one."""
     script = script[:-2] if cut else script
     parsed = output_record.read(Transaction(bytes(32), 1, (), (TxOutput(1, script),), 0, 0), 0)
-    is_claim = parsed.map is not None and (
-        output_record.is_claim(parsed.map.fields) or "bsv-mcp" in parsed.map.fields.values()
+    is_for_registry = parsed.map is not None and (
+        output_record.is_for_registry(parsed.map.fields) or "bsv-mcp" in parsed.map.fields.values()
     )
     is_json = parsed.inscription is not None and envelopes_.is_json(parsed.inscription.content_type)
-    if parsed.pointer or is_claim or is_json or parsed.near_json:
+    if parsed.pointer or is_for_registry or is_json or parsed.near_json:
         assert flagged(script)
 
 

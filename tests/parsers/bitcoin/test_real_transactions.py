@@ -148,7 +148,7 @@ def test_nothing_but_the_registration_is_ours(real: Real) -> None:
         for vout in range(len(tx.outputs)):
             parsed = output_record.read(tx, vout)
             assert parsed.pointer is None
-            if parsed.kind or parsed.near_json or (parsed.map and output_record.is_claim(parsed.map.fields)):
+            if parsed.kind or parsed.near_json or (parsed.map and output_record.is_for_registry(parsed.map.fields)):
                 ours.append((name, vout))
     assert ours == [("b08538c9", 0)]
 

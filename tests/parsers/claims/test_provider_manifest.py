@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
 
 URL = "https://a.example/mrp/manifest"
@@ -43,7 +43,7 @@ def test_relative_endpoints_are_those_of_the_manifest_s_host() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_shown_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(ClaimRefusedError) as refused:
+    with pytest.raises(DocumentError) as refused:
         read(LEAST | change)
     assert refused.value.code == "bad-manifest"
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_shown_is_refused(change: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_bad_json_is_refused(body: bytes, code: str) -> None:
-    with pytest.raises(ClaimRefusedError) as refused:
+    with pytest.raises(DocumentError) as refused:
         read_manifest(body, URL)
     assert refused.value.code == code
 
@@ -65,5 +65,5 @@ def test_bad_json_is_refused(body: bytes, code: str) -> None:
     st.sampled_from(["capability", "endpoints", "execute", "constraints", "policy", "tags", "metadata", "name"]), v
 )).map(lambda value: json.dumps(value).encode()))  # fmt: skip
 def test_any_bytes_are_a_manifest_or_refused(body: bytes) -> None:
-    with suppress(ClaimRefusedError):
+    with suppress(DocumentError):
         assert read_manifest(body, URL).endpoints

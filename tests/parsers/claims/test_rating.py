@@ -15,8 +15,8 @@ from parsers.claims.rating import (
     CONFIDENCE,
     HALF_LIFE_MS,
     RULES,
-    EvidenceRecord,
     RatedListing,
+    ReceiptRecord,
     decayed,
     lower_bound,
     rate,
@@ -32,7 +32,7 @@ STRANGERS = [f"p{number}" for number in range(6)]
 OWN = ["worker", "address", "owner", "cousin"]
 
 
-def record(digest: str, **members: Any) -> EvidenceRecord:
+def record(digest: str, **members: Any) -> ReceiptRecord:
     """A record on E2, but for what is said otherwise."""
     usual = {
         "worker": "worker",
@@ -43,10 +43,10 @@ def record(digest: str, **members: Any) -> EvidenceRecord:
         "price": 500,
         "completed_at": NOW,
     }
-    return EvidenceRecord(digest, **{**usual, **members})
+    return ReceiptRecord(digest, **{**usual, **members})
 
 
-def records(**fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[EvidenceRecord]:
+def records(**fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[ReceiptRecord]:
     members: dict[str, st.SearchStrategy[Any]] = {
         "digest": st.uuids().map(str),
         "worker": st.sampled_from(("worker", "worker", "worker", "stranger")),
@@ -60,56 +60,54 @@ def records(**fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[EvidenceRecord
         "task": st.sampled_from(("", *(f"worker:{number}" for number in range(30)))),
         "before_transfer": st.sampled_from((False, False, False, True)),
     }
-    return st.builds(EvidenceRecord, **{**members, **fixed})
+    return st.builds(ReceiptRecord, **{**members, **fixed})
 
 
 HISTORIES = st.lists(records(), max_size=25)
 
 
-def score(history: list[EvidenceRecord], listing: RatedListing = LISTING) -> int:
+def score(history: list[ReceiptRecord], listing: RatedListing = LISTING) -> int:
     return rate(history, listing, NOW).score or 0
 
 
 @given(HISTORIES, st.randoms(use_true_random=False))
-def test_the_order_of_evidence_does_not_matter(history: list[EvidenceRecord], random: Any) -> None:
+def test_the_order_of_evidence_does_not_matter(history: list[ReceiptRecord], random: Any) -> None:
     mixed = random.sample(history, len(history))
     assert rate(mixed, LISTING, NOW) == rate(history, LISTING, NOW)
 
 
 @given(HISTORIES)
-def test_duplicates_count_once(history: list[EvidenceRecord]) -> None:
+def test_duplicates_count_once(history: list[ReceiptRecord]) -> None:
     assert rate(history * 2, LISTING, NOW) == rate(history, LISTING, NOW)
 
 
 @given(st.lists(records(digest=st.sampled_from("abc")), max_size=12), st.randoms(use_true_random=False))
-def test_a_digest_counts_once_whatever_is_claimed_beside_it(history: list[EvidenceRecord], random: Any) -> None:
+def test_a_digest_counts_once_whatever_is_claimed_beside_it(history: list[ReceiptRecord], random: Any) -> None:
     rating = rate(history, LISTING, NOW)
     digests = [entry.digest for entry in rating.basis]
     assert digests == sorted(set(digests))
     assert rate(random.sample(history, len(history)), LISTING, NOW) == rating
 
 
-def numbers(history: list[EvidenceRecord]) -> tuple[Any, ...]:
+def numbers(history: list[ReceiptRecord]) -> tuple[Any, ...]:
     """A rating without its basis."""
     return rate(history, LISTING, NOW)[:-1]
 
 
 @given(HISTORIES, records(counter_signer=st.just("")))
 def test_receipts_that_only_the_worker_signed_never_move_a_rating(
-    history: list[EvidenceRecord], claimed: EvidenceRecord
+    history: list[ReceiptRecord], claimed: ReceiptRecord
 ) -> None:
     assert numbers([*history, claimed]) == numbers(history)
 
 
 @given(HISTORIES, records(counter_signer=st.sampled_from(OWN)))
-def test_evidence_by_own_keys_and_the_same_owner_never_counts(
-    history: list[EvidenceRecord], own: EvidenceRecord
-) -> None:
+def test_evidence_by_own_keys_and_the_same_owner_never_counts(history: list[ReceiptRecord], own: ReceiptRecord) -> None:
     assert numbers([*history, own]) == numbers(history)
 
 
 @given(HISTORIES, records(payer=st.sampled_from(OWN)))
-def test_payments_by_own_keys_are_no_payments(history: list[EvidenceRecord], own: EvidenceRecord) -> None:
+def test_payments_by_own_keys_are_no_payments(history: list[ReceiptRecord], own: ReceiptRecord) -> None:
     own = own._replace(task="")
     assert numbers([*history, own]) == numbers([*history, own._replace(payment="")])
 
@@ -121,29 +119,29 @@ def test_payments_by_own_keys_are_no_payments(history: list[EvidenceRecord], own
     ),
 )
 def test_denied_tasks_former_owners_and_keys_that_are_not_bound_are_neutral(
-    history: list[EvidenceRecord], neutral: EvidenceRecord
+    history: list[ReceiptRecord], neutral: ReceiptRecord
 ) -> None:
     assert numbers([*history, neutral]) == numbers(history)
 
 
 @given(HISTORIES, records(outcome=st.just("failed")))
-def test_a_failed_task_never_raises_a_rating(history: list[EvidenceRecord], failed: EvidenceRecord) -> None:
+def test_a_failed_task_never_raises_a_rating(history: list[ReceiptRecord], failed: ReceiptRecord) -> None:
     assert score([*history, failed._replace(task="")]) <= score(history)
 
 
 @given(HISTORIES, records(outcome=st.just("completed")))
 def test_a_completed_task_with_its_own_payment_never_lowers_a_rating(
-    history: list[EvidenceRecord], completed: EvidenceRecord
+    history: list[ReceiptRecord], completed: ReceiptRecord
 ) -> None:
     assert score([*history, completed._replace(payment="own:0", task="")]) >= score(history)
 
 
-def repetitions(history: list[EvidenceRecord]) -> st.SearchStrategy[list[EvidenceRecord]]:
+def repetitions(history: list[ReceiptRecord]) -> st.SearchStrategy[list[ReceiptRecord]]:
     """What strangers who pay nothing can add: receipts of the history under other keys, later, with a public payment
     of the same receipt or without; and their signatures below receipts that nobody else signed."""
     keys, later = st.integers(0, 50).map("k{}".format), st.integers(NOW + 1, NOW + 50)
 
-    def under(record: EvidenceRecord, key: str, received_at: int, is_paid: bool) -> EvidenceRecord:
+    def under(record: ReceiptRecord, key: str, received_at: int, is_paid: bool) -> ReceiptRecord:
         again = record._replace(counter_signer=key, received_at=received_at)
         return again if is_paid else again._replace(payment="", payer="", paid=0)
 
@@ -156,11 +154,11 @@ CLAIMED = records(counter_signer=st.just(""), payment=st.just(""), received_at=s
 
 @given(st.data(), st.lists(SIGNED | CLAIMED, min_size=1, max_size=25, unique_by=lambda one: one.digest))
 def test_what_strangers_add_without_paying_never_changes_what_paid_evidence_contributes(
-    data: Any, history: list[EvidenceRecord]
+    data: Any, history: list[ReceiptRecord]
 ) -> None:
     everything = [*history, *data.draw(repetitions(history))]
 
-    def contributed(evidence: list[EvidenceRecord]) -> list[Any]:
+    def contributed(evidence: list[ReceiptRecord]) -> list[Any]:
         return [entry for entry in rate(evidence, LISTING, NOW).basis if entry.rung > 1 and entry.weight]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -194,7 +192,7 @@ def test_receipts_that_share_a_payment_do_not_fill_the_window() -> None:
 
 
 @given(st.lists(records(payer=st.just("p3"), counter_signer=st.just("p3")), max_size=60))
-def test_one_payer_never_reaches_a_star_with_any_number_of_keys_that_do_not_pay(history: list[EvidenceRecord]) -> None:
+def test_one_payer_never_reaches_a_star_with_any_number_of_keys_that_do_not_pay(history: list[ReceiptRecord]) -> None:
     keys = [record(f"free{number}", counter_signer=f"k{number}", payment="") for number in range(20)]
     assert score([*history, *keys]) < 200
 

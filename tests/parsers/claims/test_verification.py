@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parsers.claims.verification import KINDS, ClaimRequestError, verify_claim
+from parsers.claims.verification import KINDS, VerifyRequestError, verify_document
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.parsers.claims.mutation import ANY_JSON
 
@@ -21,7 +21,7 @@ NANOSECONDS = NOW * 1_000_000
 
 def verdict(kind: str, document: Any, **members: Any) -> dict[str, Any]:
     body = json.dumps({"document": document, **members}).encode()
-    return verify_claim(kind, body, NANOSECONDS).as_json()
+    return verify_document(kind, body, NANOSECONDS).as_json()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,14 +38,14 @@ def test_any_document_gets_a_verdict(kind: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_get_a_verdict_or_a_named_fault(body: bytes) -> None:
-    with suppress(ClaimRequestError):
-        assert not verify_claim("receipt", body, NANOSECONDS).verified
+    with suppress(VerifyRequestError):
+        assert not verify_document("receipt", body, NANOSECONDS).verified
 
 
 def raw(change: Callable[[str], str]) -> str:
     """The code for a body with a receipt that is changed as a text."""
     body = '{"document": ' + change(json.dumps(ALICE.receipt())) + "}"
-    return str(verify_claim("receipt", body.encode(), NANOSECONDS).as_json().get("error", "verified"))
+    return str(verify_document("receipt", body.encode(), NANOSECONDS).as_json().get("error", "verified"))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_json_may_come_as_a_text_whose_repeated_keys_count() -> None:
     ],
 )
 def test_a_wrong_request_names_its_member(members: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(ClaimRequestError) as raised:
+    with pytest.raises(VerifyRequestError) as raised:
         verdict("receipt", ALICE.receipt(), **members)
     assert raised.value.member == pointer
 
@@ -105,10 +105,10 @@ def test_clients_of_delegateos_send_their_root_and_time_in_the_context(shared: P
     recorded = json.loads(json.loads(lines[0])["body"])
     document, context = recorded["document"], recorded["context"]
     assert {"rootPublicKey", "now"} <= set(context)
-    assert verify_claim("dct", json.dumps(recorded).encode(), NANOSECONDS).verified
+    assert verify_document("dct", json.dumps(recorded).encode(), NANOSECONDS).verified
     assert verdict("dct", document, context=context)["verified"]
     assert verdict("dct", document, context=context, keys=[])["error"] == "invalid_signature"
     assert verdict("dct", document, context=context, now="2100-01-01T00:00:00Z")["error"] == "expired"
-    with pytest.raises(ClaimRequestError) as raised:
+    with pytest.raises(VerifyRequestError) as raised:
         verdict("dct", document, context={**context, "now": "soon"})
     assert raised.value.member == "/context/now"

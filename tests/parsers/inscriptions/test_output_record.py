@@ -16,7 +16,7 @@ from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput
 from parsers.cards import Kind
 from parsers.inscriptions import envelope, output_record, sigma, tapscript
 from parsers.inscriptions.map_protocol import PREFIX, Map, build, build_field
-from parsers.inscriptions.output_record import OutputRecord, family, is_claim, kind_of
+from parsers.inscriptions.output_record import OutputRecord, family, is_for_registry, kind_of
 from parsers.pointers import pointer
 from parsers.pointers.pointer import Pointer
 from parsers.reasons import SENTENCES
@@ -206,7 +206,7 @@ def test_map_of_a_tapscript_is_its_field_or_stands_in_the_first_op_return_output
 )
 def test_a_first_record_is_an_agent_a_tool_or_neither(fields: dict[str, str], kind: Kind | None) -> None:
     assert kind_of(fields) is kind
-    assert is_claim(fields) == (kind is not None or fields.get("type", "").startswith("a2b"))
+    assert is_for_registry(fields) == (kind is not None or fields.get("type", "").startswith("a2b"))
 
 
 def test_later_types_are_compared_by_their_kind_whatever_the_app() -> None:

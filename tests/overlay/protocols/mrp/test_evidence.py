@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.canonical_json import DocumentError, jcs
 from parsers.claims.mrp.artifact_hashes import MAX_OUTPUTS, check_outputs
 from tests.chainkit import ChainKit, agent
 from tests.https import Https
@@ -105,5 +105,5 @@ def test_hashes_of_content_that_is_there_are_recomputed(output: Any, checked: in
     ],
 )  # fmt: skip
 def test_outputs_with_other_content_are_refused(outputs: Any) -> None:
-    with pytest.raises(ClaimRefusedError):
+    with pytest.raises(DocumentError):
         check_outputs(outputs)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, without
-from parsers.claims.evidence_documents import BIND_AUDIENCE, bound_key, evidence_of
+from parsers.claims.canonical_json import DocumentError, base64url_text, without
 from parsers.claims.motebit.identifiers import HEX_SUITE, SUITE, TOKEN_SUITE
-from parsers.claims.verification import verify_claim
+from parsers.claims.verification import verify_document
+from parsers.claims.work_receipts import BIND_AUDIENCE, bound_key, receipts_in
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW, Agent
 from tests.parsers.claims.mutation import mutated
 
@@ -42,7 +42,7 @@ KEYS = {"bob-motebit-id": BOB.key.hex(), "charlie-motebit-id": ALICE.key.hex()}
 
 def answer(kind: str, document: Any, keys: Any = None, **context: Any) -> dict[str, Any]:
     body = {"document": document, "keys": keys, "now": NOW, "context": context}
-    return verify_claim(kind, json.dumps(body).encode(), 0).as_json()
+    return verify_document(kind, json.dumps(body).encode(), 0).as_json()
 
 
 def whole(receipt: dict[str, Any], signer: Agent, *nested: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_a_signed_receipt_in_the_printed_form_holds_as_its_profile_and_never_cou
         assert one["axes"]["integrity"] == "invalid"
     assert verdict["allVerified"] is False
     assert answer("receipt-sequence", [printed_tree()], KEYS)["verified"] is False
-    assert evidence_of("receipt", printed_tree(), NOW, {"bob-motebit-id": BOB.key}) == []
+    assert receipts_in("receipt", printed_tree(), NOW, {"bob-motebit-id": BOB.key}) == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_printed_token_holds_as_its_profile_and_authorizes_nothing() -> None:
     assert answer("token", printed_token(exp=NOW - 1), keys)["error"] == "expired"
     assert answer("token", printed_token(BOB), keys)["error"] == "bad-signature"
     bind = printed_token(aud=BIND_AUDIENCE, origin="a_0")
-    with pytest.raises(ClaimRefusedError) as refused:
+    with pytest.raises(DocumentError) as refused:
         bound_key(bind, ALICE.key.hex(), "a_0", NOW)
     assert refused.value.code == "legacy-profile"
 

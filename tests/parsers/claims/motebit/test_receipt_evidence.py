@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
-from parsers.claims.evidence_documents import bound_receipts
+from parsers.claims.canonical_json import SAFE_INTEGER, DocumentError
 from parsers.claims.motebit.identifiers import did_key
 from parsers.claims.motebit.receipts import MAX_RECEIPTS, ReceiptRules
-from parsers.claims.rating import EvidenceRecord, RatedListing, rate
+from parsers.claims.rating import RatedListing, ReceiptRecord, rate
+from parsers.claims.work_receipts import receipt_records
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW
 
 RULES = ReceiptRules(keys={}, now=NOW)
 
 
-def evidence_in(receipt: object, rules: ReceiptRules = RULES) -> list[EvidenceRecord]:
-    return [record for record, _ in bound_receipts(receipt, rules)]
+def evidence_in(receipt: object, rules: ReceiptRules = RULES) -> list[ReceiptRecord]:
+    return [record for record, _ in receipt_records(receipt, rules)]
 
 
 def test_a_nested_receipt_is_counter_signed_by_the_one_above_it() -> None:
@@ -40,7 +40,7 @@ def test_a_forged_receipt_is_no_evidence_although_it_is_nested() -> None:
 
 
 def test_a_tree_that_is_too_large_is_refused() -> None:
-    with pytest.raises(ClaimRefusedError):
+    with pytest.raises(DocumentError):
         evidence_in(ALICE.receipt(nested=[BOB.receipt(f"{n}") for n in range(MAX_RECEIPTS)]))
 
 

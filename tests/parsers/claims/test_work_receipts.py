@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from parsers.claims import ed25519
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text
+from parsers.claims.canonical_json import DocumentError, base64url_text
 from parsers.claims.delegateos.signed_objects import sign_object
-from parsers.claims.evidence_documents import evidence_of
 from parsers.claims.mrp.signed_envelope import signing_input
-from parsers.claims.payment_evidence import bound_txid, read_payment
+from parsers.claims.payment_proof import bound_txid, read_payment
+from parsers.claims.work_receipts import receipts_in
 from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
 from tests.parsers.claims.test_delegateos import AGENT, ISSUER, attestation, contract
 
@@ -38,31 +38,31 @@ EVIDENCE = envelope("worker", "EVIDENCE", {"job_id": f"bsv:tx:{TXID}"}, in_reply
 
 
 def code(kind: str, document: Any) -> str:
-    with pytest.raises(ClaimRefusedError) as raised:
-        evidence_of(kind, document, NOW)
+    with pytest.raises(DocumentError) as raised:
+        receipts_in(kind, document, NOW)
     return raised.value.code
 
 
 def test_a_receipt_names_the_payment_of_its_task() -> None:
     tree = ALICE.receipt("t", nested=[BOB.receipt("u", relay_task_id=f"bsv:tx:{TXID}"), BOB.receipt(f"bsv:tx:{TXID}")])
-    works = evidence_of("receipt", tree, NOW)
+    works = receipts_in("receipt", tree, NOW)
     assert [work.txid for work in works] == ["", TXID, TXID]
     assert bound_txid("bsv:tx:XY", None, 5, f"btc:tx:{TXID}") == ""
 
 
 def test_an_identity_that_does_not_follow_from_its_key_needs_the_key_of_its_card() -> None:
     receipt = ALICE.receipt(motebit_id="0195f0aa-0000-7000-8000-000000000000")
-    assert evidence_of("receipt", receipt, NOW) == []
-    (work,) = evidence_of("receipt", receipt, NOW, {receipt["motebit_id"]: ALICE.key})
+    assert receipts_in("receipt", receipt, NOW) == []
+    (work,) = receipts_in("receipt", receipt, NOW, {receipt["motebit_id"]: ALICE.key})
     assert work.record.worker == ALICE.key.hex()
 
 
 def test_an_attestation_is_counter_signed_by_the_issuer_of_its_contract() -> None:
-    (work,) = evidence_of("attestation", {"attestation": attestation(), "contract": contract()}, NOW)
+    (work,) = receipts_in("attestation", {"attestation": attestation(), "contract": contract()}, NOW)
     worker, issuer = (ed25519.public_key_of(seed).hex() for seed in (AGENT, ISSUER))
     assert (work.record.worker, work.record.counter_signer, work.record.outcome) == (worker, issuer, "completed")
     failed = {"attestation": attestation(success=False), "contract": contract()}
-    assert evidence_of("attestation", failed, NOW)[0].record.outcome == "failed"
+    assert receipts_in("attestation", failed, NOW)[0].record.outcome == "failed"
     assert code("attestation", {"attestation": attestation(outputHash="AA"), "contract": contract()}) == "hash-mismatch"
     assert code("attestation", {"attestation": attestation()}) == "malformed"
 
@@ -70,7 +70,7 @@ def test_an_attestation_is_counter_signed_by_the_issuer_of_its_contract() -> Non
 def test_of_ones_own_contract_there_is_no_second_key() -> None:
     body = {name: value for name, value in contract(issuer=ed25519_id(AGENT)).items() if name != "signature"}
     own = {**body, "signature": sign_object(AGENT, body)}
-    (work,) = evidence_of("attestation", {"attestation": attestation(), "contract": own}, NOW)
+    (work,) = receipts_in("attestation", {"attestation": attestation(), "contract": own}, NOW)
     assert work.record.counter_signer == ""
 
 
@@ -80,8 +80,8 @@ def ed25519_id(seed: bytes) -> str:
 
 def test_evidence_of_mrp_is_counter_signed_by_who_asked_for_the_work() -> None:
     document = {"envelope": EVIDENCE, "keys": MRP_KEYS}
-    (alone,) = evidence_of("mrp-evidence", document, NOW)
-    (work,) = evidence_of("mrp-evidence", {**document, "request": EXECUTE}, NOW)
+    (alone,) = receipts_in("mrp-evidence", document, NOW)
+    (work,) = receipts_in("mrp-evidence", {**document, "request": EXECUTE}, NOW)
     worker, client = (ed25519.public_key_of(KEYS[name]).hex() for name in ("worker", "client"))
     assert (alone.record.worker, alone.record.counter_signer, alone.txid) == (worker, "", TXID)
     assert (work.record.counter_signer, work.record.digest) == (client, alone.record.digest)
@@ -95,6 +95,6 @@ def test_evidence_of_mrp_is_counter_signed_by_who_asked_for_the_work() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x" * 100, b"\x01\x00\xbe\xef", b"\0" * 300_000])
 def test_what_is_no_proof_of_a_payment_is_refused(data: bytes) -> None:
-    with pytest.raises(ClaimRefusedError) as raised:
+    with pytest.raises(DocumentError) as raised:
         read_payment(data)
     assert raised.value.code == "bad-payment"

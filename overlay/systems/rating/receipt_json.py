@@ -11,7 +11,7 @@ from overlay.listings.lookup import ListingNotFoundError
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
 from overlay.systems.rating.rating_facts import item_rating
-from overlay.systems.rating.store import EvidenceQueries, StoredEvidence
+from overlay.systems.rating.store import ReceiptQueries, StoredReceipt
 from parsers.claims.rating import BasisEntry, rate
 
 PAGE = 1_000
@@ -22,27 +22,27 @@ class ForeignPositionError(Exception):
     """A position is not that of a record of the listing."""
 
 
-class EvidenceReader:
-    """Reads the evidence of listings; several threads may use it at once."""
+class ReceiptReader:
+    """Reads the receipts of listings; several threads may use it at once."""
 
     def __init__(self, store: Store) -> None:
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
-        self._evidence = EvidenceQueries(store.engine)
+        self._receipts = ReceiptQueries(store.engine)
 
-    def evidence_json(self, text: str, after: tuple[bytes, str] | None = None) -> dict[str, Any]:
-        """The evidence of the agent with an id: its rating, the facts that it is rated by, and a page of its records by
+    def receipts_json(self, text: str, after: tuple[bytes, str] | None = None) -> dict[str, Any]:
+        """The receipts of the agent with an id: its rating, the facts that it is rated by, and a page of its records by
         digest, with `next` for the page after it. Raises ListingNotFoundError, and ForeignPositionError unless `after`
         is that of one of its records."""
         id_ = parse_id(text)[0]
         listing = agent_listing(self._repository, id_)
         if listing is None:
             raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
-        if after is not None and not self._evidence.has(id_, after):
+        if after is not None and not self._receipts.has(id_, after):
             raise ForeignPositionError(f"`after` is not a record of {id_}, or of one that is gone: read from the start")
-        counted = self._evidence.counted(id_)
-        rows = self._evidence.page(id_, after, PAGE + 1)
+        counted = self._receipts.counted(id_)
+        rows = self._receipts.page(id_, after, PAGE + 1)
         facts = self._facts.facts(listing, counted)
-        rating = self._evidence.ratings([id_]).get(id_)
+        rating = self._receipts.ratings([id_]).get(id_)
         as_of = rating.as_of if rating else 0
         basis = rate([facts.record(row) for row in counted if row.received_at <= as_of], facts.rated, as_of).basis
         entries = {entry.digest: entry for entry in basis}
@@ -61,7 +61,7 @@ class EvidenceReader:
                     "token": bind.document.hex() if bind.document else None,
                     "receivedAt": bind.received_at,
                 }
-                for bind in self._evidence.keys_of(id_)
+                for bind in self._receipts.keys_of(id_)
             ],
             "records": [
                 record_json(row, entries.get(row.digest.hex()), is_before=facts.record(row).before_transfer)
@@ -72,11 +72,11 @@ class EvidenceReader:
 
     def document(self, sha256: bytes) -> bytes | None:
         """The bytes of a document: a receipt tree, an attestation, an envelope, the proof of a payment, or a token."""
-        document = self._evidence.document(sha256)
+        document = self._receipts.document(sha256)
         return document.body if document else None
 
 
-def record_json(row: StoredEvidence, entry: BasisEntry | None, *, is_before: bool) -> dict[str, Any]:
+def record_json(row: StoredReceipt, entry: BasisEntry | None, *, is_before: bool) -> dict[str, Any]:
     """A record, with what its receipt counts for; `entry` is None for one that is not among those that count."""
     unsigned = "own-key" if row.counter_signer == row.worker else "" if row.counter_signer else "claimed"
     payment = {

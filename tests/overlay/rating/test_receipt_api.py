@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from overlay.api.openapi import document
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES, load_systems
-from overlay.systems.rating.evidence_api import INTAKE
+from overlay.systems.rating.receipt_api import INTAKE
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import changed
@@ -128,7 +128,7 @@ async def test_a_page_shows_the_receipts_behind_a_rating_as_a_tree(registry: Reg
     registry.bind(ALICE, alice)
     html = {"Accept": "text/html"}
     async with client.get(f"/listings/{alice}/evidence", headers=html) as response:
-        assert (response.status, "Nothing was handed in yet" in await response.text()) == (200, True)
+        assert (response.status, "No receipt was submitted yet" in await response.text()) == (200, True)
     task, proof = await registry.paid(Payer(1))
     paid = registry.work(ALICE, BOB, task)
     registry.intake.submit("receipt", paid, payment=proof)

@@ -1,4 +1,4 @@
-"""Routes of evidence: hand it in, and see what a rating rests on."""
+"""Routes of receipts: submit them, and see what a rating rests on."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from aiohttp import web
 
 from overlay.api.answers import Answer, body, conditional, json_answer
 from overlay.api.executors import PUBLISHING, RECORDS, read_json, run_in
-from overlay.api.parameters import EVIDENCE, read_query
+from overlay.api.parameters import RECEIPTS, read_query
 from overlay.api.problems import BadRequestError, NotFoundError, bad_request
 from overlay.api.request_bodies import Body, Hex, body_schemas, checked
 from overlay.api.routes import HTML, JSON, Route
-from overlay.api.shared_services import EVIDENCE as SHARED_INTAKE
+from overlay.api.shared_services import RECEIPTS as SHARED_INTAKE
 from overlay.api.shared_services import TRUST
 from overlay.api.systems import Parts, Services, SystemApi
-from overlay.systems.rating import evidence_page
-from overlay.systems.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
-from overlay.systems.rating.evidence_json import ForeignPositionError
+from overlay.systems.rating import receipt_page
+from overlay.systems.rating.receipt_intake import BindRefusedError, PaymentProof, ReceiptIntake
+from overlay.systems.rating.receipt_json import ForeignPositionError
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.web.rendering import wants_json
-from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.canonical_json import DocumentError, read
 
 MAX_BODY = 2 << 20
 """Bytes of a body: a document, and the proof of a payment in hex."""
@@ -33,7 +33,7 @@ _POINTERS = {
 }
 
 
-INTAKE: web.AppKey[EvidenceIntake] = web.AppKey("evidence", EvidenceIntake)
+INTAKE: web.AppKey[ReceiptIntake] = web.AppKey("receipt intake of ratings", ReceiptIntake)
 
 
 class PaymentBody(Body):
@@ -43,8 +43,8 @@ class PaymentBody(Body):
     parent: Hex | None = None
 
 
-class EvidenceBody(Body):
-    """Evidence of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
+class ReceiptBody(Body):
+    """Receipts of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
     is a receipt of Motebit, `{attestation, contract}` of DelegateOS, or `{envelope, keys, request}` of MRP; without one
     only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind` whose member `origin`
     is the id of the listing. `payment` is that of the task named `bsv:tx:<txid>`."""
@@ -57,14 +57,14 @@ class EvidenceBody(Body):
 
 
 async def submit(request: web.Request) -> web.Response:
-    """Hand in a signed document that is evidence of work, with the proof of its payment: verified, and stored once."""
+    """Submit a signed document with receipts of work, and the proof of its payment: it is verified, and stored once."""
     return json_answer(await run_in(request, PUBLISHING, _submit, _intake(request), await body(request, MAX_BODY)))
 
 
 async def evidence(request: web.Request) -> web.Response:
     """What the rating of an agent rests on: its records with rung and reason, and all that rates them again."""
-    after = read_query(request, EVIDENCE).get("after")
-    work = _intake(request).reader.evidence_json
+    after = read_query(request, RECEIPTS).get("after")
+    work = _intake(request).reader.receipts_json
     try:
         return conditional(await read_json(request, work, request.match_info["id"], after))
     except ForeignPositionError as error:
@@ -72,7 +72,7 @@ async def evidence(request: web.Request) -> web.Response:
 
 
 async def document(request: web.Request) -> web.Response:
-    """A document that evidence names, by the SHA-256 of its bytes."""
+    """A document that receipts are read from, by the SHA-256 of its bytes."""
     name = request.match_info["sha256"]
     digest = bytes.fromhex(name) if len(name) == 64 and not set(name) - set("0123456789abcdef") else b""
     stored = await run_in(request, RECORDS, _intake(request).reader.document, digest)
@@ -82,23 +82,23 @@ async def document(request: web.Request) -> web.Response:
     return Answer(body=stored, headers={"Content-Type": "application/json", **headers})
 
 
-def _intake(request: web.Request) -> EvidenceIntake:
+def _intake(request: web.Request) -> ReceiptIntake:
     intake = request.app.get(INTAKE)
     if intake is None:
-        raise NotFoundError("this server has no evidence")
+        raise NotFoundError("this server stores no receipts")
     return intake
 
 
-def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
+def _submit(intake: ReceiptIntake, data: bytes) -> dict[str, Any]:
     try:
         value = read(data, max_bytes=MAX_BODY)
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         raise _refused(error, "") from None
-    submitted = checked(EvidenceBody, value)
+    submitted = checked(ReceiptBody, value)
     if submitted.document is None and (submitted.listing is None or submitted.payment is not None):
-        raise _refused(ClaimRefusedError("missing", "there is no document"), "/document")
+        raise _refused(DocumentError("missing", "there is no document"), "/document")
     if submitted.bind is not None and submitted.listing is None:
-        raise _refused(ClaimRefusedError("missing", "a token binds a key to a listing"), "/listing")
+        raise _refused(DocumentError("missing", "a token binds a key to a listing"), "/listing")
     proof = None
     if submitted.payment is not None:
         parent = submitted.payment.parent
@@ -108,7 +108,7 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
         accepted = intake.submit(
             submitted.kind or "", submitted.document, listing=submitted.listing, bind=submitted.bind, payment=proof
         )
-    except ClaimRefusedError as error:
+    except DocumentError as error:
         usual = (
             "/bind"
             if isinstance(error, BindRefusedError)
@@ -120,36 +120,34 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
     return accepted.as_json()
 
 
-def _refused(error: ClaimRefusedError, pointer: str) -> BadRequestError:
+def _refused(error: DocumentError, pointer: str) -> BadRequestError:
     return bad_request(error.code, error.detail, pointer=pointer)
 
 
 async def page(request: web.Request) -> web.Response:
     """The receipts behind a rating as a tree, with what each of them counts for, or the same as JSON."""
-    return (
-        await evidence(request) if wants_json(request) else await evidence_page.page(request, request.app.get(INTAKE))
-    )
+    return await evidence(request) if wants_json(request) else await receipt_page.page(request, request.app.get(INTAKE))
 
 
 def bring(parts: Parts) -> Services:
-    """What takes evidence in, and the graph of trust that follows from it."""
-    intake = EvidenceIntake(parts.store)
+    """The intake of receipts, and the trust graph that follows from them."""
+    intake = ReceiptIntake(parts.store)
     return {INTAKE: intake, SHARED_INTAKE: intake, TRUST: TrustGraph(parts.store.primary)}
 
 
-_claims = partial(Route, tag="claims")
+_documents = partial(Route, tag="claims")
 API = SystemApi(
-    schemas=body_schemas({"EvidenceOfWork": EvidenceBody}),
+    schemas=body_schemas({"EvidenceOfWork": ReceiptBody}),
     routes=(
         Route(
-            "/v1/listings/{id}/evidence", evidence, "Evidence", tag="listings", parameters=EVIDENCE, errors=(404,),
+            "/v1/listings/{id}/evidence", evidence, "Evidence", tag="listings", parameters=RECEIPTS, errors=(404,),
             conditional=True, action="search",
         ),
-        _claims(
+        _documents(
             "/v1/evidence", submit, "AcceptedEvidence", method="POST", body="EvidenceOfWork", limit="costly",
             errors=(400, 404, 408, 413, 415, 503), action="rate",
         ),
-        _claims("/v1/evidence/{sha256}", document, "ClaimDocument", errors=(404,), action="search"),
+        _documents("/v1/evidence/{sha256}", document, "ClaimDocument", errors=(404,), action="search"),
         Route(
             "/listings/{id}/evidence", page, "Evidence", tag="pages", media=(HTML, JSON), errors=(404,),
             conditional=True,

@@ -16,7 +16,7 @@ from parsers.bitcoin.signatures import hash160
 from parsers.bitcoin.tx import Transaction, TxOutput, read_exactly
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import satoshis
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import DocumentError
 from parsers.claims.payment import UtxoChain
 from parsers.errors import ParseError
 
@@ -74,7 +74,7 @@ def bound_txid(*names: object) -> str:
 
 def read_payment(data: bytes, parent: bytes | None = None) -> ProvedPayment:
     """The newest transaction of a BEEF, with its merkle path. `parent` is the raw transaction that its first input
-    spends, where the BEEF does not hold it. Raises ClaimRefusedError: bad-payment."""
+    spends, where the BEEF does not hold it. Raises DocumentError: bad-payment."""
     if max(len(data), len(parent or b"")) > MAX_PROOF_BYTES:
         raise _refused(f"a proof of a payment is at most {MAX_PROOF_BYTES:,} bytes")
     try:
@@ -123,5 +123,5 @@ def paid_offer(payment: ProvedPayment, offers: Collection[Offer], chain: UtxoCha
     return max(paid, key=lambda pair: pair.price) if paid else min(pairs, key=lambda pair: pair.price, default=None)
 
 
-def _refused(detail: str) -> ClaimRefusedError:
-    return ClaimRefusedError("bad-payment", detail)
+def _refused(detail: str) -> DocumentError:
+    return DocumentError("bad-payment", detail)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from overlay.api.problems import NotFoundError
 from overlay.listings.lookup import ListingNotFoundError
-from overlay.systems.rating.evidence_intake import EvidenceIntake
+from overlay.systems.rating.receipt_intake import ReceiptIntake
 from overlay.web.rendering import html_answer, problem_page, render, render_within
 from parsers.claims.canonical_json import jcs
 
@@ -31,8 +31,8 @@ REASONS = {
 
 
 class ReceiptLine(NamedTuple):
-    """A signed statement of a document: its task, who signed it, its outcome, the records of it that are evidence for
-    the listing, and the statements that it nests."""
+    """A receipt in a document: its task, who signed it, its outcome, the records of it that count for
+    the listing, and the receipts that it nests."""
 
     task: str
     signer: str
@@ -50,24 +50,24 @@ class ShownDocument(NamedTuple):
     root: ReceiptLine
 
 
-async def page(request: web.Request, intake: EvidenceIntake | None) -> web.Response:
+async def page(request: web.Request, intake: ReceiptIntake | None) -> web.Response:
     """The receipts behind a rating as a tree, with what each of them counts for."""
     if intake is None:
-        return problem_page(NotFoundError("this server has no evidence"))
+        return problem_page(NotFoundError("this server stores no receipts"))
     try:
         return html_answer(await to_thread(_page, intake, request.match_info["id"]))
     except ListingNotFoundError as error:
         return problem_page(NotFoundError(str(error)))
 
 
-def _page(intake: EvidenceIntake, text: str) -> bytes:
+def _page(intake: ReceiptIntake, text: str) -> bytes:
     """The page of an id. Raises ListingNotFoundError."""
-    answer = intake.reader.evidence_json(text)
+    answer = intake.reader.receipts_json(text)
     values = {"answer": answer, "documents": list(_documents(intake, answer["records"])), "reasons": REASONS}
-    return render_within(lambda measure: render("evidence.html", m=measure, **values))
+    return render_within(lambda measure: render("receipts.html", m=measure, **values))
 
 
-def _documents(intake: EvidenceIntake, records: list[dict[str, Any]]) -> Iterator[ShownDocument]:
+def _documents(intake: ReceiptIntake, records: list[dict[str, Any]]) -> Iterator[ShownDocument]:
     """The documents by which the receipts of these records count, those that weigh most first, else the first accepted:
     anybody can repeat a receipt in a newer document."""
     by_document: dict[str, list[dict[str, Any]]] = {}

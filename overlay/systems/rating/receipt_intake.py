@@ -1,4 +1,4 @@
-"""Takes evidence in: verifies a document, the payment of its task and the consent of its key, and stores them.
+"""Accepts receipts: verifies a document, the payment of its task and the consent of its key, and stores them.
 Ratings follow later, in the process that indexes."""
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing
 from overlay.listings.records import Registration
 from overlay.listings.repository import ListingRepository
-from overlay.systems.rating.evidence_json import EvidenceReader
-from overlay.systems.rating.listing_facts import agent_listing, agent_of, claimed_key, host_key
-from overlay.systems.rating.store import ClaimDocument, EvidenceQueries, KeyBind, StoredEvidence
+from overlay.systems.rating.listing_facts import agent_listing, agent_of, host_key, stated_key
+from overlay.systems.rating.receipt_json import ReceiptReader
+from overlay.systems.rating.store import KeyBind, ReceiptQueries, StoredReceipt, SubmittedDocument
 from parsers.cards import AgentCard
 from parsers.cards.offers import Offer
-from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, jcs
-from parsers.claims.evidence_documents import WorkEvidence, bound_key, evidence_of
+from parsers.claims.canonical_json import MAX_BYTES, DocumentError, jcs
 from parsers.claims.payment import UtxoChain
-from parsers.claims.payment_evidence import PaidOffer, ProvedPayment, paid_offer, read_payment
+from parsers.claims.payment_proof import PaidOffer, ProvedPayment, paid_offer, read_payment
+from parsers.claims.work_receipts import WorkReceipt, bound_key, receipts_in
 
 
-class BindRefusedError(ClaimRefusedError):
+class BindRefusedError(DocumentError):
     """A token that binds no key to the listing."""
 
 
@@ -39,18 +39,18 @@ class PaymentProof:
     beef: bytes
     parent: bytes | None = None
 
-    def document(self, now_ms: int) -> ClaimDocument:
+    def document(self, now_ms: int) -> SubmittedDocument:
         """The proof as it is stored."""
         parent = {} if self.parent is None else {"parent": self.parent.hex()}
         return _document("payment", jcs({"beef": self.beef.hex(), **parent}), now_ms)
 
 
-class AcceptedEvidence(NamedTuple):
+class AcceptedReceipts(NamedTuple):
     """What was stored of a document: its SHA-256, the records that it holds (new or not), and how many are new or have
     a new payment."""
 
     document: bytes | None
-    rows: Sequence[StoredEvidence]
+    rows: Sequence[StoredReceipt]
     new: int
     bind: KeyBind | None
 
@@ -75,14 +75,14 @@ class AcceptedEvidence(NamedTuple):
         }
 
 
-class EvidenceIntake:
-    """Verifies and stores evidence; several threads may use it at once. `clock` gives seconds since 1970, and `reader`
+class ReceiptIntake:
+    """Verifies and stores receipts; several threads may use it at once. `clock` gives seconds since 1970, and `reader`
     reads what is stored."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self.reader = EvidenceReader(store)
+        self.reader = ReceiptReader(store)
         self._store, self._clock = store.on_primary(), clock
-        self._repository, self._evidence = ListingRepository(self._store), EvidenceQueries(self._store.engine)
+        self._repository, self._receipts = ListingRepository(self._store), ReceiptQueries(self._store.engine)
 
     def submit(
         self,
@@ -92,24 +92,24 @@ class EvidenceIntake:
         listing: str | None = None,
         bind: str | None = None,
         payment: PaymentProof | None = None,
-    ) -> AcceptedEvidence:
-        """Store what a document of a kind of `evidence_documents` is evidence of; a repeated one changes nothing.
+    ) -> AcceptedReceipts:
+        """Store the receipts in a document of a kind of `work_receipts`; a repeated document changes nothing.
         `listing` names the agent that a key of the document works for, where the key is not bound to it yet; `bind` is
-        the token by which it consents. Without a document (None) only the key is bound. Raises ClaimRefusedError with
+        the token by which it consents. Without a document (None) only the key is bound. Raises DocumentError with
         the code of what is wrong, StoreError."""
         now_ms = int(self._clock() * 1_000)
         agent = None if listing is None else self._agent(listing)
         held = None if agent is None else self._bind(agent, bind, now_ms)
         if document is None:
             if held is None:
-                raise ClaimRefusedError("not-bound", "without a document a listing is needed whose card names a key")
-            return AcceptedEvidence(None, (), 0, held)
-        works = evidence_of(kind, document, now_ms, _keys(agent))
+                raise DocumentError("not-bound", "without a document a listing is needed whose card names a key")
+            return AcceptedReceipts(None, (), 0, held)
+        works = receipts_in(kind, document, now_ms, _keys(agent))
         stored = _document(kind, jcs(document), now_ms)
-        bound = self._evidence.bound({work.record.worker for work in works})
+        bound = self._receipts.bound({work.record.worker for work in works})
         known_works = [work for work in works if work.record.worker in bound]
         if not known_works:
-            raise ClaimRefusedError("not-bound", "no key that signed as the worker is bound to a listing")
+            raise DocumentError("not-bound", "no key that signed as the worker is bound to a listing")
         proof = None if payment is None else self._proved(payment, now_ms)
         rows = [self._row(work, bound[work.record.worker].listing, stored, proof) for work in known_works]
         if proof is not None and not any(row.payment for row in rows):
@@ -117,14 +117,14 @@ class EvidenceIntake:
                 f"no task is named bsv:tx:{proof.payment.txid}, or nothing is paid for an offer in its coin, at an "
                 "address that the card had then"
             )
-            raise ClaimRefusedError("payment-mismatch", detail)
+            raise DocumentError("payment-mismatch", detail)
         documents = [stored, *([proof.document] if proof else [])]
-        return AcceptedEvidence(stored.sha256, rows, self._evidence.submit(documents, rows), held)
+        return AcceptedReceipts(stored.sha256, rows, self._receipts.submit(documents, rows), held)
 
     def _agent(self, listing: str) -> Listing:
         agent = agent_listing(self._repository, parse_id(listing)[0])
         if agent is None:
-            raise ClaimRefusedError("unknown-listing", f"{listing[:200]!a} is not a listed agent")
+            raise DocumentError("unknown-listing", f"{listing[:200]!a} is not a listed agent")
         return agent
 
     def _bind(self, agent: Listing, token: str | None, now_ms: int) -> KeyBind | None:
@@ -132,8 +132,8 @@ class EvidenceIntake:
         id_, document = agent.state.id, None
         if token is not None:
             try:
-                key = bound_key(token, claimed_key(agent), id_, now_ms)
-            except ClaimRefusedError as error:
+                key = bound_key(token, stated_key(agent), id_, now_ms)
+            except DocumentError as error:
                 raise BindRefusedError(error.code, error.detail) from None
             document = _document("bind", token.removeprefix("motebit:").encode(), now_ms)
         else:
@@ -141,13 +141,13 @@ class EvidenceIntake:
         if not key:
             return None
         bind = KeyBind(key, id_, document.sha256 if document else None, now_ms)
-        held = self._evidence.bind(bind, document)
+        held = self._receipts.bind(bind, document)
         if held.listing != id_:
-            raise ClaimRefusedError("key-bound", f"the key works for {held.listing[:200]}")
+            raise DocumentError("key-bound", f"the key works for {held.listing[:200]}")
         return held
 
     def _proved(self, proof: PaymentProof, now_ms: int) -> _ChainPayment:
-        """The payment in a block of a chain that is followed. Raises ClaimRefusedError."""
+        """The payment in a block of a chain that is followed. Raises DocumentError."""
         payment = read_payment(proof.beef, proof.parent)
         for name, caip2 in self._store.chains().items():
             network = by_caip2(caip2)
@@ -156,13 +156,13 @@ class EvidenceIntake:
                 chain, stored = UtxoChain(network.coin, network.kind), proof.document(now_ms)
                 return _ChainPayment(payment, name, chain, stored, _header_time(headers[0]))
         detail = f"no chain here has a block {payment.height:,} with the merkle root {payment.root[::-1].hex()}"
-        raise ClaimRefusedError("not-proved", detail)
+        raise DocumentError("not-proved", detail)
 
     def _row(
-        self, work: WorkEvidence, listing: str, document: ClaimDocument, proof: _ChainPayment | None
-    ) -> StoredEvidence:
+        self, work: WorkReceipt, listing: str, document: SubmittedDocument, proof: _ChainPayment | None
+    ) -> StoredReceipt:
         record = work.record
-        row = StoredEvidence(
+        row = StoredReceipt(
             digest=bytes.fromhex(record.digest), counter_signer=record.counter_signer, document=document.sha256,
             listing=listing, worker=record.worker, task=record.task, outcome=record.outcome,
             completed_at=min(record.completed_at, document.received_at), received_at=document.received_at,
@@ -202,12 +202,12 @@ class _ChainPayment(NamedTuple):
     payment: ProvedPayment
     name: str
     chain: UtxoChain
-    document: ClaimDocument
+    document: SubmittedDocument
     time: int
 
-    def on(self, row: StoredEvidence, paid: PaidOffer) -> StoredEvidence:
+    def on(self, row: StoredReceipt, paid: PaidOffer) -> StoredReceipt:
         """A record with this payment, from whose block on it ages: a receipt can be signed again at any time."""
-        members = {name: getattr(row, name) for name in StoredEvidence.__dataclass_fields__}
+        members = {name: getattr(row, name) for name in StoredReceipt.__dataclass_fields__}
         payment = self.payment
         payment_members = {
             "payer": payment.payer_address(self.chain), "payment": payment.txid, "proof": self.document.sha256,
@@ -215,7 +215,7 @@ class _ChainPayment(NamedTuple):
             "pay_height": payment.height, "pay_root": payment.root, "is_proved": True,
             "completed_at": min(row.completed_at, self.time * 1_000),
         }  # fmt: skip
-        return StoredEvidence(**{**members, **payment_members})
+        return StoredReceipt(**{**members, **payment_members})
 
 
 def _header_time(header: bytes) -> int:
@@ -235,11 +235,11 @@ def _named_since(registration: Registration, address: str) -> int | None:
 
 def _keys(agent: Listing | None) -> Mapping[str, bytes]:
     """The key that the card of an agent has for its identity, which may be one that does not follow from the key."""
-    claim = agent.card.motebit if agent is not None and isinstance(agent.card, AgentCard) else None
-    return {claim.motebit_id: bytes.fromhex(claim.public_key)} if claim else {}
+    statement = agent.card.motebit if agent is not None and isinstance(agent.card, AgentCard) else None
+    return {statement.motebit_id: bytes.fromhex(statement.public_key)} if statement else {}
 
 
-def _document(kind: str, body: bytes, now_ms: int) -> ClaimDocument:
+def _document(kind: str, body: bytes, now_ms: int) -> SubmittedDocument:
     if len(body) > 4 * MAX_BYTES:
-        raise ClaimRefusedError("too-large", f"{len(body):,} bytes; at most {4 * MAX_BYTES:,} are stored")
-    return ClaimDocument(sha256(body).digest(), kind, body, now_ms)
+        raise DocumentError("too-large", f"{len(body):,} bytes; at most {4 * MAX_BYTES:,} are stored")
+    return SubmittedDocument(sha256(body).digest(), kind, body, now_ms)
