@@ -31,6 +31,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
+from numba.core import config
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -101,6 +102,7 @@ def _compile(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callab
     Numba raises RuntimeError when neither NUMBA_CACHE_DIR, the package's folder nor the user's cache is writable, and
     all kinds of errors for a damaged cache or a full disk; then every process compiles.
     """
+    config.reload_config()  # Numba may have been imported before NUMBA_CACHE_DIR was set
     for is_cached in (True, False):
         dispatcher = numba.njit(cache=is_cached, **_OPTIONS)(function)
         try:

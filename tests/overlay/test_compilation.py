@@ -238,6 +238,21 @@ def test_all_kernels_are_prepared_and_then_run_from_the_cache(loops: CompiledLoo
 # -- the cache
 
 
+def test_a_kernel_is_cached_where_the_folder_is_set_after_numba_was_imported(tmp_path: Path) -> None:
+    program = (
+        "import os\n"
+        "os.environ.pop('NUMBA_CACHE_DIR', None)\n"
+        "import numba\n"
+        "from indexer.settings import Settings\n"
+        "from overlay.app.compilation import set_cache_folder\n"
+        f"set_cache_folder(Settings.load({{'data': {str(tmp_path)!r}}}))\n"
+        "from overlay.engines.native.tables import find, pack\n"
+        "find(pack([b'a']), [b'a'])\n"
+    )
+    subprocess.run([sys.executable, "-c", program], env=environment(), check=True, cwd=tmp_path)
+    assert list(tmp_path.glob("numba/*/**/*.nbi"))
+
+
 def test_kernels_are_cached_in_the_data_folder_for_these_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
