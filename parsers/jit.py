@@ -41,6 +41,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 _typeof: Any = numba.typeof
+_reload_config: Any = config.reload_config
 _SCALARS = {"int": types.int64, "float": types.float64, "bool": types.boolean}
 _SCALARS |= {f"np.{name}": getattr(types, name) for name in ("uint64", "int32", "uint32", "uint8", "float32")}
 
@@ -102,7 +103,7 @@ def _compile(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callab
     Numba raises RuntimeError when neither NUMBA_CACHE_DIR, the package's folder nor the user's cache is writable, and
     all kinds of errors for a damaged cache or a full disk; then every process compiles.
     """
-    config.reload_config()  # Numba may have been imported before NUMBA_CACHE_DIR was set
+    _reload_config()  # Numba may have been imported before NUMBA_CACHE_DIR was set
     for is_cached in (True, False):
         dispatcher = numba.njit(cache=is_cached, **_OPTIONS)(function)
         try:

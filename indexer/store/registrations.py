@@ -7,7 +7,18 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, bindparam, func, literal, select, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Select,
+    Subquery,
+    bindparam,
+    func,
+    literal,
+    select,
+    tuple_,
+    union_all,
+)
 
 from indexer.model import Event, RegistrationState
 from indexer.store import rows
@@ -159,6 +170,18 @@ class RegistrationQueries(Queries):
             statement = statement.where(later)
         page = self._rows(statement.order_by(events.c.chain, events.c.registration).limit(limit))
         return [(row["chain"], row["registration"]) for row in page]
+
+    def by_age(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int, str]]:
+        """At most `limit` registrations as (chain, place of the first event, id), each once: by chain, and of a chain
+        the oldest first, after the pair `after`."""
+        earlier, place = events.alias(), tuple_(events.c.chain, events.c.place)
+        of_same = select(earlier.c.place).where(earlier.c.registration == events.c.registration)
+        is_first = ~of_same.where(tuple_(earlier.c.chain, earlier.c.place) < place).exists()
+        statement = select(events.c.chain, events.c.place, events.c.registration).where(
+            events.c.registration.is_not(None), is_first, *([place > after] if after else [])
+        )
+        page = self._rows(statement.order_by(events.c.chain, events.c.place).limit(limit))
+        return [(row["chain"], row["place"], row["registration"]) for row in page]
 
     def count(self) -> int:
         """How many registrations were ever in a stored block, on all chains."""

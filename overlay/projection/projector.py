@@ -271,12 +271,12 @@ class IndexProjector:
 
     def _batches(self) -> Iterator[tuple[list[str], int]]:
         """The ids of all registrations (confirmed, then unconfirmed) and of all pointer targets, in batches, and how
-        many of each batch count as registrations: targets do not."""
-        after: tuple[str, str] | None = None
-        while rows := self._store.registrations.ids(after, BATCH):
-            ids = list(dict.fromkeys(id_ for _, id_ in islice(rows, BATCH)))
-            yield ids, len(ids)
-            after = rows[-1]
+        many of each batch count as registrations: targets do not. The oldest first, as a later one seldom changes what
+        was written of an earlier one."""
+        after: tuple[str, int] | None = None
+        while rows := self._store.registrations.by_age(after, BATCH):
+            yield [id_ for _, _, id_ in rows], len(rows)
+            after = rows[-1][:2]
         unconfirmed = self._store.pending.new_ids()
         for start in range(0, len(unconfirmed), BATCH):
             ids = unconfirmed[start : start + BATCH]

@@ -77,6 +77,23 @@ def test_more_names_than_a_statement_holds_are_asked_in_batches(store: Store, wr
     assert walked == sorted(("demo", str(outpoint_of(item))) for item in many)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_registrations_by_age_are_each_there_once_also_when_on_two_chains(
+    store: Store, writer: Writer, limit: int
+) -> None:
+    for chain in ("demo", "other"):
+        first = [born("c", height=1), born("a", 1, 1)] if chain == "demo" else [born("a", height=1), born("d", 1, 1)]
+        block_writer.append(writer, chain, [says("0", chain=chain), says("1", *first, chain=chain)])
+    later = says("2", moved("c", "c", "c2"), born("b", 1, 2), prev="1")
+    block_writer.append(writer, "demo", [later])
+    walked: list[tuple[str, int, str]] = []
+    while page := store.registrations.by_age(walked[-1][:2] if walked else None, limit):
+        assert len(page) <= limit
+        walked += page
+    oldest_first = [("demo", "c"), ("demo", "a"), ("demo", "b"), ("other", "d")]
+    assert [(chain, id_) for chain, _, id_ in walked] == [(chain, str(outpoint_of(id_))) for chain, id_ in oldest_first]
+
+
 def test_looked_up_values_are_kept_once_and_never_rolled_back(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0")])
     contents.store_output_values(

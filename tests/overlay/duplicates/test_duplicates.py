@@ -15,12 +15,14 @@ import pytest
 from indexer.model import Event, EventKind
 from indexer.store import Store, Writer, block_writer, chain_marks, connect, visits
 from indexer.store.badges import BadgeCandidate, HostVerdict
+from overlay.duplicates import text_key_groups
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.duplicates.earlier_listings import EarlierListings
 from overlay.duplicates.skeleton import skeletons
 from overlay.duplicates.text_keys import TEXT, TextKeyHistory, same_url
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import Registration
+from overlay.projection import projector
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Since
@@ -441,6 +443,38 @@ def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(regist
     registry.feed.rebuild()
     assert sorted(registry.matching()) == ["b", "d"]
     assert registry.warned("d") == {}
+
+
+def test_a_rebuilt_index_names_the_same_first_holders_as_one_that_followed_the_chain(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond `NAMING` holders a warning names who was first when it was written: the order of reading counts."""
+    monkeypatch.setattr(text_key_groups, "NAMING", 2)
+    monkeypatch.setattr(projector, "BATCH", 2)
+    newest_first = "zyxwvutsrq"
+    for height, id_ in enumerate(newest_first, 1):
+        body = card(f"Agent {id_}")  # all of one URL
+        registry.block(str(height), inscribed(id_, body, height=height), bodies=(body,))
+
+    def warnings() -> dict[str, dict[str, str]]:
+        return {id_: registry.warned(id_) for id_ in newest_first}
+
+    followed = warnings()
+    assert [id_ for id_ in newest_first if str(place("z")) in followed[id_].get("same-url", "")] == [*newest_first[1:]]
+    registry.feed.rebuild()
+    assert warnings() == followed
+
+
+def test_a_rebuild_writes_a_registration_on_two_chains_once(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "BATCH", 1)
+    registry.block("1", inscribed("a", ALPHA), inscribed("b", BETA), bodies=(ALPHA, BETA))
+    registry.block("1", inscribed("a", ALPHA), chain="ltc")
+    followed = [hit.id for hit in registry.ask(with_duplicates=True, sort="name").hits]
+    assert len(followed) == 3
+    registry.feed.rebuild()
+    assert [hit.id for hit in registry.ask(with_duplicates=True, sort="name").hits] == followed
 
 
 def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry: Registry) -> None:
