@@ -76,8 +76,8 @@ ORDER = {
     "indexer": "retries spill errors model masking http_body sqlite_integrity headers chains store state_hash"
     " resolution admission sync fetcher"
     " rates setting_values settings diagnosis snapshot sqlite_heights",
-    "overlay": "text jobs installation search answers engines listings duplicates projection pricing publish api web"
-    " verify client app commands systems cli __main__",
+    "overlay": "text jobs installation search answers engines listings duplicates projection pricing verify publish api"
+    " web client app commands systems cli __main__",
 }
 """The parts of each room, from those that import no other to those that nothing imports."""
 

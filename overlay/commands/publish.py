@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
     from overlay.publish.registration_output import RegistrationOutput
+    from overlay.publish.transactions import Draft
 
 MAX_CARD_BYTES = 2 << 20
 MAX_SAVED_BYTES = 32 << 20
@@ -126,7 +127,7 @@ def inscribe(args: Namespace) -> int:
         raise UsageError(str(error)) from None
     if args.sigma:
         script = with_sigma(script, first or _first(coins), key)
-    return _finish(args, key, [(1, script)], coins, first, checked, args.update or sending.NEW_LISTING)
+    return _finish(args, key, [(1, script)], coins, registration, checked, args.update or sending.NEW_LISTING)
 
 
 def point(args: Namespace) -> int:
@@ -156,13 +157,13 @@ def transfer(args: Namespace) -> int:
     if to is None:
         raise UsageError(f"{args.to[:100]!a} is not a P2PKH address of BSV")
     key, registration = _key(args), _registration(args, args.id)
-    return _finish(args, key, [(1, p2pkh(to))], _coins(args, key), registration.coin, {}, args.id)
+    return _finish(args, key, [(1, p2pkh(to))], _coins(args, key), registration, {}, args.id)
 
 
 def burn(args: Namespace) -> int:
     """Delist."""
     key, registration = _key(args), _registration(args, args.id)
-    return _finish(args, key, [], _coins(args, key), registration.coin, {}, args.id)
+    return _finish(args, key, [], _coins(args, key), registration, {}, args.id)
 
 
 def sign(args: Namespace) -> int:
@@ -178,17 +179,16 @@ def sign(args: Namespace) -> int:
         document = json.loads(_read(Path(args.file), MAX_SAVED_BYTES))
     except (ValueError, RecursionError):
         raise UsageError(f"{args.file} is not JSON") from None
-    draft = read_draft(document)
+    draft, listing = read_draft(document), str(document.get("listing") or "")
+    inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
     if not args.json:
         for number, output in enumerate(draft.tx.outputs):
             payee = owner(output.script, "bsv", key.network) or "a script without an address"
             say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
-    inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
-    checked = (
-        _checked(args, inscription.body, None, key.address, str(document.get("listing") or "")) if inscription else {}
-    )
-    id_ = str(document.get("listing") or (sending.NEW_LISTING if inscription else ""))
-    return sending.finish(args, key, draft, checked, id_)
+    purpose = _purpose(args, key, draft, listing)
+    checked = _checked(args, inscription.body, None, key.address, listing) if inscription else {}
+    id_ = listing or (sending.NEW_LISTING if inscription else "")
+    return sending.finish(args, key, draft, checked, id_, purpose)
 
 
 def broadcast(args: Namespace) -> int:
@@ -212,11 +212,12 @@ def _finish(
     key: PublisherKey,
     outputs: Sequence[tuple[int, bytes]],
     coins: Sequence[Coin],
-    first: Coin | None,
+    registration: RegistrationOutput | None,
     checked: Mapping[str, Any],
     id_: str,
 ) -> int:
     """Build and sign, and then show, save and send the transaction that concerns a listing (`sending.finish`)."""
+    from overlay.publish.registration_output import change_text
     from overlay.publish.transactions import DEFAULT_FEE_RATE, fund
     from parsers.bitcoin.tx import TxOutput
 
@@ -224,8 +225,34 @@ def _finish(
         raise UsageError("--fee-rate is from 1 to 1,000,000 satoshis for 1,000 bytes")
     rate = args.fee_rate or DEFAULT_FEE_RATE
     built = [TxOutput(satoshis, script) for satoshis, script in outputs]
+    first = registration.coin if registration else None
     draft = fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built)
-    return sending.finish(args, key, draft, checked, id_)
+    return sending.finish(args, key, draft, checked, id_, change_text(registration, draft.tx, key.network))
+
+
+def _purpose(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> str:
+    """What a transaction from a file does, which must spend no registration but that of the id; "" where that cannot be
+    looked up, and for a payment. Raises RegistrationError, UsageError."""
+    from overlay.app.storage import MissingError
+    from overlay.publish.registration_output import RegistrationError, change_text
+
+    ones = [str(coin.outpoint) for coin in draft.coins if coin.satoshis == 1]
+    if not id_ and ones:
+        raise RegistrationError(
+            f"{args.file} spends {ones[0]}, which may hold a registration: its listing must name it"
+        )
+    held = None
+    if id_:
+        try:
+            held = _registration(args, id_)
+        except MissingError:
+            if args.broadcast:
+                raise
+            say(f"not looked up: what {id_} is, and whether {', '.join(ones)} holds it (--url does)")
+            return ""
+        if ones != [str(held.coin.outpoint)]:
+            raise RegistrationError(f"{args.file} spends {', '.join(ones)}, and {id_} is at {held.coin.outpoint}")
+    return change_text(held, draft.tx, key.network)
 
 
 def _show_invalid(checked: Mapping[str, Any], *, as_json: bool) -> int:
@@ -304,7 +331,7 @@ def _registration(args: Namespace, id_: str) -> RegistrationOutput:
     from overlay.listings.repository import ListingRepository
 
     with closing(open_store(settings_of(args), create=False)) as store:
-        return find(LocalSource(ListingRepository(store)), id_)
+        return find(LocalSource(ListingRepository(store)), id_, is_trusted=True)
 
 
 def _checked(args: Namespace, card: bytes, kind: str | None, owner: str = "", id_: str = "") -> dict[str, Any]:

@@ -43,9 +43,9 @@ class OutgoingTransaction(NamedTuple):
         return sha256d(self.raw)[::-1].hex()
 
 
-def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str) -> int:
+def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str, purpose: str) -> int:
     """Sign a transaction, save and send it as requested, and show it. What is sent is saved before. `id_` is the
-    listing that it concerns: NEW_LISTING for a new one, "" for an unknown one."""
+    listing that it concerns: NEW_LISTING for a new one, "" for an unknown one; `purpose` what it does in words."""
     from overlay.publish import transactions
 
     if args.broadcast and args.out is None:
@@ -61,7 +61,7 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
         _save(args.out, saved)
     if args.broadcast:
         send(args, saved, args.out)
-    _show(args, draft, checked, listing)
+    _show(args, draft, checked, listing, purpose)
     return follow_up(args, saved, listing) if args.broadcast else 0
 
 
@@ -128,13 +128,13 @@ def _next(args: Namespace, saved: OutgoingTransaction) -> str:
     return f"a2b diagnose {saved.txid} --follow{f' --url {args.url}' if args.url else ''}"
 
 
-def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str) -> None:
+def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str, purpose: str) -> None:
     from overlay.publish.transactions import beef_of
 
     beef, about = beef_of(draft), _about(args, draft.fee)
     answer = {
         "txid": draft.tx.hex_id, "outpoint": f"{draft.tx.hex_id}_0", "bytes": draft.tx.size, "fee": draft.fee,
-        "sent": args.broadcast, "listing": listing or None, "rawTx": draft.raw.hex(),
+        "sent": args.broadcast, "listing": listing or None, "purpose": purpose, "rawTx": draft.raw.hex(),
         "extended": draft.extended.hex(), "beef": beef.hex() if beef else None,
         "warnings": checked.get("warnings", []), "preview": checked.get("preview"),
         "about": about._asdict() if about else None,
@@ -146,6 +146,8 @@ def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: st
     if checked:
         show_review(checked)
     say(f"transaction {answer['txid']}, {draft.tx.size:,} bytes")
+    if purpose:
+        say(f"it {purpose}")
     say(f"costs {draft.fee:,} satoshis of fee{f', about {about.amount} {about.currency}' if about else ''}")
     if args.broadcast:
         say("sent")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 
-from indexer.chains.http_client import CutError, HttpClient
+from indexer.chains.http_client import CutError, HttpClient, Response
 from indexer.chains.node import address as node_address
 from indexer.chains.node.broadcast import send
 from indexer.chains.node.client import NodeClient
@@ -16,8 +17,12 @@ ARC_TOKEN = "A2B_ARC_TOKEN"  # noqa: S105 - the name of a variable
 RESPONSE_BYTES = 1 << 20
 SECONDS = 60.0
 
-_ARC_ACCEPTED = frozenset({"STORED", "ANNOUNCED_TO_NETWORK", "SENT_TO_NETWORK", "ACCEPTED_BY_NETWORK",
-                           "SEEN_ON_NETWORK", "MINED", "QUEUED", "RECEIVED"})  # fmt: skip
+PAUSE = 2.0
+"""Seconds between two looks at a transaction that ARC has and the network may not have."""
+
+_ON_NETWORK = frozenset({"ACCEPTED_BY_NETWORK", "SEEN_ON_NETWORK", "MINED"})
+_UNDECIDED = frozenset({"QUEUED", "RECEIVED", "STORED", "ANNOUNCED_TO_NETWORK", "REQUESTED_BY_NETWORK",
+                        "SENT_TO_NETWORK"})  # fmt: skip
 
 
 async def to_node(url: str, raw: bytes) -> str:
@@ -35,25 +40,44 @@ async def to_node(url: str, raw: bytes) -> str:
 
 async def to_arc(url: str, extended: bytes, txid: str) -> str:
     """Send a transaction in extended format through the ARC at a base URL (its `POST /v1/tx`; the token in
-    `A2B_ARC_TOKEN`). Returns the txid. Raises RefusedTransactionError, SourceError."""
+    `A2B_ARC_TOKEN`), and wait until it says that the network has it: before, another transaction may have spent the
+    same coins. Returns the txid. Raises RefusedTransactionError, SourceError."""
     token = os.environ.get(ARC_TOKEN, "")
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Content-Type": "application/json", "X-WaitFor": "SEEN_ON_NETWORK"}
+    headers |= {"Authorization": f"Bearer {token}"} if token else {}
     client = HttpClient(
         "ARC", f"ARC at {url}", headers=headers, secrets=[token] if token else [], whole_seconds=SECONDS
     )
+    address, body = f"{url.rstrip('/')}/v1/tx", json.dumps({"rawTx": extended.hex()}).encode()
     try:
-        body = json.dumps({"rawTx": extended.hex()}).encode()
-        response = await client.request("POST", f"{url.rstrip('/')}/v1/tx", RESPONSE_BYTES, body, "the transaction")
+        status = _status(url, await client.request("POST", address, RESPONSE_BYTES, body, "the transaction"), txid)
+        for _ in range(int(SECONDS / PAUSE)):
+            if status in _ON_NETWORK:
+                return txid
+            await asyncio.sleep(PAUSE)
+            answer = await client.request("GET", f"{address}/{txid}", RESPONSE_BYTES, None, "the transaction's status")
+            status = _status(url, answer, txid) if answer.status < 400 else status
     except CutError as error:
         raise SourceError(f"ARC at {url} cannot be reached: {error}") from None
     finally:
         await client.close()
+    if status in _ON_NETWORK:
+        return txid
+    raise SourceError(
+        f"ARC at {url} has transaction {txid} as {status} after {SECONDS:.0f} seconds, and does not say that the "
+        "network has it: send it again later"
+    )
+
+
+def _status(url: str, response: Response, txid: str) -> str:
+    """The status of a transaction that the network has, or may have yet. Raises RefusedTransactionError,
+    SourceError."""
     try:
         answer = json.loads(response.body)
         status = str(answer.get("txStatus") or "")
         detail = str(answer.get("detail") or answer.get("extraInfo") or answer.get("title") or status)[:500]
     except (ValueError, AttributeError, RecursionError):
         raise SourceError(f"ARC at {url} answers {response.status}, and not with a JSON object") from None
-    if response.status >= 400 or status not in _ARC_ACCEPTED or answer.get("txid") != txid:
+    if response.status >= 400 or status not in _ON_NETWORK | _UNDECIDED or answer.get("txid") != txid:
         raise RefusedTransactionError(f"ARC refuses the transaction ({response.status}): {detail}")
-    return txid
+    return status

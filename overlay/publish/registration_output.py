@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from indexer.model import EventKind
+from indexer.resolution import verdict
+from overlay.listings.ids import parse_id
 from overlay.publish.coins import Coin
-from parsers.bitcoin.tx import Outpoint, read_exactly
-from parsers.cards import Kind
-from parsers.errors import ParseError
+from overlay.text.safe_text import on_one_line
+from parsers.bitcoin import address
+from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput, read_exactly
+from parsers.cards import Kind, ToolConfig
+from parsers.cards import read as read_card
+from parsers.errors import CardError, ParseError
+from parsers.inscriptions import output_record
+
+MAX_NAME = 100
+"""Characters of a name in a sentence."""
 
 
 class RegistrationError(Exception):
@@ -26,18 +36,72 @@ class PublishedSource(Protocol):
         """The proof of a listing."""
         ...
 
-
-class RegistrationOutput:
-    """A registration's satoshi: its output as a coin, the kind and `app` of the registration, and its owner."""
-
-    def __init__(self, coin: Coin, kind: Kind, app: str, owner: str) -> None:
-        self.coin, self.kind, self.app, self.owner = coin, kind, app, owner
+    def card(self, id_: str, /) -> bytes:
+        """The exact bytes of its card."""
+        ...
 
 
-def find(source: PublishedSource, id_: str) -> RegistrationOutput:
-    """The output that holds the satoshi of this registration (an id without `#`). The transaction must be the one that
-    the outpoint names; that this is the registration of the id is the word of the source, which could name another one
-    of the same key.
+class RegistrationOutput(NamedTuple):
+    """A registration's satoshi: its output as a coin; id, kind, `app` and owner of the registration, and the name in
+    its card, or those of its servers. Its methods say what a transaction does that spends it."""
+
+    coin: Coin
+    id: str
+    kind: Kind
+    app: str
+    owner: str
+    name: str
+
+    def update_text(self, name: str | None) -> str:
+        """An update to a card of this name, None for one of the MAP alone."""
+        return f"updates {self._title} {'without a new card' if name is None else f'to the card of {_quoted(name)}'}"
+
+    def transfer_text(self, owner: str) -> str:
+        """A transfer to an address."""
+        return f"transfers {self._title} to {owner}"
+
+    def delisting_text(self) -> str:
+        """A burn."""
+        return f"delists {self._title} for good"
+
+    @property
+    def _title(self) -> str:
+        return f"the {self.kind.value} {_quoted(self.name)}, {self.id},"
+
+
+def registration_text(kind: Kind, name: str, owner: str) -> str:
+    """What a transaction does that registers a card."""
+    return f"registers the {kind.value} {_quoted(name)} for {owner}"
+
+
+def change_text(held: RegistrationOutput | None, tx: Transaction, network: str) -> str:
+    """What a transaction does that spends a registration, or registers a card in its first output; "" for another.
+    Addresses are of a network. Raises RegistrationError."""
+    first = tx.outputs[0] if tx.outputs else TxOutput(0, b"")
+    if first.satoshis != 1:
+        return held.delisting_text() if held else ""
+    record, owner = output_record.read(tx, 0), address.owner(first.script, "bsv", network)
+    to, card = owner or "a script without an address", record.inscription.body if record.inscription else b""
+    if held is None:
+        judged = verdict.judge_registration(record, elsewhere=False, one_sat_rule=True)
+        if judged is None or judged.event is not EventKind.INSCRIBED or record.kind is None:
+            return ""
+        return registration_text(record.kind, name_of(card, record.kind), to)
+    event, changes = verdict.judge_update(held.kind, record).event, []
+    if event in (EventKind.REINSCRIBED, EventKind.MAP_ONLY):
+        changes.append(held.update_text(name_of(card, held.kind) if event is EventKind.REINSCRIBED else None))
+    if not changes or owner != address.owner(held.coin.script or b"", "bsv", network):
+        changes.append(held.transfer_text(to))
+    return " and ".join(changes)
+
+
+def _quoted(name: str) -> str:
+    return f"\u201c{on_one_line(name, MAX_NAME)}\u201d"
+
+
+def find(source: PublishedSource, id_: str, *, is_trusted: bool = False) -> RegistrationOutput:
+    """The output that holds the satoshi of this registration (an id without `#`). A source that is not trusted could
+    name another registration of the same key: the transactions in its proof must lead from the id to this output.
 
     Raises RegistrationError, and what the source raises.
     """
@@ -47,8 +111,9 @@ def find(source: PublishedSource, id_: str) -> RegistrationOutput:
     if "servers" in item:
         item = source.listing(item["servers"][0]) | {"id": item["id"]}
     _check(item, id_)
-    outpoint = Outpoint.parse(str(item["outpoint"]))
-    proof = source.proof(id_)
+    outpoint, proof, card = Outpoint.parse(str(item["outpoint"])), source.proof(id_), source.card(id_)
+    if not is_trusted:
+        _check_lineage(id_, item, proof, card)
     located = proof.get("current") or proof
     try:
         tx = read_exactly(bytes.fromhex(located["rawTx"]))
@@ -58,9 +123,39 @@ def find(source: PublishedSource, id_: str) -> RegistrationOutput:
     if tx.txid != outpoint.txid or output.satoshis != 1:
         raise RegistrationError(f"the proof of {id_} is not for an output of one satoshi at {outpoint}")
     kind = Kind.AGENT if item["type"] == "agent" else Kind.TOOL
-    return RegistrationOutput(
-        Coin(outpoint, 1, output.script, _beef(located)), kind, item.get("app") or "", item.get("owner") or ""
-    )
+    coin = Coin(outpoint, 1, output.script, _beef(located))
+    name = name_of(card, kind)
+    return RegistrationOutput(coin, id_, kind, item.get("app") or "", item.get("owner") or "", name)
+
+
+def _check_lineage(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> None:
+    """Follow the satoshi from the id to the outpoint of an item, through transactions that commit to each other by
+    their txids. That they are in blocks is not checked: no node accepts what spends others. Raises
+    RegistrationError."""
+    from overlay.verify.satoshi_path import to_now
+    from overlay.verify.server_answer import NotProvedError, read
+
+    registration_id = parse_id(id_)[0]
+    try:
+        if item.get("id") != registration_id:
+            raise NotProvedError(f"the answer is about {str(item.get('id'))[:100]!a}")
+        state = to_now(read(registration_id, item, proof, card))
+        if state.fields.get("app", "") != (item.get("app") or ""):
+            raise NotProvedError(f"its app is {state.fields.get('app', '')!a}, and the answer names another")
+    except (NotProvedError, ParseError) as error:
+        raise RegistrationError(
+            f"the server does not prove that {item['outpoint']} holds {id_}, so it is not spent: {error}; an index of "
+            "your own needs no proof (without --url)"
+        ) from None
+
+
+def name_of(card: bytes, kind: Kind) -> str:
+    """The name in a card, or those of its servers. Raises RegistrationError for a card that is not valid."""
+    try:
+        shown = read_card(card, kind)
+    except CardError as error:
+        raise RegistrationError(f"the card of the registration is not valid: {error}") from None
+    return ", ".join(server.name for server in shown.servers) if isinstance(shown, ToolConfig) else shown.name
 
 
 def _beef(located: Mapping[str, Any]) -> bytes | None:

@@ -24,7 +24,7 @@ from overlay.listings.local_source import LocalSource
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.publish import scripts
 from overlay.publish.coins import CoinsError, read_lines
-from overlay.publish.registration_output import RegistrationError, find
+from overlay.publish.registration_output import RegistrationError, find, name_of, registration_text
 from overlay.publish.transactions import DEFAULT_FEE_RATE
 from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_change, unsigned_registration
 from overlay.web.amounts import FAMILIAR, about
@@ -96,11 +96,13 @@ class RegistrationForm:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationOutcome:
-    """The form with what came of it: the check of the card, the unsigned registration, or the fault."""
+    """The form with what came of it: the check of the card, the unsigned registration with what it does in words, or
+    the fault."""
 
     form: RegistrationForm
     checked: dict[str, Any] | None = None
     built: UnsignedRegistration | None = None
+    purpose: str = ""
     fault: str = ""
 
 
@@ -146,7 +148,7 @@ def _prepared(services: AppServices, form: RegistrationForm) -> RegistrationOutc
         built = unsigned_registration(form.card, kind, app, form.owner, coins, fee_rate=rate)
     except (CoinsError, RegistrationError, ListingNotFoundError, ValueError) as error:
         return RegistrationOutcome(form, checked, fault=str(error))
-    return RegistrationOutcome(form, checked, built)
+    return RegistrationOutcome(form, checked, built, registration_text(kind, name_of(form.card, kind), form.owner))
 
 
 def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutcome:
@@ -154,8 +156,9 @@ def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutco
     ValueError."""
     if not form.id or (form.action == UPDATE and not form.what) or (form.action == TRANSFER and not form.owner):
         return RegistrationOutcome(form)
-    registration, checked = find(LocalSource(services.store), form.id), None
+    registration, checked = find(LocalSource(services.store), form.id, is_trusted=True), None
     scripts_of_outputs: list[bytes] = []
+    purpose = registration.delisting_text()
     if form.action == UPDATE:
         checked = reviewed(services, form.card, registration.kind.value, registration.owner, form.id)
         if not checked["ok"]:
@@ -163,13 +166,15 @@ def _changed(services: AppServices, form: RegistrationForm) -> RegistrationOutco
         app = form.app[:MAX_TEXT] or registration.app
         owner = p2pkh(key_hash(registration.owner) or b"")
         scripts_of_outputs.append(scripts.inscription(owner, form.card, registration.kind, app))
+        purpose = registration.update_text(name_of(form.card, registration.kind))
     elif form.action == TRANSFER:
         if (hash160 := key_hash(form.owner)) is None:
             raise ValueError(f"{form.owner[:100]!a} is not a P2PKH address of Bitcoin SV")
         scripts_of_outputs.append(p2pkh(hash160))
+        purpose = registration.transfer_text(form.owner)
     coins, rate = read_lines(form.coins, MAX_COINS), _rate(form.rate)
     built = unsigned_change(registration, scripts_of_outputs, coins, fee_rate=rate, listing=form.id)
-    return RegistrationOutcome(form, checked, built)
+    return RegistrationOutcome(form, checked, built, purpose)
 
 
 def _kind(checked: Mapping[str, Any]) -> Kind:

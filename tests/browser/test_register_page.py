@@ -31,6 +31,8 @@ async def test_a_card_is_registered_without_a_key_in_the_browser(world: World, t
     assert "≈" in cost
     assert "USD" in cost
     assert await page.locator("#qr").evaluate("(each) => each.width > 200 && !each.hidden")
+    beside = await page.locator("figure:has(#qr) figcaption").inner_text()
+    assert f"registers the agent “Harbour lights” for {KEY.address}, for " in beside
     await page.locator("#live", has_text="Waiting for the signed transaction").wait_for()
     async with page.expect_download() as downloading:
         await page.get_by_role("button", name="Download the file").click()
@@ -72,10 +74,12 @@ async def test_a_listing_is_updated_transferred_and_delisted_without_a_key_in_th
     page = opened.page
     file = tmp_path / "file.json"
 
-    async def sign_and_mine(number: int) -> None:
-        """Sign the downloaded file, send it, and mine it when the page has gone on to its trace."""
+    async def sign_and_mine(number: int, purpose: str) -> None:
+        """Sign the downloaded file, send it, and mine it when the page has gone on to its trace. Beside the code is
+        what it does."""
         await page.fill("#coins", f"{funding.hex_id}_{number} 90000")
         await page.locator("#outcome p", has_text="The unsigned transaction spends 2 coins").wait_for()
+        await page.locator("figure:has(#qr) figcaption", has_text=f"The transaction {purpose}, for ").wait_for()
         await page.locator("#live", has_text="Waiting for the signed transaction").wait_for()
         async with page.expect_download() as downloading:
             await page.get_by_role("button", name="Download the file").click()
@@ -96,17 +100,17 @@ async def test_a_listing_is_updated_transferred_and_delisted_without_a_key_in_th
     await page.fill("#what", json.dumps(agent("Buoys and beacons")))
     await page.locator("#outcome .card", has_text="Buoys and beacons").wait_for()
     assert "name taken" not in await page.locator("#outcome").inner_text()
-    await sign_and_mine(0)
+    await sign_and_mine(0, f"updates the agent “Buoys”, {id_}, to the card of “Buoys and beacons”")
     await page.locator(".verdict", has_text="Listed: Buoys and beacons").wait_for()
 
     await opened.go(f"/register?action=transfer&id={id_}")
     assert not await page.locator("#what").is_visible()
     await page.fill("#owner", KEY.address)
-    await sign_and_mine(1)
+    await sign_and_mine(1, f"transfers the agent “Buoys and beacons”, {id_}, to {KEY.address}")
 
     await opened.go(f"/register?id={id_}")
     await page.select_option("#action", "delist")
     await page.locator(".verdict", has_text="Ready to be signed").wait_for()
     assert not await page.locator("#owner").is_visible()
-    await sign_and_mine(2)
+    await sign_and_mine(2, f"delists the agent “Buoys and beacons”, {id_}, for good")
     await page.locator(".steps li", has_text="delisted for good").wait_for()

@@ -193,35 +193,70 @@ def test_pointers_are_read_back(domain: str, coin_name: str) -> None:
 # -- sending
 
 
-async def answering(status: int, answer: Any) -> TestServer:
+async def answering(status: int, answer: Any, *later: tuple[int, Any]) -> TestServer:
+    """An ARC that answers a transaction, and then each question about it, the last one again and again."""
+
     async def tx(request: web.Request) -> web.Response:
         assert (await request.json())["rawTx"] == "ef"
         return web.json_response(answer, status=status)
 
+    answers = list(later)
+
+    async def state(_: web.Request) -> web.Response:
+        status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        return web.json_response(answer, status=status)
+
     app = web.Application()
     app.router.add_post("/v1/tx", tx)
+    app.router.add_get("/v1/tx/ab", state)
     server = TestServer(app)
     await server.start_server()
     return server
 
 
-@pytest.mark.parametrize("status", ["SEEN_ON_NETWORK", "MINED", "STORED"])
+def arc(status: str) -> dict[str, str]:
+    return {"txid": "ab", "txStatus": status}
+
+
+@pytest.mark.parametrize("status", ["SEEN_ON_NETWORK", "MINED", "ACCEPTED_BY_NETWORK"])
 async def test_arc_accepts(status: str) -> None:
-    server = await answering(200, {"txid": "ab", "txStatus": status})
+    server = await answering(200, arc(status))
     assert await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab") == "ab"
     await server.close()
 
 
+async def test_arc_is_waited_for_until_the_network_has_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "PAUSE", 0.001)
+    later = [(404, {}), (200, arc("ANNOUNCED_TO_NETWORK")), (200, arc("SEEN_ON_NETWORK"))]
+    server = await answering(200, arc("STORED"), *later)
+    assert await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab") == "ab"
+    await server.close()
+
+
+async def test_what_arc_only_holds_is_not_called_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "PAUSE", 0.001)
+    monkeypatch.setattr(broadcast, "SECONDS", 2.0)
+    server = await answering(200, arc("STORED"), (200, arc("STORED")))
+    with pytest.raises(SourceError, match=r"has transaction ab as STORED after 2 seconds.* send it again later"):
+        await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
+    await server.close()
+
+
 @pytest.mark.parametrize(
-    ("status", "answer"),
+    ("status", "answer", "later"),
     [
-        (465, {"title": "Fee too low", "txid": "ab"}), (200, {"txid": "ab", "txStatus": "REJECTED"}),
-        (200, {"txid": "cd", "txStatus": "MINED"}), (200, {}),
-        (200, {"txid": "ab", "txStatus": "SEEN_IN_ORPHAN_MEMPOOL"}),  # its parents are unknown
+        (465, {"title": "Fee too low", "txid": "ab"}, []), (200, arc("REJECTED"), []),
+        (200, {"txid": "cd", "txStatus": "MINED"}, []), (200, {}, []),
+        (200, arc("SEEN_IN_ORPHAN_MEMPOOL"), []),  # its parents are unknown
+        (200, arc("STORED"), [(200, arc("REJECTED"))]),
+        (200, arc("RECEIVED"), [(200, arc("SENT_TO_NETWORK")), (200, arc("DOUBLE_SPEND_ATTEMPTED"))]),
     ],
 )  # fmt: skip
-async def test_arc_refuses(status: int, answer: dict[str, str]) -> None:
-    server = await answering(status, answer)
+async def test_arc_refuses(
+    status: int, answer: dict[str, str], later: list[tuple[int, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broadcast, "PAUSE", 0.001)
+    server = await answering(status, answer, *later)
     with pytest.raises(RefusedTransactionError, match=f"refuses the transaction .{status}."):
         await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
     await server.close()
@@ -285,6 +320,29 @@ async def test_an_announcement_that_fails_hides_not_what_was_sent(tmp_path: Path
         again = await asyncio.to_thread(a2b, *command, cwd=tmp_path, A2B_KEY=wif())
     assert (again.returncode != 0, len(sent)) == (True, 1)  # never over what was sent
     assert sorted(os.listdir(tmp_path)) == ["coins.json", "sent.json"]  # noqa: PTH208
+
+
+async def test_the_loser_of_a_coin_keeps_its_other_coins(tmp_path: Path) -> None:
+    """Two processes spent the same coin; ARC takes both transactions and learns later that one is refused."""
+    entries = [{"txid": "11" * 32, "vout": 0, "satoshis": 300}, {"txid": "22" * 32, "vout": 0, "satoshis": 290}]
+    (tmp_path / "coins.json").write_text(json.dumps(entries))
+    txids: list[str] = []
+
+    async def tx(request: web.Request) -> web.Response:
+        text = (await request.json())["rawTx"] if request.method == "POST" else ""
+        txids.append(json.loads((tmp_path / "sent.json").read_text())["txid"])
+        return web.json_response({"txid": txids[-1], "txStatus": "STORED" if text else "REJECTED"})
+
+    app = web.Application()
+    app.router.add_post("/v1/tx", tx)
+    app.router.add_get("/v1/tx/{txid}", tx)
+    async with TestServer(app) as server:
+        command = ("point", "a.example", "--coins", "coins.json", "--arc", str(server.make_url("")), "--broadcast",
+                   "--out", "sent.json", "--fee-rate", "1700")  # fmt: skip
+        done = await asyncio.to_thread(a2b, *command, cwd=tmp_path, A2B_KEY=wif())
+    assert (done.returncode, "ARC refuses the transaction" in done.stderr) == (1, True), done.stderr
+    assert len(read(bytes.fromhex(json.loads((tmp_path / "sent.json").read_text())["rawTx"])).inputs) == 2
+    assert json.loads((tmp_path / "coins.json").read_text()) == entries
 
 
 def read_extended(text: str) -> Transaction:

@@ -14,7 +14,12 @@ from typing import Any
 import base58
 import pytest
 
+from overlay.client import OverlayClient
+from overlay.client.listing_source import ClientSource
+from overlay.publish.coins import from_file
 from overlay.publish.keys import PublisherKey
+from overlay.publish.registration_output import find
+from overlay.publish.wallet_file import unsigned_change
 from parsers.bitcoin.tx import read
 from tests.bitcoind import Bitcoind, installed
 from tests.chainkit import ChainKit, agent, tool
@@ -217,6 +222,7 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     result = publisher.run("inscribe", publisher.card(agent("Alpha")), "--app", "test", "--sigma", meanwhile=is_pending)
     id_ = result["outpoint"]
     assert (result["preview"]["name"], result["sent"]) == ("Alpha", False)
+    assert result["purpose"] == f"registers the agent “Alpha” for {KEY.address}"
     shown = publisher.until(id_, status="live", name="Alpha")
     assert (shown["owner"], shown["signer"], shown["app"]) == (KEY.address, KEY.address, "test")
     assert shown["cardSha256"] == sha256(Path(publisher.home / "card-0.json").read_bytes()).hexdigest()
@@ -235,7 +241,8 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     publisher.run("inscribe", "--update", id_, "--app", "other")
     assert publisher.until(id_, app="other", pending=None)["name"] == "Beta"
 
-    publisher.run("transfer", id_, OTHER.address)
+    moved = publisher.run("transfer", id_, OTHER.address)
+    assert moved["purpose"] == f"transfers the agent “Beta”, {id_}, to {OTHER.address}"
     assert publisher.until(id_, owner=OTHER.address, pending=None)["name"] == "Beta"
     refused = a2b(
         "burn", id_, "--coins", str(publisher.coins), "--url", publisher.running.url, cwd=publisher.home,
@@ -245,7 +252,8 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
 
     other = publisher.run("inscribe", publisher.card(tool("clock")), "--app", "test", A2B_KEY=KEY.private.hex())
     publisher.until(other["outpoint"], status="live", type="tool")
-    publisher.run("burn", other["outpoint"])
+    burned = publisher.run("burn", other["outpoint"])
+    assert burned["purpose"] == f"delists the tool “clock”, {other['outpoint']}, for good"
     publisher.until(other["outpoint"], status="burned")
 
 
@@ -263,6 +271,35 @@ def test_the_steps_of_a_publisher_and_a_server_s_update_run_as_they_are_document
     publisher.home.joinpath("card.json").write_text(json.dumps(agent("Beta")))
     publisher.run(*update.replace("ID", result["outpoint"]).split())
     publisher.until(result["outpoint"], name="Beta", pending=None)
+
+
+def test_a_file_that_spends_another_registration_than_it_names_is_not_signed(publisher: Publisher) -> None:
+    first, other = (
+        publisher.run("inscribe", publisher.card(agent(name)), "--app", "test")["outpoint"]
+        for name in ("Alpha", "Beta")
+    )
+    for id_ in (first, other):
+        publisher.until(id_, status="live")
+    with OverlayClient(publisher.running.url) as client:
+        held = find(ClientSource(client.ask), other)
+    left = from_file(publisher.coins)[:1]
+
+    def sign(listing: str, *arguments: str) -> tuple[int, str]:
+        prepared = unsigned_change(held, [OTHER.script], left, listing=listing).as_json()
+        file = publisher.home / "unsigned.json"
+        file.write_text(json.dumps(prepared))
+        done = a2b("sign", str(file), "--key-file", "key", *arguments, cwd=publisher.home)
+        return done.returncode, done.stdout + done.stderr
+
+    url = ("--url", publisher.running.url)
+    code, text = sign(other, *url)
+    assert (code, f"it transfers the agent “Beta”, {other}, to {OTHER.address}\n" in text) == (0, True), text
+    code, text = sign(first, *url)
+    assert (code, f"spends {other}, and {first} is at {first}" in text) == (1, True), text
+    code, text = sign("", *url)
+    assert (code, f"spends {other}, which may hold a registration" in text) == (1, True), text
+    code, text = sign(other, "--data", "elsewhere")
+    assert (code, f"not looked up: what {other} is" in text) == (0, True), text
 
 
 def test_a_coin_of_one_satoshi_is_never_spent_as_fee(publisher: Publisher) -> None:

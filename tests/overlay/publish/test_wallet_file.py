@@ -150,7 +150,12 @@ def test_coins_of_an_address_of_another_network_are_refused_with_a_hint(tmp_path
 
 def test_a_change_of_a_listing_spends_its_satoshi_first() -> None:
     held = RegistrationOutput(
-        Coin(Outpoint(b"\x07" * 32, 3), 1, KEY.script, b"\x01\x02"), Kind.AGENT, "test", KEY.address
+        Coin(Outpoint(b"\x07" * 32, 3), 1, KEY.script, b"\x01\x02"),
+        "l_0",
+        Kind.AGENT,
+        "test",
+        KEY.address,
+        "Tide tables",
     )
     for outputs in ([KEY.script], []):
         bare = unsigned_change(held, outputs, [], listing="l_0").as_json()
@@ -161,6 +166,8 @@ def test_a_change_of_a_listing_spends_its_satoshi_first() -> None:
         draft = sign(read_draft(unsigned_change(held, outputs, COINS, listing="l_0").as_json()), KEY)
         assert draft.tx.inputs[0].prevout == held.coin.outpoint
         assert [output.satoshis == 1 for output in draft.tx.outputs] == [True] * len(outputs) + [False]
-    stranger = RegistrationOutput(Coin(Outpoint(b"\x07" * 32, 3), 1, b"\x51"), Kind.AGENT, "test", "")
+    stranger = RegistrationOutput(
+        Coin(Outpoint(b"\x07" * 32, 3), 1, b"\x51"), "l_0", Kind.AGENT, "test", "", "Tide tables"
+    )
     with pytest.raises(RegistrationError, match="not held by a P2PKH address"):
         unsigned_change(stranger, [], COINS, listing="l_0")

@@ -57,6 +57,8 @@ async def test_the_file_is_signed_by_its_owner_and_nobody_else(client: ClientSes
         file: dict[str, Any] = json.loads(await answer.read())
     draft = read_draft(file)
     assert f"{file['fee'] + 1} satoshis" in prepared.text
+    purpose = f"The transaction registers the agent “Tide tables” for {KEY.address}, for {file['fee'] + 1} satoshis."
+    assert purpose in prepared.text
     assert {coin.satoshis for coin in draft.coins} <= {9000, 3000}
     assert [output.script for output in draft.tx.outputs[1:]] == [KEY.script]
     record = output_record.read(sign(draft, KEY).tx, 0)
