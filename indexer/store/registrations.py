@@ -172,13 +172,13 @@ class RegistrationQueries(Queries):
         return [(row["chain"], row["registration"]) for row in page]
 
     def by_age(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int, str]]:
-        """At most `limit` registrations as (chain, place of the first event, id), each once: by chain, and of a chain
+        """At most `limit` registrations as (chain, position of the first event, id), each once: by chain, and of a chain
         the oldest first, after the pair `after`."""
-        earlier, place = events.alias(), tuple_(events.c.chain, events.c.place)
+        earlier, position = events.alias(), tuple_(events.c.chain, events.c.place)
         of_same = select(earlier.c.place).where(earlier.c.registration == events.c.registration)
-        is_first = ~of_same.where(tuple_(earlier.c.chain, earlier.c.place) < place).exists()
+        is_first = ~of_same.where(tuple_(earlier.c.chain, earlier.c.place) < position).exists()
         statement = select(events.c.chain, events.c.place, events.c.registration).where(
-            events.c.registration.is_not(None), is_first, *([place > after] if after else [])
+            events.c.registration.is_not(None), is_first, *([position > after] if after else [])
         )
         page = self._rows(statement.order_by(events.c.chain, events.c.place).limit(limit))
         return [(row["chain"], row["place"], row["registration"]) for row in page]

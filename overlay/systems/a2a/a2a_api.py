@@ -1,5 +1,6 @@
 """A2A, the Agent2Agent protocol: the overlay's own card, and JSON-RPC at `/a2a` with one skill, search. All versions
-are at the same URL: the name of a method says which it is of, and `A2A-Version` must agree (A2A 1.0 §3.6, §9)."""
+are served at the same URL. The name of a method determines its version, and `A2A-Version` must agree (A2A 1.0 §3.6,
+§9)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _TASKS_A_PAGE = 50
 
 
 class Method(NamedTuple):
-    """The version of the protocol that has a method, and the error that answers it, None for those that are served."""
+    """The version of the protocol that defines a method, and the error that answers it (None for methods that are
+    served)."""
 
     version: str
     error: errors.Error | None = None
@@ -105,7 +107,8 @@ async def json_rpc(request: web.Request) -> web.Response:
 
 
 def _call(request: web.Request, call: Any) -> tuple[str, dict[str, Any]]:
-    """The method and parameters of a JSON-RPC request, whose id is noted for its response. Raises A2aError."""
+    """The method and parameters of a JSON-RPC request. Stores the id of the request for its response. Raises
+    A2aError."""
     if not isinstance(call, dict):
         what = "a batch" if isinstance(call, list) else "no object"
         raise A2aError(errors.INVALID_REQUEST, f"the body is {what}: send one JSON-RPC request as a JSON object")

@@ -1,4 +1,5 @@
-"""The overlay's own agent card, with the members of A2A 1.0 and of 0.3, whose readers skip those of the other."""
+"""The overlay's own agent card, with the members of A2A 1.0 and of 0.3. Readers of one version skip the members of the
+other."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ ITEM_MEMBERS = (
     "cardSha256", "updatedHeight", "timestamp", "command", "args", "duplicates", "lacks", "byMeaning",
     "score",
 )  # fmt: skip
-"""The members of items that the data part shows; `listingUrl` leads to the others."""
+"""The members of items that the data part shows; `listingUrl` links to the others."""
 
 _NAMED, _LONGEST_NAME, _LONGEST_ID = 10, 80, 200
 

@@ -32,7 +32,7 @@ class ArdSearchQuery(ArdQuery):
 
 
 class ArdSearch(Body):
-    """The body of `POST /search`. This registry knows no other one, so that `federation` changes nothing."""
+    """The body of `POST /search`. `federation` changes nothing, as this registry refers to no other registry."""
 
     query: ArdSearchQuery
     federation: Literal["auto", "referrals", "none"] = "auto"
@@ -71,7 +71,7 @@ PARAMETERS = {
 """The search parameter for each field path of an entry that it selects exactly."""
 
 FACETS = {"type": "type", "tags": "tag", "capabilities": "skillId", "metadata.chain": "chain"}
-"""The facet of the API for each field path whose values can be counted."""
+"""The facet of the API for each field path that can be counted."""
 
 _FILTERS = ("type", "publisher", *PARAMETERS)
 _ORDERS = {
@@ -132,8 +132,8 @@ def _unsupported(path: str, where: str) -> Fault:
 
 
 def expression(text: str, publisher: str, chains: Mapping[str, str]) -> Constraints:
-    """The constraints of a filter expression: clauses such as `type = 'a,b'` or `updatedAt > '2026-01-01'`, joined by
-    AND. Raises BadRequestError."""
+    """The constraints of a filter expression: clauses like `type = 'a,b'` or `updatedAt > '2026-01-01'`, joined by AND.
+    Raises BadRequestError."""
     filters: dict[str, list[str]] = {}
     since: Pairs = []
     for clause in re.split(r"\sAND\s", text, flags=re.IGNORECASE) if text.strip() else ():
@@ -161,7 +161,7 @@ def _moment(value: str, *, later: bool) -> str:
 
 
 def order(text: str) -> str:
-    """The sort of the API for `orderBy`; the oldest first by default, so that new entries come last. Raises
+    """The sort of the API for `orderBy`. The default is the oldest first: new entries come last. Raises
     BadRequestError."""
     field, _, direction = text.strip().partition(" ")
     direction = direction.strip().upper()

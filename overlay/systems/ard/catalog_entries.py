@@ -27,7 +27,7 @@ def publisher(base: str) -> str:
 
 
 def identifier(base: str, id_: str) -> str:
-    """The URN of a listing: an outpoint as it is, a server's key or any other id with bytes escaped as `_XX`."""
+    """The URN of a listing: an outpoint unchanged; a server's key, or any other id, with bytes escaped as `_XX`."""
     registration, key = split_id(id_)
     if not _PLAIN.fullmatch(registration):
         return f"urn:air:{publisher(base)}:{_NAMESPACE}:{_escaped(id_)}"
@@ -36,7 +36,7 @@ def identifier(base: str, id_: str) -> str:
 
 
 def listing_id(text: str) -> str:
-    """The listing id in a URN, whatever domain it begins with; any other text as it is."""
+    """The listing id in a URN under any domain; any other text unchanged."""
     match text.split(":"):
         case ["urn", "air", _, namespace, name] if namespace == _NAMESPACE:
             return name if _PLAIN.fullmatch(name) else _unescaped(name)
@@ -103,7 +103,7 @@ def _metadata(item: dict[str, Any]) -> dict[str, str | int | bool | None]:
 
 
 def _trust(base: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Who names the entry, and what its artifact is derived from. No signature: the proof is the chain's."""
+    """The publisher of the entry, and the source of its artifact. There is no signature: the chain is the proof."""
     digest = f"sha256:{item['cardSha256']}"
     source = f"ord://{item['origin']}" if item["origin"] else item["id"]
     members: dict[str, Any] = {

@@ -34,7 +34,7 @@ MAX_RAW_BYTES = 16 << 20
 """Bytes of raw transactions in one answer; a single one has as many at most."""
 
 MAX_PARENTS = 100
-"""Transactions of one request that are looked for among those whose output values were needed."""
+"""Transactions of one request that are also searched among those stored for their output values."""
 
 _Height = Annotated[int, Field(ge=0, lt=UNCONFIRMED)]
 _Txid = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

@@ -20,8 +20,8 @@ from parsers.bitcoin.tx import Outpoint, read_exactly
 
 VERSION = 1
 MAX_OUTPUTS = 1_000
-"""Outputs of an answer, at most, and without a limit. Clients ask for the graphs of all of them at once, and not again
-for one that was refused; one that requested more outputs than this goes on with the next synchronisation."""
+"""The limit of outputs in an answer, also the default. Clients request the graphs of all of them at once, and do not
+retry a refused one; a client that requests more outputs continues at its next synchronisation."""
 
 NODES = web.AppKey("graph nodes", BoundedExecutor)
 
@@ -30,7 +30,7 @@ MAX_BODY = 4_096
 
 
 def node_executor(load: SharedLoad) -> BoundedExecutor:
-    """The threads that read nodes: what a client asks for at once waits. Create it in an event loop."""
+    """The threads that read nodes; concurrent requests of one client queue for them. Create it in an event loop."""
     return BoundedExecutor("graph node", load, workers=2, waiting=10 * MAX_OUTPUTS, per_client=2 * MAX_OUTPUTS,
                            seconds=60.0)  # fmt: skip
 
@@ -71,7 +71,8 @@ async def sync_response(request: web.Request) -> web.Response:
 
 
 async def graph_node(request: web.Request) -> web.Response:
-    """A transaction of a graph, with its merkle path where it is in a block; else ask for its parents (GASP)."""
+    """A transaction of a graph, with its merkle path if it is in a block; otherwise the client requests its parents
+    (GASP)."""
     if "X-BSV-Topic" in request.headers:
         read_topic(request)
     question = read(NodeRequest, await body(request, MAX_BODY))

@@ -23,7 +23,7 @@ _FIND_ALL = "findAll"
 
 class TokenKind(NamedTuple):
     """SHIP or SLAP: its name in tokens, the protocol of its key (BRC-43), the names that this server hosts, and the
-    members of a query that select by such a name."""
+    members of a query that select by name."""
 
     name: bytes
     key_protocol: str

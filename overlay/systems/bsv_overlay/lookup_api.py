@@ -50,9 +50,9 @@ MAX_PENDING = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryOutputs:
-    """The outputs of a page. `total` counts the listings that match, `next_cursor` leads to the next page, and
-    `left_out` counts the outputs of this page that the answer lacks: in the mempool only, without a stored proof, or
-    too large."""
+    """The outputs of a page. `total` counts the listings that match, `next_cursor` is the page cursor of the next page,
+    and `left_out` counts the outputs of this page that the answer lacks: in the mempool only, without a stored proof,
+    or too large."""
 
     outputs: tuple[OverlayOutput, ...] = ()
     total: int = 0
@@ -91,7 +91,7 @@ async def find_outputs(request: web.Request, query: Any, room: int) -> RegistryO
 
 
 async def _direct(request: web.Request, query: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The item with an id, or the items at an outpoint; none for an unknown one."""
+    """The item with an id, or the items at an outpoint; empty for an unknown one."""
     name = next(name for name in _DIRECT if name in query)
     text = query[name]
     if len(query) > 1 or not isinstance(text, str):
@@ -139,13 +139,13 @@ async def _proved(
 
 
 def _is_listed(item: Mapping[str, Any]) -> bool:
-    """Whether an item is at an output as far as is known; one that is unproved is found where it is asked for."""
+    """Whether an item is at an output as far as is known. An unproved item counts where it was requested."""
     return item["status"] in _LISTED or any(warning["code"] == UNPROVED for warning in item["warnings"])
 
 
 def proved_outputs(store: ListingRepository, chosen: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:
-    """Those of these outputs whose transactions are stored with a proof, or were submitted with one of their ancestors,
-    in this order, as many as have room."""
+    """Those of these outputs whose transactions are stored with a proof, or were submitted with a proved ancestor, in
+    this order, up to the size limit."""
     by_chain: dict[str, list[bytes]] = {}
     for _, chain, outpoint in chosen:
         by_chain.setdefault(chain, []).append(outpoint.txid)

@@ -34,7 +34,7 @@ async def health(request: web.Request) -> web.Response:
 
 
 async def live(request: web.Request) -> web.Response:
-    """Whether the process answers; its checks say whether it is ready (overlay-express)."""
+    """Whether the process answers; its checks report whether it is ready (overlay-express)."""
     return json_answer(await _report(request))
 
 

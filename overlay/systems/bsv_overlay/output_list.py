@@ -44,7 +44,7 @@ class OverlayOutput:
 
 
 def output_list(outputs: Sequence[OverlayOutput]) -> dict[str, Any]:
-    """The answer as JSON: each output with a BEEF of its own (BRC-62, which all clients read)."""
+    """The answer as JSON: each output with a separate BEEF (BRC-62, which all clients read)."""
     return {"type": "output-list", "outputs": [_output(output) for output in outputs]}
 
 

@@ -1,5 +1,5 @@
-"""The BSV overlay services protocol (BRC-22, BRC-24, BRC-88, BRC-136, GASP) as overlay-express and its clients speak
-it."""
+"""The BSV overlay services protocol (BRC-22, BRC-24, BRC-88, BRC-136, GASP) as overlay-express and its clients
+implement it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _run(app: web.Application) -> AsyncIterator[None]:
 
 
 def _bring(parts: Parts) -> Services:
-    """What takes transactions with their proof, and the secret of who reports what became of them ("" for none)."""
+    """What accepts transactions with their proof, and the secret that authorizes reports on them ("" for none)."""
     token = parts.settings.arc_callback_token
     return {submit_api.ADMISSIONS: Admissions(parts.store), submit_api.ARC_TOKEN: token}
 

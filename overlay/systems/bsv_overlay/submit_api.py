@@ -34,7 +34,7 @@ SUBMIT_SECONDS = 60.0
 """What a submission may take, waiting included; its scripts of other kinds than P2PKH may take half of it."""
 
 _FULL_SECONDS = 600
-"""Seconds after which a client is asked to try again when too much is pending: about a block."""
+"""Seconds until a client retries when too much is pending: about one block."""
 
 
 def submission_executor(load: SharedLoad) -> BoundedExecutor:
@@ -56,7 +56,7 @@ async def submit(request: web.Request) -> web.Response:
 
 ADMISSIONS: web.AppKey[Admissions] = web.AppKey("admissions", Admissions)
 ARC_TOKEN: web.AppKey[str] = web.AppKey("ARC callback token", str)
-"""The secret of who reports what became of transactions, "" for none."""
+"""The secret that authorizes reports on transactions, "" for none."""
 
 
 async def admit(request: web.Request, beef: bytes) -> Admission:

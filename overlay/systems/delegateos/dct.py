@@ -231,7 +231,7 @@ def prove(args: Namespace) -> int:
 def _capability(text: str) -> dict[str, str]:
     action, _, resource = text.partition(":")
     if action not in ("search", "submit", "rate"):
-        raise UsageError(f"{on_one_line(text)} is none of search, submit and rate, with or without :RESOURCE")
+        raise UsageError(f"{on_one_line(text)} is not search, submit or rate, with or without :RESOURCE")
     return {"namespace": "registry", "action": action, "resource": resource or "**"}
 
 

@@ -1,8 +1,8 @@
-"""Delegated access: what a presented capability token of DelegateOS allows here, and what it is charged.
+"""Delegated access: the actions that a capability token of DelegateOS grants here, and what they are charged.
 
-Public routes stay public: a request without a token is answered as ever, one with a token only where the token grants
-it. Each request costs one unit of `maxBudgetMicrocents`, charged to every block of the token, as whoever holds an
-attenuated token holds those that it was made from.
+Public routes stay public: a request without a token is answered as before, one with a token only where the token grants
+it. Each request costs one unit of `maxBudgetMicrocents`. It is charged to every block of the token, because the holder
+of an attenuated token also holds the tokens that it was made from.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ACTIONS = ("search", "submit", "rate")
 """What tokens grant here."""
 
 PROVEN_ACTIONS = frozenset({"submit", "rate"})
-"""Actions whose requests need a holder proof."""
+"""Actions that need a holder proof."""
 
 PROOF_HEADER = "X-DCT-Proof"
 MAX_TOKEN = 16_384
@@ -60,7 +60,7 @@ _START = "eyJhdHRlbnVhdGlvbnMi"
 
 _NANOSECONDS = 10**9
 _FORBIDDEN = frozenset({"capability_not_granted", "budget_exceeded"})
-"""Denials of tokens that are good as such."""
+"""Denials of tokens that are valid in themselves."""
 
 
 class Access(NamedTuple):
@@ -119,14 +119,14 @@ class DelegatedAccess:
             raise TokenDeniedError("replayed", "the nonce of the holder proof was used before") from None
 
     def revoke(self, entry: Mapping[str, str], token_text: str | None) -> None:
-        """Store a revocation whose form and signature were checked. With a token, it must revoke a block of that.
+        """Store a revocation with a checked form and signature. With a token, it must revoke a block of that token.
         Raises TokenDeniedError, RecordsFullError."""
         is_trusted = is_proven = entry["revokedBy"] in self.roots
         if token_text is not None:
             token = self._issued_here(token_text)
             ids = revocation_ids(token)
             if entry["revocationId"] not in ids or not is_revoked(token, ids, entry["revocationId"], entry):
-                raise TokenDeniedError("not_revocable", "the signer may not revoke such a block of this token")
+                raise TokenDeniedError("not_revocable", "the signer may not revoke this block of the token")
             is_proven = True
         self.records.revoke(entry, is_proven=is_proven, is_trusted=is_trusted)
 
@@ -165,9 +165,9 @@ def delegated_access(request: web.Request) -> DelegatedAccess:
 
 
 def bearer_token(request: web.Request) -> str | None:
-    """The capability token in the header `Authorization`, None where there is none. Other schemes than Bearer are those
-    of proxies before this server; other tokens are what clients send to every server, unless a holder proof comes with
-    them. Raises TokenDeniedError for two different ones."""
+    """The capability token in the header `Authorization`, None without one. Schemes other than Bearer belong to proxies
+    in front of this server. Clients send other bearer tokens to every server: these are ignored, unless a holder proof
+    comes with them. Raises TokenDeniedError for two different tokens."""
     presented = set()
     for header in request.headers.getall(hdrs.AUTHORIZATION, ()):
         scheme, _, text = header.partition(" ")
@@ -208,7 +208,9 @@ def _authorize(access: DelegatedAccess, request: web.Request, text: str, action:
 def _proof(request: web.Request, access: Access, now: int) -> HolderProof:
     text = request.headers.get(PROOF_HEADER)
     if text is None:
-        raise TokenDeniedError("proof_required", f"send {PROOF_HEADER}: the last delegatee signs each such request")
+        raise TokenDeniedError(
+            "proof_required", f"send {PROOF_HEADER}: the last delegatee signs each of these requests"
+        )
     proof = check_proof(text, holder=access.holder, method=request.method, path=request.raw_path, now=now)
     if not request.body_exists and proof.body_sha256 != sha256(b"").hexdigest():
         raise TokenDeniedError("invalid_proof", "the body is not the one that the holder proof was signed for")

@@ -1,8 +1,8 @@
 """Capability tokens of DelegateOS in MCP messages (§11): in the header `Authorization`, or in `params._delegateos`.
 
-A message is read once: the token is checked and taken out, and the tools get the rest, serialised again. A refusal is
-the JSON-RPC error -32001 with the denial as its data. A call of a tool is charged one unit, and `tools/list` shows what
-the token grants. Messages without a token are answered as ever.
+A message is read once: the token is checked and removed, and the tools get the rest, serialised again. A refusal is the
+JSON-RPC error -32001 with the denial as its data. A call of a tool is charged one unit, and `tools/list` shows what the
+token grants. Messages without a token are answered as before.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _ACTION = "search"
 async def take_token(
     request: web.Request, message: Any, document: bytes, tools: Mapping[str, bool]
 ) -> bytes | web.Response:
-    """The message, as read from a document, without its token, which was checked; or the response where that is
-    refused, or where the message is one of DelegateOS. `tools` says of each tool whether it acts on a listing."""
+    """The message in a document, with its token checked and removed; or the response where the token is refused, or
+    where the message is one of DelegateOS. `tools` maps each tool to whether it acts on a listing."""
     if not isinstance(message, dict):
         return encode(message)
     params = _object(message.get("params"))
@@ -89,7 +89,7 @@ def _authorize(
 
 
 def is_visible(request: web.Request, tool: str, on_listing: bool, /) -> bool:
-    """Whether `tools/list` shows a tool: to who presents a token, where that may grant a call of it."""
+    """Whether `tools/list` shows a tool to the holder of a token: where the token may grant a call of it."""
     granted = request.get(_GRANTED)
     if granted is None:
         return True

@@ -1,7 +1,8 @@
-"""The messages of DelegateOS (§9): delegations to whoever then calls the tools, their completion, and revocations.
+"""The messages of DelegateOS (§9): delegations to an agent that then calls the tools, their completion, and
+revocations.
 
-A delegation is accepted where its token is good here, its chain holds, its contract is signed and asks for nothing but
-actions of this registry, which the token grants. It is stored until a week after the token expires.
+A delegation is accepted where its token is valid here, its chain holds, and its contract is signed and requires only
+actions of this registry that the token grants. It is stored until a week after the token expires.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _check_contract(contract: Any, granted: Access, delegation: Delegation, now:
 
 
 def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]:
-    """The end of a delegation, by an attestation of its delegatee whose output meets the contract (§9.4)."""
+    """The end of a delegation, by its delegatee's attestation of an output that meets the contract (§9.4)."""
     attestation, id_ = _bounded(params.get("attestation"), "attestation"), params.get("delegationId")
     principal = attestation.get("principal")
     if not isinstance(id_, str) or not _ID.fullmatch(id_) or attestation.get("delegationId") != id_:

@@ -30,7 +30,7 @@ class RevocationBody(Body):
 
 
 def store_revocation(access: DelegatedAccess, document: Any) -> dict[str, Any]:
-    """Store what `{revocation, dct?}`, or an entry alone, says. Raises ProblemError."""
+    """Store `{revocation, dct?}`, or an entry alone. Raises ProblemError."""
     from overlay.systems.delegateos.store import RecordsFullError
 
     is_alone = not (isinstance(document, dict) and "revocation" in document)

@@ -33,11 +33,12 @@ from indexer.store.queries import Queries, count, insert_new, row_of, trim_expir
 from indexer.store.schema import columns_of, keys, original_table, required
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
-"""Revocations stored of signers that are not proven to have signed what they revoke, and of the others; those of
-trusted issuers are always stored, as whoever holds a token can sign and revoke any number of blocks below it."""
+"""Limits of stored revocations: by signers without proof that they signed what they revoke, and by others. Those of
+trusted issuers are always stored. The limits exist because the holder of a token can sign and revoke any number of
+blocks below it."""
 
 MAX_DELEGATIONS = 20_000
-"""Delegations stored; those whose token has expired are deleted a week later."""
+"""Delegations stored. They are deleted a week after their token has expired."""
 
 DELEGATION_SECONDS = 7 * 86_400
 
@@ -85,7 +86,7 @@ class UsedNonceError(Exception):
 
 
 class RecordsFullError(Exception):
-    """No more rows of this kind are stored; the message says what else can be done."""
+    """The limit of rows of this kind is reached; the message names the alternative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +138,8 @@ class DelegationRecords(Queries):
     # -- revocations
 
     def revoke(self, entry: Mapping[str, str], *, is_proven: bool, is_trusted: bool = False) -> None:
-        """Store a revocation whose signature was verified; repeating it changes nothing. `is_proven`: its signer is
-        known to have signed what it revokes; `is_trusted`: a trusted issuer. Raises RecordsFullError."""
+        """Store a revocation with a verified signature; repeating it changes nothing. `is_proven`: its signer is known
+        to have signed what it revokes; `is_trusted`: its signer is a trusted issuer. Raises RecordsFullError."""
         row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
         same = [dct_revocations.c[name] == value for name, value in row.items()]
         with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
@@ -166,7 +167,7 @@ class DelegationRecords(Queries):
     # -- delegations
 
     def add_delegation(self, delegation: StoredDelegation, now: int) -> None:
-        """Store a delegation; one of the same block stays as it is. Raises RecordsFullError."""
+        """Store a delegation. A delegation of the same block is not replaced. Raises RecordsFullError."""
         with writing(self._engine, AdvisoryLock.DELEGATIONS) as connection:
             trim_expired(connection, dct_delegations, now - DELEGATION_SECONDS)
             number = count(connection, dct_delegations)

@@ -25,8 +25,8 @@ def name_part(text: str) -> str:
 
 
 def is_version(text: str) -> bool:
-    """Whether a text is one version: not `latest`, and no range such as `1.x`. With an x anywhere, two or three numbers
-    are taken for a range, `1.0.0-next` too."""
+    """Whether a text is one version: neither `latest` nor a range like `1.x`. Two or three numbers with an x anywhere
+    count as a range, also `1.0.0-next`."""
     is_range = _WILDCARDS.fullmatch(text) is not None and "x" in text.lower()
     return _VERSION.fullmatch(text) is not None and not is_range
 
@@ -42,8 +42,8 @@ def is_url(text: str) -> bool:
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL leads to this machine or network: the registry refuses `localhost` and `127.0.0.1`, no stranger can
-    use the others."""
+    """Whether a URL is on this machine or network. The official registry refuses `localhost` and `127.0.0.1`; the
+    others are of no use to strangers."""
     host = (urlsplit(url).hostname or "").lower()
     try:
         return not ip_address(host).is_global

@@ -1,4 +1,4 @@
-"""Placeholders of MCP configs as variables of a `server.json`, whose templates name them as `{NAME}`.
+"""Placeholders of MCP configs as variables of a `server.json`, where templates name them as `{NAME}`.
 
 Clients write `${NAME}`, `${NAME:-default}` (Claude Code), `${env:NAME}` (Cursor, Windsurf), `${input:NAME}` (VS Code),
 `{env:NAME}` (OpenCode) and `$NAME` (Gemini CLI); their documentation has `<NAME>`.
@@ -22,7 +22,7 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token (RFC 9110)
 
 
 class Template(NamedTuple):
-    """A text whose variables are in braces, and their names."""
+    """A text with its variables in braces, and their names."""
 
     text: str
     names: tuple[str, ...]
@@ -49,13 +49,12 @@ def read_template(text: str) -> Template | None:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the name of a variable or header says that its value is secret."""
+    """Whether a variable or header of this name has a secret value."""
     return _SECRET.search(name) is not None
 
 
 def header(name: str, value: str) -> dict[str, Any] | None:
-    """A header of a remote, None for what is not a name of one. The value of a secret one is shown only with
-    placeholders."""
+    """A header of a remote, None for an invalid name. A secret value is shown only with placeholders."""
     if not _HEADER.fullmatch(name):
         return None
     template = read_template(value) if value.isprintable() else None

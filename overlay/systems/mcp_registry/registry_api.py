@@ -131,7 +131,7 @@ def _all_versions(repository: ListingRepository, name: str) -> list[ServerVersio
 
 
 def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
-    """The registry's error: problem details whose `errors` have `message` and `location`, and the member `error` of its
+    """The error of a registry: problem details with `message` and `location` in `errors`, and the member `error` of its
     OpenAPI document."""
     errors = [
         {"message": fault.detail, "location": f"query.{fault.parameter}" if fault.parameter else "path"}

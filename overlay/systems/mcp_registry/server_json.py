@@ -52,8 +52,8 @@ def server_json(name: str, version: str, server: McpServer) -> dict[str, Any]:
 
 
 def _packages(server: McpServer) -> list[dict[str, Any]]:
-    """The package that the command runs: by stdio, or where it serves at a local URL, by that. None where another
-    transport is stated without such a URL."""
+    """The package that the command runs: by stdio, or by another transport where it serves at a local URL. None where
+    another transport is stated without a local URL."""
     packaged = package(server.command, server.args, server.env)
     if packaged is None:
         return []
@@ -81,7 +81,8 @@ def _type(server: McpServer) -> str:
 
 
 def response(base: str, version: ServerVersion) -> dict[str, Any]:
-    """A server with its metadata. What the official registry says of its servers is said here of this registry."""
+    """A server with its metadata. The metadata that the official registry gives about itself are here about this
+    registry."""
     published, changed = timestamp(version.published), timestamp(version.changed)
     official = {
         "status": "deleted" if version.deleted else "active",

@@ -1,7 +1,8 @@
 """Names of MCP servers: `network.a2b.<first 12 hex digits of the origin's txid>/<server's key>`.
 
-The origin never changes, so names survive updates and transfers. All names are in this registry's own namespace: none
-states a domain. Of registrations whose txids begin alike the oldest has the short name, the others their whole txid.
+The origin never changes, so names survive updates and transfers. All names are in this registry's own namespace and
+state no other domain. Where the txids of registrations begin alike, the oldest has the short name, the others have the
+whole txid.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _ESCAPE = re.compile(r"-([0-9a-f]{2})")
 
 
 def names_of(repository: ListingRepository, listings: Iterable[Listing]) -> dict[str, str]:
-    """The names of tools by the ids of their listings, in one read; without those whose ids are too long for one."""
+    """The names of tools by the ids of their listings, in one read. An id that is too long for a name is left out."""
     labels = {listing.id: _label(listing.state.id) for listing in listings}
     first = oldest(repository, labels.values())
     named = {listing.id: _name(listing, labels[listing.id], first) for listing in listings}
@@ -66,7 +67,7 @@ def slug(listing: Listing) -> str:
 
 
 def oldest(repository: ListingRepository, labels: Iterable[str]) -> dict[str, str]:
-    """The oldest tools in a block whose outpoints labels such as `0123456789ab.1` abbreviate, by label."""
+    """The oldest tools in a block by label: a label like `0123456789ab.1` abbreviates the outpoint."""
     parsed = {label: parts for label in labels if (parts := _LABEL.fullmatch(label))}
     tools = tools_with_prefixes(repository.store, (parts[1] for parts in parsed.values()))
     first = {}

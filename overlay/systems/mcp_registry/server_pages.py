@@ -26,7 +26,7 @@ _CURSOR = re.compile(
 
 
 READ_TOGETHER = 16
-"""Servers whose histories are read in one statement."""
+"""Servers read with their histories in one statement."""
 
 
 class ServerQuery(NamedTuple):
@@ -144,8 +144,8 @@ def _by_name(repository: ListingRepository, query: ServerQuery) -> ServerPage:
 def wanted_versions(
     repository: ListingRepository, ids: Sequence[str], query: ServerQuery
 ) -> Iterator[list[ServerVersion]]:
-    """For each id the wanted versions of a listing, or of all servers of a registration; none where it has gone
-    meanwhile. Read some at a time, as histories may be long and the page full before its end."""
+    """For each id the requested versions of a listing, or of all servers of a registration; empty where it was deleted
+    meanwhile. Ids are read in batches, as histories may be long and a page may fill before the last id."""
     for start in range(0, len(ids), READ_TOGETHER):
         some = ids[start : start + READ_TOGETHER]
         revisions = repository.revisions({parse_id(id_)[0] for id_ in some})

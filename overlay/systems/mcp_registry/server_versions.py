@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ServerVersion(NamedTuple):
-    """One version of a server: what its revision says of it, and when it was published and last changed status (seconds
+    """One version of a server: the server by its revision, and when it was published and last changed status (seconds
     since 1970). `txid` and `height` are those of the revision, None for the card of a pointer."""
 
     name: str
@@ -45,7 +45,7 @@ class ServerVersion(NamedTuple):
 
 
 class CardRevision(NamedTuple):
-    """A revision whose card has the server: its number from 1, when it was published (seconds since 1970), and its
+    """A revision with the server in its card: its number from 1, when it was published (seconds since 1970), and its
     transaction and block, None for the card of a pointer."""
 
     number: int
@@ -59,8 +59,8 @@ class CardRevision(NamedTuple):
 def versions(
     repository: ListingRepository, listings: Sequence[Listing], revisions: Revisions | None = None
 ) -> list[list[ServerVersion]]:
-    """The versions of each of these tools, the newest first; none of one that is unconfirmed. `revisions` are those of
-    the tools' registrations, where they were read before."""
+    """The versions of each of these tools, the newest first; empty for an unconfirmed tool. `revisions` are those of
+    the tools' registrations, if they were read before."""
     tools = [listing for listing in listings if isinstance(listing.card, McpServer) and listing.confirmed]
     names = names_of(repository, tools)
     named = {tool.state.id for tool in tools if tool.pointers is None and tool.id in names}
@@ -93,9 +93,9 @@ def _versions(
 def version_texts(revisions: Sequence[CardRevision], *, pointed: bool) -> list[str]:
     """The version of each revision: no two are the same, and none changes when others follow.
 
-    It is the text of the card where no earlier one has the same, else `0.0.` and its number, or the next that is free.
-    After the 64th, whose predecessors are not all compared, its number follows the text, as the card's hash does where
-    a pointer had other cards before.
+    It is the text of the card where no earlier revision has the same text, else `0.0.` and its number, or the next free
+    number. From the 65th revision on, not all predecessors are compared: the version is the text and the number, or the
+    text and the card's hash where a pointer had other cards before.
     """
     texts: list[str] = []
     for revision in revisions:
@@ -112,7 +112,7 @@ def version_texts(revisions: Sequence[CardRevision], *, pointed: bool) -> list[s
 
 
 def compared(revisions: Sequence[T]) -> Sequence[T]:
-    """The revisions that are read: the oldest, whose versions may be anything, and the newest, which are listed."""
+    """The revisions that are read: the oldest, which may have any version, and the newest, which are listed."""
     return [*revisions[:MAX_VERSIONS], *revisions[MAX_VERSIONS:][-MAX_VERSIONS:]]
 
 

@@ -1,4 +1,4 @@
-"""Queries of the store for the tools that names lead to, and for those that were burned."""
+"""Queries of the store for the tools that have names, and for burned tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKWARDS = 4 * 3_600
 
 
 def tools_with_prefixes(source: Store, prefixes: Iterable[str]) -> dict[str, list[str]]:
-    """The tools in a block whose ids begin with these hex digits, by prefix, the oldest first; a few at most."""
+    """The tools in a block by the hex digits that their ids begin with, the oldest first; a few at most."""
     return source.history.with_prefixes(prefixes, Kind.TOOL, MOST_ALIKE)
 
 

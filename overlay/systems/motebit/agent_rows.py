@@ -18,9 +18,9 @@ SECONDS_FOUND, SECONDS_MISSING = 300, 60
 
 
 def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
-    """A row of `agents`. `identity` says what supports `motebit_id` and `public_key`: `verified` (the host of the
-    listing serves the identity file), `claimed` (its card has `x-motebit`), `refused` (its MCP endpoint failed the
-    handshake, which `handshake` explains) or `none` (both are null)."""
+    """A row of `agents`. `identity` is what supports `motebit_id` and `public_key`: `verified` (the host of the listing
+    serves the identity file), `claimed` (its card has `x-motebit`), `refused` (its MCP endpoint failed the handshake,
+    which `handshake` explains) or `none` (both are null)."""
     identity = item.get("motebit")
     row: dict[str, Any] = {
         "motebit_id": identity["id"] if identity else None,
@@ -59,7 +59,7 @@ def registered(agent: RelayAgent, relay: str) -> dict[str, Any]:
 
 
 def level(item: dict[str, Any]) -> str:
-    """verified, claimed, refused or none."""
+    """`verified`, `claimed`, `refused` or `none`."""
     identity = item.get("motebit")
     if identity and identity.get("handshake", {}).get("state") == "refused":
         return "refused"
@@ -71,8 +71,8 @@ def _skills(item: dict[str, Any]) -> list[str]:
 
 
 def best(base: str, items: Sequence[dict[str, Any]], relay: str) -> list[dict[str, Any]]:
-    """The row that counts of listings with one identity, the oldest first, or none. One that its host verifies counts
-    before one whose id is derived from its key, and that before any other claim."""
+    """The row that counts among listings of one identity (the oldest first), None without any. An identity verified by
+    its host counts first, then an id derived from its key, then any other statement."""
     return [agent(base, min(items, key=_doubt), relay)] if items else []
 
 

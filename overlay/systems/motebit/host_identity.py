@@ -1,7 +1,8 @@
-"""The Motebit identity that a host publishes: the file that its DNS names, else its well-known one, verified.
+"""The Motebit identity that a host publishes, verified: the file named in DNS, else the file at the well-known path.
 
-DNS TXT `_motebit.<host>` names a file at any host; without such a record it is `/.well-known/motebit.md` of the host
-itself, also where DNS does not answer. Where a record or a file is there and does not verify, nothing else is tried.
+DNS TXT `_motebit.<host>` names a file at any host. Without this record the file is `/.well-known/motebit.md` of the
+host itself, also where DNS does not answer. Where a record or a file exists and does not verify, no other file is
+tried.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns", "fetch-fau
 
 
 class MotebitVerifier:
-    """Asks hosts for their identity; stores what they publish where there is a `writer`."""
+    """Fetches the identities of hosts, and stores them where there is a `writer`."""
 
     kind, priority = CheckKind.IDENTITY, Priority.BADGE
 
@@ -43,11 +44,12 @@ class MotebitVerifier:
         self._fetcher, self._txt, self._writer = fetcher, txt, writer
 
     async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Ask a host (`now` in milliseconds since 1970). Raises FetchError, StoreError."""
+        """Fetch the identity of a host (`now` in milliseconds since 1970). Raises FetchError, StoreError."""
         return await self._store(host, await self.discover(host, admit), now), None
 
     async def lookup(self, host: str, relay: str | None = None) -> IdentityOutcome:
-        """What a host publishes; where it publishes nothing, what a relay says of an agent there. Stores nothing."""
+        """The identity that a host publishes, else the identity that a relay lists for an agent there. Stores
+        nothing."""
         try:
             return await self.discover(host)
         except FetchError as refused:
@@ -90,8 +92,8 @@ def _failed(code: str) -> IdentityOutcome:
 
 
 def listed(body: bytes, host: str, url: str) -> IdentityOutcome:
-    """The first agent at a host in what a relay lists. Never raises. A relay signs nothing: its word for a key that the
-    identity is not derived from is unverified."""
+    """The first agent at a host in the list of a relay. Never raises. A relay signs nothing: a key that the identity is
+    not derived from is unverified."""
     try:
         answer = read(body)
     except DocumentError as error:
@@ -147,8 +149,8 @@ def published(body: bytes, method: str, url: str, endpoint: str = "") -> Identit
 
 
 def _signed_over(records: Any, current: str) -> frozenset[str]:
-    """The keys before the current one that signed their successor, back to the first recovery by a guardian: the file
-    itself names its guardian, so that a recovery says nothing about an earlier key."""
+    """The keys before the current one that signed their successor, back to the first recovery by a guardian. The file
+    itself names its guardian, so a recovery proves nothing about an earlier key."""
     keys: set[str] = set()
     for record in reversed(records):
         if record.get("recovery") or record["new_public_key"] != current:

@@ -1,8 +1,8 @@
-"""What hosts and cards say of agents: the Motebit identity of an item, the terms by which it is discovered, and a
-warning where a card states another one than its host has published.
+"""The Motebit identity of an item, from hosts and cards: the identity, the terms by which it is discovered, and a
+warning where a card states another identity than its host has published.
 
-A listing has the identity that its host publishes, or the one that its card states. Once the host has published one, a
-statement of another identity or key counts for nothing.
+A listing has the identity that its host publishes, or the one that its card states. Once the host has published an
+identity, a statement of another identity or key does not count.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from parsers.reasons import Reason
 
 
 class StoredIdentity(NamedTuple):
-    """What is stored of the host of a listing: the identity that it published, None for none, and the handshakes with
-    MCP endpoints of agents there."""
+    """The stored facts of the host of a listing: the identity that it published (None without one), and the handshakes
+    with MCP endpoints of agents there."""
 
     published: HostIdentity | None
     checks: tuple[EndpointCheck, ...]
@@ -99,7 +99,7 @@ def _handshake(stored: StoredIdentity | None, endpoint: str, key: str) -> Endpoi
 
 
 def _terms(listing: Listing, stored: StoredIdentity | None) -> Iterator[str]:
-    """The facts of an agent by which it is discovered, none of a tool."""
+    """The facts by which an agent is discovered; empty for a tool."""
     if not isinstance(listing.card, AgentCard):
         return
     identity = _identity(listing, stored)

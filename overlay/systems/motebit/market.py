@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 AUDIENCE = "market:query"
 MAX_CANDIDATES = 200
-"""Agents that are ranked: those first whose host serves their identity file, then those registered with the relay."""
+"""The order of ranked agents: first those with an identity file served by their host, then those registered with the
+relay."""
 
 _PREFIX = "Bearer motebit:"
 
@@ -49,7 +50,7 @@ PARAMETERS = table(
 
 
 class _Observer(NamedTuple):
-    """Who asks: its key (hex), `ANYBODY` for this registry, and its identity, "" for none."""
+    """The observer: its key (hex), `ANYBODY` for this registry, and its identity, "" without one."""
 
     key: str
     motebit_id: str
@@ -82,8 +83,8 @@ async def candidates(request: web.Request) -> dict[str, Any]:
 def _edges(
     graph: TrustReader, relay: AgentRelay | None, observer: _Observer, agents: Mapping[str, _Agent]
 ) -> dict[EdgePair, TrustEdge]:
-    """The edges from the observer and these agents to these agents: of the receipts and of the tasks that this relay
-    settled, which may be the same tasks, those that come of more tasks."""
+    """The edges from the observer and these agents to these agents. Receipts and the tasks that this relay settled both
+    give edges, perhaps for the same tasks: the edge from more tasks is used."""
     keys = {agent.key for agent in agents.values() if agent.key}
     edges = graph.edges({observer.key, *keys}, keys)
     if relay is None:
@@ -125,7 +126,7 @@ def _ranked(
 
 
 def _row(route: RankedRoute, direct: TrustEdge, is_first: bool) -> dict[str, Any]:
-    """A RouteScore with the direct edge that it begins with. `selected` is the best one."""
+    """A RouteScore and the direct edge at its start. `selected` marks the best one."""
     return {
         "motebit_id": route.identity, "composite": route.composite, "sub_scores": dict(route.scores),
         "selected": is_first, "trust_level": direct.level, "successful_tasks": direct.successes,

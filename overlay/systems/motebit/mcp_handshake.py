@@ -1,5 +1,5 @@
 """The handshake with the MCP endpoint of a Motebit agent: `initialize`, `tools/list`, and `tools/call` of
-`motebit_identity`, over streamable HTTP. Whatever fails means that the endpoint is refused."""
+`motebit_identity`, over streamable HTTP. An endpoint is refused after any failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = 60.0
 
 
 class McpHandshakes:
-    """Asks endpoints, and stores what they say."""
+    """Queries endpoints, and stores their answers."""
 
     kind, priority = CheckKind.ENDPOINT, Priority.BADGE
 
@@ -50,7 +50,7 @@ class McpHandshakes:
 
 
 async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_admit) -> HandshakeOutcome:
-    """What an endpoint says of itself: its manifest where it names the key, else the reason. Raises FetchError."""
+    """The manifest of an endpoint where it names the key, else the reason. Raises FetchError."""
     try:
         async with asyncio.timeout(SECONDS), fetcher.visit(admit) as visit:
             await visit.check_opt_out(key.endpoint)  # a stranger's card may name any URL

@@ -1,7 +1,6 @@
 """Motebit's relay, read-only: `GET /api/v1/agents/discover`, `GET /api/v1/discover/{id}` and this registry's signed
-metadata. Agents are listings with a Motebit identity: one that their card states in `x-motebit`, or one whose identity
-file their host serves and that was verified. Discovery names those, too, that are only registered with the relay of
-this server."""
+metadata. Agents are listings with a Motebit identity: their card states one in `x-motebit`, or their host serves a
+verified identity file. Discovery also names agents that are registered only with the relay of this server."""
 
 from __future__ import annotations
 
@@ -50,8 +49,8 @@ _DISCOVER = table(
 
 
 async def discover(request: web.Request) -> web.Response:
-    """Agents with a Motebit identity, those first whose host serves a verified identity file, those last that are only
-    registered with the relay."""
+    """Agents with a Motebit identity: first those with a verified identity file at their host, last those registered
+    only with the relay."""
     query = read_query(request, _DISCOVER)
     limit, capability, motebit_id = query.get("limit", 20), query.get("capability"), query.get("motebit_id")
     groups = [(id_fact(motebit_id),)] if motebit_id is not None else []
@@ -116,7 +115,8 @@ async def metadata(request: web.Request) -> web.Response:
 
 
 async def candidates(request: web.Request) -> web.Response:
-    """Agents with a capability, ranked by trust, price and the trust of others whom the observer trusts."""
+    """Agents with a capability, ranked by price, by the observer's trust and by the trust of those that the observer
+    trusts."""
     return json_answer(await market.candidates(request))
 
 

@@ -1,8 +1,8 @@
-"""Who sent a message, what its scopes allow, and that it is taken once.
+"""Authentication of messages: the sender, the actions that the scopes allow, and protection against replay.
 
-Signed messages are verified by the keys of their issuer; every fault is MRP_AUTH_REQUIRED, a missing scope
-MRP_SCOPE_DENIED. Their nonces and ids are stored. Of unsigned messages, which anyone can send again under another id,
-the latest ids are held in memory that all processes share; a repeated one is MRP_INVALID_REQUEST.
+Signed messages are verified by the keys of their issuer. Every fault is MRP_AUTH_REQUIRED, a missing scope
+MRP_SCOPE_DENIED. Nonces and ids of signed messages are stored. Unsigned messages can be repeated by anyone under
+another id: their latest ids are in memory shared by all processes, and a repeated one is MRP_INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WINDOW_SECONDS = (WINDOW_MS + SKEW_MS) / 1_000
 
 
 class MessageSigner(NamedTuple):
-    """Who signed a message: the host of the issuer, and its key."""
+    """The signer of a message: the host of the issuer, and its key."""
 
     message: dict[str, Any]
     host: str
@@ -54,7 +54,7 @@ VERIFIED: web.RequestKey[MessageSigner | None] = web.RequestKey("signer of the M
 
 
 async def authenticate(request: web.Request, message: dict[str, Any], envelope: Envelope) -> None:
-    """Set `VERIFIED` to who signed a message, None where `auth.type` is not `signed`. Raises MrpError."""
+    """Set `VERIFIED` to the signer of a message, None where `auth.type` is not `signed`. Raises MrpError."""
     request[VERIFIED] = None
     try:
         if envelope.is_signed:
@@ -76,7 +76,7 @@ def _take_unsigned(request: web.Request, envelope: Envelope) -> None:
 
 
 async def _signer(request: web.Request, message: dict[str, Any]) -> MessageSigner:
-    """Who signed a message that is verified and new. Raises MrpError, DocumentError."""
+    """The signer of a message that is verified and new. Raises MrpError, DocumentError."""
     signer, now = await key_of(request, message), time.time_ns()
     rules = EnvelopeRules(keys={signer.key_id: signer.key}, now=now)
     verdict = await to_thread(verify_envelope, message, rules)

@@ -32,7 +32,7 @@ BATCH_MEDIA_TYPE = "application/mrp-batch+json"
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
 _REPLIES = UUID("1c7f1e5e-2b0e-5d1c-9f53-3d6b3c1f7a20")
 _UNKNOWN_ID = "00000000-0000-0000-0000-000000000000"
-"""What an error refers to whose request had no id."""
+"""The reference of an error to a request without an id."""
 
 _Texts = list[str]
 _WINDOW, _SKEW = timedelta(milliseconds=WINDOW_MS), timedelta(milliseconds=SKEW_MS)
@@ -47,13 +47,13 @@ class MrpError(ProblemError):
 
 
 class Party(OpenBody):
-    """Who sends or receives."""
+    """The sender or receiver."""
 
     id: str = Field(min_length=3, max_length=1_000)
 
 
 class Auth(OpenBody):
-    """By what a message is authorized: its scopes count whatever the type is, its signature where that is `signed`."""
+    """The authorization of a message: its scopes count for every type, its signature where the type is `signed`."""
 
     type: str | None = None
     scopes: _Texts | None = None
@@ -86,7 +86,7 @@ class Envelope(OpenBody):
 
     @property
     def is_signed(self) -> bool:
-        """Whether the message says that it is signed; the signature is not verified."""
+        """Whether the message is marked as signed; the signature is not verified."""
         return self.auth is not None and self.auth.type == "signed"
 
 
@@ -184,7 +184,7 @@ def _text(value: Any, least: int) -> str:
 
 
 def signed(envelope: dict[str, Any], issuer: str, identity: IdentityKey, now: datetime) -> dict[str, Any]:
-    """The envelope signed with this server's Ed25519 key, whose public part `keys` names."""
+    """The envelope signed with this server's Ed25519 key; `keys` has its public key."""
     expires_at = _rfc3339(now + timedelta(seconds=VALID_SECONDS))
     bound = {"nonce": str(uuid4()), "expires_at": expires_at, "auth": {"type": "signed", "issuer": issuer}}
     return sign_envelope(identity.ed25519, key_id(identity.ed25519), envelope | bound)

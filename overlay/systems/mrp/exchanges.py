@@ -1,7 +1,6 @@
-"""What the registry answers to an envelope: HELLO to HELLO, OFFER to DISCOVER, NEGOTIATE to NEGOTIATE. It executes
-nothing, so EXECUTE is refused with the address of the agent. EVIDENCE that an agent signed of its work is taken in; the
-signed EXECUTE that it replies to may come with it, as `provenance.request`: it makes whoever signed it the second
-party."""
+"""The registry's answers to envelopes: HELLO to HELLO, OFFER to DISCOVER, NEGOTIATE to NEGOTIATE. The registry executes
+nothing, so it refuses EXECUTE with the address of the agent. It accepts EVIDENCE that an agent signed of its work. The
+signed EXECUTE that this replies to may come with it, as `provenance.request`: its signer becomes the second party."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ from parsers.claims.mrp.signed_envelope import AUTH, SCOPE_DENIED
 from parsers.local_hosts import shared_url
 
 _NEVER_STATED = ("policy", "data_residency", "max_latency_ms")
-"""Requirements that no listing states, so that none is offered under them."""
+"""Requirements that no listing states: nothing is offered under them."""
 
 _APPLIED = ("max_cost", "currency", "capability")
 
@@ -83,7 +82,8 @@ _OFFERS = 20
 _LEAST_SHARE = 0.5
 """Of the rarity of an intent's words, which a listing must hold to be offered."""
 _SERVICES = ("service:", "registry:")
-"""How the ids of services begin: a message to one asks about all listings, one to a listing's id about that one."""
+"""How ids of services begin. A message to a service asks about all listings, one to a listing's id about this
+listing."""
 
 
 async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
@@ -227,7 +227,7 @@ async def _route(request: web.Request, text: str, *, is_current: bool = True) ->
     """A route and its listing. Raises MrpError for others, and with `is_current` for terms that have changed."""
     route = parse_route(text)
     if route is None:
-        raise MrpError("MRP_INVALID_REQUEST", f"route_id {text[:100]!a} is none of this registry")
+        raise MrpError("MRP_INVALID_REQUEST", f"route_id {text[:100]!a} is not a route of this registry")
     item = await get(request, route.listing)
     if "skills" not in item:
         raise MrpError("MRP_INVALID_REQUEST", "the route names several servers", servers=item["servers"])
@@ -248,7 +248,7 @@ _CODES = {"not-bound": "MRP_POLICY_VIOLATION", "key-bound": "MRP_POLICY_VIOLATIO
 async def evidence(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
     """EVIDENCE: what an agent signed of its work, accepted as a receipt.
 
-    The answer says what was stored. Raises MrpError.
+    The answer reports what was stored. Raises MrpError.
     """
     intake, verified = request.app.get(RECEIPTS), request.get(VERIFIED)
     if intake is None:

@@ -29,7 +29,7 @@ class _CachedKeys(NamedTuple):
 
 
 class IssuerKeys:
-    """An issuer is an origin, such as `https://agent.example`."""
+    """The key cache of an issuer: an origin like `https://agent.example`."""
 
     def __init__(self, visits: OnDemandFetcher) -> None:
         self._visits = visits

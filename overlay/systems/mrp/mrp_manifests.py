@@ -26,7 +26,7 @@ CHALLENGE_PATH = "/.well-known/mrp-registry-challenge/"
 
 
 class ChallengeFailedError(Exception):
-    """A host does not serve a challenge, or no manifest; the message says what is wrong."""
+    """A host serves no challenge, or no manifest; the message gives the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ async def challenge_url(visits: OnDemandFetcher, challenge: MrpChallenge) -> str
 
 
 async def meet(visits: OnDemandFetcher, challenge: MrpChallenge) -> tuple[str, ProviderManifest]:
-    """The host and the manifest of a provider that serves what is expected, and nothing else. Raises
-    ChallengeFailedError, and FetchError (`fetch-budget`) where the host was asked often lately."""
+    """The host and the manifest of a provider that serves exactly the expected text. Raises ChallengeFailedError, and
+    FetchError (`fetch-budget`) after too many recent requests to the host."""
     url, host = await challenge_url(visits, challenge), (await visits.target(challenge.manifest_url)).host
     what = "challenge"
     async with visits.visit(host) as admit, (await visits.ready()).visit(admit) as visit:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 SECONDS = 300
-"""How long an envelope is valid whose members do not say it."""
+"""How long an envelope is valid by default."""
 
 
 def add(commands: Commands) -> None:

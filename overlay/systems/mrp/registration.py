@@ -1,7 +1,7 @@
-"""The registry's routes for providers outside the chains: one proves control of the host of its manifest by serving a
-text there (HTTP-01), and is listed as long as the manifest is served. A page of the registry's query has verified
-providers, then listings; providers fill at most half of it as long as listings follow, so that neither hides the
-other."""
+"""The registry's routes for providers outside the chains. A provider proves control of the host of its manifest by
+serving a text there (HTTP-01), and is listed as long as the manifest is served. A page of the registry's query has
+verified providers, then listings. Providers fill at most half of a page as long as listings follow, so neither hides
+the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _AGAIN = {"Retry-After": "3600"}
 
 
 class NewProvider(OpenBody):
-    """The manifest that a provider wants to be listed."""
+    """The manifest that a provider submits."""
 
     manifest_url: str = Field(min_length=1, max_length=2_048)
 
@@ -76,7 +76,7 @@ async def submit(request: web.Request) -> web.Response:
 
 
 async def verify(request: web.Request) -> web.Response:
-    """List the provider whose host serves its challenge, and a manifest."""
+    """List the provider that serves its challenge and a manifest."""
     registry = _registry(request)
     token, now = read_strictly(ProviderProof, await body(request, MAX_BODY)).token, _now()
     challenge = await to_thread(registry.providers.challenge, token, now) if token.isprintable() else None
@@ -163,7 +163,7 @@ async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list
 async def _listings(
     request: web.Request, limit: int, capability: str | None, cursor: str
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Listings and the cursor after them: by relevance, and without a further page, where a capability is wanted."""
+    """Listings and the cursor after them; with a capability by relevance, and on one page only."""
     if not limit:
         return [], cursor
     pairs = [("limit", str(limit)), *([("cursor", cursor)] if cursor else [])]
@@ -174,7 +174,7 @@ async def _listings(
 
 
 def _read(cursor: str, mark: str) -> tuple[str | None, str | None]:
-    """The provider to go on after ("" for all), and the cursor of listings; None for what has ended."""
+    """The provider before the page ("" for the first page), and the cursor of listings; None for a finished part."""
     question, _, position = cursor.partition(".")
     last, dot, listings = position.partition(".")
     try:

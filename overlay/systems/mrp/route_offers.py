@@ -2,8 +2,8 @@
 server, by its id.
 
 The id of a route is `route:a2b/<listing>/<capability>@<txid>`, the first two percent-encoded. The txid is that of the
-revision whose terms the route has. `mrp://route/<route id>` is another spelling, and `mrp://capability/<name>` asks for
-routes to a capability.
+revision with the terms of the route. `mrp://route/<route id>` is another spelling, and `mrp://capability/<name>`
+requests routes to a capability.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RouteId(NamedTuple):
 
 
 class CapabilityAddress(NamedTuple):
-    """What `mrp://capability/<capability>?intent=&budget=&format=` asks for."""
+    """The query in `mrp://capability/<capability>?intent=&budget=&format=`."""
 
     capability: str
     intent: str
@@ -40,7 +40,7 @@ class CapabilityAddress(NamedTuple):
 
 
 def parse_route(text: str) -> RouteId | None:
-    """A route id, bare or as `mrp://route/…`, None for other texts."""
+    """A route id, bare or as `mrp://route/…`; None for any other text."""
     text = text.removeprefix("mrp://route/")
     if not text.startswith(PREFIX) or len(text) > _LONGEST:
         return None
@@ -52,7 +52,7 @@ def parse_route(text: str) -> RouteId | None:
 
 
 def parse_capability(text: str) -> CapabilityAddress | None:
-    """A `mrp://capability/…` address, None for other texts."""
+    """A `mrp://capability/…` address; None for any other text."""
     if not text.startswith("mrp://capability/") or len(text) > _LONGEST:
         return None
     parts = urlsplit(text)
@@ -74,7 +74,7 @@ def capabilities(item: dict[str, Any]) -> list[str]:
 
 
 def best_capability(item: dict[str, Any], intent: str) -> str:
-    """The capability whose texts share most words with an intent, the first of several."""
+    """The capability that shares most words with an intent, the first of several."""
     names, words = capabilities(item), set(intent.lower().split())
     texts = {
         skill["id"] or skill["name"]: " ".join((skill["id"], skill["name"], skill["description"], *skill["tags"]))
@@ -158,8 +158,8 @@ def entry(base: str, item: dict[str, Any], capability: str | None = None) -> dic
 
 
 def provider_entry(provider: MrpProvider) -> dict[str, Any]:
-    """The registry entry of a provider outside the chains. That its host confirms the manifest is attested by this
-    registry; what the manifest says is the provider's own word."""
+    """The registry entry of a provider outside the chains. This registry attests that the host confirms the manifest;
+    the content of the manifest is the provider's statement."""
     manifest, shown = provider.manifest, [f"mrp:http-01:{provider.host}"]
     return {
         "id": provider.manifest_url,

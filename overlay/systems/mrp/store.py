@@ -44,7 +44,7 @@ when the manifest was served last. Times are milliseconds since 1970."""
 
 
 class TooManyProvidersError(Exception):
-    """More challenges or providers are not stored now: the message says of whom."""
+    """The limit of challenges or providers is reached; the message names the limit."""
 
 
 class MrpChallenge(NamedTuple):
@@ -71,8 +71,8 @@ class MrpProviders(Queries):
     write raise StoreError when the database refuses."""
 
     def open_challenge(self, challenge: MrpChallenge, now: int) -> None:
-        """Store a challenge. The one that the same client had for the same manifest is void: a stranger's is not, who
-        could void the owner's otherwise. Raises TooManyProvidersError."""
+        """Store a challenge. It voids the one that the same client had for the same manifest, never that of another
+        client: strangers could void the owner's challenge. Raises TooManyProvidersError."""
         table = mrp_challenges
         of_client = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
         with writing(self._engine, AdvisoryLock.MRP_PROVIDERS) as connection:
@@ -112,7 +112,7 @@ class MrpProviders(Queries):
     def page(
         self, now: int, limit: int, after: str = "", *, capability: str | None = None, policy: str | None = None
     ) -> list[MrpProvider]:
-        """At most `limit` providers whose manifest was served lately, by URL, after one."""
+        """At most `limit` providers with a recently served manifest, sorted by URL, after one."""
         table = mrp_providers
         fresh = [table.c.verified_at > now - GRACE, table.c.manifest_url > after]
         if capability is not None:
@@ -132,7 +132,7 @@ class MrpProviders(Queries):
             checks.record(connection, CheckKind.PROVIDER, [url], now)
 
     def fail(self, url: str, reason: str, now: int) -> None:
-        """Store why a manifest is not served; one that was not for `GRACE` is listed no more."""
+        """Store why a manifest is not served. After `GRACE` without it the provider is removed from the list."""
         table = mrp_providers
         same = table.c.manifest_url == url
         with writing(self._engine) as connection:
@@ -143,7 +143,7 @@ class MrpProviders(Queries):
 
 
 def _drop(connection: Connection, *where: Any) -> None:
-    """List some providers no more."""
+    """Remove providers from the list."""
     gone = connection.execute(delete(mrp_providers).where(*where).returning(mrp_providers.c.manifest_url))
     checks.forget(connection, CheckKind.PROVIDER, gone.scalars().all())
 

@@ -21,10 +21,10 @@ _OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
     """Demand payment for these paths and all below them, by every method, in a sub-application with or without its
-    prefix. The value of each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose
-    calls say. Only preflights of browsers are free.
+    prefix. The value of each path is its skill, "" for any, None for a JSON-RPC server of A2A or MCP: there each call
+    names the skill. Only preflights of browsers are free.
 
-    The work must answer with a whole `web.Response`: one that streams cannot be withheld here, see the gate for ASGI.
+    The work must answer with a whole `web.Response`: a stream cannot be withheld here, see the gate for ASGI.
     """
 
     @web.middleware

@@ -27,8 +27,8 @@ _TEXT = (("Content-Type", "text/plain"),)
 
 class AsgiGate:
     """`app` behind a gate that demands payment for `paths` and all below them, by every method, with or without the
-    `root_path` of a mount; the value of each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A
-    or MCP, whose calls say. Only preflights of browsers are free."""
+    `root_path` of a mount. The value of each path is its skill, "" for any, None for a JSON-RPC server of A2A or MCP:
+    there each call names the skill. Only preflights of browsers are free."""
 
     def __init__(self, app: App, gate: PaymentGate, paths: Mapping[str, str | None]) -> None:
         self._app, self._gate, self._paths = app, gate, paths
@@ -72,7 +72,7 @@ class AsgiGate:
         await exchange.finish(answer)
 
     def _paid_path(self, scope: Mapping[str, Any]) -> str | None:
-        """The paid path of a connection: servers differ in whether `path` begins with `root_path`."""
+        """The paid path of a connection. Servers differ: `path` begins with `root_path` in some of them."""
         full, root = scope["path"], scope.get("root_path", "")
         inner = full[len(root) :] if full.startswith(f"{root}/") else full
         return next(filter(None, (covering(path, self._paths) for path in (inner, full))), None)
@@ -101,7 +101,7 @@ class _Exchange:
         self.delivery = StreamDelivery()
 
     async def pass_on(self) -> None:
-        """Let the application answer by itself."""
+        """Pass the answer of the application on unchanged."""
         await self._app(self._scope, self._receive, self._send)
 
     async def work(self) -> GateAnswer:
@@ -139,7 +139,7 @@ class _Exchange:
                 raise ValueError(f"a paid answer is larger than {MAX_ANSWER_BYTES:,} bytes")
 
     async def _flush(self) -> None:
-        """Send what came before the last part."""
+        """Send everything before the last part."""
         if not self._is_started:
             self._is_started = True
             await self._send(_start(self._status, self._headers))
@@ -148,7 +148,7 @@ class _Exchange:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The body of a request, None for one that is too large. Raises ConnectionAbortedError where it does not end."""
+    """The body of a request, None if it is too large. Raises ConnectionAbortedError where it does not end."""
     body = bytearray()
     while True:
         message = await receive()

@@ -28,7 +28,8 @@ FREE_METHODS = frozenset(
         "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard",
     )
 )  # fmt: skip
-"""Methods of A2A and MCP that ask for no work, as do the notifications of MCP. Any other one is to be paid for."""
+"""Methods of A2A and MCP that are free because they request no work, as are the notifications of MCP. All others are
+paid for."""
 
 _NOTIFICATION = "notifications/"
 
@@ -41,10 +42,10 @@ _ID = re.compile(r"[A-Za-z0-9_-]{16,128}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidCall:
-    """A request as a gate sees it. `claim` is JSON, None for none; `task` and `subscription` are ids that the client
-    names, hard to guess ("" for none, or one of another form), and `a2a_task` is that of its A2A task; `skill` is what
-    is asked for, None where the request does not say; `method` that of JSON-RPC. `rpc` is the id of a JSON-RPC request,
-    in a list of one; empty for plain HTTP. `is_paid`: it may ask for work."""
+    """A request as a gate reads it. `claim` is JSON, None without one. `task` and `subscription` are ids that the
+    client chooses, hard to guess ("" without one, or for another form), and `a2a_task` is the id of its A2A task.
+    `skill` is the requested one, None where the request names none; `method` is that of JSON-RPC. `rpc` is the id of a
+    JSON-RPC request, in a list of one; empty for plain HTTP. `is_paid`: the call may request work."""
 
     claim: Any = None
     task: str = ""
@@ -113,7 +114,8 @@ def _malformed(detail: str) -> PaymentRefusedError:
 
 
 def _skill(*members: dict[str, Any]) -> Any:
-    """The skill that one of the objects of a message names, None for none. Raises PaymentRefusedError for two."""
+    """The skill named by one of the objects of a message, None without one. Raises PaymentRefusedError for two
+    skills."""
     named = [member["skillId"] for member in members if member.get("skillId") is not None]
     if any(skill != named[0] for skill in named):
         raise _malformed("the request names two skills in skillId: a server may take either")
@@ -127,7 +129,7 @@ def bare_claim(value: Any) -> Any:
 
 
 def _part_claim(parts: Any) -> Any:
-    """The claim in the first part of a message that has one, whatever the version calls such parts."""
+    """The claim in the first part of a message that has one, for every version's name of the part."""
     for part in parts[:MAX_PARTS] if isinstance(parts, list) else ():
         data = _object(_object(part).get("data"))
         data = _object(data.get("data")) if MEMBER not in data and "data" in data else data

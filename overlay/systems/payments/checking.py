@@ -30,9 +30,9 @@ from parsers.reasons import Reason
 
 
 def check_inputs(payment: Payment, spent: Sequence[TxOutput | None]) -> None:
-    """Check the inputs of a payment against the outputs that they spend, in their order; None for one that does not
-    exist or is spent. Raises PaymentRefusedError: `input-spent`, `values`, `script-failed`, and `script-not-checkable`
-    for a script other than P2PKH that nothing here can check."""
+    """Check the inputs of a payment against the outputs that they spend, in their order; None stands for an output that
+    does not exist or is spent. Raises PaymentRefusedError: `input-spent`, `values`, `script-failed`, and
+    `script-not-checkable` for a script other than P2PKH that nothing here can check."""
     tx = payment.tx
     unproven = []
     for vin, (tx_input, output) in enumerate(zip(tx.inputs, spent, strict=True)):
@@ -54,7 +54,8 @@ def check_inputs(payment: Payment, spent: Sequence[TxOutput | None]) -> None:
 
 
 def _check_p2pkh(inputs: Sequence[UnprovenInput], *, forkid: bool) -> None:
-    """On chains whose other scripts nothing here runs; inputs are of one transaction. Raises NotAdmittedError."""
+    """Check inputs on chains with scripts that cannot be run here; all inputs are of one transaction. Raises
+    NotAdmittedError."""
     shared = SharedHashes(inputs[0].tx) if inputs else None
     for tx, vin, spent in inputs:
         if not is_p2pkh(spent.script):
@@ -105,9 +106,9 @@ class UnreadableOfferError(ValueError):
 
 
 def offers_in(value: Any, *, sold: bool = False) -> tuple[Offer, ...]:
-    """The offers in a card, a price list or a single price, which are to be paid as they are written. Raises
-    UnreadableOfferError for one that readers of cards would leave out, whole or in part, and with `sold` also for one
-    whose interval is not understood: who paid for it would get a single call."""
+    """The offers in a card, a price list or a single price, complete and as written. Raises UnreadableOfferError for an
+    offer that readers of cards would leave out, whole or in part; with `sold` also for one with an unknown interval, as
+    its buyer would get a single call."""
     is_holder = isinstance(value, dict) and any(price_lists(value, ""))
     if isinstance(value, dict) and not is_holder and not value.keys() & {"amount", "currency"}:
         return ()  # a card without prices
@@ -143,9 +144,9 @@ async def check_claim(
     state: str | None = None,
     run: Run = to_thread,
 ) -> dict[str, Any]:
-    """The answer of `POST /v1/pay/check`: `ok`, and where it is false `code`, `error` and `reasons`; `unchecked` says
-    what nothing here can know. The amounts are None where no payment could be read. `run` runs in a thread what takes
-    time for a large transaction."""
+    """The answer of `POST /v1/pay/check`: `ok`, and where it is false `code`, `error` and `reasons`; `unchecked` names
+    what cannot be known here. The amounts are None where no payment could be read. `run` runs slow work on a large
+    transaction in a thread."""
     value = bare_claim(value)
     unread = {"neededSatoshis": None, "paidSatoshis": None}
     answer: dict[str, Any] = {"ok": False, "reasons": [], "unchecked": []} | unread
@@ -163,7 +164,7 @@ async def check_claim(
 
 
 async def _unchecked(payment: Payment, node: Broadcaster | None, run: Run) -> list[dict[str, str]]:
-    """Check the inputs where there is a node, else say that they are not checked."""
+    """Check the inputs where there is a node, else report them as not checked."""
     reserved = {"code": "not-reserved", "detail": "whether the transaction was claimed elsewhere before is not known"}
     if node is None:
         detail = f"no node of {payment.chain.coin} is configured: its inputs may be spent or wrongly signed"

@@ -1,11 +1,11 @@
-"""A gate that lets calls of a server through when they are paid for (A2B §5, §7, §8, §9).
+"""A gate that passes calls of a server when they are paid for (A2B §5, §7, §8, §9).
 
-`full`: the work is done, its answer is withheld until the node has accepted the payment; failed work gives the payment
-back unsent. Of a streamed answer no part goes out before the payment is sent, so that it is paid for however it ends.
-`deposit`: the payment is sent first; the answer of the work, or the last part of a streamed one, is withheld until the
-`final` payment is sent; once parts have gone out the deposit is not refunded. A call that repeats its claim and task,
-because its client did not receive the answer, gets the answer and pays once. A subscription pays for all calls until
-its end.
+`full`: the work is done, and its answer is withheld until the node has accepted the payment; the payment of failed work
+is given back unsent. No part of a streamed answer is sent before the payment, so it is paid for even where it breaks
+off. `deposit`: the payment is sent first; the answer of the work, or the last part of a streamed one, is withheld until
+the `final` payment is sent; after the first part of a stream the deposit is not refunded. A client that did not receive
+the answer repeats the call with its claim and task: it gets the answer and pays once. A subscription pays for all calls
+until its end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEPT_SECONDS = 86_400
 """How long the answer of a task that ended is there for a client that did not receive it."""
 
 REOPEN_SECONDS = 10.0
-"""Seconds until a node is asked again that did not say which chain it follows."""
+"""Seconds until a node is queried again that did not report its chain."""
 
 
 class PaymentGate:
@@ -77,7 +77,7 @@ class PaymentGate:
             exchange=self._exchange,
         )
         if self._unopened and (not self._nodes or (currency and currency not in sources.chains)):
-            raise SourceUnavailableError("the chain's node does not answer, so that no payment can be checked")
+            raise SourceUnavailableError("the chain's node does not answer, so no payment can be checked")
         return sources
 
     async def _identify(self, node: Broadcaster) -> None:
@@ -112,8 +112,8 @@ class PaymentGate:
         skill: str | None = None,
         delivery: StreamDelivery | None = None,
     ) -> GateAnswer:
-        """`handle` for an HTTP request. `skill` is the one that its address is for, "" for any: then its body is not
-        looked at. None: it is a JSON-RPC call of A2A or MCP, whose body says what it is for and may carry a claim."""
+        """`handle` for an HTTP request. `skill` is the skill of its address, "" for any: then the body is not read.
+        None: it is a JSON-RPC call of A2A or MCP, and its body names the skill and may carry a claim."""
         try:
             call = read_call(headers, body if skill is None else b"", url)
         except PaymentRefusedError as error:
@@ -135,9 +135,9 @@ class PaymentGate:
     async def handle(
         self, call: PaidCall, work: Work, offers: Sequence[Offer] | None = None, delivery: StreamDelivery | None = None
     ) -> GateAnswer:
-        """The answer of `work` to a call that is paid for by one of the offers (all of the card by default), or has a
-        subscription; else 402, and 503 where that cannot be decided now. `delivery` is what `work` asks before it
-        delivers a part of its answer. Raises what `work` raises, with the payment given back, and StoreError."""
+        """The answer of `work` to a call that is paid for by one of the offers (by default all of the card), or has a
+        subscription; else 402, and 503 where this cannot be decided now. `work` queries `delivery` before it sends a
+        part of its answer. Raises what `work` raises, with the payment given back, and StoreError."""
         offers = self.offers if offers is None else offers
         if call.claim is None and call.subscription and await to_thread(self.is_subscribed, call, offers):
             return await work()
@@ -168,7 +168,7 @@ class PaymentGate:
         return any(offer.id == paid.config for offer in (self.offers if offers is None else offers))
 
     async def refuse(self, call: PaidCall, error: PaymentRefusedError) -> GateAnswer:
-        """The 402 for a call that cannot be read, or whose price is not clear."""
+        """The 402 for a call that cannot be read, or has an ambiguous price."""
         try:
             sources = await self._open()
         except SourceError as unreachable:
@@ -176,8 +176,8 @@ class PaymentGate:
         return payment_required(call, error, self.offers, sources, TaskState.PENDING)
 
     def _offers_for(self, skill: str | None) -> Sequence[Offer]:
-        """The offers that pay for a skill. One that no offer names, or that the request does not say, is paid by the
-        offers for all skills, or where all are for the same skills by these; else by none."""
+        """The offers that pay for a skill. A skill without an offer, or an unnamed one, is paid by the offers for all
+        skills, or by all offers where these are for the same skills; else by none."""
         matching = [offer for offer in self.offers if offer.skill_ids is None or skill in offer.skill_ids]
         if not matching and len({frozenset(offer.skill_ids or ()) for offer in self.offers}) == 1:
             return self.offers

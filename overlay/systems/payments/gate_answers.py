@@ -41,8 +41,8 @@ MAX_NAMES = 8
 
 
 class GateAnswer(NamedTuple):
-    """An HTTP answer. `streamed`: its head and the beginning of its body have gone to the client already. `payment` is
-    the full payment that this answer was given for, None for a repeated one."""
+    """An HTTP answer. `streamed`: its head and the beginning of its body are sent already. `payment` is the full
+    payment of this answer, None for a repeated answer."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -86,7 +86,7 @@ def payment_required(
     state: TaskState,
     **members: Any,
 ) -> GateAnswer:
-    """The 402 for a call that was not paid as it must be; `members` are added to what it says."""
+    """The 402 for a call without a valid payment; `members` are added to it."""
     requirements = list(accepts(offers, sources, state, call.url))
     required = {"x402Version": X402_VERSION, "error": error.name, "accepts": requirements}
     required |= {"resource": {"url": call.url}} if call.url else {}
@@ -103,13 +103,13 @@ def payment_required(
 
 
 def unavailable(call: PaidCall, detail: str, **members: Any) -> GateAnswer:
-    """The 503 for a call whose payment cannot be decided now."""
+    """The 503 for a call with a payment that cannot be decided now."""
     headers = (("Retry-After", str(RETRY_SECONDS)),)
     return _answer(call, 503, -32603, "PaymentUndecided", {"detail": detail, **members}, headers)
 
 
 def too_large(call: PaidCall) -> GateAnswer:
-    """The 500 in place of an answer that cannot be withheld, so that it is not paid for either."""
+    """The 500 in place of an answer that cannot be withheld: it is not paid for."""
     detail = f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes and cannot be withheld: it was not charged"
     return _answer(call, 500, -32603, "AnswerTooLarge", {"detail": detail}, ())
 

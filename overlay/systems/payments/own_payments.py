@@ -68,7 +68,7 @@ class OwnPayments:
 
 
 def _number(text: str) -> float | str:
-    """A number of a price as the card shows it: as it is where JSON readers get it exactly, else as a text."""
+    """A number of a price as the card shows it: a JSON number where readers get it exactly, else a text."""
     value = float(text)
     return value if Decimal(repr(value)) == Decimal(text) else text
 

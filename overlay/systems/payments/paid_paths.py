@@ -1,4 +1,4 @@
-"""Which requests a gate lets through without payment: those of other paths, and preflights of browsers."""
+"""The requests that a gate passes without payment: those of other paths, and preflights of browsers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def covering(path: str, paths: Collection[str], *, mounted: bool = False) -> str
 
 
 def is_preflight(method: str, headers: Mapping[str, str], body: bytes) -> bool:
-    """Whether a request is what a browser sends before another one, and asks for nothing itself: the only one for which
-    nothing is paid on a paid path."""
+    """Whether a request is a browser's preflight: it requests no work, and is the only free request on a paid path."""
     named = headers.get("Origin"), headers.get("Access-Control-Request-Method")
     return method == "OPTIONS" and all(named) and not body

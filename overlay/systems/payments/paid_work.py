@@ -1,4 +1,4 @@
-"""One call that is to be paid for: its claim checked and reserved, the work done, its answer withheld until paid."""
+"""One paid call: its claim is checked and reserved, the work is done, and its answer is withheld until it is paid."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Work = Callable[[], Awaitable[GateAnswer]]
 
 
 class WorkError(Exception):
-    """What the work raised, which is none of the errors of its payment."""
+    """An error of the work itself, not of its payment."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -115,8 +115,8 @@ class PaidWork:
         return paid if paid is not None and named in (paid.id, *paid.names) else None
 
     def _stored(self) -> LedgerPayment | None:
-        """The payment of the claim where it was taken before; the rest of the claim is not checked again, as rates and
-        prices may have changed since."""
+        """The payment of the claim where it was accepted before. The rest of the claim is not checked again, as rates
+        and prices may have changed since."""
         try:
             claim = read_claim(self._call.claim)
             chain = self._sources.chains[claim.currency]
@@ -143,7 +143,7 @@ class PaidWork:
         return self._sources.nodes.get(currency_of(self._call.claim))
 
     async def _check_deposit(self, payment: Payment, task: PaidTask) -> None:
-        """Raises PaymentRefusedError for a final payment of another offer, or after a deposit that is gone."""
+        """Raises PaymentRefusedError for a final payment of another offer, or after a deposit that was given back."""
         if payment.offer.id != task.config:
             detail = f"the deposit of this task was for {task.config[:64]!a}"
             raise PaymentRefusedError("StageMismatch", "unknown-config", detail)
@@ -152,7 +152,7 @@ class PaidWork:
                 raise PaymentRefusedError("StageMismatch", "deposit-gone", "the deposit was spent otherwise meanwhile")
 
     async def _take(self, payment: Payment, task: PaidTask | None) -> GateAnswer:
-        """Reserve a payment and do what its stage asks for."""
+        """Reserve a payment and do the work of its stage."""
         now, stage, self._delivery.config = self._settlement.now(), payment.claim.stage, payment.offer.id
         entry = LedgerPayment(
             chain=_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
@@ -211,7 +211,7 @@ class PaidWork:
             await self._settlement.release(entry, "the work raised an error")
 
     async def _keep(self, id_: str, answer: GateAnswer) -> None:
-        """Store the last part of an answer whose payment was sent before its first."""
+        """Store the last part of an answer that was paid before its first part was sent."""
         task = await to_thread(self._ledger.task, id_)
         if task is not None and task.state is TaskState.COMPLETED:
             await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.COMPLETED)
@@ -252,7 +252,7 @@ class PaidWork:
             raise
 
     async def _again(self, task: PaidTask | None, stored: LedgerPayment) -> GateAnswer:
-        """The answer of a task for a client that repeats its call. Raises PaymentRefusedError where there is none."""
+        """The stored answer of a task for a repeated call. Raises PaymentRefusedError without one."""
         if task is None or stored.task != task.id:
             raise PaymentRefusedError("PaymentInvalid", "duplicate", f"{stored.txid[::-1].hex()} was claimed before")
         if task.state is TaskState.FAILED:
@@ -269,7 +269,7 @@ class PaidWork:
         return unavailable(self._call, f"the task is {task.state}: repeat the call later", taskId=task.id)
 
     async def _paid(self, answer: GateAnswer, task: str) -> GateAnswer:
-        """The answer with what its client needs to know of the payment."""
+        """The answer with the payment's data for its client."""
         headers = [*answer.headers, (TASK_HEADER, task)]
         stored = await to_thread(self._ledger.task, task)
         interval_id = (stored.subscription if stored is not None else "") or task
@@ -290,7 +290,7 @@ class PaidWork:
         return payment_required(self._call, error, self._offers, self._sources, self._state, **members)
 
     def _task_id(self) -> str:
-        """The client's own id, or a new one: whoever knows it gets the answer."""
+        """The client's own id, or a new one. The id is a secret: it gives access to the answer."""
         return self._id or secrets.token_urlsafe(24)
 
     def _with(self, task: PaidTask, answer: GateAnswer) -> PaidTask:

@@ -24,8 +24,8 @@ from parsers.cards.offers import Offer
 
 
 async def check_payment(request: web.Request) -> web.Response:
-    """Whether a payment claim would be taken for a price of a listing, or for a price in `config`: 200 also where it
-    would not. Nothing is reserved and nothing is sent; `unchecked` says what cannot be known here."""
+    """Whether a payment claim would be accepted for a price of a listing, or for a price in `config`. The status is 200
+    in both cases. Nothing is reserved and nothing is sent; `unchecked` names what cannot be known here."""
     services, payments = request.app[SERVICES], request.app.get(PAYMENTS, Payments())
     document = await body(request, strict_json.MAX_BYTES)
     checked = await run_in(request, PUBLISHING, read_exactly, PaymentCheckBody, document)

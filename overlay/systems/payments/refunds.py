@@ -18,7 +18,7 @@ _SEQUENCE = 0xFFFFFFFF
 
 def refund(tx: Transaction, pay_to: str, refund_address: str, chain: UtxoChain) -> bytes | None:
     """An unsigned transaction that spends what `tx` pays to `pay_to` and pays it, less the fee, to a P2PKH address of
-    the same chain. None without such an address, or where too little would be left."""
+    the same chain. None without a P2PKH address, or where too little would remain."""
     prefixes = address.PREFIXES[chain.coin][chain.network]
     payee, payer = (address.p2pkh_hash(text.strip(), prefixes) for text in (pay_to, refund_address))
     if payee is None or payer is None:
@@ -46,12 +46,12 @@ def transaction_of(payment: LedgerPayment) -> Transaction:
 
 
 def refund_due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draft]:
-    """The chain of the refund of a task, such as `bsv:mainnet`, and its transaction with what it spends. `paid` are the
-    payments of the task. Raises ValueError when none of these is refunded."""
+    """The chain of the refund of a task, like `bsv:mainnet`, and its transaction with the outputs that it spends.
+    `paid` are the payments of the task. Raises ValueError when none of these is refunded."""
     tx = read_exactly(task.refund or b"")
     payment = next((received for received in paid if received.txid == tx.inputs[0].prevout.txid), None)
     if payment is None:
-        raise ValueError(f"the refund of the task {task.id} spends none of its payments")
+        raise ValueError(f"the refund of the task {task.id} does not spend its payments")
     outputs = transaction_of(payment).outputs
     spent = [(tx_input.prevout, outputs[tx_input.prevout.vout]) for tx_input in tx.inputs]
     return payment.chain, Draft.of(tx, [Coin(outpoint, output.satoshis, output.script) for outpoint, output in spent])

@@ -12,10 +12,10 @@ _MOST_DAYS = 366 * 1_000
 
 
 def end_of(started_at: int, interval: str, periods: int) -> int | None:
-    """The end of so many intervals (a canonical key) that began at a time, in seconds since 1970.
+    """The end of a number of intervals (a canonical key) from a time, in seconds since 1970.
 
-    Months are counted from the beginning, in a shorter month to its last day: after 31 January come 28 February and
-    31 March. None for an interval without a length, or of a fraction of a month.
+    Months are counted from the beginning, in a shorter month to its last day: after 31 January come 28 February and 31
+    March. None for an interval without a length, or of a fraction of a month.
     """
     measure = duration(interval)
     if measure is None:

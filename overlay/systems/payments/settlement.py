@@ -1,7 +1,7 @@
-"""What becomes of claimed payments: sent once, watched, given back, taken up again after a crash.
+"""The states of payments: sent once, watched, given back, recovered after a crash.
 
-Every step is stored before it is done: `sending` before the node is called, so that after a crash the node is asked
-whether it has the transaction, and only a transaction that it does not have is sent.
+Every step is stored before it is done. The state is `sending` before the node is called: after a crash the node is
+queried for the transaction, and only a transaction that it lacks is sent.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ DEPTH = 6
 """Blocks under which a payment is no longer watched."""
 
 CONFLICT_SECONDS = 14 * 86_400
-"""How long after its claim a double-spent payment is still watched: nodes forget what is not mined in that time."""
+"""How long after its claim a double-spent payment is still watched: nodes drop unmined transactions in that time."""
 
 
 class NotAcceptedError(Exception):
-    """The payment was not sent, or not accepted: the message says why."""
+    """The payment was not sent, or not accepted; the message gives the reason."""
 
 
 class Settlement:
@@ -70,8 +70,8 @@ class Settlement:
         return int(self._clock())
 
     async def send(self, payment: LedgerPayment, task: PaidTask) -> None:
-        """Send a reserved payment; with it `task`, running, is stored. Raises NotAcceptedError where it is given back,
-        as it is not accepted; SourceError where the node does not answer, when `recover` takes it up."""
+        """Send a reserved payment, and store `task`, running, with it. Raises NotAcceptedError where it is not accepted
+        and so given back; SourceError where the node does not answer: then `recover` continues."""
         node = self._nodes[payment.chain]
         if await self._is_double_spent(node, transaction_of(payment)):
             await self._refuse(payment, "an output that it spends was spent meanwhile")
@@ -82,7 +82,7 @@ class Settlement:
         await self._deliver(node, sending)
 
     async def release(self, payment: LedgerPayment, detail: str) -> None:
-        """Give back a reserved payment whose task failed: it is never sent."""
+        """Give back the reserved payment of a failed task: it is never sent."""
         await self._end(payment, PaymentState.RELEASED, detail)
         log.info("payment %s is released: %s", payment.txid[::-1].hex(), detail)
 
@@ -105,9 +105,8 @@ class Settlement:
             raise error
 
     async def watch(self) -> None:
-        """Look whether sent payments are mined, double-spent or forgotten by the node; a forgotten one is sent again.
-        Raises SourceError, after the other chains were looked at. Payments on chains without a node are left as they
-        are."""
+        """Check whether sent payments are mined, double-spent or dropped by the node; a dropped one is sent again.
+        Raises SourceError, after the other chains were checked. Payments on chains without a node are not changed."""
         error = None
         for chain in self._nodes:
             try:
@@ -149,7 +148,7 @@ class Settlement:
     # -- steps
 
     async def _resend(self, node: Broadcaster, payment: LedgerPayment) -> tuple[PaymentState, str]:
-        """Send a payment that the node has forgotten: its state, and why it is not accepted any more."""
+        """Send a payment again that the node has dropped. Returns its state, and why it is no longer accepted."""
         try:
             await node.send(payment.raw)
         except RefusedTransactionError as error:
@@ -157,7 +156,7 @@ class Settlement:
         return PaymentState.SENT, ""
 
     def _node(self, payment: LedgerPayment) -> Broadcaster:
-        """Raises SourceError for a chain that is no longer configured, or whose node has not answered yet."""
+        """Raises SourceError for a chain that is no longer configured, or has a node that has not answered yet."""
         if payment.chain not in self._nodes:
             raise SourceUnavailableError(f"no node of {payment.chain} answers")
         return self._nodes[payment.chain]
@@ -247,7 +246,7 @@ class Settlement:
             _log_failure(failed)
 
     async def fail(self, task: PaidTask) -> None:
-        """Fail a running task whose deposit was sent, and prepare its refund."""
+        """Fail a running task with a sent deposit, and prepare its refund."""
         raw = self._refund(task, await to_thread(self._ledger.payments_of, task.id))
         failed = replace(
             task, state=TaskState.FAILED, deadline=None, refund=raw, updated_at=self.now(), detail="its work failed"

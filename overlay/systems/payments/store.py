@@ -1,10 +1,10 @@
-"""The ledger of a server that is paid: claimed transactions, what they spend, and the tasks they pay for.
+"""The payments of a paid server: transactions, the outputs that they spend, and the tasks that they pay for.
 
-It is in the registry's database or any other, where nothing done to an index touches it. Several threads and processes
-may use it at once. Times are seconds since 1970, txids in internal byte order, amounts satoshis.
+They are in the registry's database or any other, where no operation on an index changes them. Several threads and
+processes may use it at once. Times are seconds since 1970, txids in internal byte order, amounts satoshis.
 
-What a claimed transaction spends is a primary key: while one claim holds an output no other can, whatever its txid is,
-so no satoshi is counted twice.
+The outputs that a payment spends are primary keys: while one payment holds an output no other can, under any txid, so
+no satoshi is counted twice.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ paid_intervals = original_table("paid_intervals", *columns_of(PaidInterval, {"id
 
 
 Renew = Callable[[PaidInterval | None], PaidInterval | None]
-"""The paid interval that a payment makes of the one that it renews; None for no interval."""
+"""The paid interval after a payment renews another one; None without an interval."""
 
 Revise = Callable[[PaidTask, PaidInterval], PaidInterval]
 """What is left of a paid interval when the payment of a task is no longer counted, or is counted again."""

@@ -1,5 +1,5 @@
-"""The facts of a rating besides the receipts: which keys work for it, who owns them and the payers, when it last
-changed hands, and which payers are rated themselves."""
+"""The facts of a rating besides the receipts: the keys that work for a listing, its owner and those of the payers, when
+it last changed owner, and which payers are rated themselves."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ListingFacts(NamedTuple):
     transfer: ListingTransfer | None
 
     def record(self, row: StoredReceipt) -> ReceiptRecord:
-        """A stored row as the record that is rated. Whose it is follows from the block of the payment, else from when
-        it was first received, and never from a time that the worker names."""
+        """A stored row as the record that is rated. The owner at that time follows from the block of the payment, else
+        from when the receipt was first received, and never from a time that the worker states."""
         return ReceiptRecord(
             row.digest.hex(),
             row.worker,
@@ -76,12 +76,12 @@ class ListingFacts(NamedTuple):
 
 
 def agent_listing(repository: ListingRepository, listing_id: str) -> Listing | None:
-    """The agent with this id; None for tools, and where no card is listed."""
+    """The agent with this id; None for tools, and without a card."""
     return agent_of(repository.listing(listing_id))
 
 
 def agent_of(registration: Registration | None) -> Listing | None:
-    """The agent of a registration; None for tools, and where no card is listed."""
+    """The agent of a registration; None for tools, and without a card."""
     if registration is None or registration.card_body is None:
         return None
     card = cards.read_of(registration.state.id, registration.card_body, registration.state.kind)
@@ -90,9 +90,10 @@ def agent_of(registration: Registration | None) -> Listing | None:
 
 
 def host_key(store: Store, listing: Listing) -> str:
-    """The key of an agent that consents by what its host serves: the one that its card states, where the domain
-    confirms the listing and serves a verified identity with this key, whose signed `service_url` is at the domain; else
-    "". Anybody can serve a copy of another's identity, and what TXT records and relays say is not signed."""
+    """The key of an agent that consents through its host: the key that its card states, where the domain confirms the
+    listing and serves a verified identity with this key and a signed `service_url` at the domain; else "". A copy of
+    another's identity does not suffice, as anybody can serve one, nor do TXT records and relays, as they are not
+    signed."""
     published = store.motebit_hosts.get([listing.host]).get(listing.host) if listing.is_confirmed_by_domain else None
     if published is None or not published.valid:
         return ""
@@ -138,8 +139,8 @@ class FactsReader:
         return ListingFacts(RatedListing(frozenset(keys | addresses), owner, owner_of, frozenset(rated)), transfer)
 
     def _holds(self, bind: KeyBind, listing: Listing, transfer: ListingTransfer | None) -> bool:
-        """Whether a key works for a listing now: its card states it, and the key consents. A token of before a transfer
-        was meant for another owner."""
+        """Whether a key works for a listing now: its card states the key, and the key consents. A token from before a
+        transfer consented to work for another owner."""
         if bind.key != stated_key(listing):
             return False
         if bind.document is None:
@@ -157,8 +158,8 @@ class FactsReader:
         return owners
 
     def _rated_payers(self, rows: Sequence[StoredReceipt], binds: dict[str, KeyBind]) -> dict[str, str]:
-        """The payers that are an address of a rated listing whose key counter-signed what they paid for, each with the
-        owner of that listing."""
+        """The payers that are an address of a rated listing and paid for receipts that a key of this listing
+        counter-signed, each with the owner of that listing."""
         ratings = self._receipts.ratings(bind.listing for bind in binds.values())
         is_rated = {id_ for id_, rating in ratings.items() if (rating.base_score or 0) >= RATED_AT}
         addresses: dict[str, tuple[str, set[str]]] = {}

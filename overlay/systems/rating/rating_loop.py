@@ -1,5 +1,5 @@
-"""Rates listings: those with new receipts, those that changed, those whose payments left or joined the chain, and the
-others once a day."""
+"""Rates listings: those with new receipts, those that changed, those with payments that left or joined the chain, and
+the others once a day."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGES = 2_000
 
 DAY_MS = 86_400_000
 REORG_BLOCKS = 1_000
-"""Blocks below the tip whose payments are looked at again when the tip changes."""
+"""Blocks below the tip that are checked for payments again when the tip changes."""
 
 NO_RATING = Rating(None, 0, 0, 0, ())
 
@@ -75,7 +75,7 @@ class RatingLoop:
         return len(due)
 
     def _follow_changes(self) -> None:
-        """Have listings rated again that have changed: their card, owner, or what their host says."""
+        """Mark listings to be rated again that have changed: in their card, owner, or host."""
         newest = self._store.outbox.position()
         if newest.epoch != self._epoch:
             stored = self._store.badges.cursor(CURSOR)

@@ -1,4 +1,4 @@
-"""Routes of receipts: submit them, and see what a rating rests on."""
+"""Routes of receipts: submit them, and read the receipts behind a rating."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PaymentBody(Body):
 class ReceiptBody(Body):
     """Receipts of work: a document of a kind, its payment, and the consent of its key to work for a listing. `document`
     is a receipt of Motebit, `{attestation, contract}` of DelegateOS, or `{envelope, keys, request}` of MRP; without one
-    only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind` whose member `origin`
+    only the key is bound. `bind` is a bearer token of Motebit for the audience `custom:a2b-bind`; its member `origin`
     is the id of the listing. `payment` is that of the task named `bsv:tx:<txid>`."""
 
     kind: str | None = None
@@ -62,7 +62,8 @@ async def submit(request: web.Request) -> web.Response:
 
 
 async def evidence(request: web.Request) -> web.Response:
-    """What the rating of an agent rests on: its records with rung and reason, and all that rates them again."""
+    """The receipts behind the rating of an agent: its records with rung and reason, and all data to compute the rating
+    again."""
     after = read_query(request, RECEIPTS).get("after")
     work = _intake(request).reader.receipts_json
     try:

@@ -33,14 +33,14 @@ class BindRefusedError(DocumentError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentProof:
-    """A BEEF whose newest transaction has a merkle path, and the raw transaction that its first input spends, where
+    """A BEEF with a merkle path of its newest transaction, and the raw transaction that its first input spends, where
     that is not in the BEEF."""
 
     beef: bytes
     parent: bytes | None = None
 
     def document(self, now_ms: int) -> SubmittedDocument:
-        """The proof as it is stored."""
+        """The proof in its stored form."""
         parent = {} if self.parent is None else {"parent": self.parent.hex()}
         return _document("payment", jcs({"beef": self.beef.hex(), **parent}), now_ms)
 
@@ -102,7 +102,7 @@ class ReceiptIntake:
         held = None if agent is None else self._bind(agent, bind, now_ms)
         if document is None:
             if held is None:
-                raise DocumentError("not-bound", "without a document a listing is needed whose card names a key")
+                raise DocumentError("not-bound", "without a document, a listing with a key in its card is needed")
             return AcceptedReceipts(None, (), 0, held)
         works = receipts_in(kind, document, now_ms, _keys(agent))
         stored = _document(kind, jcs(document), now_ms)
@@ -206,7 +206,8 @@ class _ChainPayment(NamedTuple):
     time: int
 
     def on(self, row: StoredReceipt, paid: PaidOffer) -> StoredReceipt:
-        """A record with this payment, from whose block on it ages: a receipt can be signed again at any time."""
+        """A record with this payment. It ages from the payment's block on, as a receipt can be signed again at any
+        time."""
         members = {name: getattr(row, name) for name in StoredReceipt.__dataclass_fields__}
         payment = self.payment
         payment_members = {

@@ -1,4 +1,4 @@
-"""What a rating rests on, as it is published: every record with its rung and reason, and all that is needed to rate it
+"""The receipts behind a rating, as published: every record with its rung and reason, and all data to compute the rating
 again."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ReceiptReader:
         if listing is None:
             raise ListingNotFoundError(f"no agent with a card has the id {text[:200]!a}")
         if after is not None and not self._receipts.has(id_, after):
-            raise ForeignPositionError(f"`after` is not a record of {id_}, or of one that is gone: read from the start")
+            raise ForeignPositionError(f"`after` is not a record of {id_}, or is no longer one: read from the start")
         counted = self._receipts.counted(id_)
         rows = self._receipts.page(id_, after, PAGE + 1)
         facts = self._facts.facts(listing, counted)
@@ -77,7 +77,7 @@ class ReceiptReader:
 
 
 def record_json(row: StoredReceipt, entry: BasisEntry | None, *, is_before: bool) -> dict[str, Any]:
-    """A record, with what its receipt counts for; `entry` is None for one that is not among those that count."""
+    """A record and what its receipt counts for; `entry` is None for a record that does not count."""
     unsigned = "own-key" if row.counter_signer == row.worker else "" if row.counter_signer else "claimed"
     payment = {
         "txid": row.payment, "payer": row.payer or None, "paid": row.paid, "price": row.price, "chain": row.chain,

@@ -1,4 +1,4 @@
-"""The page of what a rating rests on: the receipts as a tree; its URL answers JSON where that is preferred."""
+"""The page of the receipts behind a rating, as a tree; its URL answers JSON where that is preferred."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ REASONS = {
 
 
 class ReceiptLine(NamedTuple):
-    """A receipt in a document: its task, who signed it, its outcome, the records of it that count for
-    the listing, and the receipts that it nests."""
+    """A receipt in a document: its task, signer and outcome, the records of it that count for the listing, and the
+    receipts that it nests."""
 
     task: str
     signer: str

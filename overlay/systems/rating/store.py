@@ -55,8 +55,8 @@ ratings = rebuilt_table(
     *optional(basis_sha256=LargeBinary),
     Index("ratings_by_time", "as_of"),
 )
-"""Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is to be rated
-again while more was submitted than is rated."""
+"""Ratings in thousandths, null without a receipt that counts; `base_score` is without E3. A listing is due for rating
+while more was submitted than is rated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class StoredReceipt:
 
 
 class SubmittedDocument(NamedTuple):
-    """A document as it was handed in, by the SHA-256 of its bytes."""
+    """A document as submitted, by the SHA-256 of its bytes."""
 
     sha256: bytes
     kind: str
@@ -96,7 +96,8 @@ class SubmittedDocument(NamedTuple):
 
 
 class KeyBind(NamedTuple):
-    """For which listing a key works, and the token (SHA-256) by which it consents, None for its host's identity."""
+    """The listing that a key works for, and the token (SHA-256) by which it consents, None for consent through its
+    host."""
 
     key: str
     listing: str
@@ -163,8 +164,8 @@ class ReceiptQueries(Queries):
     # -- handing in
 
     def submit(self, documents: Sequence[SubmittedDocument], rows: Sequence[StoredReceipt]) -> int:
-        """Store documents and receipts; the number of records that are new or have got a payment. What is stored stays
-        as it is otherwise."""
+        """Store documents and receipts. Returns the number of records that are new or have a new payment. Other stored
+        records are not changed."""
         with writing(self._engine, AdvisoryLock.RECEIPTS) as connection:
             changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
@@ -222,7 +223,7 @@ class ReceiptQueries(Queries):
         return sorted(records, key=lambda record: (record.digest, record.counter_signer))
 
     def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredReceipt]:
-        """At most `limit` records of a listing by digest and counter-signer, after such a pair."""
+        """At most `limit` records of a listing by digest and counter-signer, after a pair of these."""
         key = (receipts.c.digest, receipts.c.counter_signer)
         statement = select(*_COLUMNS).where(receipts.c.listing == listing).order_by(*key).limit(limit)
         if after is not None:
@@ -271,8 +272,8 @@ def paid_receipts(listing: str) -> Select[Any]:
 
 
 def signed_receipts(listing: str) -> Select[Any]:
-    """The receipts (digest, first counter-signer) of a listing that another key signed and nobody paid for, the newest
-    first: by their index."""
+    """The unpaid receipts (digest, first counter-signer) of a listing that another key signed, the newest first: by
+    their index."""
     rival = receipts.alias()
     earlier = tuple_(rival.c.received_at, rival.c.counter_signer) < tuple_(
         receipts.c.received_at, receipts.c.counter_signer
@@ -312,8 +313,8 @@ MAX_KEYS = 64
 
 
 def record_rating(writer: Writer, listing: str, submitted: int, rating: StoredRating, rated_at: int) -> bool:
-    """Store the rating of a listing of what was `submitted` until then, and have those that it paid rated again
-    where it comes to, or goes below, the score `rated_at`; whether readers see another rating."""
+    """Store the rating of a listing by what was `submitted` until then. Mark the listings that it paid to be rated
+    again where it reaches, or falls below, the score `rated_at`. Returns whether the visible rating changed."""
     with writer.transaction() as connection:
         was_rated, is_changed = _record_rating(connection, listing, submitted, rating, rated_at)
         if was_rated != (rating.base_score is not None and rating.base_score >= rated_at):
@@ -372,7 +373,7 @@ def touch_counterparties(connection: Connection, listing: str) -> None:
 
 
 def _prove_payments(connection: Connection, chain: str, block: BlockPayment) -> None:
-    """Store whether a block is in the chain, and have the listings rated again whose payments it has."""
+    """Store whether a block is in the chain, and mark the listings with payments in it to be rated again."""
     there = (receipts.c.chain == chain, receipts.c.pay_height == block.height, receipts.c.pay_root == block.root)
     listings = connection.execute(select(receipts.c.listing).where(*there).distinct()).scalars().all()
     workers = connection.execute(select(receipts.c.worker).where(*there).distinct()).scalars().all()

@@ -1,5 +1,5 @@
 """The tables of the trust graph: edges, which are computed from receipts when they are read after a change, and the
-workers that the operator blocks by hand. Keys are lower-case hex."""
+workers that the operator blocks. Keys are lower-case hex."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ trust_edges = rebuilt_table(
     *required(submitted=BigInteger, computed=BigInteger, level=String, successes=Integer, failures=Integer),
     Index("trust_edges_by_worker", "worker"),
 )
-"""One row for each pair with a receipt. It is to be computed while more was submitted than is computed."""
+"""One row for each pair with a receipt. It is due for computation while more was submitted than is computed."""
 
 blocked_workers = original_table("blocked_workers", *keys(worker=String), *required(blocked_at=BigInteger))
 

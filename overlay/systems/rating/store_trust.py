@@ -1,5 +1,5 @@
-"""The trust graph as it is read: edges are computed from the receipts that came since, and workers that the operator
-blocks are blocked for everybody."""
+"""Reads of the trust graph: edges are computed from the receipts since the last read, and workers that the operator
+blocks are blocked for every observer."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TrustGraph(Queries):
             insert_new(connection, blocked_workers, [{"worker": worker, "blocked_at": now}])
 
     def unblock(self, worker: str) -> bool:
-        """Take a block back; False where there is none."""
+        """Unblock a worker; False where it is not blocked."""
         with writing(self._engine) as connection:
             gone = delete(blocked_workers).where(blocked_workers.c.worker == worker)
             return connection.execute(gone).rowcount == 1

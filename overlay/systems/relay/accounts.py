@@ -151,7 +151,7 @@ def _bank(relay: Relay) -> Bank:
 
 
 def _account_id(relay: Relay, mid: str, motebit_id: str) -> str:
-    """The identity of a token, whose account a route names. Raises RelayRefusedError."""
+    """The identity of a token that matches the account in the route. Raises RelayRefusedError."""
     if mid != relay.identity(motebit_id):
-        raise RelayRefusedError(403, "forbidden", f"the account is not that of {mid[:200]!a}, whose token this is")
+        raise RelayRefusedError(403, "forbidden", f"the account is not that of the token's agent, {mid[:200]!a}")
     return mid

@@ -19,7 +19,7 @@ from parsers.claims.motebit.succession import check_succession
 from parsers.pointers.locator import is_web_url
 
 REGISTERED_SECONDS = 7 * 86_400
-"""How long an agent is offered as a worker after it was heard of last."""
+"""How long an agent is offered as a worker after its last request."""
 
 KEPT_SECONDS = 90 * 86_400
 """How long one without an account is kept after that."""
@@ -33,8 +33,8 @@ UNIT = "SAT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRegistration:
-    """What an agent states about itself; `succession` are records that lead to `public_key` (hex), `client` is the
-    address that it registers from."""
+    """An agent's statement about itself; `succession` are the records up to `public_key` (hex), `client` is the address
+    that it registers from."""
 
     motebit_id: str | None
     public_key: str | None
@@ -94,7 +94,7 @@ def register(
 
 
 def stated_id(authorization: str) -> str:
-    """The `motebit_id` in a bearer token, whose signature is not verified; "" where there is none."""
+    """The `motebit_id` in a bearer token without verifying its signature; "" without one."""
     try:
         body = from_base64url(authorization.removeprefix(PREFIX).partition(".")[0]).data
         payload = read(body, max_bytes=MAX_BYTES)

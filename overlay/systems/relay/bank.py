@@ -95,8 +95,8 @@ class Bank:
         return p2pkh(digest)
 
     async def unsigned(self, amount: int, destination: str) -> Callable[[Sequence[OperatorCoin]], bytes | None]:
-        """What makes a transaction of coins that pays an amount, less the fee, to an address: None for coins that do
-        not suffice. Raises ValueError, SourceError."""
+        """The builder of a transaction from coins that pays an amount, less the fee, to an address; it returns None
+        where the coins do not suffice. Raises ValueError, SourceError."""
         script, change_script = await self.output_to(destination), await self.output_to(self.pay_to)
         if script == change_script:
             raise ValueError("the destination is the operator's own address")

@@ -1,4 +1,4 @@
-"""The relay where this server's operator wants one, with the operator's address for deposits."""
+"""The relay of this server, where its operator enabled it, with the operator's address for deposits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RELAY: web.AppKey[Relay] = web.AppKey("relay", Relay)
 
 
 def bring(parts: Parts) -> Services:
-    """The relay, where the settings want one and payments are installed. Raises SettingsError, StoreError."""
+    """The relay, where the settings enable it and payments are installed. Raises SettingsError, StoreError."""
     settings, payments = parts.settings, parts.services.get(PAYMENTS)
     if not settings.relay:
         return {}
@@ -56,7 +56,7 @@ def jobs(parts: Parts) -> list[PeriodicJob]:
 
 
 async def _maintain(relay: Relay) -> None:
-    """Unlock what expired, forget old agents, and watch deposits and withdrawals. Raises SourceError."""
+    """Unlock what expired, delete old agents, and watch deposits and withdrawals. Raises SourceError."""
     now = relay.now()
     while await asyncio.to_thread(relay.tasks.expire, now):
         continue

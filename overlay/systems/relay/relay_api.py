@@ -81,7 +81,7 @@ class NewAgent(OpenBody):
 
 
 class NewTask(OpenBody):
-    """A task: what is asked, of which only the price concerns the relay."""
+    """A task. Of the request, only the price concerns the relay."""
 
     prompt: str
     submitted_by: str | None = Field(default=None, max_length=MAX_ID)
@@ -90,7 +90,7 @@ class NewTask(OpenBody):
 
 
 class NewWithdrawal(OpenBody):
-    """An amount in satoshis, and the address that it goes to."""
+    """An amount in satoshis, and the address to pay it to."""
 
     amount: int
     destination: str = Field(max_length=MAX_NAME)
@@ -109,7 +109,7 @@ Handler = Callable[[web.Request, Relay], Awaitable[web.Response]]
 
 
 def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """The handler with this server's relay, whose refusals are problems."""
+    """The handler with this server's relay; refusals become problems."""
 
     async def answer(request: web.Request) -> web.Response:
         relay = request.app.get(RELAY)
@@ -153,7 +153,7 @@ async def _pinned(request: web.Request, mid: str) -> bytes | None:
 
 @_answered
 async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
-    """Tell the relay that an agent is there."""
+    """Report to the relay that an agent is online."""
     await to_thread(agent_registration.heartbeat, relay, await signed_request(request, MAX_BODY))
     return json_answer({"ok": True})
 

@@ -60,7 +60,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 
 def _store_signed(cash: RelayCash, text: str) -> int:
-    """Store the transaction with the withdrawal whose inputs and outputs it has."""
+    """Store the signed transaction with the withdrawal that has the same inputs and outputs."""
     from overlay.systems.relay.bank import change_of, is_signed_form
     from overlay.systems.relay.store_coins import CashRefusedError, transaction_of
     from parsers.errors import ParseError

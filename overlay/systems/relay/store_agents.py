@@ -43,7 +43,7 @@ relay_places = original_table("relay_places", *keys(motebit_id=String), *require
 
 
 class TooManyAgentsError(Exception):
-    """No more agents may register now."""
+    """The limit of registered agents is reached."""
 
 
 class KeyConflictError(Exception):
@@ -67,8 +67,8 @@ class RelayAgents(Queries):
         return {row["motebit_id"]: row["public_key"] for row in rows}
 
     def live(self, now: int, limit: int, capability: str | None = None) -> list[RelayAgent]:
-        """Agents whose registration has not expired, with a capability where one is named: those with an account first,
-        which costs something, then those that were heard of last."""
+        """Agents with a current registration, optionally with a capability: first those with an account, as an account
+        costs something, then those with the latest request."""
         rows = select(relay_agents).where(relay_agents.c.expires_at > now)
         if capability is not None:
             rows = rows.where(relay_agents.c.capabilities.contains(json.dumps(capability), autoescape=True))
@@ -91,7 +91,7 @@ class RelayAgents(Queries):
             connection.execute(added.on_conflict_do_update(index_elements=["motebit_id"], set_=row))
 
     def beat(self, motebit_id: str, now: int, expires_at: int) -> None:
-        """Note that an agent was heard of."""
+        """Store the time of an agent's last request."""
         with booking(self._engine) as connection:
             same = update(relay_agents).where(relay_agents.c.motebit_id == motebit_id)
             connection.execute(same.values(last_seen=now, expires_at=expires_at))

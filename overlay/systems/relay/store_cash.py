@@ -1,5 +1,5 @@
 """Money in and out of this relay: deposits that a chain confirms, the coins that they left with the operator, and
-withdrawals, whose transactions the operator signs elsewhere.
+withdrawals; the operator signs their transactions elsewhere.
 
 Times are seconds since 1970, amounts satoshis, txids in internal byte order.
 """
@@ -148,8 +148,9 @@ class RelayCash(Queries):
             return cancel_unsigned(connection, withdrawal, now)
 
     def sign(self, withdrawal: Withdrawal, signed: bytes, change: Sequence[OperatorCoin], now: int) -> bool:
-        """Store the signed transaction of an open withdrawal, whose change can be spent at once; False where it is not
-        open any more. One that was stored before is replaced. Raises CashRefusedError where its change is spent."""
+        """Store the signed transaction of an open withdrawal; its change can be spent at once. False where the
+        withdrawal is no longer open. A transaction stored before is replaced. Raises CashRefusedError where its change
+        is spent."""
         is_same = (relay_withdrawals.c.id == withdrawal.id, relay_withdrawals.c.state.in_(OPEN))
         with booking(self._engine) as connection:
             stored = connection.execute(select(relay_withdrawals).where(*is_same)).mappings().first()
@@ -194,8 +195,8 @@ class RelayCash(Queries):
             return step(connection, withdrawal, WithdrawalState.FINAL)
 
     def drop_change(self, txid: bytes, now: int) -> bool:
-        """Drop the change of a signed transaction that the node refuses, and cancel unsigned withdrawals of it; False
-        where there is none."""
+        """Drop the change of a signed transaction that the node refuses, and cancel the unsigned withdrawals that spend
+        it; False without one."""
         if not self._rows(select(relay_coins.c.vout).where(relay_coins.c.txid == txid)):
             return False
         with booking(self._engine) as connection:

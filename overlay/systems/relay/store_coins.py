@@ -117,7 +117,7 @@ relay_withdrawals = original_table(
 
 
 def transaction_of(raw: bytes) -> Transaction:
-    """A transaction of a wallet, with or without the marker of witnesses, which a P2PKH input has none of. Raises
+    """A transaction of a wallet, with or without the witness marker (P2PKH inputs have no witnesses). Raises
     ParseError."""
     return read_exactly(raw, segwit=raw[4:6] == b"\0\1")
 
@@ -126,7 +126,7 @@ Build = Callable[[Sequence[OperatorCoin]], bytes | None]
 
 
 class CashRefusedError(Exception):
-    """The deposit or withdrawal is not taken now: the message says why."""
+    """The deposit or withdrawal is not accepted now; the message gives the reason."""
 
 
 def choose(connection: Connection, amount: int, build: Build) -> tuple[Sequence[OperatorCoin], bytes]:

@@ -54,10 +54,12 @@ def booking(engine: Engine) -> Iterator[Connection]:
 def post(
     connection: Connection, kind: str, ref: str, now: int, amounts: Mapping[str, int], *, may_owe: str = ""
 ) -> None:
-    """Book an entry: `amounts` by account, in a transaction of `booking`, which is to be rolled back where this raises.
+    """Book an entry: `amounts` by account, in a transaction of `booking`. The caller rolls the transaction back where
+    this raises.
 
-    Raises ValueError where they do not sum to zero, InsufficientFundsError where an account but `CHAIN` and `may_owe`
-    would owe after giving, and IntegrityError (of SQLAlchemy) for an entry that is booked already.
+    Raises ValueError where the amounts do not sum to zero, InsufficientFundsError where an account other than `CHAIN`
+    and `may_owe` would have a negative balance after paying, and IntegrityError (of SQLAlchemy) for an entry that is
+    booked already.
     """
     if sum(amounts.values()):
         raise ValueError(f"the postings of {kind} {ref} sum to {sum(amounts.values())}, not to zero")
@@ -102,7 +104,8 @@ class Ledger(Queries):
         return self._counts(select(ledger_balances.c.account, ledger_balances.c.amount))
 
     def faults(self) -> list[str]:
-        """The accounts whose balance is not the sum of their postings, and the entries that do not sum to zero."""
+        """The accounts with a balance that is not the sum of their postings, and the entries that do not sum to
+        zero."""
         sums = select(ledger_postings.c.account, func.sum(ledger_postings.c.amount)).group_by(ledger_postings.c.account)
         entries = select(ledger_postings.c.kind, ledger_postings.c.ref).group_by(
             ledger_postings.c.kind, ledger_postings.c.ref

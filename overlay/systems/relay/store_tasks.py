@@ -135,13 +135,13 @@ class RelayTasks(Queries):
         return _submitted(row) if row else None
 
     def tasks(self, ids: Collection[str], now: int) -> dict[str, RelayTask]:
-        """Those of these tasks that exist, by id; one whose time is over is expired."""
+        """Those of these tasks that exist, by id; a task past its time is expired."""
         rows = self._rows_in(select(relay_tasks), relay_tasks.c.id, set(filter(is_storable, ids)))
         return {row["id"]: _as_of(_submitted(row), now) for row in rows}
 
     def settle(self, settlements: Sequence[TaskSettlement], now: int) -> list[str]:
-        """Settle tasks, all of them that are still pending, and give their ids: what is locked goes to the worker, the
-        fees and, what is left, back to the submitter."""
+        """Settle those of these tasks that are pending, and return their ids: the payout goes to the worker, the
+        fees to the relay, and the rest of the locked amount back to the submitter."""
         settled = []
         with booking(self._engine) as connection:
             for settlement in settlements:
@@ -169,7 +169,7 @@ class RelayTasks(Queries):
         return self._first(select(relay_settlements).where(relay_settlements.c.task == id_))
 
     def expire(self, now: int, limit: int = 1_000) -> int:
-        """Unlock the funds of tasks whose time is over: how many these were."""
+        """Unlock the funds of tasks past their time. Returns the number of these tasks."""
         with booking(self._engine) as connection:
             overdue = (relay_tasks.c.state == RelayTaskState.PENDING, relay_tasks.c.expires_at <= now)
             rows = connection.execute(select(relay_tasks).where(*overdue).limit(limit)).mappings().all()

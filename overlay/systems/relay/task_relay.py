@@ -1,4 +1,4 @@
-"""The relay: its tables, its identity, who calls it by which bearer token, and what it answers instead of doing it."""
+"""The relay: its tables, its identity, the authentication of callers by bearer tokens, and its refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RelayRefusedError(Exception):
 
 
 def insufficient_funds(error: InsufficientFundsError, use: str) -> RelayRefusedError:
-    """The refusal of what an account cannot pay. `use` says what becomes of the satoshis that are needed."""
+    """The refusal of an amount that an account cannot pay. `use` is the purpose of the missing satoshis."""
     detail = f"{error.needed:,} are {use}, and the account has {error.balance:,}"
     return RelayRefusedError(402, "insufficient-funds", detail, required=error.needed, balance=error.balance)
 
@@ -141,7 +141,7 @@ def key_conflict(used_for: str) -> RelayRefusedError:
 
 
 class _RegisteredKeys(dict[str, bytes]):
-    """The keys of registered agents, read when one is asked for."""
+    """The keys of registered agents, read on demand."""
 
     def __init__(self, agents: RelayAgents) -> None:
         super().__init__()

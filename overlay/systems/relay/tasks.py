@@ -35,8 +35,8 @@ ALREADY_SETTLED = "already-settled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRequest:
-    """What a submitter asks for, and the digest of the whole request; a repeated request with the same
-    `idempotency_key` gives the same task."""
+    """A submitter's request, and the digest of the whole request; a repeated request with the same `idempotency_key`
+    gives the same task."""
 
     worker: str
     submitted_by: str | None
@@ -51,7 +51,7 @@ def submit(relay: Relay, request: SignedRequest, task: TaskRequest) -> Submitted
     payload = relay.payload(request, SUBMIT_AUDIENCES, None, once=True)
     mid: str = payload["mid"]
     if task.submitted_by is not None and relay.identity(task.submitted_by) != mid:
-        raise RelayRefusedError(403, "forbidden", f"submitted_by is not {mid[:200]!a}, whose token this is")
+        raise RelayRefusedError(403, "forbidden", f"submitted_by is not the token's agent, {mid[:200]!a}")
     task = replace(task, worker=relay.identity(task.worker))
     key = request_key(task.idempotency_key, payload)
     # a repeated request is answered whatever has become of the worker and its prices: its funds are locked
@@ -64,12 +64,12 @@ def submit(relay: Relay, request: SignedRequest, task: TaskRequest) -> Submitted
 
 
 def _locked(relay: Relay, mid: str, key: str, task: TaskRequest) -> SubmittedTask:
-    """A new task, for whose price funds are locked. Raises RelayRefusedError."""
+    """A new task with locked funds for its price. Raises RelayRefusedError."""
     worker, now = relay.agents.agent(task.worker), relay.now()
     if worker is None:
         raise RelayRefusedError(404, "not-registered", f"no agent {task.worker[:200]!a} is registered here")
     if worker.expires_at <= now:
-        raise RelayRefusedError(410, "expired", f"the agent {task.worker[:200]!a} was not heard of for a week")
+        raise RelayRefusedError(410, "expired", f"the agent {task.worker[:200]!a} sent no request for a week")
     price = price_of(worker, task.required_capabilities)
     if task.max_budget is not None and price > task.max_budget:
         raise RelayRefusedError(409, "too-dear", f"the price is {price:,}, above max_budget", price=price)

@@ -43,7 +43,8 @@ def bring(parts: Parts) -> Services:
 
 
 def _saved_query(parts: Parts, search: str) -> Query | None:
-    """The query of a saved search; None where it has become invalid, such as by a chain that is not followed now."""
+    """The query of a saved search; None where it has become invalid, for example by a chain that is no longer
+    followed."""
     try:
         return from_pairs(pairs(search), parts.chains(), parts.exchange).query
     except BadRequestError:

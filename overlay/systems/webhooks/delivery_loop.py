@@ -1,5 +1,5 @@
-"""Queue and send deliveries, in one process at a time. A subscription's deliveries are sent one after the other, those
-of different subscriptions at once, so that a slow target holds up nobody else."""
+"""Queue and send deliveries, in one process at a time. Deliveries of one subscription are sent in sequence, those of
+different subscriptions concurrently: a slow target delays only its own."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DeliveryLoop:
         await asyncio.to_thread(self._subscriptions.trim, int(self._clock()))
 
     async def start(self) -> None:
-        """Start what is due and has room."""
+        """Start the due deliveries, up to the limits."""
         now = self._clock()
         for subscription in await asyncio.to_thread(self._subscriptions.due, int(now), _DUE, [*self._sending]):
             domain = registrable(urlsplit(subscription.url).hostname or "")
@@ -103,7 +103,7 @@ class DeliveryLoop:
         self._collect()
 
     def _collect(self) -> None:
-        """Forget finished deliveries, and raise the error of one: only the database raises any."""
+        """Remove finished deliveries, and raise the error of one: only the database raises any."""
         finished = [(id_, task) for id_, task in self._sending.items() if task.done()]
         for id_, _ in finished:
             del self._sending[id_]
@@ -117,7 +117,7 @@ class DeliveryLoop:
             self._domains -= Counter({domain: 1})
 
     async def _deliver(self, subscription: StoredWebhook) -> None:
-        """Send the oldest delivery that waits, and store what came of it."""
+        """Send the oldest waiting delivery of a subscription, and store the outcome."""
         subscriptions, id_, began = self._subscriptions, subscription.id, int(self._clock())
         delivery = await asyncio.to_thread(subscriptions.oldest_waiting, id_)
         if delivery is None or delivery.body is None:

@@ -1,11 +1,11 @@
-"""Compare changed listings with all subscriptions, and queue what there is to report.
+"""Compare changed listings with all subscriptions, and queue the reports.
 
-Changes are read from the outbox after a position of their own, up to where the search index has read: whoever searches
-after a delivery finds what it names. A listing is reported when it meets the search and is not what was reported of it
-before, and when it was reported and meets the search no more.
+The matcher has an outbox position and reads up to the change that the search index has read: a search after a delivery
+finds the listings in it. A listing is reported when it meets the search and differs from its last report, and when it
+was reported and no longer meets the search.
 
 A listing is compared only with the queries that share a term with it: each query is filed under the alternatives of one
-thing that it requires, its rarest word or its narrowest filter.
+requirement, its rarest word or its narrowest filter.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Percolator:
                 self._filed[term].append(saved)
 
     def matching(self, document: Document) -> Iterator[str]:
-        """The keys of the queries of which a document holds all words, and whose filters it meets."""
+        """The keys of the queries that a document meets: it has all words, and passes the filters."""
         analysed = Analysed.of(document)
         terms = {*facts(document), *(_WORD + term for term in analysed.terms())}
         near = {id(saved): saved for term in terms & self._filed.keys() for saved in self._filed[term]}
@@ -160,7 +160,7 @@ class WebhookMatcher:
         self._percolator: tuple[object, Percolator] | None = None
 
     def step(self) -> bool:
-        """Compare the next batch of changes; False when there are none, or another process was faster."""
+        """Compare the next batch of changes; False without changes, or where another process was faster."""
         index, outbox, before = self._index.cursor(), self._store.outbox.position(), self._subscriptions.position()
         end = min(index.seq if index and index.epoch == outbox.epoch else 0, outbox.newest_seq)
         if before == (outbox.epoch, end) or not (active := self._subscriptions.active()):

@@ -1,5 +1,5 @@
-"""Subscriptions: saved searches, their queue of deliveries and its log. All of it is in the database, so that a crash
-loses nothing, and repeats at most the delivery that was under way, under the same number."""
+"""Webhook subscriptions: saved searches, their queue of deliveries and its log. All of it is in the database: a crash
+loses nothing, and repeats at most the delivery under way, under the same number."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ CURSOR = "subscriptions"
 
 
 class TooManyWebhooksError(Exception):
-    """More may not be active at once, of this client or in all: the message says which."""
+    """The limit of active subscriptions is reached, of this client or in all; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWebhook:
-    """A saved search whose changes are delivered to a URL: `search` is the query string, `base` begins the URLs in
-    deliveries, `sequence` is the number of the last delivery, `since_seq` the last change of the outbox before it was
-    created. Times are in seconds since 1970; `next_at` is None while nothing waits, `ended_at` while it is active;
-    `reason` says why it ended."""
+    """A saved search with a URL that its changes are delivered to: `search` is the query string, `base` begins the URLs
+    in deliveries, `sequence` is the number of the last delivery, `since_seq` the last change of the outbox before it
+    was created. Times are in seconds since 1970; `next_at` is None while nothing waits, `ended_at` while it is active;
+    `reason` is why it ended."""
 
     id: str
     client: str
@@ -69,8 +69,8 @@ class StoredWebhook:
 
 
 class Delivery(NamedTuple):
-    """A delivery, and its entry in the log: `state` is waiting, delivered or dropped, `body` what is sent while it
-    waits, `outcome` what the last try came to."""
+    """A delivery, and its entry in the log: `state` is waiting, delivered or dropped, `body` is sent while it waits,
+    `outcome` is the result of the last try."""
 
     subscription: str
     sequence: int
@@ -140,7 +140,7 @@ class StoredWebhooks(Queries):
             connection.execute(insert(subscriptions), [row_of(subscription)])
 
     def get(self, id_: str) -> StoredWebhook | None:
-        """A subscription, None where there is none."""
+        """A subscription; None for an unknown id."""
         row = self._first(select(subscriptions).where(subscriptions.c.id == id_))
         return StoredWebhook(**row) if row else None
 
@@ -264,7 +264,7 @@ def _check_room(connection: Connection, client: str) -> None:
     if count(connection, subscriptions, active, subscriptions.c.client == client) >= PER_CLIENT:
         raise TooManyWebhooksError(f"{PER_CLIENT} subscriptions of yours are active: delete one of them first")
     if count(connection, subscriptions, active) >= IN_ALL:
-        raise TooManyWebhooksError(f"{IN_ALL:,} subscriptions are active, and no more are taken")
+        raise TooManyWebhooksError(f"{IN_ALL:,} subscriptions are active, the most that this server allows")
 
 
 def _queue(connection: Connection, new: Sequence[NewDelivery], now: int) -> None:

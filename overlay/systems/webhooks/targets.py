@@ -1,5 +1,5 @@
-"""Requests to the targets of subscriptions, through the fetcher for strangers' hosts, each signed with this server's
-Ed25519 key as the Standard Webhooks specification says (https://www.standardwebhooks.com)."""
+"""Requests to the targets of subscriptions, through the fetcher for strangers' hosts. Each is signed with this server's
+Ed25519 key by the Standard Webhooks specification (https://www.standardwebhooks.com)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADERS = {"User-Agent": f"{PRODUCT}/1 (webhooks)"}
 
 
 class ChallengeError(Exception):
-    """A target did not answer the challenge; the message says what it did."""
+    """A target did not answer the challenge; the message gives its answer."""
 
 
 class Targets:
@@ -45,9 +45,9 @@ class Targets:
             return await visit.post(url, body, headers, most)
 
     async def challenge(self, url: str, key: str) -> None:
-        """Have a target answer a random text with `challenge_answer`, so that nobody subscribes a host that does not
-        expect it, not even one that echoes what it gets. Raises ChallengeError, and FetchError, also where the host was
-        challenged often lately (`fetch-budget`)."""
+        """Require that a target answers a random text with `challenge_answer`: a host that does not expect deliveries
+        cannot be subscribed, not even one that echoes its requests. Raises ChallengeError, and FetchError, also after
+        too many recent challenges to the host (`fetch-budget`)."""
         text = secrets.token_urlsafe(32)
         body = encode({"type": "subscription.challenge", "challenge": text})
         async with self._visits.visit((await self._visits.target(url)).host) as admit:
@@ -66,7 +66,7 @@ def challenge_answer(text: str, key: str) -> bytes:
 
 
 def _answered(body: bytes) -> bytes:
-    """The answer to a challenge: the body as it is, or the member `challenge` of a JSON object."""
+    """The answer to a challenge: the whole body, or the member `challenge` of a JSON object."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Webhooks: subscriptions to saved searches, whose changes are sent to a URL."""
+"""Webhooks: saved searches that send their changes to a URL."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _narrowing = attrgetter(
 
 
 class NewSubscription(Body):
-    """What a client asks for: the parameters of a search as an object of texts, numbers, booleans and lists of these,
-    the URL to report to, and the key by which that answers the challenge, which is not stored."""
+    """A request for a subscription: the parameters of a search as an object of texts, numbers, booleans and lists of
+    these, the URL to report to, and the key with which the target answers the challenge. The key is not stored."""
 
     url: str
     key: str = Field(json_schema_extra={"pattern": f"^{_KEY.pattern}$"})
@@ -93,7 +93,7 @@ async def signing_key(request: web.Request) -> web.Response:
 
 
 async def subscription_log(request: web.Request) -> web.Response:
-    """A subscription and its newest deliveries, for who has its secret (`Authorization: Bearer`)."""
+    """A subscription and its newest deliveries, for the holder of its secret (`Authorization: Bearer`)."""
     subscription = await _own_webhook(request)
     log = await to_thread(_webhooks(request).subscriptions.log, subscription.id)
     rows = [
@@ -112,7 +112,7 @@ async def subscription_log(request: web.Request) -> web.Response:
 
 
 async def unsubscribe(request: web.Request) -> web.Response:
-    """Delete a subscription with its deliveries, for who has its secret (`Authorization: Bearer`)."""
+    """Delete a subscription with its deliveries, for the holder of its secret (`Authorization: Bearer`)."""
     subscription = await _own_webhook(request)
     await to_thread(_webhooks(request).subscriptions.delete, subscription.id)
     return web.Response(status=204)

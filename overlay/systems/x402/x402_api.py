@@ -81,7 +81,7 @@ async def search(request: web.Request) -> web.Response:
 
 
 async def _find(request: web.Request, arguments: dict[str, Any], pairs: list[tuple[str, str]]) -> FoundPage | None:
-    """The confirmed listings with an offer whose price in BSV is certain, None where none can meet the filters."""
+    """The confirmed listings with an offer of a certain price in BSV; None where no listing can meet the filters."""
     kind, network = arguments.get("type"), arguments.get("network")
     chains = [name for name, caip2 in request.app[SERVICES].chains().items() if network in (None, network_of(caip2))]
     if kind not in (None, *_KINDS) or arguments.get("scheme", SCHEME) != SCHEME or "extensions" in arguments:

@@ -1,4 +1,4 @@
-"""Another overlay as GASP asks it: the outputs that its topic admits, and their transactions one by one."""
+"""A client of another overlay by GASP: the outputs that its topic admits, and their transactions one by one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PeerOutput(NamedTuple):
 
 
 class RefusedNodeError(Exception):
-    """A peer has no answer for one transaction, or none that can be read, though it may have others."""
+    """A peer has no readable answer for one transaction, though it may have others."""
 
 
 class GaspPeer(HttpClient):
@@ -63,7 +63,7 @@ class GaspPeer(HttpClient):
     async def package(self, output: Outpoint) -> bytes:
         """The BEEF that proves the transaction of an output, from the nodes of its graph.
 
-        Raises RefusedNodeError, SourceError, and ParseError for a graph that is none or has no end.
+        Raises RefusedNodeError, SourceError, and ParseError for an invalid or endless graph.
         """
         nodes: dict[bytes, tuple[bytes, MerklePath | None]] = {}
         todo, room = [output], MAX_BEEF_BYTES

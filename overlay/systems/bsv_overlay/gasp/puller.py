@@ -26,14 +26,14 @@ PAGE, MAX_PAGE = 1_000, 16_000
 """Outputs of a page; and where a peer has more outputs of one score than that, at most."""
 
 TRIES = 20
-"""Rounds in which an output is tried that the peer does not deliver, or whose proof is of a block that is not here."""
+"""Rounds in which an output is retried that the peer does not deliver, or that is proved by a block unknown here."""
 
 RELIST_SECONDS = 86_400.0
 """After this, the outputs are listed from the start again: the peer may have been reset, with lower scores."""
 
 MAX_LISTED, REST_SECONDS = 200_000, 3_600.0
-"""Outputs that a peer lists in a round, at most: then it is left alone for so long, and goes on from there. A list of
-strangers' need not end; a peer with more outputs than that is read in several rounds."""
+"""Outputs read from a peer in one round. Then the peer is paused for REST_SECONDS, and the next round continues: the
+list of an unknown peer may be endless, and a peer with more outputs is read in several rounds."""
 
 GRAPHS_AT_ONCE = 4
 """Graphs in memory, at most."""
@@ -43,8 +43,8 @@ MAX_SETTLED = 200_000
 
 
 class GaspPuller:
-    """Pulls from one peer while `is_ready`: our chain is at its tip. Nothing is stored of how far it is: after a start
-    all is listed, and what is here is not fetched again."""
+    """Pulls from one peer while `is_ready`, that is, while our chain is at its tip. The progress is not stored: after a
+    start all outputs are listed again, but what is stored here is not fetched again."""
 
     def __init__(
         self,
