@@ -172,8 +172,8 @@ class RegistrationQueries(Queries):
         return [(row["chain"], row["registration"]) for row in page]
 
     def by_age(self, after: tuple[str, int] | None, limit: int) -> list[tuple[str, int, str]]:
-        """At most `limit` registrations as (chain, position of the first event, id), each once: by chain, and of a chain
-        the oldest first, after the pair `after`."""
+        """At most `limit` registrations as (chain, position of the first event, id), each once: sorted by chain and by
+        age, the oldest first, after the pair `after`."""
         earlier, position = events.alias(), tuple_(events.c.chain, events.c.place)
         of_same = select(earlier.c.place).where(earlier.c.registration == events.c.registration)
         is_first = ~of_same.where(tuple_(earlier.c.chain, earlier.c.place) < position).exists()
