@@ -1,8 +1,8 @@
-"""A backup: the rows that nothing else brings back, of every table that is declared so, and this server's keys.
+"""A backup: the rows of original tables, which cannot be rebuilt, and this server's keys.
 
 JSON lines: a head, then for each table a line with its name and columns and a line for each row, then the count and the
-SHA-256 of all lines before. Bytes are base64. It is read in one transaction, so that it holds one instant, and restored
-in one, so that a kill leaves all of it or nothing.
+SHA-256 of all lines before. Bytes are base64. It is read in one transaction and so shows one instant, and restored in
+one: a kill leaves all of it or nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_ROW = 256 << 20
 """Bytes of a line: a card of 16 MiB takes 22.4 MB, a submitted transaction with its proof more."""
 
 _REBUILT_CHECKS = (CheckKind.BADGE, CheckKind.KEYS, CheckKind.LOGO)
-"""Checks whose results are rebuilt: they come again with these."""
+"""Checks with results that are rebuilt: they are enlisted again with these."""
 
 
 Progress = Callable[[int, int], None]
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 
 class BackupError(Exception):
-    """The file is not a backup that can be restored: the message says why."""
+    """The file is not a backup that can be restored; the message gives the reason."""
 
 
 class BackupHead(NamedTuple):
@@ -51,8 +51,8 @@ def original_tables() -> list[Table]:
 
 
 def _rows_of(table: Table) -> Select[Any]:
-    """What a backup holds of a table. Of `meta` only which chain a name is: a new database has an epoch and marks of
-    its own."""
+    """The part of a table that a backup holds. Of `meta` only the networks and programs of chains by name: a new
+    database has its own epoch and marks."""
     rows = select(table)
     if table is meta:
         return rows.where(or_(*(meta.c.key.startswith(prefix) for prefix in (CHAIN, PROGRAM))))
@@ -115,8 +115,8 @@ def read_head(line: bytes) -> BackupHead:
 
 
 def restore(engine: Engine, lines: Iterable[bytes], progress: Progress = lambda _d, _a: None) -> int:
-    """Insert the rows of a backup, head included, into a database that holds no such rows; returns how many. All or
-    nothing. Raises BackupError for a file that is damaged or cut off, StoreError for a database that is not empty, or
+    """Insert the rows of a backup, head included, into a database without rows in these tables; returns their number.
+    All or nothing. Raises BackupError for a damaged or truncated file, StoreError for a database that is not empty, or
     that a process writes to."""
     lock = writer_lock(engine)
     if not lock.acquire():

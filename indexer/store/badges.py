@@ -1,8 +1,8 @@
-"""Domain badges (law 11): registrations whose host is to be fetched from, and its answers. Times are milliseconds since
+"""Domain badges (law 11): registrations with a host to check, and the host's answers. Times are milliseconds since
 1970.
 
 The functions that write work inside a transaction of the writer. The answer of a host is stored for all registrations
-that name it at once, however many those are.
+that name it at once, however many.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class HostVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBadge:
-    """The badge of a registration: `by` is name, dns, hash or "" for none; `card` the SHA-256 of the card that was
-    checked, `checked_at` when the badge was confirmed or none was found, 0 when the host was not checked yet."""
+    """The badge of a registration: `by` is name, dns, hash or "" for no badge; `card` is the SHA-256 of the checked
+    card, `checked_at` is when the badge was last confirmed or not found, 0 before the first check of the host."""
 
     registration: str
     host: str
@@ -70,7 +70,7 @@ class DomainBadge:
     checked_at: int
 
     def holds(self, host: str, card: bytes) -> bool:
-        """Whether a card (SHA-256) whose url is at `host` has the badge: a new revision loses one by hash."""
+        """Whether a card (SHA-256) with a url at `host` has the badge: a new revision loses a badge by hash."""
         return self.host == host and (self.by in ("name", "dns") or (self.by == "hash" and self.card == card))
 
 
@@ -138,8 +138,8 @@ def _new(candidate: BadgeCandidate) -> dict[str, Any]:
 
 
 def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[str]:
-    """Store what a host answered. Returns the registrations that may have changed, sorted: those whose badge
-    changed or was confirmed, and, where they are few and the host answered, those that have none."""
+    """Store the answer of a host. Returns the registrations that may have changed, sorted: those with a changed or
+    confirmed badge, and, where they are few and the host answered, those without one."""
     of_host = badges.c.host == verdict.host
     having = connection.execute(select(badges).where(of_host, badges.c.by != "")).mappings()
     holders = {row["registration"]: row for row in having}

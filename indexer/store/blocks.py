@@ -1,5 +1,4 @@
-"""Stored blocks, and the headers that a chain's source keeps: joined 80 byte headers, a page a row, so that 900,000
-load in a moment."""
+"""Stored blocks, and the headers of a chain's source: joined 80-byte headers, a page a row, so 900,000 load quickly."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class BlockQueries(Queries):
         return rows.block(row) if row else None
 
     def lowest_height(self, chain: str) -> int | None:
-        """The height at which a chain's stored blocks begin, None when there are none."""
+        """The height of the first stored block of a chain, None without blocks."""
         height: int | None = self._scalar(select(func.min(blocks.c.height)).where(blocks.c.chain == chain))
         return height
 

@@ -31,8 +31,8 @@ class SignedCard(NamedTuple):
 
 
 class SignatureVerdict(NamedTuple):
-    """What a key set meant for a card: the host that published the key which verified a signature ("" for none, with
-    the `reason`), the key's id, the canonical form, and whether it covers prices."""
+    """The result of checking a card by a key set: the host that published the key which verified a signature (""
+    without one, with the `reason`), the key's id, the canonical form, and whether it covers prices."""
 
     card: bytes
     by: str = ""
@@ -44,7 +44,7 @@ class SignatureVerdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSignature:
-    """The result of checking a card's signatures, as the columns of the table say."""
+    """The result of checking a card's signatures, as the columns of the table."""
 
     by: str
     kid: str
@@ -63,7 +63,7 @@ class SignatureQueries(Queries):
         return {row["card"]: StoredSignature(**{name: row[name] for name in row if name != "card"}) for row in matches}
 
     def due_cards(self, url: str, now_ms: int, limit: int) -> dict[bytes, bytes]:
-        """At most `limit` cards (by SHA-256) that are to be checked by a key set now."""
+        """At most `limit` cards (by SHA-256) that are due for a check by a key set."""
         names = CheckQueries(self._engine).names_due(CheckKind.KEYS, url, now_ms, limit)
         return {row["sha256"]: row["body"] for row in self._rows_in(select(cards), cards.c.sha256, map(_card, names))}
 
@@ -81,8 +81,8 @@ def enlist(connection: Connection, signed: Sequence[SignedCard], now_ms: int) ->
 
 
 def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms: int) -> list[str]:
-    """Store what a key set meant for cards. Returns the listings that may have changed, sorted. A card that no
-    listing shows any more is not checked again."""
+    """Store the results of checking cards by a key set. Returns the listings that may have changed, sorted. A card that
+    no listing shows any more is not checked again."""
     changed: set[str] = set()
     for verdict in verdicts:
         same = card_signatures.c.card == verdict.card
@@ -121,8 +121,8 @@ def _card(name: str) -> bytes:
 
 
 def ids_of(connection: Connection, card: bytes) -> list[str]:
-    """The inscribed agents with this card, those first that their host confirms, as anybody can copy a card; and the
-    pointers whose locators served it."""
+    """The inscribed agents with this card, first those that their host confirms, as anybody can copy a card; and the
+    pointers with a locator that served it."""
     inscribed = select(badges.c.registration).where(badges.c.card == card).order_by(badges.c.by == "").limit(MAX_IDS)
     locators = select(facts.c.locator).where(facts.c.sha256 == card).limit(MAX_IDS)
     ids = list(connection.execute(inscribed).scalars())

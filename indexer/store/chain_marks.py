@@ -35,8 +35,8 @@ def _name_once(writer: Writer, key: str, chain: str, value: str) -> None:
 
 
 def mark_partial(writer: Writer, chain: str) -> None:
-    """Store for good that only selected transactions of a chain's blocks are read, so that its state hash can never
-    be known."""
+    """Store permanently that only selected transactions of a chain's blocks are read: its state hash can never be
+    computed."""
     with writer.transaction() as connection:
         _mark(connection, PARTIAL + chain)
 

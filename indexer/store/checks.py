@@ -85,13 +85,13 @@ class CheckQueries(Queries):
         return self._scalars(select(checks.c.name).where(*_there(kind, target), checks.c.next_at <= now).limit(limit))
 
     def get(self, kind: CheckKind, name: str) -> CheckState | None:
-        """The state of a check, None where there is none."""
+        """The state of a check; None for an unknown check."""
         with self._engine.connect() as connection:
             return get(connection, kind, name)
 
 
 def get(connection: Connection, kind: CheckKind, name: str) -> CheckState | None:
-    """The state of a check, None where there is none."""
+    """The state of a check; None for an unknown check."""
     columns = [checks.c[name] for name in CheckState.__dataclass_fields__]
     row = connection.execute(select(*columns).where(*_named(kind, [name]))).mappings().first()
     return None if row is None else CheckState(**row)
@@ -151,7 +151,7 @@ def _fail(connection: Connection, where: tuple[Any, ...], reason: str, now: int)
 
 
 def pause(connection: Connection, kind: CheckKind, names: Iterable[str]) -> None:
-    """Check these no more until they are enlisted again."""
+    """Do not check these until they are enlisted again."""
     for batch in batches(names):
         connection.execute(update(checks).where(*_named(kind, batch)).values(next_at=None))
 

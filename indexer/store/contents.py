@@ -36,11 +36,11 @@ class ContentQueries(Queries):
         return {outpoint: values[outpoint] for outpoint in values.keys() & requested}
 
     def parents(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Raw transactions by txid (internal byte order) whose outputs' values were looked up."""
+        """Raw transactions that output values were looked up in, by txid (internal byte order)."""
         return {row["txid"]: row["raw"] for row in self._rows_in(select(parents), parents.c.txid, set(txids))}
 
     def parent_sizes(self, txids: Iterable[bytes]) -> dict[bytes, int]:
-        """The bytes of such transactions by txid."""
+        """The raw bytes of these transactions by txid."""
         statement = select(parents.c.txid, func.length(parents.c.raw).label("size"))
         return {row["txid"]: row["size"] for row in self._rows_in(statement, parents.c.txid, set(txids))}
 
@@ -84,7 +84,7 @@ def store_cards(writer: Writer, bodies: Iterable[bytes]) -> None:
 
 
 def store_parents(writer: Writer, raws: Mapping[bytes, bytes]) -> None:
-    """Store raw transactions by txid (internal byte order) whose outputs' values may be needed."""
+    """Store raw transactions by txid (internal byte order); their output values may be needed."""
     if raws:
         with writer.transaction() as connection:
             insert_new(connection, parents, [{"txid": txid, "raw": raw} for txid, raw in raws.items()])

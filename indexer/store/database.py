@@ -38,13 +38,13 @@ CONNECTION_DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,  # milliseconds
 }
-"""Parameters of libpq by which a failed server of PostgreSQL is detected within 30 s, unless the operator's URL has
-others. A server that stops closes its connections. One whose machine or network fails does not: TCP retransmits for a
-quarter of an hour, and an idle connection counts as alive for two hours."""
+"""Parameters of libpq that detect a failed server of PostgreSQL within 30 s, unless the operator's URL sets others. A
+server that stops closes its connections. If its machine or network fails, it does not: TCP retransmits for a quarter of
+an hour, and an idle connection counts as alive for two hours."""
 
 
 class StoreError(Exception):
-    """The database cannot be used as configured: the message names it and says what to do."""
+    """The database cannot be used as configured; the message names it and the remedy."""
 
 
 class DatabaseUrlError(StoreError):
@@ -56,7 +56,8 @@ class StoreUnavailableError(StoreError):
 
 
 class DamagedDatabaseError(StoreUnavailableError):
-    """The file of the database is damaged: the message says what to do. Loops try again, as for one out of reach."""
+    """The file of the database is damaged; the message gives the remedy. Loops retry, as for an unreachable
+    database."""
 
 
 class OtherChainError(StoreError):
@@ -79,7 +80,7 @@ def unchecked(url: str) -> Engine:
     if target.drivername in ("postgresql", "postgres"):
         target = target.set(drivername="postgresql+psycopg")
     if target.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise DatabaseUrlError(f"{target.drivername!r} is not a database this program knows: use sqlite or postgresql")
+        raise DatabaseUrlError(f"{target.drivername!r} is not a supported database: use sqlite or postgresql")
     if target.drivername == "sqlite" and target.database in (None, "", ":memory:"):
         raise DatabaseUrlError("a database in memory cannot be shared between threads: use sqlite:///PATH")
     return _sqlite(target) if target.drivername == "sqlite" else _postgresql(target)
@@ -142,7 +143,7 @@ def _write_ahead(cursor: DBAPICursor) -> None:
 
 
 def _raise_unavailable(context: ExceptionContext) -> None:
-    """Errors of a server that is gone, starting, stopping or out of connections are temporary, others are not."""
+    """Errors of a server that stopped, starts, stops or is out of connections are temporary, others are not."""
     if context.is_pre_ping or not isinstance(context.sqlalchemy_exception, OperationalError):
         return
     raise StoreUnavailableError(" ".join(str(context.original_exception).split())) from context.original_exception

@@ -1,6 +1,5 @@
-"""Fetching by locator: what is due, what was served, and what came of it (laws 9 and 10). Times are milliseconds since
-1970. Functions that take a connection work inside a transaction of the writer.
-"""
+"""Fetching by locator: due fetches, the bytes that were served, and the outcomes (laws 9 and 10). Times are
+milliseconds since 1970. Functions that take a connection work inside a transaction of the writer."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ NEVER_FETCHED = -1
 
 
 class FetchState(StrEnum):
-    """What came of fetching a locator: the same words in tables, in the API and in the tests."""
+    """The outcome of fetching a locator: the same words in tables, in the API and in the tests."""
 
     NEW = "new"
     """It was not fetched yet."""
@@ -47,7 +46,7 @@ class FetchState(StrEnum):
     MISMATCH = "mismatch"
     """What it serves does not have the hash that its anchors name."""
     FAILED = "failed"
-    """No card was served; the reason says why."""
+    """No card was served; the reason gives the cause."""
     GIVEN_UP = "given-up"
     """Failed for so long that it is fetched again only on request."""
 
@@ -64,13 +63,13 @@ class ServedBody(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOutcome:
-    """How one fetch of a locator ended.
+    """The end of one fetch of a locator.
 
-    `begun_ms` is when its first request was begun, as law 9 requires. `served` is all it served, the accepted body
-    first; a file that was not modified is in it without its body. `reason` is a reason code of fetching, "" for none,
-    and `detail` what it is about. `next_at` is when to fetch again, None for never; an anchor seen since `begun_ms`
-    makes it due at once all the same. `validators` are by URL what makes the next fetch conditional: JSON, bounded by
-    the caller; None keeps the stored ones.
+    `begun_ms` is when its first request began, as law 9 requires. `served` is everything that it served, the accepted
+    body first; an unmodified file is in it without its body. `reason` is a reason code of fetching, "" for none, and
+    `detail` its subject. `next_at` is when to fetch again, None for never; an anchor seen since `begun_ms` makes it due
+    at once nevertheless. `validators` are the values by URL that make the next fetch conditional: JSON, bounded by the
+    caller; None keeps the stored ones.
     """
 
     state: FetchState
@@ -116,8 +115,8 @@ class QueuedLocator(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatorStatus:
-    """What came of fetching a locator: see `FetchOutcome` and `DueLocator`. `serving` is the SHA-256 of what it served
-    last, and has since `serving_since`."""
+    """The outcome of fetching a locator: see `FetchOutcome` and `DueLocator`. `serving` is the SHA-256 of the bytes
+    that it served last, unchanged since `serving_since`."""
 
     locator: str
     state: FetchState
@@ -132,7 +131,7 @@ class LocatorStatus:
 
 
 class FetchQueries(Queries):
-    """Reads of locators: the queue of fetches, and what came of them."""
+    """Reads of locators: the queue of fetches, and their outcomes."""
 
     def queued(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[QueuedLocator]:
         """At most `limit` locators that are due at `now_ms`, those due longest first, after the pair (`next_at`,
@@ -147,7 +146,7 @@ class FetchQueries(Queries):
         return [QueuedLocator(**{**row, "state": FetchState(row["state"])}) for row in self._rows(statement)]
 
     def get_due(self, locator: str) -> DueLocator | None:
-        """A locator as it is due, None when it is unknown or never due."""
+        """A due locator; None when it is unknown or never due."""
         with self._engine.connect() as connection:
             statement = select(locators).where(locators.c.locator == locator, locators.c.next_at.is_not(None))
             row = connection.execute(statement).mappings().first()
@@ -159,7 +158,7 @@ class FetchQueries(Queries):
         return self._first(select(sightings.c.digest).where(*named).limit(1)) is not None
 
     def statuses(self, names: Iterable[str]) -> dict[str, LocatorStatus]:
-        """What came of fetching these locators; those that no pointer ever named are left out."""
+        """The outcomes of fetching these locators; those that no pointer ever named are left out."""
         columns = [locators.c[name] for name in LocatorStatus.__dataclass_fields__]
         return {
             row["locator"]: LocatorStatus(**{**row, "state": FetchState(row["state"])})
@@ -291,7 +290,7 @@ def _trim(connection: Connection, locator: str) -> None:
 def _changes_listing(
     connection: Connection, locator: str, before: Mapping[bytes, int], after: Mapping[bytes, int]
 ) -> bool:
-    """Whether facts differ so that another anchor is met, or something else is what was served last."""
+    """Whether facts differ in a way that another anchor is met, or the bytes served last have changed."""
     if before.keys() != after.keys():
         return True
     served_again = {digest: last_at for digest, last_at in after.items() if before[digest] != last_at}
@@ -311,7 +310,7 @@ def _latest(facts: Mapping[bytes, int]) -> set[bytes]:
 
 
 def ids_of(connection: Connection, locator: str) -> list[str]:
-    """The ids whose pointers on chain have this locator fetched, sorted."""
+    """The ids with a pointer on chain that names this locator, sorted."""
     of_anchor = _exists(connection, select(events.c.anchor).where(events.c.anchor == locator))
     # ids that are not an address are those of registries, whose entries name no hash
     of_entries = (

@@ -68,7 +68,7 @@ class FullScan(Queries):
             yield row["body"]
 
     def parents(self) -> Iterator[bytes]:
-        """The raw transactions whose outputs' values were looked up, sorted by txid in internal byte order."""
+        """The raw transactions that output values were looked up in, sorted by txid in internal byte order."""
         for row in self._stream(select(parents.c.raw).order_by(parents.c.txid), BODIES_AT_ONCE):
             yield row["raw"]
 
@@ -80,13 +80,13 @@ class FullScan(Queries):
 
 
 class _ByHeight(Generic[_T]):
-    """Values by height that come in its order: taken while all blocks are gone through."""
+    """Values by ascending height, consumed while all blocks are scanned."""
 
     def __init__(self, pairs: Iterator[tuple[int, _T]]) -> None:
         self._pairs, self._next = pairs, next(pairs, None)
 
     def take(self, height: int) -> _T | None:
-        """The value of a height, None where there is none. Heights must ascend."""
+        """The value of a height, None without one. Heights must ascend."""
         if self._next is None or self._next[0] != height:
             return None
         value, self._next = self._next[1], next(self._pairs, None)

@@ -99,11 +99,12 @@ class HistoryQueries(Queries):
         return dict(histories)
 
     def with_pending(self, registrations: Iterable[str]) -> dict[str, RegistrationHistory]:
-        """The revisions of several registrations by id, with the unconfirmed ones. Each is read in one statement, so
-        that an event which a block confirms meanwhile is not missed.
+        """The revisions of several registrations by id, with the unconfirmed ones. Each is read in one statement: an
+        event that a block confirms meanwhile is not missed.
 
-        Where a registration has more than `MOST_REVISIONS` on a chain, those are the newest, the first, that by which
-        it was created, and the last before the newest that has a card."""
+        Of a registration with more than `MOST_REVISIONS` on a chain, these are the newest, the first, that by which it
+        was created, and the last before the newest with a card.
+        """
         histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
         for batch in batches(registrations):
             long = self._long(batch)
@@ -123,8 +124,8 @@ class HistoryQueries(Queries):
         return {row["registration"]: chains[row["registration"]] for row in counted if row["count"] > MOST_REVISIONS}
 
     def with_prefixes(self, prefixes: Iterable[str], kind: Kind, limit: int) -> dict[str, list[str]]:
-        """The registrations of a kind in a block whose ids begin with these hex digits, by prefix, each time the oldest
-        first and at most `limit`."""
+        """The registrations of a kind in a block by the hex digits that their ids begin with, for each prefix the
+        oldest first and at most `limit`."""
         remaining, matches = list(dict.fromkeys(prefixes)), dict[str, list[str]]()
         for number in range(0, len(remaining), PREFIXES):
             some = remaining[number : number + PREFIXES]
@@ -221,7 +222,7 @@ def _with_pending() -> Select[Any]:
 
 
 def _with_unconfirmed(in_blocks: Select[Any], is_wanted: ColumnElement[bool]) -> Select[Any]:
-    """Revisions, and those unconfirmed ones that are wanted, in order."""
+    """Revisions and, on request, the unconfirmed ones, in order."""
     both = union_all(in_blocks, select(pending, null(), null()).where(is_wanted)).subquery()
     return select(both).order_by(both.c.chain, both.c.place)
 

@@ -43,6 +43,6 @@ def empty(engine: Engine) -> None:
 
 
 def _filled_tables() -> list[Table]:
-    """The tables that an import fills, each after those that it refers to: what can be rebuilt, and the cards and times
-    that come with blocks. What clients handed in is left alone."""
+    """The tables that an import fills, each after those that it refers to: tables that can be rebuilt, and the cards
+    and times that come with blocks. Data from clients is not changed."""
     return [table for table in metadata.sorted_tables if table.info["rebuilt"] or table in (cards, sightings, locators)]

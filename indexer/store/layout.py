@@ -124,7 +124,7 @@ def _migrate(engine: Engine, connection: Connection, version: str) -> None:
 
 
 def _version(connection: Connection) -> str | None:
-    """The schema that the database says it has; None where it holds no registry."""
+    """The schema version in the database; None where it holds no registry."""
     if not inspect(connection).has_table(meta.name):
         return None
     return connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()

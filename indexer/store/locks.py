@@ -7,7 +7,7 @@ from enum import IntEnum, unique
 
 @unique
 class AdvisoryLock(IntEnum):
-    """Numbers whose first three bytes are "a2b", as other programs may lock in the same database."""
+    """Numbers with the first three bytes "a2b", as other programs may lock in the same database."""
 
     SCHEMA = 0x613262
     """While tables are created or migrated."""

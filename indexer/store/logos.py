@@ -1,7 +1,8 @@
-"""Logos: which ones clients requested, their thumbnails, and why there are none. Times in milliseconds since 1970.
+"""Logos: those that clients requested, their thumbnails, and the reasons for missing ones. Times are milliseconds since
+1970.
 
-Serving processes record requests, the indexing process fetches. Only requested logos are fetched,
-and a bounded number is stored; the one requested longest ago is deleted first.
+Serving processes record requests, the indexing process fetches. Only requested logos are fetched, and a bounded number
+is stored; the one requested longest ago is deleted first.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Logos(Queries):
             checks.forget(connection, CheckKind.LOGO, [check_name(row.url) for row in last])
 
     def url_of(self, name: str) -> str:
-        """The URL of a logo by the name of its check; "" for one that is stored no more."""
+        """The URL of a logo by the name of its check; "" after it was deleted."""
         if not name.startswith(_DATA):
             return name
         key = bytes.fromhex(name.removeprefix(_DATA))

@@ -75,8 +75,7 @@ _QUEUES = {
 
 
 def _one_queue(connection: Connection) -> None:
-    """Carry the times at which six kinds of checks are due over into one table, whose name was that of checks of
-    outpoints."""
+    """Move the due times of six kinds of checks into one table; its name belonged to the checks of outpoints before."""
     inspector = inspect(connection)
     is_server = connection.dialect.name == "postgresql"
     if inspector.has_table("checks"):

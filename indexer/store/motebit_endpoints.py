@@ -1,7 +1,7 @@
-"""MCP endpoints of agents with a Motebit identity, and what the handshake with each came to. Times are milliseconds
+"""MCP endpoints of agents with a Motebit identity, and the outcome of the handshake with each. Times are milliseconds
 since 1970.
 
-The manifest of the first handshake is pinned. Another one is refused until the pinned one was not served for
+The manifest of the first handshake is pinned. Another manifest is refused until the pinned one was not served for
 `PIN_DURATION`, and so is every failure. The functions that write work inside a transaction.
 """
 
@@ -49,7 +49,7 @@ class EndpointKey(NamedTuple):
 
 
 class HandshakeOutcome(NamedTuple):
-    """The manifest of an endpoint that named its key, or the code of why there is none."""
+    """The manifest of an endpoint that named its key, or the code of the refusal."""
 
     manifest: ToolManifest | None
     reason: str = ""
@@ -57,7 +57,8 @@ class HandshakeOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointCheck:
-    """What the newest handshake came to; `changes` is the difference to the pinned manifest where that was refused."""
+    """The outcome of the newest handshake; `changes` is the difference to the pinned manifest where that was
+    refused."""
 
     host: str
     endpoint: str
@@ -84,7 +85,7 @@ class EndpointQueries(Queries):
 
 
 def enlist_published(connection: Connection, host: str, now: int) -> bool:
-    """Have the endpoint asked that the verified identity of a host names, if any: whether there is such an identity."""
+    """Enlist the endpoint named by the verified identity of a host. Returns whether there is one."""
     columns = (motebit_hosts.c.endpoint, motebit_hosts.c.public_key)
     verified = select(*columns).where(motebit_hosts.c.host == host, motebit_hosts.c.valid)
     row = connection.execute(verified).first()
@@ -94,8 +95,8 @@ def enlist_published(connection: Connection, host: str, now: int) -> bool:
 
 
 def enlist_stated(connection: Connection, host: str, body: bytes, now: int) -> None:
-    """Have the url of an agent card (its bytes) at a host asked, for the key that the host publishes or, where it
-    publishes none, that the card states."""
+    """Enlist the url of an agent card (its bytes) at a host, for the key that the host publishes or, where it publishes
+    none, that the card states."""
     card = examine(body, Kind.AGENT).card
     if not isinstance(card, AgentCard) or url_host(card.url) != host:
         return
@@ -106,7 +107,8 @@ def enlist_stated(connection: Connection, host: str, body: bytes, now: int) -> N
 
 
 def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> None:
-    """Have an endpoint asked, unless it is already, or the host has `most`: strangers' cards name any number."""
+    """Enlist an endpoint for checks, unless it is enlisted, or the host has `most`: strangers' cards name any
+    number."""
     number = count(connection, motebit_endpoints, motebit_endpoints.c.host == key.host)
     if number >= most or "#" in key.endpoint or not key.endpoint.startswith("https://"):
         return
@@ -116,7 +118,7 @@ def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> No
 
 
 def hasten(connection: Connection, host: str, earliest: int) -> None:
-    """Have the endpoints of a host asked at `earliest`, if they would be later."""
+    """Check the endpoints of a host at `earliest`, where they would be checked later."""
     columns = [motebit_endpoints.c[name] for name in EndpointKey._fields]
     endpoints = connection.execute(select(*columns).where(motebit_endpoints.c.host == host))
     names = [str(EndpointKey(*row)) for row in endpoints]
@@ -124,7 +126,7 @@ def hasten(connection: Connection, host: str, earliest: int) -> None:
 
 
 def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> list[str]:
-    """Store what a handshake came to. Returns the listings that may have changed, sorted."""
+    """Store the outcome of a handshake. Returns the listings that may have changed, sorted."""
     table = motebit_endpoints
     same = (table.c.host == key.host, table.c.endpoint == key.endpoint, table.c.public_key == key.public_key)
     row = connection.execute(select(table).where(*same)).mappings().first()

@@ -30,8 +30,8 @@ DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
 
 
 class PublishedIdentity(NamedTuple):
-    """A verified identity: its keys before the current one that signed their successor, the method (`dns` or
-    `well-known`) and the URL by which its file was fetched, and what it and its host say of the agent."""
+    """A verified identity: its previous keys that signed their successor, the method (`dns` or `well-known`) and the
+    URL of its file, and the statements of the file and its host about the agent."""
 
     motebit_id: str
     public_key: str
@@ -44,8 +44,8 @@ class PublishedIdentity(NamedTuple):
 
 
 class IdentityOutcome(NamedTuple):
-    """What a host publishes: an identity, or the code of why there is none, and what is wrong with its file.
-    `is_unknown`: it did not answer."""
+    """The identity that a host publishes: an identity, or the code of why there is none, and the faults of its file.
+    `is_unknown`: the host did not answer."""
 
     identity: PublishedIdentity | None
     reason: str = ""
@@ -127,8 +127,8 @@ def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> di
 
 
 def ids_of(connection: Connection, host: str) -> Iterator[str]:
-    """The listings at a host: inscribed agents whose url is there, those first that the host confirms, as any number of
-    strangers may name it; and pointers whose card was fetched there."""
+    """The listings at a host: inscribed agents with a url there, first those that the host confirms, as any number of
+    strangers may name it; and pointers with a card fetched there."""
     named = select(badges.c.registration).where(badges.c.host == host).order_by(badges.c.by == "").limit(MAX_IDS)
     yield from connection.execute(named).scalars()
     below = (locators.c.locator > f"https://{host}/") & (locators.c.locator < f"https://{host}0")

@@ -27,8 +27,8 @@ class Nonces(Queries):
     the database refuses."""
 
     def use(self, scope: str, nonce: str, now: int, expires_at: int) -> bool:
-        """Use a nonce of a scope (a protocol, or a protocol and signer): False where it was used before. It is kept
-        until what it protects has expired, so that `expires_at` is a bound on the age of what is accepted."""
+        """Use a nonce of a scope (a protocol, or a protocol and signer): False where it was used before. It is stored
+        until `expires_at`, which must not be before the end of what it protects."""
         with writing(self._engine) as connection:
             return use_nonce(connection, scope, nonce, now, expires_at)
 

@@ -1,7 +1,7 @@
-"""Unconfirmed events: what would follow if the source's mempool were mined next.
+"""Unconfirmed events: the events that would follow if the source's mempool were mined next.
 
-The functions work inside a transaction of the writer and return rows for the outbox. When the mempool goes, nothing of
-it is left: the bodies of its cards are in a table of their own.
+The functions work inside a transaction of the writer and return rows for the outbox. The bodies of these cards are in a
+separate table: they are deleted with the mempool.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CARD, _ID = (_NAMES.index(name) for name in ("card", "registration"))
 
 
 PROVED = func.coalesce(pending.c.reasons, "").not_like(f'%["{UNPROVED}"%')
-"""Events but those of submitted transactions of which nothing says that a block can hold them."""
+"""Events, without those of submitted transactions that no block is known to be able to hold."""
 
 
 class PendingQueries(Queries):
@@ -246,7 +246,7 @@ def _delete(connection: Connection, chain: str, event_places: Sequence[int]) -> 
 
 
 def remove_registrations(connection: Connection, chain: str, ids: Sequence[str]) -> None:
-    """Delete the unconfirmed events of these registrations, whose blocks were rolled back."""
+    """Delete the unconfirmed events of these registrations after a rollback of their blocks."""
     for batch in batches(ids):
         connection.execute(delete(pending).where(pending.c.chain == chain, pending.c.registration.in_(batch)))
 

@@ -52,7 +52,7 @@ class PointerQueries(Queries):
         return dict(facts)
 
     def servings(self, locators: Iterable[str]) -> list[Drift]:
-        """What these locators served one after the other, with since when (milliseconds since 1970), oldest first."""
+        """The bytes that these locators served, with since when (milliseconds since 1970), the oldest first."""
         matches = self._rows_in(select(servings), servings.c.locator, locators)
         return sorted((Drift(row["sha256"], row["since"]) for row in matches), key=lambda change: change.since)
 
@@ -120,7 +120,7 @@ def _seen_last(id_: str, chain: str, limit: int) -> Select[Any]:
 
 
 def _current(*conditions: ColumnElement[bool]) -> Select[Any]:
-    """Anchors for which all conditions hold, with when they were seen; without those whose output holds another pointer
+    """Anchors that meet all conditions, with when they were seen; without those of an output that holds another pointer
     since a later block."""
     later = events.alias()
     # as an expression, or SQLite looks through all later blocks instead of at the transaction

@@ -17,8 +17,8 @@ from indexer.store.locks import AdvisoryLock
 
 
 class ProcessLock:
-    """Beside a SQLite file a lock file with this suffix, which holds the number of the process; on PostgreSQL the
-    advisory lock `key` of a connection, None as long as there is none."""
+    """A lock of one process. With SQLite: a lock file beside the database with this suffix, which holds the number of
+    the process. With PostgreSQL: the advisory lock `key` of a connection, None while unlocked."""
 
     def __init__(self, engine: Engine, suffix: str, key: AdvisoryLock) -> None:
         self._engine, self._suffix, self._key = engine, suffix, key
@@ -74,7 +74,7 @@ class ProcessLock:
         return True
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock for another process."""
         if self._file is not None:
             if not self.was_unclean:
                 with suppress(OSError):

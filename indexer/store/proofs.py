@@ -1,4 +1,4 @@
-"""What is served so that others can verify: transactions with their proofs, and bytes stored under their hash."""
+"""Data for verification by others: transactions with their proofs, and bytes stored under their hash."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SAME_TRANSACTION = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A transaction (txid in internal byte order) with its stored proof and the block that it was mined in. `coinbase`
-    proves the transaction's witness, None on chains whose witnesses carry no envelopes and where it was not stored."""
+    """A transaction (txid in internal byte order) with its stored proof and its block. `coinbase` proves the
+    transaction's witness; None on chains without envelopes in witnesses, and where it was not stored."""
 
     txid: bytes
     ref: BlockRef

@@ -53,7 +53,7 @@ TRIMMED = 100
 
 
 def trim_expired(connection: Connection, table: Table, before: int) -> None:
-    """Delete some rows whose `expires_at` is before a time: more than are added, so that the table stays small."""
+    """Delete some rows with an `expires_at` before a time: more than are added, to keep the table small."""
     key = tuple_(*table.primary_key.columns)
     expired = select(*table.primary_key.columns).where(table.c.expires_at < before).limit(TRIMMED)
     if connection.dialect.name == "postgresql":
@@ -74,7 +74,7 @@ def upsert(connection: Connection, table: Table) -> Any:
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Insert those of these rows whose keys are not stored yet."""
+    """Insert those of these rows with keys that are not stored yet."""
     if rows:
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
 
@@ -101,7 +101,7 @@ class Queries:
             return list(connection.execute(statement, parameters).mappings())
 
     def _first(self, statement: Select[Any]) -> Row | None:
-        """The first row, None when there is none."""
+        """The first row; None for an empty result."""
         with self._engine.connect() as connection:
             return connection.execute(statement).mappings().first()
 

@@ -1,4 +1,4 @@
-"""The exchange rates that were accepted, and their history: written by the process that asks the feeds."""
+"""The accepted exchange rates, and their history: written by the process that fetches the feeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED = "!refused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """A table that was accepted, by the name of its feed. The feed gave it unchanged from `since` until `table.at`, in
+    """An accepted table of rates, by the name of its feed. The feed gave it unchanged from `since` until `table.at`, in
     seconds since 1970. `rank` is 0 for the preferred feed."""
 
     feed: str
@@ -53,7 +53,7 @@ class Quotes(Queries):
                 _trim(connection, quote.feed, limit)
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
-        """Let the quotes of all feeds but these expire at `now`; their history stays. Raises StoreError."""
+        """End the quotes of all feeds except these at `now`; their history remains. Raises StoreError."""
         with writing(self._engine, AdvisoryLock.QUOTES) as connection:
             others = (quotes.c.feed.not_in(feeds), quotes.c.until > now)
             connection.execute(update(quotes).where(*others).values(until=now))

@@ -146,8 +146,8 @@ class RegistrationQueries(Queries):
         return self._scalars(last.group_by(column))
 
     def newest_account_events(self, chain: str) -> Iterator[Event]:
-        """The newest event about each account (its address is the txid) of a chain that is read in snapshots; goes
-        through the whole chain."""
+        """The newest event of each account (its address is the txid) of a chain that is read in snapshots; reads the
+        whole chain."""
         newest_place = func.max(events.c.place).label("place")
         newest = select(newest_place).where(events.c.chain == chain).group_by(events.c.txid).subquery()
         statement = select(events).join(newest, events.c.place == newest.c.place).where(events.c.chain == chain)

@@ -24,7 +24,7 @@ MAX_ENDED, ENDED_SECONDS = 100_000, 86_400
 """Transaction requests that stay for diagnosis after they ended: so many, and so long after they were made."""
 
 RECHECK_PAUSE = 60_000
-"""Milliseconds between two fetches of a locator or host that clients ask for."""
+"""Milliseconds between two fetches of a locator or host on request of clients."""
 
 MAX_RECHECKED = 16
 """Locators of one listing that one recheck makes due."""
@@ -67,7 +67,7 @@ requests = original_table(
 
 
 class TooManyRequestsError(Exception):
-    """More may not be open at once, of this client or in all: the message says which."""
+    """The limit of open requests is reached, of this client or in all; the message names it."""
 
 
 class Requests(Queries):
@@ -90,18 +90,18 @@ class Requests(Queries):
         return new
 
     def get(self, txid: bytes) -> TransactionRequest | None:
-        """The request for a transaction (internal byte order), None when there is none, or it ended long ago."""
+        """The request for a transaction (internal byte order); None for an unknown or long ended one."""
         row = self._first(select(requests).where(requests.c.txid == txid))
         return TransactionRequest(**row) if row else None
 
     def mined(self, txid: bytes) -> tuple[str, int] | None:
-        """The chain and height of an indexed block in which a transaction has events, None when there is none."""
+        """The chain and height of an indexed block with events of a transaction, None without one."""
         row = self._first(select(events.c.chain, events.c.height).where(events.c.txid == txid).limit(1))
         return (row["chain"], row["height"]) if row else None
 
     def due(self, now: int, limit: int) -> list[TransactionRequest]:
-        """At most `limit` requests to work on now: those tried least come first, so that many unknown transactions
-        delay no new one."""
+        """At most `limit` due requests, those with the fewest tries first: many unknown transactions delay no new
+        one."""
         statement = (
             select(requests)
             .where(requests.c.state.in_((RequestState.WAITING, RequestState.LOCATED)))
@@ -118,7 +118,7 @@ class Requests(Queries):
             connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
     def hasten(self, now: int) -> None:
-        """Make the requests whose transaction was found due: a process that starts does not have those transactions in
+        """Make the requests for transactions that were found due again: a starting process does not have these in
         memory."""
         with writing(self._engine, AdvisoryLock.REQUESTS) as connection:
             open_ones = (requests.c.state == RequestState.LOCATED, requests.c.next_at > 0)
@@ -148,8 +148,8 @@ def _check_room(connection: Connection, client: str) -> None:
 
 
 class Recheck(NamedTuple):
-    """What a recheck fetches again: `what` is pointer or domain, `name` its locator or host, `state` and `reason` what
-    came of it last, `next_at` when it is due now."""
+    """A fetch that a recheck repeats: `what` is pointer or domain, `name` its locator or host, `state` and `reason` its
+    last outcome, `next_at` when it is due now."""
 
     what: str
     name: str
@@ -202,7 +202,7 @@ def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> Recheck:
 
 
 def _recheck_endpoints(connection: Connection, row: Row, next_at: int) -> None:
-    """Have the MCP endpoints of agents at a host asked, and that of this one."""
+    """Check the MCP endpoints of agents at a host again, and that of this agent."""
     if not motebit_endpoints.enlist_published(connection, row["host"], next_at):
         body = connection.execute(select(cards.c.body).where(cards.c.sha256 == row["card"])).scalar()
         motebit_endpoints.enlist_stated(connection, row["host"], body or b"", next_at)

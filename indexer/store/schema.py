@@ -1,7 +1,8 @@
-"""The tables. Facts hang from blocks: deleting a block deletes its events, and "now" is the newest event left.
+"""The tables. Facts depend on blocks: deleting a block deletes its events, and the current state is the newest
+remaining event.
 
 Hashes are 32 raw bytes in internal byte order. `place` orders the events of a chain: height and position in one
-integer, so that the newest event of a registration is the one of the greatest place.
+integer, so the newest event of a registration has the greatest `place`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from indexer.store.queries import texts_of
 SCHEMA = "6"
 
 IMPORTING = "importing"
-"""Key in `meta` while a snapshot is being imported: such a database is incomplete, and refused."""
+"""Key in `meta` while a snapshot is imported: the database is incomplete and refused."""
 
 POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
@@ -50,9 +51,9 @@ _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 BYTEWISE = _TEXT
 
 CHAIN, PROGRAM, PARTIAL, UNPROVED, READ_BY = "chain:", "program:", "partial:", "unproved:", "rules:"
-"""Before the name of a chain, keys in `meta`: its CAIP-2 id; the program whose accounts it is; only selected
-transactions of its blocks were read; headers of it were accepted without their proof of work; the number of the rules
-by which its first block was read."""
+"""Prefixes of the name of a chain, keys in `meta`: its CAIP-2 id; the program that owns its accounts; only selected
+transactions of its blocks were read; some headers were accepted without their proof of work; the number of the rules by
+which its first block was read."""
 
 
 def keys(**types: _Type) -> list[Column[Any]]:
@@ -74,8 +75,8 @@ _COLUMN_TYPES: dict[type, _Type] = {str: Text, int: BigInteger, bool: Boolean, b
 
 
 def columns_of(record: type, key: Collection[str], **types: _Type) -> list[Column[Any]]:
-    """A column for each member of a record (a dataclass or NamedTuple), so that its members by name are a row: nullable
-    where the member may be None, and of its annotation's type where `types` names no other."""
+    """A column for each member of a record (a dataclass or NamedTuple): its members by name are a row. A column is
+    nullable where the member may be None, and has the type of its annotation unless `types` names another."""
     columns = []
     for name, hint in get_type_hints(record).items():
         (member,) = {*(get_args(hint) or (hint,))} - {NoneType}
@@ -86,14 +87,14 @@ def columns_of(record: type, key: Collection[str], **types: _Type) -> list[Colum
 
 
 def rebuilt_table(name: str, *parts: SchemaItem, **options: Any) -> Table:
-    """A table whose rows come again: from chains, hosts or other tables."""
+    """A table that can be rebuilt: from chains, hosts or other tables."""
     return Table(name, metadata, *parts, info={"rebuilt": True}, **options)
 
 
 def original_table(name: str, *parts: SchemaItem, restored: Mapping[str, Any] | None = None, **options: Any) -> Table:
-    """A table with rows that come from clients or the operator, or that say when something was seen: nothing but a
-    backup brings them again, so that no migration or import may lose any. `restored` are values that rows get in
-    another database, by column: those that refer to what is rebuilt there."""
+    """A table with rows from clients or the operator, or with times of first sight: only a backup restores them, so no
+    migration or import may lose any. `restored` are the values of columns after a restore into another database: those
+    that refer to rebuilt tables."""
     return Table(name, metadata, *parts, info={"rebuilt": False, "restored": dict(restored or {})}, **options)
 
 
@@ -159,7 +160,7 @@ outputs = rebuilt_table("outputs", *keys(txid=LargeBinary, vout=BigInteger), *re
 """Values of outputs that had to be looked up to follow a satoshi; named by a hash, so never rolled back."""
 
 parents = rebuilt_table("parents", *keys(txid=LargeBinary), *required(raw=LargeBinary))
-"""Raw transactions with such outputs, so that others can check their values; named by a hash, so never rolled back.
+"""Raw transactions with these outputs, by which others can check their values; named by a hash, so never rolled back.
 Empty in databases of earlier versions, and where a source gives values only."""
 
 changes = rebuilt_table(
@@ -182,7 +183,7 @@ pending = rebuilt_table(
 """The unconfirmed events of each chain, in the order of `place`; `height` and the height in `place` are 2^31 - 1."""
 
 pending_cards = rebuilt_table("pending_cards", *keys(chain=_TEXT, sha256=LargeBinary), *required(body=LargeBinary))
-"""Card bytes that only unconfirmed events name, apart so that they can go with those."""
+"""Card bytes that only unconfirmed events name, in a separate table to be deleted with these."""
 
 state_hashes = rebuilt_table(
     "state_hashes",
@@ -198,8 +199,8 @@ state_lines = rebuilt_table(
     *required(line=Text),
     sqlite_with_rowid=False,
 )
-"""The line of each registration in the newest state hash of its chain; a projection of the outbox, whose cursor is
-`state:CHAIN`."""
+"""The line of each registration in the newest state hash of its chain; a projection of the outbox, with the outbox
+position `state:CHAIN`."""
 
 topic_anchors = rebuilt_table(
     "topic_anchors",
@@ -226,7 +227,7 @@ coinbases = rebuilt_table(
     *required(raw=LargeBinary, reserved=LargeBinary, bump=LargeBinary),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
 )
-"""Coinbases, without their witness, of blocks whose witnesses carry envelopes: they commit to these (BIP 141)."""
+"""Coinbases, without their witness, of blocks with envelopes in witnesses: they commit to these (BIP 141)."""
 
 witness_paths = rebuilt_table(
     "witness_paths",
@@ -249,7 +250,7 @@ submissions = original_table(
     *required(sent=Boolean),
     Index("submissions_by_height", "chain", "height"),
 )
-"""Transactions that clients handed in with a verified BEEF, and their ancestors that were in no indexed block; `height`
+"""Transactions that clients submitted with a verified BEEF, and their ancestors that were in no indexed block; `height`
 is that of the newest block at the time. `steak` is the answer (JSON) and `beef` the proof, both null for an ancestor.
 `sent`: the chain's source accepted it. They count as unconfirmed until a block has them."""
 
@@ -271,15 +272,15 @@ submission_shares = original_table(
     Index("submission_shares_by_client", "chain", "client"),
 )
 """Of the submitted transactions that no source has yet: the SHA-256 of the script of the first proved coin that their
-submission spends, and who submitted them."""
+submission spends, and the submitter."""
 
 extra_transactions = rebuilt_table(
     "extra_transactions",
     *keys(chain=_TEXT, txid=LargeBinary),
     *required(height=Integer, raw=LargeBinary, bump=LargeBinary),
 )
-"""Transactions that a source of selected transactions did not deliver, and that checks of live outpoints brought. They
-hang from no block, so that a block that is read again has them."""
+"""Transactions that a source of selected transactions did not deliver, found by checks of live outpoints. They belong
+to no block, so a block that is read again has them."""
 
 unproved_transactions = rebuilt_table("unproved_transactions", *keys(chain=_TEXT, txid=LargeBinary))
 """Txids that a source of selected transactions delivered and could not prove yet. They hang from no block."""
@@ -334,13 +335,13 @@ locators = original_table(
     *required(validators=Text),
     Index("locators_due", "next_at"),
 )
-"""What came of fetching a locator; times in milliseconds since 1970. `state` is new, met, unhashed, mismatch,
-failed or given-up; `reason` a reason code of fetching, "" for none. `next_at` is null where nothing is due;
-`serving` is the SHA-256 of what it served last, unchanged since `serving_since`; `validators` JSON by URL."""
+"""The outcome of fetching a locator; times in milliseconds since 1970. `state` is new, met, unhashed, mismatch, failed
+or given-up; `reason` a reason code of fetching, "" for none. `next_at` is null where no fetch is due; `serving` is the
+SHA-256 of the bytes served last, unchanged since `serving_since`; `validators` is JSON by URL."""
 
 servings = original_table("servings", *keys(locator=_TEXT, since=BigInteger), *required(sha256=LargeBinary))
-"""What a locator served one after the other: bytes with this SHA-256 in fetches begun `since` then (milliseconds since
-1970), until the next row. The newest 64 of a locator are stored: drifts are read from them (law 10)."""
+"""The bytes that a locator served in turn: bytes with this SHA-256 in fetches begun from `since` (milliseconds since
+1970) until the next row. The newest 64 of a locator are stored: drifts are read from them (law 10)."""
 
 badges = rebuilt_table(
     "badges",
@@ -358,9 +359,9 @@ card_signatures = rebuilt_table(
     *required(verified_at=BigInteger),
     Index("card_signatures_by_url", "url"),
 )
-"""Cards with signatures, by their SHA-256: the key set at `url` that is fetched to check them, and the host `by` whose
-key `kid` verified one, "" for none, over the canonical `form`, at `verified_at` (milliseconds since 1970, 0 for never).
-`reason` is why not: a code of checking or of fetching."""
+"""Cards with signatures, by their SHA-256: the key set at `url` that is fetched to check them, and the host `by` that
+published the key `kid` which verified one ("" without one), over the canonical `form`, at `verified_at` (milliseconds
+since 1970, 0 for never). `reason` is a code of checking or of fetching where none verified."""
 
 motebit_hosts = original_table(
     "motebit_hosts",
@@ -391,8 +392,8 @@ logos = rebuilt_table(
     Index("logos_by_state", "state", "noted_at"),
     Index("logos_by_want", "wanted_at"),
 )
-"""Logos that clients looked for: the thumbnail of each (WebP, with its SHA-256), if there is one.
-`state` is wanted, here or failed; times in milliseconds since 1970, `noted_at` when the thumbnail was stored."""
+"""Logos that clients requested: the thumbnail of each (WebP, with its SHA-256), if there is one. `state` is wanted,
+here or failed; times in milliseconds since 1970, `noted_at` when the thumbnail was stored."""
 
 quotes = original_table(
     "quotes",

@@ -21,8 +21,8 @@ SightingKey = tuple[bytes, int]
 
 
 def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts], now_ms: int) -> list[OutboxRow]:
-    """Record the pointers of these blocks, which are about to be stored, as seen at `now_ms` (milliseconds since 1970),
-    and make their locators due. Returns outbox rows for the ids whose pointers they replace."""
+    """Record the pointers of these blocks, before they are stored, as seen at `now_ms` (milliseconds since 1970), and
+    make their locators due. Returns outbox rows for the ids with pointers that they replace."""
     pointers = [(facts.ref.height, event) for facts in block_facts for event in facts.events if _is_anchor(event)]
     if not pointers:
         return []
@@ -69,7 +69,7 @@ def _key(event: Event) -> SightingKey:
 
 
 def _sighting(chain: str, event: Event, now_ms: int) -> dict[str, Any] | None:
-    """The row of a pointer that can be fetched, None for others."""
+    """The row of a pointer that can be fetched; None for any other."""
     pointer = event.pointer
     if pointer is None or not event.valid or (locator := pointer.locator) is None:
         return None

@@ -34,13 +34,13 @@ class SourceStore:
         chain_marks.name_program(self._writer, chain, program)
 
     def store_extra_transaction(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
-        """Store such a transaction, in place of what was stored of it before."""
+        """Store a transaction of this kind, in place of an earlier version."""
         row = {"chain": chain, "txid": sha256d(raw), "height": height, "raw": raw, "bump": bump}
         with self._writer.transaction() as connection:
             spend_checks.store_transaction(connection, row)
 
     def delete_extra_transaction(self, chain: str, txid: bytes) -> None:
-        """Delete such a transaction (internal byte order)."""
+        """Delete a transaction of this kind (internal byte order)."""
         with self._writer.transaction() as connection:
             spend_checks.delete_transaction(connection, chain, txid)
 

@@ -84,8 +84,8 @@ def update_unproved(connection: Connection, chain: str, added: Collection[bytes]
 
 
 def record(writer: Writer, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> int:
-    """Store what a source answered at a time (seconds since 1970) about outpoints: spent, unspent, or None for no
-    answer; return how many registrations get a newer time of their check in the outbox."""
+    """Store the answers of a source about outpoints at a time (seconds since 1970): spent, unspent, or None for no
+    answer. Returns the number of registrations with a newer time of their check in the outbox."""
     if not spent:
         return 0
     with writer.transaction() as connection:
@@ -93,9 +93,9 @@ def record(writer: Writer, chain: str, now: int, spent: Mapping[Outpoint, bool |
 
 
 def _record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:
-    """Store what a source answered at the time `now` about outpoints: spent, unspent, or None for no answer.
+    """Store the answers of a source about outpoints at the time `now`: spent, unspent, or None for no answer.
 
-    Returns the registrations at unspent ones whose time the outbox has not announced for `ANNOUNCE_EVERY`.
+    Returns the registrations at unspent outpoints that the outbox has not announced for `ANNOUNCE_EVERY`.
     """
     new, to_announce = [], []
     for outpoint, answer in spent.items():

@@ -53,7 +53,7 @@ class StateHashQueries(Queries):
     """Reads of stored state hashes."""
 
     def newest(self, chain: str) -> StateHash | None:
-        """The stored state hash of a chain at the greatest height, None when there is none."""
+        """The stored state hash of a chain at the greatest height, None without any."""
         of_chain = select(state_hashes).where(state_hashes.c.chain == chain)
         row = self._first(of_chain.order_by(state_hashes.c.height.desc()).limit(1))
         return StateHash(row["height"], row["hash"].hex()) if row else None

@@ -83,7 +83,7 @@ class Store(Queries):
         return dict(self._cached("chains", lambda: self._meta(CHAIN)))
 
     def is_partial(self, chain: str) -> bool:
-        """Whether only selected transactions of a chain's blocks were read, so that some may be missing."""
+        """Whether only selected transactions of a chain's blocks were read: some may be missing."""
         return chain in self._cached(PARTIAL, lambda: self._meta(PARTIAL))
 
     def is_unproved(self, chain: str) -> bool:
@@ -108,8 +108,8 @@ class Store(Queries):
 
 
 class ChangeDetector:
-    """Tells without a query whether a database may have been written to; several threads may share it. Serving
-    processes look ten times a second, and queries for that would cost them more than a tenth of their answers.
+    """Detects without a query whether a database may have changed; several threads may share it. Serving processes
+    check ten times a second, and queries would cost them more than a tenth of their answers.
 
     SQLite has a number that changes with every commit of another connection, read in 4 µs without waiting
     (https://www.sqlite.org/pragma.html#pragma_data_version). On PostgreSQL every stamp is a new one.

@@ -32,7 +32,7 @@ they cost nothing until they are broadcast."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """A transaction (txid in internal byte order) with its raw bytes and the outpoints that it spends. `steak` is the
-    answer that its client got, as JSON, and `beef` its proof; both None for an ancestor of another submission."""
+    answer to its client, as JSON, and `beef` its proof; both None for an ancestor of another submission."""
 
     txid: bytes
     raw: bytes
@@ -42,7 +42,7 @@ class Submission:
 
 
 class Share(NamedTuple):
-    """Whom submitted transactions are charged to: the SHA-256 of the script of a coin, and a client."""
+    """The accounts that submitted transactions are charged to: the SHA-256 of the script of a coin, and a client."""
 
     owner: bytes
     client: str
@@ -53,7 +53,7 @@ class DoubleSpendError(Exception):
 
 
 class FullError(Exception):
-    """No more transactions may be pending at once."""
+    """The limit of pending transactions is reached."""
 
 
 class Submissions(Queries):
@@ -61,7 +61,7 @@ class Submissions(Queries):
     write raise StoreError when the database refuses."""
 
     def add(self, chain: str, transactions: Sequence[Submission], share: Share) -> None:
-        """Store transactions, all or none; those that are stored stay as they are, but for a missing answer. Raises
+        """Store transactions, all or none. Stored ones are not changed, except for a missing answer. Raises
         DoubleSpendError, and FullError."""
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
             by_txid = {transaction.txid: transaction for transaction in transactions}
@@ -142,7 +142,7 @@ class Submissions(Queries):
         return [(txid, raws[txid]) for txid in txids if txid in raws]
 
     def settle(self, chain: str, txids: Collection[bytes]) -> None:
-        """Charge these transactions to nobody any more: the source has them, so that they cost their fee."""
+        """End the charge of these transactions: the source has them, so they cost their fee."""
         if not txids:
             return
         with writing(self._engine, AdvisoryLock.SUBMISSIONS) as connection:
@@ -173,7 +173,7 @@ class Submissions(Queries):
         return deleted
 
     def trim(self, chain: str, height: int) -> int:
-        """Delete the transactions of a chain whose time is over, the newest block being at `height`; how many."""
+        """Delete the expired transactions of a chain with its newest block at `height`. Returns their number."""
         over = (submissions.c.chain == chain, submissions.c.height <= height - PENDING_BLOCKS)
         if self._scalar(select(submissions.c.txid).where(*over).limit(1)) is None:
             return 0
@@ -206,11 +206,11 @@ def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
     ).one()
     added = sum(len(transaction.raw) + len(transaction.beef or b"") for transaction in new)
     if new and (stored + len(new) > MAX_SUBMISSIONS or (size or 0) + added > MAX_BYTES):
-        raise FullError(f"{stored:,} submitted transactions wait to be mined: no more are taken now")
+        raise FullError(f"{stored:,} submitted transactions wait to be mined, the most that are stored")
 
 
 def _check_share(connection: Connection, chain: str, share: Share, added: int) -> None:
-    """Raise FullError where an owner or a client has as many unproved transactions as one may."""
+    """Raise FullError where an owner or a client has reached the limit of unproved transactions."""
     for column, value, limit, whose in (
         (submission_shares.c.owner, share.owner, MAX_OF_OWNER, "the owner of this coin"),
         (submission_shares.c.client, share.client, MAX_OF_CLIENT, "this client"),
@@ -219,7 +219,7 @@ def _check_share(connection: Connection, chain: str, share: Share, added: int) -
         stored = count(connection, submission_shares, *unsettled)
         if added and stored and stored + added > limit:
             raise FullError(
-                f"{stored:,} submitted transactions of {whose} wait that no source has yet: at most {limit:,} may"
+                f"{stored:,} submitted transactions of {whose} wait, unknown to any source: at most {limit:,} may"
             )
 
 

@@ -1,8 +1,8 @@
-"""Anchors of the registry's topic (BRC-136) on a BSV chain: what a block adds to the registry, in a digest, chained.
+"""Anchors of the registry's topic (BRC-136) on a BSV chain: chained digests of what each block adds to the registry.
 
-Admitted are the transactions with an event about a registration, whatever it did, and those with a valid pointer; near
-misses are not. Anchors follow from blocks and events alone: they are computed in the transaction that appends a block,
-and deleted with it.
+Admitted are all transactions with an event of a registration, and those with a valid pointer; near misses are not.
+Anchors follow from blocks and events alone: they are computed in the transaction that appends a block, and deleted with
+it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EVERY = 256
 at most, to compute one between."""
 
 ADMITTED = or_(events.c.registration.is_not(None), and_(events.c.anchor.is_not(None), events.c.valid))
-"""Events whose transactions are admitted."""
+"""Events of admitted transactions."""
 
 SAME_BLOCK = and_(topic_anchors.c.chain == blocks.c.chain, topic_anchors.c.height == blocks.c.height)
 """Joins `topic_anchors` with `blocks`."""
@@ -58,7 +58,7 @@ class TopicAnchorQueries(Queries):
         return anchors[-1] if anchors else None
 
     def between(self, chain: str, first: int, last: int) -> list[TopicAnchor]:
-        """The anchors of the blocks of a chain from one height to another, as far as there are such blocks."""
+        """The anchors of the blocks of a chain from one height to another, as far as these exist."""
         before = select(func.max(topic_anchors.c.height)).where(
             topic_anchors.c.chain == chain, topic_anchors.c.height < first
         )
@@ -90,8 +90,8 @@ class TopicAnchorQueries(Queries):
         return anchors
 
     def admitted(self, chain: str, height: int, offset: int = 0, limit: int | None = None) -> AdmittedList | None:
-        """The admitted transactions of the block of a chain at a height, from an offset on; None where there is no such
-        block."""
+        """The admitted transactions of the block of a chain at a height, from an offset on; None without a block
+        there."""
         listed = (
             select(events.c.tx_index, events.c.txid)
             .where(events.c.chain == chain, events.c.height == height, ADMITTED)
@@ -117,8 +117,8 @@ class TopicAnchorQueries(Queries):
         return AdmittedList(matches[0]["hash"], matches[0]["count"], tuple(transactions))
 
     def undecided_from(self, chain: str) -> int | None:
-        """The height of the first undecided event of a chain (law 3), from which on other overlays may have admitted
-        more; None when there is none."""
+        """The height of the first undecided event of a chain (law 3); from there on other overlays may have admitted
+        more. None without one."""
         height: int | None = self._scalar(
             select(func.min(events.c.height)).where(events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value)
         )

@@ -1,4 +1,4 @@
-"""The outputs that the registry admits, in the order in which they came to be so: what overlays synchronise (GASP)."""
+"""The outputs that the registry admits, in the order of admission: overlays synchronise these (GASP)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TopicOutputs(Queries):
         return self._counts(statement.limit(CHANGES_AT_ONCE))
 
     def _outpoints(self, chain: str, ids: Iterable[str]) -> dict[str, Outpoint]:
-        """Where live registrations are now, without those whose transaction cannot be proved."""
+        """The outpoints of live registrations, without those of transactions that cannot be proved."""
         outpoints: dict[str, Outpoint] = {}
         for batch in batches(ids):
             confirmed = newest_events(chain, events.c.registration.in_(batch))

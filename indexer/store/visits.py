@@ -1,4 +1,4 @@
-"""What visits to hosts bring, and what is to be visited next, stored together."""
+"""Results of visits to hosts, stored together with the next visits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def record_identity(writer: Writer, host: str, outcome: IdentityOutcome, now_ms:
 
 
 def record_handshake(writer: Writer, key: EndpointKey, outcome: HandshakeOutcome, now_ms: int) -> int:
-    """Store what a handshake with an MCP endpoint came to; return how many listings may have changed."""
+    """Store the outcome of a handshake with an MCP endpoint; return how many listings may have changed."""
     with writer.transaction() as connection:
         changed = motebit_endpoints.record(connection, key, outcome, now_ms)
         return outbox.announce(connection, changed, "motebit-checked")
@@ -73,7 +73,7 @@ def enlist_signatures(writer: Writer, signed: Sequence[SignedCard], now_ms: int)
 
 
 def record_signatures(writer: Writer, verdicts: Sequence[SignatureVerdict], now_ms: int) -> int:
-    """Store what a key set meant for cards; return how many listings may have changed for it."""
+    """Store the results of checking cards by a key set; return how many listings may have changed for it."""
     with writer.transaction() as connection:
         return outbox.announce(connection, card_signatures.record(connection, verdicts, now_ms), "signature-checked")
 

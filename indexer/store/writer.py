@@ -19,8 +19,8 @@ from indexer.store.process_lock import writer_lock
 class Writer:
     """The right to write facts into a database: held by one process at a time, released by `close`.
 
-    `clock` gives Unix seconds: it says when pointers are seen. Raises StoreError when another process holds it, as
-    every method does when the database refuses.
+    `clock` gives Unix seconds: pointers are seen at its time. Raises StoreError when another process holds it; every
+    method raises it when the database refuses.
     """
 
     def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
@@ -50,7 +50,7 @@ class Writer:
         return self.engine.url.render_as_string()
 
     def close(self) -> None:
-        """Let another process write; a transaction under way ends first."""
+        """Release the lock for another process; a transaction under way ends first."""
         with self._turn:
             self.lock.release()
             self.connection.close()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class EngineError(Exception):
-    """An index cannot be used as configured; the message says what to do."""
+    """An index cannot be used as configured; the message gives the remedy."""
 
 
 class BusyError(EngineError):
@@ -77,7 +77,7 @@ class Engine(Protocol):
         ...
 
     def damage(self) -> str:
-        """What is wrong with the files of the index, until it is rebuilt; "" for nothing. Searches find the rest."""
+        """The faults of the files of the index, until it is rebuilt; "" without any. Searches use the intact files."""
         ...
 
     def write(
@@ -158,8 +158,8 @@ class EngineModule(Protocol):
         ...
 
     def open_engine(self, version: Any, *, make: bool) -> Engine:
-        """Open a version of an index; with `make`, a new one where there is none, or none that can be read. Raises
-        OSError or ValueError when it cannot be made or read."""
+        """Open a version of an index; with `make`, create it where it does not exist or cannot be read. Raises OSError
+        or ValueError when it cannot be created or read."""
         ...
 
 

@@ -39,5 +39,5 @@ class ChangeCounter:
         return self._counter[0]
 
     def increase(self) -> None:
-        """Let readers look again. Raises TypeError where the file may not be written."""
+        """Notify readers of a change. Raises TypeError where the file is not writable."""
         self._counter[0] = (self._counter[0] + 1) % (1 << 64)

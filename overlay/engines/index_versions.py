@@ -40,8 +40,8 @@ _FOLDER = re.compile(r"[a-z0-9-]+(?:\.[0-9a-f]{8})?")
 
 
 class _Seen(NamedTuple):
-    """What a reader has seen: the stamp (None: there is none), the pointer's identity, the live version, and until when
-    (monotonic seconds) this holds while the stamp is the same."""
+    """A reader's state: the stamp (None without one), the pointer's identity, the live version, and until when
+    (monotonic seconds) this is valid while the stamp is unchanged."""
 
     stamp: int | None
     pointer: tuple[int, int]
@@ -67,12 +67,12 @@ class IndexVersions:
         return seen.live
 
     def _look(self) -> Path:
-        """The live version by the pointer as it is now."""
+        """The live version by the current pointer."""
         self._seen = seen = self._looked(self._seen)
         return seen.live
 
     def _looked(self, seen: _Seen) -> _Seen:
-        """What is to be seen now: first the stamp, then the pointer."""
+        """The current state: the stamp is read first, then the pointer."""
         now = monotonic()
         if self._stamp is None and now >= seen.until:
             with suppress(OSError, ValueError):  # without one yet, the pointer is read each time

@@ -322,7 +322,7 @@ def _verified_first(engine: Engine, query: Query, planned: QueryPlan, start: int
 
 
 def _leading(engine: Engine, query: Query, planned: QueryPlan) -> list[EngineHit]:
-    """The listing that a lookup lets lead the results of the words, if there is one."""
+    """The listing that a lookup places before the results of the words, None without one."""
     leads = [looked_up(query, lookup) for lookup in query.lookups]  # with words, none but those that lead are left
     return _verified_first(engine, leads[0], planned, 0, 1).rows if leads else []
 
@@ -359,7 +359,7 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
 
 
 def _ranked_by_engine(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
-    """Results in the engine's order, after the one that a lookup lets lead them."""
+    """Results in the engine's order, after the listing that a lookup places first."""
     leading = _leading(engine, query._replace(facets=()), planned) if query.lookups else []
     if not leading:
         return engine.search(query, planned, start, stop)

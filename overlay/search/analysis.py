@@ -362,7 +362,7 @@ def _is_emoji(compound: str) -> bool:
 
 
 def without_symbols(word: str) -> str | None:
-    """A word of two letters or more without its symbols, if it has any: `net` for `.net`, but None for `c++`, as `c` is
+    """A word of two letters or more without its symbols, if it has any: `net` for `.net`; None for `c++`, as `c` is
     another language."""
     plain = word.strip(_SYMBOLS)
     return plain if 1 < len(plain) < len(word) else None

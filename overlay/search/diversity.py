@@ -32,7 +32,7 @@ def flooding(sources: Sources) -> list[int]:
 
 
 def spread(sources: Sources, count: int) -> list[int]:
-    """The order of results in which the first `count` have at most `SHARE` of one owner or domain, unless there are no
+    """The results, sorted so that the first `count` have at most `SHARE` of one owner or domain, unless there are no
     others. The rest keep their order."""
     first, rest = _limited(sources, range(len(sources)), count, SHARE)
     return sorted(first) + rest
@@ -49,8 +49,8 @@ def diversified(sources: Sources, stop: int) -> list[int]:
 
 
 def _limited(sources: Sources, results: Sequence[int], count: int, most: int) -> tuple[list[int], list[int]]:
-    """The first `count` results with at most `most` of one owner or domain, others after them where these are too few;
-    and the rest."""
+    """The first `count` results with at most `most` of one owner or domain, followed by others where these are too few;
+    and the remaining results."""
     owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
     first: list[int] = []
     rest: list[int] = []

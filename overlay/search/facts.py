@@ -1,4 +1,4 @@
-"""Filter terms of a document (facts): exact strings such as `chain:bsv`, the same for every engine."""
+"""Filter terms of a document (facts): exact strings like `chain:bsv`, the same for every engine."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def is_listed(document: Document) -> bool:
 
 
 def is_plain(query: Query) -> bool:
-    """True for a plain search: over the current documents of live and pending listings, with none of the filters that
-    turn off the hiding of duplicates."""
+    """Whether a search is plain: over the current documents of live and pending listings, without filters that turn off
+    the hiding of duplicates."""
     return query.as_of is None and frozenset(query.statuses) == LISTED and collapsed(query) == (FIRST,)
 
 

@@ -37,7 +37,7 @@ class Described(Protocol):
 
 
 class Indexed(Described, Protocol):
-    """A document (`overlay.search.document.Document`), as far as it is needed here."""
+    """The members of a document (`overlay.search.document.Document`) that are needed here."""
 
     @property
     def words(self) -> tuple[str, ...]: ...
@@ -59,7 +59,7 @@ FIELDS = ("name", "keywords", "description")
 MAX_TERMS = 4_096
 """Terms of a field that the re-ranker reads."""
 GAP = 2
-"""Positions between two texts of a field, so that their words are not neighbours."""
+"""Positions between two texts of a field: their words are not neighbours."""
 
 _HEAD = Struct("<6H???d2I")  # lengths with and without positions, name_is_compound, verified, signed, since, sources
 _HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("sources", "<u4", 2)])

@@ -1,4 +1,4 @@
-"""Meaning in the order of results: what a rule of words and one of text vectors say of a listing, as one score.
+"""Meaning in the order of results: the scores by words and by text vectors, combined into one score.
 
     (1 - w) · score + w · greatest score · (cosine - least cosine) / (greatest cosine - least cosine)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 _Result = TypeVar("_Result")
 
 MOST = 32_768
-"""Results that are kept; then all are forgotten. Nine words in ten are among the commonest."""
+"""Results in the memo; when it is full, all are dropped. Nine words in ten are among the commonest."""
 
 
 class Memo(dict[str, _Result]):

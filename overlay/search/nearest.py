@@ -27,7 +27,7 @@ class Nearest(NamedTuple):
 
 
 def inverse_lengths(vectors: Vectors) -> Floats:
-    """One divided by the length of each vector; 0 for a vector of zeros, so that its cosines are 0."""
+    """One divided by the length of each vector; 0 for a vector of zeros, so its cosines are 0."""
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.int32)
     inverse = np.divide(1, np.sqrt(squares), out=np.zeros(len(vectors)), where=squares > 0)
     return np.asarray(inverse, np.float32)

@@ -22,7 +22,7 @@ _NO_FILTER = OfferFilter()
 
 
 class PackedOffer(NamedTuple):
-    """An offer as far as it is stored in an index; the members are those of `parsers.cards.offers.Offer`."""
+    """The members of an offer that an index stores; they are those of `parsers.cards.offers.Offer`."""
 
     id: str
     currency: str

@@ -46,7 +46,7 @@ def shown_mark(id_: str) -> bytes:
 
 
 def shown_marks(ids: Iterable[str]) -> bytes:
-    """The marks of listings, one after the other."""
+    """The marks of listings, concatenated."""
     return b"".join([blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=MARK_BYTES).digest() for id_ in ids])
 
 
@@ -77,11 +77,11 @@ class Lookup(NamedTuple):
 
 
 class StaleCursorError(Exception):
-    """The index has changed since a page was read, so that the start of the next page is undefined."""
+    """The index has changed since a page was read: the start of the next page is undefined."""
 
 
 class Query(NamedTuple):
-    """A search, every value validated and normalised; an empty tuple or None means that the filter is not set.
+    """A search with every value validated and normalised; an empty tuple or None means that the filter is not set.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
     (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` and `skills` case-folded. `group` is

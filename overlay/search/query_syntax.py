@@ -88,7 +88,7 @@ def read(text: str) -> ParsedText:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """The part of a text that is read, and the rest, which is empty for most texts. Where there is a rest, stop words
+    """The part of a text that is read, and the remainder, which is empty for most texts. With a remainder, stop words
     are missing in both."""
     words = text.split(None, MAX_WORDS)
     if len(words) <= MAX_WORDS and len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:

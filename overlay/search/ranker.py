@@ -26,7 +26,8 @@ Longs = npt.NDArray[np.uint64]
 FIELD_WEIGHT = (3.0, 1.0, 1.0)
 _SHARE = (0.6, 0.3, 0.5)
 MEAN_LENGTHS = (3.0, 4.0, 22.0)
-"""Of name, keywords and description, in terms. Constants, so that no listing changes the score of another."""
+"""The average lengths of name, keywords and description, in terms. They are constants: no listing changes the score of
+another."""
 FIELD_CONSTANT = (1 - _SHARE[0], 1 - _SHARE[1], 1 - _SHARE[2])
 FIELD_SHARE = (_SHARE[0] / MEAN_LENGTHS[0], _SHARE[1] / MEAN_LENGTHS[1], _SHARE[2] / MEAN_LENGTHS[2])
 """A term counts FIELD_WEIGHT / (FIELD_CONSTANT + FIELD_SHARE · length) for each occurrence in a field."""

@@ -41,8 +41,8 @@ def pack_document(document: Document, analysed: Analysed, changes: TermCounts) -
 
 
 class IndexRecord:
-    """One stored document, in `data` from `start` to `end`. Its `id` is decoded at once, the rest when it is read: most
-    candidates of a search are not shown."""
+    """One stored document, in `data` from `start` to `end`. Its `id` is decoded at once, the other members when they
+    are read: most candidates of a search are not shown."""
 
     __slots__ = ("_data", "_end", "_head", "_start", "id")
 

@@ -53,7 +53,7 @@ def _rating(document: Document, rank: int) -> int:
 
 
 def _moment(time: int | None, height: int | None, id_: str) -> int:
-    """Less than 2^63. Without a time the id decides, so that equal keys are rare."""
+    """A sort key less than 2^63. Listings without a time are sorted by id; equal keys are rare."""
     if time is None:
         return _TIME_MOST << _HEIGHT_BITS | _by_id(id_)
     return min(max(time, 0), _TIME_MOST - 1) << _HEIGHT_BITS | min(height or 0, _HEIGHT_MOST)

@@ -1,12 +1,12 @@
 """The term dictionary: document frequencies, words similar to a mistyped one, and words with a prefix.
 
-Only listings that a plain search finds (current, live or pending) are counted, so that a word without listings is never
+Only listings that a plain search finds (current, live or pending) are counted: a word without listings is never
 proposed. Two kinds of strings are counted: surfaces, the folded words as written, and terms, their stems, which are
-indexed. All engines count the same way, so they plan a query the same way.
+indexed. All engines count the same way, and so plan a query the same way.
 
-Similar words are found by signatures: 64 bits that say which of 32 classes of letters a word contains once, and which
-twice or more. An insertion or deletion changes at most one bit, a substitution two, a transposition none, so comparing
-the signatures of all words of a like length leaves a few dozen of 100,000 words to measure exactly.
+Similar words are found by signatures: 64 bits that record which of 32 classes of letters a word contains once, and
+which twice or more. An insertion or deletion changes at most one bit, a substitution two, a transposition none.
+Comparing the signatures of all words of a similar length leaves a few dozen of 100,000 words to measure exactly.
 """
 
 from __future__ import annotations

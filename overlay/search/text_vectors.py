@@ -1,9 +1,9 @@
-"""Text vectors: what a text is about, as 128 numbers of eight bits. The nearer two texts are in meaning, the greater is
+"""Text vectors: the meaning of a text as 128 numbers of eight bits. The nearer two texts are in meaning, the greater is
 the cosine of their vectors.
 
-The model is static, so that it needs a table and no library: a text is the sum of the rows of its word pieces (the
-longest that match in BERT's uncased vocabulary), scaled to a largest number of 127. A row's length is the weight of its
-piece. What the table was fitted to, and by what, is in `model/NOTICE`.
+The model is static and needs a table, but no library: a text is the sum of the rows of its word pieces (the longest
+that match in BERT's uncased vocabulary), scaled to a largest number of 127. The length of a row is the weight of its
+piece. `model/NOTICE` describes how the table was fitted.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _sum(
     results: Vectors,
 ) -> None:
     """Fill the vectors of texts. Numbers outside of the table are skipped. The sums are exact in double precision, so
-    that they are the same on every machine."""
+    they are the same on every machine."""
     size = results.shape[1]
     summed = np.empty(size, np.float64)
     for text in range(len(results)):

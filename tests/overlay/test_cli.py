@@ -722,7 +722,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     [
         (["--data", "{here}/file/data"], 3, "file/data: Not a directory"),
         (["--database", "nonsense"], 2, "'nonsense' is not a database URL"),
-        (["--database", "mysql://x"], 2, "'mysql' is not a database this program knows"),
+        (["--database", "mysql://x"], 2, "'mysql' is not a supported database"),
         (["--database", "sqlite:///{here}/none/a2b.db"], 3, "unable to open database file"),
         (["--database", "postgresql://me:hunter2@127.0.0.1:1/x"], 3, "Connection refused"),
         (["--chains", "bsv=files:{here}/none?network=mainnet"], 3, "cannot be read (No such file or directory)"),

@@ -175,7 +175,7 @@ class NativeEngine:
         self._view = NativeView.empty()
 
     def unlock(self) -> None:
-        """Let another process write."""
+        """Release the lock for another process."""
         with self._writing:
             if self._lock is not None:
                 self._lock.release(is_whole=not self._view.damage and monotonic() < self.check_at)
@@ -217,7 +217,7 @@ class NativeEngine:
             self._stamp.increase()  # the writer before may have ended between a manifest and its stamp
 
     def _next_job(self) -> Job | None:
-        """What is to be done beside the commits."""
+        """The work to do beside the commits."""
         view, now = self._view, monotonic()
         if view.cursor is None or now < self.retry_at:
             return None

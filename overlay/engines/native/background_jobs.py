@@ -49,6 +49,6 @@ class BackgroundJobs:
             thread.join(timeout)
 
     def close(self) -> None:
-        """Start no more jobs."""
+        """Stop starting jobs."""
         self.is_closed = True
         self.wait(CLOSE_SECONDS)

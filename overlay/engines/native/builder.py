@@ -41,7 +41,7 @@ _CODES = {"u1": "B", "u4": "I", "u8": "Q", "i8": "q", "f8": "d", "i1": "b"}
 
 
 class _Rows:
-    """Rows of values, one after the other, and where each ends."""
+    """Rows of values, concatenated, and the end of each."""
 
     def __init__(self, dtype: str) -> None:
         self.values: Any = bytearray() if dtype == "u1" else array(_CODES[dtype])

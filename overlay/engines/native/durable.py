@@ -1,4 +1,4 @@
-"""Files that are replaced, never changed, so that readers keep what they map; and arrays in files without names."""
+"""Files that are replaced and never changed: readers keep what they map. Also arrays in files without names."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def array(folder: Path | None, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array to be filled; a large one is in a file in the folder that has no name and goes with it, so that the
-    system can move it out of memory. Raises OSError, also where the disk has no room for all of it."""
+    """An array to fill. A large one is in an unnamed file in the folder, which is deleted with the array, so the system
+    can move it out of memory. Raises OSError, also where the disk has too little room for the whole array."""
     size = length * np.dtype(dtype).itemsize
     if folder is None or size < LARGE:
         return np.empty(length, dtype)

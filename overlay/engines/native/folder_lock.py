@@ -1,4 +1,4 @@
-"""The lock of the process that writes to an index. Its file says whether the one before ended cleanly."""
+"""The lock of the process that writes to an index. Its file records whether the previous process ended cleanly."""
 
 from __future__ import annotations
 

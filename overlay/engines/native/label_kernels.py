@@ -18,8 +18,8 @@ _NEWLINE = 10
 def completing(
     documents: Ints, rows: Ints, labels: Numbers, data: Bytes, offsets: Ints, keys: Bytes, key_offsets: Ints
 ) -> tuple[Ints, Ints]:
-    """The labels of documents whose first or second line contains all keys: the place of each among the documents, and
-    its number."""
+    """The labels of documents with all keys in their first or second line: the position of each among the documents,
+    and its number."""
     size = 0
     for document in documents:
         size += rows[document + 1] - rows[document]
@@ -66,8 +66,8 @@ def _end_of_search(data: Bytes, start: int, end: int, keys: Bytes, key_start: in
 def contained(
     documents: Ints, rows: Ints, counts: Numbers, surfaces: Numbers, labels: Ints, is_contained: Bytes
 ) -> int:
-    """Mark those of the wanted surfaces that are among the first surfaces of a document, of which `counts` says how
-    many."""
+    """Mark those of the wanted surfaces that are among the first surfaces of a document; `counts` has their number by
+    document."""
     for document in documents:
         for position in range(rows[document], min(rows[document] + counts[document], rows[document + 1])):
             for index in range(len(labels)):

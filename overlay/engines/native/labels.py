@@ -1,7 +1,7 @@
 """Labels: names, skills and tags as strings of a table, with the words by which they complete a text.
 
-A label has five lines: the `joined_words` of its text, and of its id if these are others; its kind; the number of
-characters of its text; and its text and id, one after the other, in which there may be more lines.
+A label has five lines: the `joined_words` of its text, and of its id if these differ; its kind; the number of
+characters of its text; and its text and id, concatenated, which may contain more lines.
 """
 
 from __future__ import annotations

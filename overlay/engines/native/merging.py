@@ -31,9 +31,9 @@ class _MergedPart(NamedTuple):
 def merge(
     segments: Sequence[Mapping[str, Array]], masks: Sequence[npt.NDArray[np.bool_]], folder: Path | None = None
 ) -> dict[str, Array]:
-    """The primary arrays of one segment with the documents of all that their masks keep, in order; strings that none of
-    them uses are dropped. Large arrays are in files in the folder (`durable.array`). Raises OSError; SegmentError,
-    which names the array, when those of a segment do not fit together."""
+    """The primary arrays of one segment with the documents of all that their masks keep, in order; unused strings are
+    dropped. Large arrays are in files in the folder (`durable.array`). Raises OSError, and SegmentError, which names
+    the array, when the arrays of a segment do not fit together."""
     parts = [_part(arrays, mask) for arrays, mask in zip(segments, masks, strict=True)]
     merged = {"offers_offsets": _offsets([_lengths(part, "offers_offsets", part.documents) for part in parts])}
     for member in MEMBERS:
@@ -141,7 +141,7 @@ def _mark(numbers: Numbers, used: Bytes) -> int:
 
 @kernel("numbers")
 def _renumber(numbers: Numbers, new: Numbers) -> int:
-    """Replace numbers in place, none of which is outside but BREAK."""
+    """Replace numbers in place. All of them are in range, except BREAK."""
     for index in range(len(numbers)):
         if numbers[index] != BREAK:
             numbers[index] = new[numbers[index]]

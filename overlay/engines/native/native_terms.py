@@ -26,7 +26,8 @@ class _Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, segments: Sequence[Segment]) -> _Vocabulary:
-        """That of segments; of several, without the surfaces of no listing, whose numbers are outside the table."""
+        """The dictionary of segments; of several segments without the surfaces of no listing: their numbers are outside
+        the table."""
         tables = [
             StringTable(segment.arrays["surfaces_bytes"], segment.arrays["surfaces_offsets"]) for segment in segments
         ]

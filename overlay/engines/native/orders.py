@@ -1,8 +1,8 @@
 """Results in the orders of columns and prices, exact to any depth: those that contain every word, then the others.
 
-A page at any position takes a few passes over the numbers of the results: no more results are sorted, and read, than a
-first page has. Numbers of one segment are not those of another, so a position is found by splitting all results at one
-of them, of which the key is looked up in each segment.
+A page at any position takes a few passes over the numbers of the results: no more results are sorted, and read, than
+the first page has. Numbers differ between segments, so a position is found by splitting all results at one of them, and
+by looking its key up in each segment.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def in_order(results: Sequence[SegmentResults], query: Query, start: int, stop: 
 
 
 class _Bound(NamedTuple):
-    """Where a key is among the documents of a segment: before those of smaller values, and those of the same value
-    whose rank by id is at least this; reversed, before those of larger values, and of lower ranks."""
+    """The position of a key among the documents of a segment: before those of smaller values, and those of the same
+    value with a rank by id of at least this; reversed, before those of larger values, and of lower ranks."""
 
     value: int
     rank: int

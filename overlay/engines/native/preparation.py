@@ -1,4 +1,4 @@
-"""Run every kernel of the engine once, so that all are compiled and cached (`parsers.jit`)."""
+"""Run every kernel of the engine once: then all are compiled and cached (`parsers.jit`)."""
 
 from __future__ import annotations
 

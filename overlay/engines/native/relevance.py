@@ -82,8 +82,8 @@ def _window(
     start: int,
     stop: int,
 ) -> list[EngineHit]:
-    """The results from position `start` to `stop` of those that are not `left_out`, of whose scores words have this
-    `share`. Ranked are only the documents of which the bounds leave open on which side of these positions they are."""
+    """The results from position `start` to `stop` that are not `left_out`; words have this `share` of their scores.
+    Only documents are ranked that may be on either side of these positions by their bounds."""
     proximity, documents, bounds = words.most_proximity(), list[Ints](), list[Floats]()
     for result, leaving in zip(results, left_out, strict=True):
         is_left = np.ones(result.segment.documents, bool)
@@ -240,8 +240,8 @@ class _Ranked:
         return cosines
 
     def order_by_meaning(self, indexes: Ints, cosines: Floats, share: float) -> Ints:
-        """The order of documents in which meaning has this share of the scores. A document without a word of the
-        question that meaning adds nothing to is in it no more."""
+        """The order of documents when meaning has this share of the scores. A document without a word of the question
+        is left out where meaning adds nothing to it."""
         self._scores = self._scores.copy()
         self._scores[indexes] = fused(self._scores[indexes], cosines[indexes], share)
         return self._sorted(indexes[self._scores[indexes] > 0])
@@ -277,5 +277,5 @@ def factors_of(
 
 
 def _joined(parts: Sequence[Factors]) -> Factors:
-    """The factors of all parts, one after the other."""
+    """The factors of all parts, concatenated."""
     return parts[0] if len(parts) == 1 else Factors(*map(np.concatenate, zip(*parts, strict=True)))

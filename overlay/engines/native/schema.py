@@ -74,16 +74,17 @@ MEMBERS = (
 a document's surfaces are those of its name and its description."""
 
 BREAK = 0xFFFFFFFF
-"""In `forward`: a position between two texts of a section, so that their words are not neighbours. No table has as many
-strings, and merging leaves it as it is."""
+"""In `forward`: a separator of two texts of a section, so their words are not neighbours. No table has as many strings,
+and merging does not change it."""
 
 
 class DerivedArray(NamedTuple):
     """An array that is computed from others: postings, frequencies and ranks.
 
-    It has a value for each document, offer, string of a table, or value of another array, as `of` says ("": its length
-    follows from nothing else). The values of one with `below` are numbers of these. Those of one with `offsets_of` are
-    where the row of each begins in that array, and the end of the last."""
+    It has a value for each document, offer, string of a table, or value of another array, by `of` ("": its length
+    follows from nothing else). With `below`, its values are numbers of these. With `offsets_of`, its values are the
+    start of each row in that array, and the end of the last row.
+    """
 
     name: str
     dtype: str

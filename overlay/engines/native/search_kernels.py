@@ -172,11 +172,10 @@ def bounds(
     upper: Floats,
 ) -> float:
     """Fill the upper bound of the final score of each document: the words and the static rank, and the most that
-    proximity and exact name can add; -1 for those of owners and domains that are `left_out`, or surely below the
-    result. Where one of several words is held nothing can be added: then the bound is the lower one, so that equal
-    documents need not be ranked beyond those of the lowest ids. `numbers` are those of the terms, `proximity` the
-    highest by the number of groups held. Returns the `most`-th lower bound, which has words and static rank alone; 0 if
-    there are fewer."""
+    proximity and exact name can add; -1 for documents of owners and domains that are `left_out`, or surely below the
+    result. Where one of several words is held nothing can be added, and the bound is the lower one: of equal documents
+    only those of the lowest ids are ranked. `numbers` are those of the terms, `proximity` the highest by the number of
+    groups held. Returns the `most`-th lower bound, of words and static rank alone; 0 if there are fewer."""
     heap, size = np.empty(most, np.float64), 0
     groups, bloom = len(proximity) - 1, bloom_of(numbers)
     for index in range(len(documents)):
@@ -305,9 +304,9 @@ def total_groups(counted: Numbers, low: int, high: int, groups: Numbers, counts:
 
 @kernel("totals", "is_joined")
 def join(hashes: Longs, totals: Longs, others: Longs, more: Longs, salt: np.uint64, is_joined: Bytes) -> int:
-    """Add to each of `totals`, by its hash, the one of the same hash among `others`, whose totals are `more`, and mark
-    it there. Hashes are distinct on either side. `salt` is odd, and a secret: strangers choose the hashes. The number
-    joined."""
+    """Add to each of `totals`, by its hash, the total in `more` of the same hash among `others`, and mark it there.
+    Hashes are distinct on either side. `salt` is odd, and secret because strangers choose the hashes. Returns how many
+    were joined."""
     bits = np.uint64(1)
     while np.int64(1) << np.int64(bits) < 2 * len(others):
         bits += np.uint64(1)
@@ -382,8 +381,8 @@ def meeting(
     mask: Bytes,
 ) -> int:
     """Mark the offers of documents that meet all filters: an accepted currency, the interval, a skill (each empty for
-    no filter), and an amount within the bounds of its currency. The others are marked 0, as are in `mask` the documents
-    without such an offer. The number of documents with one."""
+    no filter), and an amount within the bounds of its currency. Other offers are marked 0; in `mask` also the documents
+    without a matching offer. Returns how many documents have one."""
     total = 0
     for document in documents:
         is_own = len(of_skills) > 0 and _has(own_offsets, own_skills, document, of_skills)

@@ -122,7 +122,7 @@ class SegmentFile:
         return [name for name, array in self.arrays.items() if crc32c(array) != self._crcs[name]]
 
     def close(self) -> None:
-        """Forget the arrays; the file is unmapped with the last view of them."""
+        """Drop the arrays; the file is unmapped with their last view."""
         self.arrays = {}
         with suppress(BufferError):  # views are in use
             self._mapped.close()

@@ -42,8 +42,8 @@ def find(table: StringTable, strings: Sequence[bytes]) -> Offsets:
 def merge(
     tables: Sequence[StringTable], used: Sequence[Bytes], folder: Path | None = None
 ) -> tuple[StringTable, list[Numbers]]:
-    """One table of the strings that are used in any of some tables (`used`: 1 for each such string), and for each of
-    these the new numbers of its strings; that of an unused one is BREAK. Large arrays are in files in the folder
+    """One table of the strings that are used in any of some tables (`used`: 1 for each used string), and for each table
+    the new numbers of its strings; the number of an unused one is BREAK. Large arrays are in files in the folder
     (`durable.array`). Raises OSError."""
     counts = [len(table.offsets) - 1 for table in tables]
     bounds = np.fromiter(accumulate(counts, initial=0), np.int64, len(tables) + 1)
@@ -126,7 +126,7 @@ def _next_used(used: Bytes, number: int, end: int) -> int:
 
 @compiled
 def _settle(data: Bytes, offsets: Offsets, heads: Offsets, order: Offsets, first: int) -> int:
-    """Move the first table of order[first:] behind those whose next string sorts before its own."""
+    """Move the first table of order[first:] behind all tables with a smaller next string."""
     table, index = order[first], first
     head = heads[table]
     while index + 1 < len(order):
@@ -149,8 +149,9 @@ def _merge(
     merged_offsets: Offsets,
     numbers: Numbers,
 ) -> int:
-    """Merge the tables of strings bounds[t] to bounds[t + 1]; the number of distinct ones. order[first:] are the tables
-    with strings left, by the next of these, so that a large table among small ones is compared once a string."""
+    """Merge the tables of strings bounds[t] to bounds[t + 1]. Returns the number of distinct strings. order[first:] are
+    the tables with strings left, sorted by the next string: a large table among small ones is compared once a
+    string."""
     heads, order = bounds[:-1].copy(), np.zeros(len(bounds) - 1, np.int64)
     first, count, size, last = len(order), 0, 0, -1
     for table in range(len(order)):

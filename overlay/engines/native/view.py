@@ -38,9 +38,9 @@ class NativeView:
 
     @classmethod
     def read(cls, folder: Path, before: NativeView, damaged: Mapping[str, str]) -> NativeView:
-        """The newest commit; segments that are as `before` are not opened again, and those that are known to be
-        `damaged` are left out: by name, what is wrong. Raises FileNotFoundError when another commit has replaced it
-        meanwhile, and OSError when no more can be read for now."""
+        """The newest commit. Segments that are in `before` are not opened again, and those in `damaged` (name to fault)
+        are left out. Raises FileNotFoundError when another commit has replaced it meanwhile, and OSError when no more
+        files can be read for now."""
         try:
             manifest = manifests.read(folder) or _EMPTY
         except ValueError as error:

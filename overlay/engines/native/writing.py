@@ -1,10 +1,10 @@
 """A commit: new segments, tombstones in earlier ones, and a manifest.
 
-Segments of like size are merged, so that there are few: what is added joins the last segment while that has at most
+Segments of similar size are merged to limit their number: a new segment joins the last one while that has at most
 `SMALL` documents, and a segment joins the one before it while that is less than `FACTOR` times as large. Merged
 segments of up to `AT_ONCE` documents are part of the commit; larger ones are written beside it, and published when they
-are complete. An index that is being filled is merged once there are many segments, and into one by the last commit of
-that, with no limit.
+are complete. An index that is being filled is merged once there are many segments, and into one segment of any size by
+its last commit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ FILLED = 32
 
 Stretches = list[tuple[int, int]]
 Grouping = Callable[[Sequence[int]], Stretches]
-"""Of segments with so many documents each, which neighbours are to be one: numbers of the first, and after the last."""
+"""The neighbours to merge among segments of these numbers of documents: the number of the first, and the number after
+the last."""
 
 
 class DamagedSegmentError(SegmentError):
@@ -97,7 +98,7 @@ def committed(
 
 
 def due(view: NativeView) -> tuple[Segment, ...]:
-    """The segments that are to be merged next, of which the result is too large to be a part of a commit."""
+    """The segments to merge next with a result that is too large for a commit."""
     for is_history in (False, True):
         segments = [segment for segment in view.segments if segment.is_history == is_history]
         for start, end in _groups([segment.count for segment in segments]):

@@ -1,7 +1,7 @@
 """The OpenSearch mapping, and documents as its fields.
 
 Text is analysed here, not by OpenSearch: text fields contain index terms separated by spaces. Offers are nested
-documents, so that one offer must meet all filters. `record` is the record for re-ranking and results.
+documents because one offer must meet all filters. `record` is the record for re-ranking and results.
 """
 
 from __future__ import annotations

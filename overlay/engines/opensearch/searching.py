@@ -172,8 +172,8 @@ class Searcher:
 
 
 def _begin(query: Query, currency: str, after: Key | None) -> Sequence[str] | None:
-    """The sort values (price and id) after which the walk of a currency begins, so that nothing is left out that is
-    after a key; empty for the whole walk, None where it has nothing."""
+    """The sort values (price and id) at which the walk of a currency begins, so that no result after a key is left out;
+    empty for the whole walk, None where the walk has no result after the key."""
     if after is None:
         return ()
     of, price, id_ = after[1:]

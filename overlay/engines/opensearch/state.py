@@ -1,8 +1,8 @@
 """The state of an index: one document, which every commit replaces by a conditional write.
 
-Documents have the numbers of the commits that added and removed them, so that a commit becomes visible when this
-document is replaced, and nothing of a killed writer does. Each attempt to write takes a new number; a number that was
-taken and not committed is void: searches ignore everything that its writer writes, however late.
+Documents have the numbers of the commits that added and removed them: a commit becomes visible when this document is
+replaced, and the writes of a killed writer never do. Each attempt to write takes a new number. A number without a
+commit is void: searches ignore all writes with it, however late.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class OpenSearchCommitState:
         return replace(self, taken=self.taken + 1, writer=writer, until=time() + lease, void=void)
 
     def released(self) -> OpenSearchCommitState:
-        """The state after a writer gave up: without a lease, its number void."""
+        """The state after a writer gave up: without a lease, and with its number void."""
         void = (*self.void, self.taken)[-_MOST_VOID:] if self.taken > self.commit else self.void
         return replace(self, writer="", until=0.0, void=tuple(dict.fromkeys(void)))
 

@@ -1,7 +1,7 @@
 """Word counts stored in the index: a base that one commit wrote, and the changes by later commits.
 
 Readers load the base once and apply changes commit by commit. A new base is written when the changes exceed a quarter
-of it, so that the cost of a commit does not depend on the number of words.
+of it: the cost of a commit does not depend on the number of words.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class StoredTermCounts:
         return changes
 
     def changed(self, state: OpenSearchCommitState, changes: TermCounts) -> tuple[list[Json], OpenSearchCommitState]:
-        """The documents that the commit `state.taken` adds for its changes, and the state with them. A `state` whose
-        base is this commit starts without words."""
+        """The documents that the commit `state.taken` adds for its changes, and the state with them. A `state` with
+        this commit as its base starts without words."""
         words = len(changes.surfaces.keys() | changes.terms.keys())
         if state.base != state.taken:
             if state.changed + words < max(_LEAST, state.words // 4):

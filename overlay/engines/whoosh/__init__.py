@@ -1,7 +1,7 @@
 """The Whoosh engine: the same results in pure Python, for small registries and platforms without Numba.
 
 Whoosh stores the documents and their terms; documents are decoded once and stay in memory, and words are counted when
-an index is opened. It is meant for a few thousand listings.
+an index is opened. It is designed for a few thousand listings.
 """
 
 from __future__ import annotations

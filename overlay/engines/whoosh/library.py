@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class WhooshFiles(FileStorage):  # type: ignore[misc]
-    """The files of an index: what Whoosh's writer needs of an index and of its storage. They are read whole, so that no
-    file stays open and a commit can be read at its end."""
+    """The files of an index, with the methods that Whoosh's writer needs of an index and of its storage. They are read
+    whole: no file stays open and a commit can be read at its end."""
 
     indexname = _INDEX
 
@@ -57,8 +57,8 @@ class WhooshFiles(FileStorage):  # type: ignore[misc]
         return int(TOC._latest_generation(self, _INDEX))  # noqa: SLF001  Whoosh's own way opens files
 
     def read(self, before: Mapping[str, bytes]) -> tuple[int, list[Any], dict[str, bytes]]:
-        """The newest commit: its generation, a reader for each segment, and the contents of the segments' files, which
-        never change, so that those read `before` serve again. Raises any error when damaged."""
+        """The newest commit: its generation, a reader for each segment, and the contents of the segments' files. These
+        never change, so those read `before` are reused. Raises any error when damaged."""
         files = {path.name: before.get(path.name) or path.read_bytes() for path in self.path.glob("*.seg")}
         memory = RamStorage()
         toc = self._toc()
@@ -96,7 +96,7 @@ class WhooshFiles(FileStorage):  # type: ignore[misc]
 
 
 def few_segments(writer: Any, segments: list[Any]) -> list[Any]:
-    """A merge policy for Whoosh: segments no larger than all smaller ones in sum are merged into the new one, so that n
+    """A merge policy for Whoosh: segments no larger than all smaller ones in sum are merged into the new one. So n
     documents are in at most log2(n) segments, and each is copied at most as often. Returns the remaining segments."""
     size, remaining = writer.doc_count(), []
     for segment in sorted(segments, key=lambda other: other.doc_count()):

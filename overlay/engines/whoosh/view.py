@@ -24,9 +24,9 @@ _FIELDS = tuple(zip(FIELDS, FIELD_WEIGHT, FIELD_CONSTANT, FIELD_SHARE, strict=Tr
 
 
 class WhooshRow(NamedTuple):
-    """A document as it is filtered and ordered: see `sorting.order_fields`, `facts.heights`, `facts.facts` and
-    `facts.facets`. `lengths` are the numbers of terms by field, `text` the term sequences, one per line, each between
-    spaces."""
+    """A document in the form that is filtered and sorted: see `sorting.order_fields`, `facts.heights`, `facts.facts`
+    and `facts.facets`. `lengths` are the numbers of terms by field, `text` the term sequences, one per line, each
+    between spaces."""
 
     registration: str
     record: IndexRecord

@@ -174,7 +174,7 @@ def test_a_database_of_another_version_is_refused(database_url: str, store: Stor
     ("url", "says"),
     [
         ("nonsense", "is not a database URL; use sqlite:///PATH or postgresql"),
-        ("mysql://host/name", "'mysql' is not a database this program knows"),
+        ("mysql://host/name", "'mysql' is not a supported database"),
         ("sqlite:////nowhere/at/all/a2b.db", "cannot use the database sqlite:////nowhere/at/all/a2b.db"),
         ("postgres://user:secret@127.0.0.1:1/name", r"cannot use the database postgresql\+psycopg://user:\*\*\*@127"),
         ("sqlite://", "a database in memory"),
