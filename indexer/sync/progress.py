@@ -37,3 +37,10 @@ class SyncProgress:
     checked: str = ""
     note: str = ""
     caught: int = 0
+
+    @property
+    def lag(self) -> int | None:
+        """The blocks that the source has and the store has not; None while the source's height is not known."""
+        if self.tip is None:
+            return None
+        return max(0, self.tip - (-1 if self.height is None else self.height))

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from indexer.setting_values import CHANGE_BLOCKS, Quota
 from overlay.api.counters import Counters
+from overlay.api.height_history import HeightHistory
 from overlay.jobs import JobStatus
 from overlay.listings.change_notifier import ChangeNotifier
 from overlay.listings.logos import LogoImages
@@ -32,7 +33,7 @@ class ProcessInfo:
     caught up with, else a sentence saying what is missing; `damage` says what to do about a damaged database, "" for a
     whole one, and is called for every request. `version` is the program's. `requests` is what publishers
     ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` counts what was read of each, and
-    `fetched` counts fetches by outcome, `jobs` has the state of periodic work. With
+    `fetched` counts fetches by outcome, `jobs` has the state of periodic work, `history` the last day's heights. With
     `log_requests` each answer is worth a line in the log.
     """
 
@@ -45,6 +46,7 @@ class ProcessInfo:
     ingested: Callable[[], Mapping[str, SyncProgress]] = dict
     fetched: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobStatus]] = tuple
+    history: HeightHistory = field(default_factory=HeightHistory)
     counters: Counters = field(default_factory=Counters)
     log_requests: bool = False
 

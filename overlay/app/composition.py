@@ -19,6 +19,7 @@ from indexer.store.process_lock import ProcessLock
 from indexer.store.requests import Rechecks, Requests
 from indexer.sync.follower import Follower
 from overlay.api.counters import Counters
+from overlay.api.height_history import SAMPLE_SECONDS
 from overlay.api.services import AppServices, ProcessInfo, PublisherServices, SiteSettings
 from overlay.api.systems import Parts, active, chosen, load_api, periodic_jobs
 from overlay.app import version
@@ -130,7 +131,9 @@ class AppContext:
             )
             jobs += integrity_jobs(self.store, self.writer)
         if self.engine is not None:
+            sample = self.status.sample_heights
             jobs += [
+                PeriodicJob(name="heights", run=sample, every=SAMPLE_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-rates", run=self.watcher.rates, every=RATES_SECONDS, role=Role.SERVER),
                 PeriodicJob(name="stored-logos", run=self.watcher.logos, every=LOGOS_SECONDS, role=Role.SERVER),
             ]
@@ -146,7 +149,7 @@ class AppContext:
             status=self.status.status, ready=self.status.ready, damage=self.status.damage, version=version(),
             requests=Requests(self.store.primary), refused=self.status.refused_blocks, ingested=self.status.ingested,
             fetched=lambda: self.status.fetch_outcomes, jobs=self.scheduler.statuses, counters=self.counters,
-            log_requests="requests" in self.settings.log,
+            history=self.status.history, log_requests="requests" in self.settings.log,
         )  # fmt: skip
 
     def services(self) -> AppServices:

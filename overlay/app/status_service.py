@@ -20,6 +20,7 @@ from indexer.store import Store, Writer
 from indexer.store.rates import Quotes
 from indexer.store.state_hashes import StateHash
 from indexer.sync.progress import SyncProgress
+from overlay.api.height_history import HeightHistory, HeightSample
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
 from overlay.engines import IN_FILES, CompilingError, UnavailableError
@@ -78,6 +79,7 @@ class StatusService:
         """Why changes cannot be written to the index now; "" where they can."""
         self._was_ready = False
         self.progress: dict[str, SyncProgress] = {}
+        self.history = HeightHistory()
         self._chains: dict[str, str] = {}
         self._heights: dict[str, int] = {}
         self.refresh()
@@ -102,6 +104,12 @@ class StatusService:
         self.progress[progress.name] = progress
         if chain is not None and chain.sources:
             self._failover[chain.name] = chain
+
+    async def sample_heights(self) -> None:
+        """Add the heights and lags of now to the history."""
+        now = int(time.time())
+        for progress in list(self.progress.values()):
+            self.history.add(progress.name, HeightSample(now, progress.height, progress.lag))
 
     def publish(self, heights: Mapping[str, int]) -> None:
         """Searches answer for these heights, by chain name, from now on."""
@@ -221,9 +229,7 @@ class StatusService:
             "height": progress.height,
             "hash": progress.hash[::-1].hex() if progress.hash else None,
             "tip": progress.tip,
-            "lag": None
-            if progress.tip is None
-            else max(0, progress.tip - (-1 if progress.height is None else progress.height)),
+            "lag": progress.lag,
             "mempool": progress.mempool,
             "reorgs": None if progress.state == "stored" else progress.reorgs,
             "source": self._sources.get(progress.name),

@@ -6,6 +6,7 @@ import json
 from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any
 
 from aiohttp import web
@@ -24,8 +25,9 @@ from overlay.web.amounts import FAMILIAR, about
 from overlay.web.assets import addresses
 from overlay.web.badges import SAME, badges, explained
 from overlay.web.cards import mark
+from overlay.web.price_lines import price_lines
 from overlay.web.rendering import LISTING_BYTES, html_answer, problem_page, render, render_within, wants_json
-from overlay.web.timeline import timeline
+from overlay.web.timeline import MOST, timeline
 
 _TYPES = {"streamable-http": "http", "sse": "sse"}
 """Transports as most clients name them."""
@@ -114,6 +116,8 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
     _, card = lookup.card(store, text)
     proved = item["txid"] in store.proved([item["txid"]])
     shown = badges(item, proved=proved)
+    bodies: dict[str, bytes] = {}
+    entries = timeline(store, revisions, bodies)
     values = {
         "item": item,
         "name": item.get("name") or item["id"],
@@ -122,8 +126,10 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "badges": shown,
         "same": SAME,
         "explained": explained(shown),
-        "entries": timeline(store, revisions),
+        "entries": entries,
+        "lines": price_lines(item, revisions[:MOST], bodies, int(time())) if "servers" not in item else (),
         "revisions": len(revisions),
+        "most_revisions": MOST,
         "card": card.decode("utf-8", "replace"),
         "card_bytes": len(card),
         "proof": provable(item, proved=proved),

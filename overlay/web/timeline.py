@@ -149,10 +149,9 @@ class Entry(NamedTuple):
     too_large: bool
 
 
-def timeline(store: ListingRepository, revisions: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The newest revisions, newest first."""
+def timeline(store: ListingRepository, revisions: Sequence[Mapping[str, Any]], bodies: dict[str, bytes]) -> list[Entry]:
+    """The newest revisions, newest first. The cards that are compared are added to `bodies`, by SHA-256 (hex)."""
     shown = revisions[:MOST]
-    bodies: dict[str, bytes] = {}
     left = READ_BYTES
     entries = []
     for number, revision in enumerate(shown):

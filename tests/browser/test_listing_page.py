@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -202,3 +203,20 @@ async def test_the_settings_of_a_tool_are_copied_as_they_are_shown(world: World,
     copied = json.loads(await page.evaluate("navigator.clipboard.readText()"))
     entry = {"command": "npx", "args": ["-y", "@example/clock"], "env": {"ZONE": ""}}
     assert copied == {"mcpServers": {"clock": entry}}
+
+
+async def test_lines_are_read_as_images_and_need_no_script(world: World, tab: Open) -> None:
+    opened = await tab(java_script_enabled=False)
+    for path, name in (
+        (
+            world.page("story"),
+            r"Price of call, in BSV per call, since .+ 0\.002 BSV from .+; 0\.005 BSV from .+ UTC\.$",
+        ),
+        ("/status", r"^Height of bsv since .+ blocks"),
+        ("/status", r"^Lag of btc since .+ blocks"),
+    ):
+        line = (await opened.go(path)).get_by_role("img", name=re.compile(name))
+        assert await line.count() == 1, path
+        box = await line.bounding_box()
+        assert box is not None
+        assert box["width"] > 200 > box["height"] > 50

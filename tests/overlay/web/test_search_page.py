@@ -39,7 +39,7 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
+        self.text, self.size = "", len(text.encode())
         self.open: list[str] = []
         self.feed(text)
         self.close()
