@@ -355,6 +355,9 @@ class Item(StoredItem, kw_only=True, omit_defaults=True):
     ] = 0.0
 
 
+ITEM_MEMBERS = tuple(Item.__struct_encode_fields__)
+
+
 class ServerList(ListingHead, kw_only=True, omit_defaults=True):
     """A registration that holds several servers: the ids of their listings."""
 

@@ -8,6 +8,7 @@ from msgspec import Meta, field
 
 from overlay.answers.items import KINDS, FaultNote, Item
 from overlay.answers.record import Count, Record, Time, words
+from overlay.answers.schema_parts import TEXT, record, ref
 from overlay.search.query import FACETS
 from overlay.search.sorting import AMOUNT, PER_DAY
 
@@ -25,8 +26,8 @@ class _Narrowed(TypedDict):
 
 
 class Narrowing(_Narrowed, total=False):
-    """Filters without which there are results, and how many; `near` has skills and tags that are spelt nearly so, by
-    parameter."""
+    """Filters without which there are results, and how many; `near` has other values by parameter: skills,
+    tags, currencies and intervals of nearly this spelling, and the most frequent currencies and intervals."""
 
     near: dict[str, tuple[FacetValue, ...]]
 
@@ -61,10 +62,13 @@ class IndexGeneration(TypedDict):
     heights: dict[str, Count]
 
 
+_CHOSEN = record({"id": TEXT}, description="With `fields`: an item with the members that were named, and its id.")
+
+
 class SearchPage(Record, kw_only=True):
     """A page of items."""
 
-    items: tuple[Item, ...]
+    items: Annotated[tuple[Item, ...], Meta(extra_json_schema={"items": {"anyOf": [ref("Item"), _CHOSEN]}})]
     total: Count
     matched: Annotated[Count, Meta(description="How many of the results hold all words of `q` but stop words.")]
     total_relation: Annotated[str, words("eq", "gte")]

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from overlay.answers.items import KINDS, STATUSES
+from overlay.answers.items import ITEM_MEMBERS, KINDS, STATUSES
 from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.values import ValueRefusedError, shown
@@ -246,7 +246,15 @@ SEARCH = table(
         "highlight", "`true`: each item says in `highlights` where its texts contain what was searched for.",
         values.truth, type="boolean",
     ),
+    _words(
+        "fields",
+        "The members of items to answer, besides `id`, separated by commas or repeated; default: all.",
+        ITEM_MEMBERS, many=True,
+    ),
 )  # fmt: skip
+
+ONLY_OVER_HTTP = frozenset({"facets", "facetLimit", "facetPrefix", "explain", "highlight", "fields"})
+"""The parameters that choose what a page holds. Protocols with a form of their own do not take them."""
 
 SUGGEST = table(
     parameter("q", "What has been typed so far.", values.words, may_be_empty=True),

@@ -4,7 +4,7 @@ highlights and explanations on demand; and for a search without results, why and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -101,13 +101,21 @@ def page(
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
-    return [b'{"items":[', *_items(shown, search_request.query.rates), b"]," + encode(tail)[1:]]
+    pieces = _items(shown, search_request.query.rates)
+    if search_request.fields is not None:
+        pieces = [encode(_chosen(b"".join(pieces), search_request.fields))[1:-1]]
+    return [b'{"items":[', *pieces, b"]," + encode(tail)[1:]]
 
 
 def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, Any]]:
     """The items of a page as JSON values."""
     decoded: list[dict[str, Any]] = decode(b"".join((b"[", *_items(hits, rates), b"]")))
     return decoded
+
+
+def _chosen(items: bytes, members: Collection[str]) -> list[dict[str, Any]]:
+    """Items, as JSON separated by commas, with these members only."""
+    return [{name: item[name] for name in item if name in members} for item in decode(b"[%b]" % items)]
 
 
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
@@ -190,7 +198,7 @@ def is_quick(search_request: SearchRequest) -> bool:
     ms at 100,000 offers, as long as the detour through a thread), none of which is compared by spelling."""
     query = search_request.query
     plain = not (search_request.highlight or search_request.explain or query.text or query.operators)
-    plain = plain and not (query.skills or query.tags)
+    plain = plain and not any(getattr(query, field) for field in zero_results.SPELT.values())
     return plain and len(zero_results.narrowing(query)) <= _FEW_FILTERS
 
 

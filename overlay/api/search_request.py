@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import Any, NamedTuple
 
 from overlay.answers.items import STATUSES
@@ -24,6 +24,7 @@ from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from overlay.text.safe_text import on_one_line, one_line
 from overlay.text.timestamps import timestamp
+from parsers.cards.intervals import meant
 from parsers.cards.rate_table import RateTable
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created", "rating"})
@@ -43,7 +44,7 @@ class SearchRequest(NamedTuple):
     this page; `beyond` marks an offset above the largest one served: its page is empty. `unapplied` names the
     parameters that could not be applied, `notes` says why. `text` is `q` unchanged. `rates` is the table that
     converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
-    mark of the question that this page answered."""
+    mark of the question that this page answered. `fields` are the members of items to answer; None: all."""
 
     query: Query
     kind: str
@@ -57,6 +58,7 @@ class SearchRequest(NamedTuple):
     rates: RateTable | None = None
     after: IndexPosition | None = None
     continued: str | None = None
+    fields: frozenset[str] | None = None
 
     @property
     def is_converted(self) -> bool:
@@ -73,6 +75,8 @@ class SearchRequest(NamedTuple):
         notes = (*self.notes, NO_PHRASE) if hits.phrases_dropped else self.notes
         if hits.at_least and (names := not_exact(self.query)):
             notes = (*notes, _not_exact(names))
+        if not hits.total:
+            notes = (*notes, *map(_as_written, filterfalse(meant, self.query.intervals)))
         return (*notes, _looked_up(hits.lookup)) if hits.lookup else notes
 
     def note_members(self, hits: Hits) -> dict[str, Any]:
@@ -86,6 +90,14 @@ class SearchRequest(NamedTuple):
 
 
 NO_PHRASE = Fault("phrase-not-found", "no listing contains the quoted phrase, so its words were searched for")
+
+
+def _as_written(interval: str) -> Fault:
+    detail = (
+        f"the interval {shown(interval)} was compared as it is written; understood are ISO 8601 durations in upper "
+        "case, such as P1M, words such as day, week, month, year or monthly, and none for a price per call"
+    )
+    return Fault("interval-as-written", detail)
 
 
 def _looked_up(lookup: Lookup) -> Fault:
@@ -172,6 +184,7 @@ def from_pairs(
         rates=table,
         after=IndexPosition(page_position.epoch, page_position.seq) if page_position else None,
         continued=page_position.question if page_position else None,
+        fields=frozenset(values_by_name["fields"]) | {"id"} if "fields" in values_by_name else None,
     )
 
 
@@ -268,13 +281,13 @@ def _chains(texts: tuple[str, ...], configured: Mapping[str, str], faults: list[
     """Configured names for names or CAIP-2 ids, each once."""
     names: dict[str, None] = {}
     for text in texts:
-        meant = [name for name, caip2 in configured.items() if text in (name, caip2)]
-        if not meant:
+        matching = [name for name, caip2 in configured.items() if text in (name, caip2)]
+        if not matching:
             choices = ", ".join(f"{name} ({caip2})" for name, caip2 in configured.items()) or "none yet"
             faults.append(
                 Fault("unknown-chain", f"chain: {shown(text)} is not indexed here; known: {choices}", "chain")
             )
-        names.update(dict.fromkeys(meant))
+        names.update(dict.fromkeys(matching))
     return tuple(names)
 
 

@@ -134,10 +134,11 @@ def truth(value: str) -> bool:
 
 
 def one_of(value: str, allowed: tuple[str, ...]) -> str:
-    """One of the words allowed, exactly as written."""
-    if value not in allowed:
+    """One of the words allowed, in any case."""
+    word = {word.lower(): word for word in allowed}.get(value.strip().lower())
+    if word is None:
         raise ValueRefusedError("unknown-value", f"{shown(value)} is not one of {', '.join(allowed)}")
-    return value
+    return word
 
 
 def moment(value: str) -> int:

@@ -84,21 +84,24 @@ def _counting(query: Query) -> Query:
     return query._replace(limit=0, offset=0, after=None, facets=(), sort="relevance", descending=None)
 
 
-_SPELT = {"skillId": "skills", "tag": "tags"}
+SPELT = {"skillId": "skills", "tag": "tags", "acceptedCurrency": "currencies", "interval": "intervals"}
 """The filters with values that are compared by spelling, and their query fields."""
+
+_FEW_VALUES = frozenset({"acceptedCurrency", "interval"})
+"""The filters with so few values that the most frequent are an answer, too."""
 
 MOST_NEAR = 3
 
 
 def near(query: Query, emptied: Emptied, find: Callable[[Query], Hits]) -> dict[str, list[tuple[str, int]]]:
-    """For the skills and tags that exclude all results: values near in spelling, with the number of results if one of
-    them is chosen instead, the nearest first."""
+    """For the skills, tags, currencies and intervals that exclude all results: values near in spelling, the nearest
+    first, then the most frequent currencies and intervals; with the number of results if one is chosen instead."""
     without = {field: value for name in emptied.parameters for field, value in _FILTERS[name]}
     wide = _counting(query)._replace(**without)
     nearest = {}
-    for name in filter(_SPELT.__contains__, emptied.parameters):
+    for name in filter(SPELT.__contains__, emptied.parameters):
         counts: dict[str, int] = {}
-        for value in getattr(query, _SPELT[name])[:MOST_NEAR]:
+        for value in getattr(query, SPELT[name])[:MOST_NEAR]:
             counts |= _near(value, wide._replace(facets=(name,), facet_limit=MOST_FACET_VALUES), find)
         if counts:
             nearest[name] = list(counts.items())[:MOST_NEAR]
@@ -111,8 +114,12 @@ def _near(value: str, wide: Query, find: Callable[[Query], Hits]) -> dict[str, i
     for beginning in (value[:2], ""):
         facets = find(wide._replace(facet_prefix=beginning)).facets or {}
         counted = {_letters(text): (text, count) for text, count in facets[wide.facets[0]] if len(text) <= _LONGEST_ID}
-        if close := get_close_matches(_letters(value[:_LONGEST_ID]), counted, MOST_NEAR):
-            return dict(map(counted.__getitem__, close))
+        close = get_close_matches(_letters(value[:_LONGEST_ID]), counted, MOST_NEAR)
+        values = dict(map(counted.__getitem__, close))
+        if wide.facets[0] in _FEW_VALUES:
+            values |= dict([*counted.values()][: MOST_NEAR - len(values)])
+        if values:
+            return values
     return {}
 
 

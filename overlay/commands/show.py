@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
 from overlay.commands.options import add_json, add_url, ask, command, print_answer, settings_of
+from overlay.text.interval_words import in_words, per
 from overlay.text.safe_text import on_one_line
 from overlay.text.terminal import say
+from parsers.cards.intervals import interval_key
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -142,15 +144,16 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def located(reason: Mapping[str, Any]) -> str:
     """What an error or a warning says, after the JSON pointer to what it is about; none is the whole card."""
     pointer = f"{on_one_line(reason['pointer'])}: " if reason["pointer"] else ""
-    return f"{pointer}{on_one_line(reason['detail'])}"
+    return f"{pointer}{on_one_line(in_words(reason['detail']))}"
 
 
 def offer_line(offer: Mapping[str, Any]) -> str:
     others = [currency for currency in offer["acceptedCurrencies"] if currency != offer["currency"]]
     accepted = f", also takes {on_one_line(', '.join(others))}" if others else ""
     skills = f", for {on_one_line(', '.join(offer['skillIds']))}" if offer["skillIds"] else ""
-    per = on_one_line(offer["interval"]) if offer["interval"] else "call"
-    return f"{on_one_line(offer['id'])}: {offer['amount']} {on_one_line(offer['currency'])} per {per}{accepted}{skills}"
+    price = f"{offer['amount']} {on_one_line(offer['currency'])} {on_one_line(per(interval_key(offer['interval'])))}"
+    address = f", paid to {on_one_line(offer['address'])}" if offer.get("address") else ""
+    return f"{on_one_line(offer['id'])}: {price}{accepted}{skills}{address}"
 
 
 def _revision(revision: Mapping[str, Any]) -> list[str]:

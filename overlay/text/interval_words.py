@@ -8,6 +8,7 @@ _SINGULAR = {
     "none": "call", "P1D": "day", "P1W": "week", "P1M": "month", "P1Y": "year", "PT1H": "hour", "PT1M": "minute",
 }  # fmt: skip
 _SOME = re.compile(r"P(?:([1-9][0-9]{0,4})([DWMY])|T([1-9][0-9]{0,4})([HMS]))")
+_IN_TEXT = re.compile(r"\bper (P[0-9TDWMYHS]{2,8})(?![0-9A-Za-z])")
 _UNITS = {"D": "days", "W": "weeks", "M": "months", "Y": "years", "TH": "hours", "TM": "minutes", "TS": "seconds"}
 
 
@@ -21,3 +22,8 @@ def per(interval: str) -> str:
         return f"per {interval}"
     days, unit, seconds, short = some.groups()
     return f"per {days or seconds} {_UNITS[unit or f'T{short}']}"
+
+
+def in_words(text: str) -> str:
+    """A sentence with its intervals in words: `per P1M` is `per month`."""
+    return _IN_TEXT.sub(lambda match: per(match[1]), text)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from overlay.text.interval_words import per
+from overlay.text.interval_words import in_words
 from parsers.cards.price_changes import ADDRESS, PRICE
 
 SAME = ("same-name", "same-url", "same-address")
@@ -162,8 +162,6 @@ def explained(shown: Iterable[Badge]) -> list[tuple[str, Meaning]]:
 _NAMING = re.compile(r"(.*: )(\S+?)(, of the same owner)?", re.DOTALL)
 """The detail of a warning of SAME: a sentence, the id of the older listing, and whether it has the same owner."""
 
-_INTERVAL = re.compile(r"\bper (P[0-9TDWMYHS]{2,8})(?![0-9A-Za-z])")
-
 
 class WarningText(NamedTuple):
     """A warning's sentence up to the id of another listing, that id ("" where it names none), and what follows."""
@@ -175,6 +173,6 @@ class WarningText(NamedTuple):
 
 def warning_text(warning: Mapping[str, Any]) -> WarningText:
     """A warning in words, with the interval of a price as people name it."""
-    text = _INTERVAL.sub(lambda match: per(match[1]), warning["detail"])
+    text = in_words(warning["detail"])
     match = _NAMING.fullmatch(text) if warning["code"] in SAME else None
     return WarningText(match[1], match[2], match[3] or "") if match else WarningText(text)

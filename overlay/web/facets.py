@@ -9,7 +9,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from overlay.api.parameters import SEARCH
+from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH
 from overlay.api.problems import ProblemError
 from overlay.api.search_answer import alternatives
 from overlay.api.values import folded
@@ -97,9 +97,7 @@ _SHOWN, _MORE, _LONGEST = 6, 18, 80
 _BUDGET = 20_000
 """Characters of all URLs: each link repeats the whole search."""
 
-_NOT_FILTERS = frozenset(
-    {"q", "sort", "limit", "offset", "cursor", "facets", "facetLimit", "facetPrefix", "explain", "priceCurrency"}
-)
+_NOT_FILTERS = ONLY_OVER_HTTP | {"q", "sort", "limit", "offset", "cursor", "priceCurrency"}
 _LABELS = {
     **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
     "duplicatesOf": "Duplicates of", "verified": "Verified", "fromBlock": "From block", "toBlock": "To block",

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from indexer.model import LOGO_BYTES
 from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
-from overlay.api.parameters import MAX_LIMIT, MAX_OFFSET, pairs
+from overlay.api.parameters import MAX_LIMIT, MAX_OFFSET, ONLY_OVER_HTTP, pairs
 from overlay.api.problems import BadRequestError, Fault, bad_request
 from overlay.api.search_answer import AGAIN, UNMADE, next_cursor
 from overlay.api.search_request import SearchRequest, from_pairs
@@ -63,7 +63,7 @@ _DECORATIONS = frozenset(
 
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
-_NOT_CARRIED = frozenset({"offset", "cursor", "facets", "facetLimit", "facetPrefix", "explain", "highlight"})
+_NOT_CARRIED = ONLY_OVER_HTTP | {"offset", "cursor"}
 _NOT_IN_FEEDS = _NOT_CARRIED | {"sort", "status", "limit"}
 _BEST, _LATEST = "best match", "latest"
 _LABELS = {

@@ -379,12 +379,13 @@ def test_a_file_that_is_not_there_is_wrong_usage(command: list[str], run: Run, d
         assert (result.code, result.out, result.err) == (2, "", f"a2b: {name}: {why}\n")
 
 
-def test_an_offer_names_the_other_currencies_that_it_takes() -> None:
+def test_an_offer_says_what_it_takes_how_often_and_who_is_paid() -> None:
     offer = {"id": "basic", "currency": "BSV", "amount": "1", "interval": "", "skillIds": ["a", "b"]}
     assert (
         offer_line(offer | {"acceptedCurrencies": ["BSV", "USD"]}) == "basic: 1 BSV per call, also takes USD, for a, b"
     )
-    assert offer_line(offer | {"acceptedCurrencies": ["BSV"]}) == "basic: 1 BSV per call, for a, b"
+    monthly = {"acceptedCurrencies": ["BSV"], "interval": "P1M", "address": "1Payee"}
+    assert offer_line(offer | monthly) == "basic: 1 BSV per month, for a, b, paid to 1Payee"
 
 
 def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

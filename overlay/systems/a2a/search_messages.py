@@ -13,6 +13,7 @@ from uuid import uuid4
 from aiohttp import web
 
 from overlay.api.base_url import base_url
+from overlay.api.parameters import ONLY_OVER_HTTP
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.values import json_texts
@@ -27,7 +28,6 @@ _PAYMENT = "x-payment"
 """The member with a payment claim."""
 
 _FILES = ("file", "raw", "url")
-_ONLY_OVER_HTTP = ("facets", "facetLimit", "facetPrefix", "explain", "highlight")
 _PUSH = ("pushNotificationConfig", "taskPushNotificationConfig", "pushNotification")
 _MODES = {TEXT: (TEXT, "text/*", "*/*", "text"), DATA: (DATA, "application/*", "*/*", "data")}
 """The names by which clients accept a media type; `text` and `data` are types of parts, which clients of 0.1 to 0.3
@@ -115,7 +115,7 @@ def _pairs(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _faults(members: Iterable[tuple[str, Any]], *, has_text: bool) -> Iterator[Fault]:
     """What is wrong with the members of data parts. Names and values are checked by the search itself."""
     for name, value in members:
-        if name in _ONLY_OVER_HTTP:
+        if name in ONLY_OVER_HTTP:
             yield Fault("not-served", f"{name} is not answered here, only by GET /v1/search", name)
         elif has_text and name in ("q", "query"):
             yield Fault("conflict", f"{name}: the question is in the text part, leave it out of the data", name)

@@ -26,7 +26,7 @@ from overlay.answers.items import STATUSES
 from overlay.api import values
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
 from overlay.api.base_url import base_url
-from overlay.api.parameters import SEARCH, optional, pairs, read, table
+from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH, optional, pairs, read, table
 from overlay.api.problems import BadRequestError
 from overlay.api.protocol_requests import FoundPage, find
 from overlay.api.routes import Route
@@ -51,7 +51,7 @@ _SETTLED_SECONDS = 2.0
 
 
 _SORTS, _STATUSES = ("updated", "created"), (*_CONFIRMED, "all")
-_WITHOUT = frozenset({"offset", "facets", "facetLimit", "facetPrefix", "explain", "highlight"})
+_WITHOUT = ONLY_OVER_HTTP | {"offset"}
 _INSTEAD = {
     "sort": replace(
         SEARCH.names["sort"],

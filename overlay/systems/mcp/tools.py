@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from overlay.answers.schemas import outline
-from overlay.api.parameters import SEARCH
+from overlay.api.parameters import ONLY_OVER_HTTP, SEARCH
 from overlay.api.request_bodies import Body
 
 
@@ -65,7 +65,7 @@ PAGE_MEMBERS = (
 SEARCH_ARGUMENTS = {
     name: parameter if name == parameter.name else replace(parameter, description=f"The same as `{parameter.name}`.")
     for name, parameter in SEARCH.names.items()
-    if parameter.name not in ("facets", "facetLimit", "facetPrefix", "explain", "highlight", "offset")
+    if parameter.name not in ONLY_OVER_HTTP | {"offset"}
 }
 """The parameters of `GET /v1/search` that `search` takes, by all their names."""
 

@@ -12,6 +12,7 @@ from aiohttp import ClientSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlay.api import search_answer
 from overlay.api.problems import BadRequestError
 from overlay.api.search_answer import extras
 from overlay.api.search_request import from_pairs
@@ -282,3 +283,46 @@ async def test_a_page_tells_the_question_as_it_was_asked(client: ClientSession) 
     assert page["query"] == "tower -tag:x"
     assert page["explain"]["query"]["text"] == "tower"
     assert page["explain"]["query"]["operators"]["not_tags"] == ["x"]
+
+
+@pytest.mark.parametrize("written", ["US$", "usdollar", "XYZ", "€"])
+def test_currencies_that_there_are_are_named_where_there_is_no_such_one(engine: SearchIndex, written: str) -> None:
+    _, more = answer_of(engine, ("acceptedCurrency", written))
+    (emptied,) = more["emptiedBy"]
+    total = engine.search(from_pairs([("currency", "USD")], {}).query).total
+    assert {"value": "USD", "count": total} in emptied["near"]["acceptedCurrency"]
+
+
+@pytest.mark.parametrize("written", ["p1m", "once", "P9Y"])
+def test_intervals_that_there_are_are_named_where_there_is_no_such_one(engine: SearchIndex, written: str) -> None:
+    search_request = from_pairs([("interval", written)], {})
+    hits = engine.search(search_request.query)
+    _, more = answer_of(engine, ("interval", written))
+    (emptied,) = more["emptiedBy"]
+    total = engine.search(from_pairs([("interval", "monthly")], {}).query).total
+    assert {"value": "P1M", "count": total} in emptied["near"]["interval"]
+    codes = [note["code"] for note in search_request.note_members(hits).get("notes", ())]
+    assert codes == ([] if written == "P9Y" else ["interval-as-written"])
+
+
+def test_words_of_parameters_are_read_in_any_case(engine: SearchIndex) -> None:
+    def ids(*pairs: tuple[str, str]) -> list[str]:
+        return [hit.id for hit in engine.search(from_pairs(pairs, {}).query).hits]
+
+    written = ids(("type", "A2B-Agent"), ("status", "LIVE"), ("sort", "-Name"))
+    assert written == ids(("type", "agent"), ("status", "live"), ("sort", "-name")) != []
+
+
+def test_only_the_members_that_are_named_are_answered(engine: SearchIndex) -> None:
+    def items(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
+        search_request = from_pairs([("limit", "5"), *pairs], {})
+        whole = search_answer.page(search_request, engine.search(search_request.query), None, {})
+        members: list[dict[str, Any]] = json.loads(b"".join(whole))["items"]
+        return members
+
+    names = ("id", "name", "offers", "cheapest", "score")
+    every, chosen = items(), items(("fields", "name,Offers"), ("fields", "cheapest,score"))
+    assert chosen == [{name: item[name] for name in item if name in names} for item in every]
+    assert items(("q", "nothing of the kind"), ("tag", "none"), ("fields", "name")) == []
+    with pytest.raises(BadRequestError, match="'price' is not one of id, type, status"):
+        items(("fields", "price"))
