@@ -8,7 +8,6 @@ from msgspec import Meta, field
 
 from overlay.answers.items import KINDS, FaultNote, Item
 from overlay.answers.record import Count, Record, Time, words
-from overlay.answers.schema_parts import TEXT, record, ref
 from overlay.search.query import FACETS
 from overlay.search.sorting import AMOUNT, PER_DAY
 
@@ -62,13 +61,10 @@ class IndexGeneration(TypedDict):
     heights: dict[str, Count]
 
 
-_CHOSEN = record({"id": TEXT}, description="With `fields`: an item with the members that were named, and its id.")
-
-
 class SearchPage(Record, kw_only=True):
     """A page of items."""
 
-    items: Annotated[tuple[Item, ...], Meta(extra_json_schema={"items": {"anyOf": [ref("Item"), _CHOSEN]}})]
+    items: tuple[Item, ...]
     total: Count
     matched: Annotated[Count, Meta(description="How many of the results hold all words of `q` but stop words.")]
     total_relation: Annotated[str, words("eq", "gte")]

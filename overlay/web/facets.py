@@ -21,6 +21,7 @@ from overlay.search.query import Hits, Query
 from overlay.search.value_lists import parts
 from overlay.text.interval_words import per
 from overlay.web.links import Pairs, adding, link, name_of, named, setting, without
+from parsers.cards.intervals import interval_key, meant
 
 if TYPE_CHECKING:
     from overlay.api.search_request import SearchRequest
@@ -240,7 +241,7 @@ def _value_text(parameters: Pairs, name: str, value: str) -> str:
         return " ".join(
             [short, *(currency.strip().upper()[:20] for currency in named(parameters, "priceCurrency")[:1])]
         )
-    return per(short) if name == "interval" else short
+    return per(interval_key(short)) if name == "interval" and meant(short) else short
 
 
 def filter_text(parameters: Pairs, name: str) -> str:
@@ -288,7 +289,7 @@ def alternative_searches(
         ways += [
             AlternativeSearch(
                 "Did you mean",
-                f"{_LABELS[name]} “{value['value']}”",
+                f"{_LABELS[name]} “{_value_text((), name, value['value'])}”",
                 link([*others, (name, value["value"])]),
                 value["count"],
             )
