@@ -183,7 +183,10 @@ def query_explained(search_request: SearchRequest) -> dict[str, Any]:
     return {"query": {name: value for name, value in query.items() if value not in (None, (), "", {})}}
 
 
-UNMADE = "the search index is being built, so nothing can be found yet; the status shows how far it is"
+UNMADE = (
+    "the search index is being built, so nothing can be found yet: try again in a few seconds; /v1/status (`a2b "
+    "status`) shows how far it is"
+)
 AGAIN = {"Retry-After": "5"}
 _FEW_FILTERS = 4
 

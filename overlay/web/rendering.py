@@ -198,10 +198,10 @@ def problem_page(problem: ProblemError, request_id: str = "") -> web.Response:
 PAGE_BYTES = 65_000
 """Bytes of a page, so that style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
 
-LISTING_BYTES = 58_400
+LISTING_BYTES = 57_900
 """The same for a listing's page with the script that verifies the proof."""
 
-WITH_LOGOS = 65_000
+WITH_LOGOS = 64_600
 """What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts
 and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 39 kB, where 20 usual cards make one
 of 20 to 40."""
