@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -105,23 +105,45 @@ class HistoryQueries(Queries):
         Of a registration with more than `MOST_REVISIONS` on a chain, these are the newest, the first, that by which it
         was created, and the last before the newest with a card.
         """
-        histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
+        return {id_: history for _, some in self.portions(registrations) for id_, history in some.items()}
+
+    def portions(self, registrations: Iterable[str]) -> Iterator[tuple[list[str], dict[str, RegistrationHistory]]]:
+        """These registrations in order, as many at once as have about `REVISIONS_AT_ONCE` revisions, with the result of
+        `with_pending` for them."""
+        ids: list[str] = []
+        long: dict[str, list[str]] = {}
+        revisions = 0
         for batch in batches(registrations):
-            long = self._long(batch)
-            for row in self._rows(_with_pending(), registrations=[id_ for id_ in batch if id_ not in long]):
+            counted = self._counts_by_chain(batch)
+            for id_ in batch:
+                counts = counted.get(id_, {})
+                revisions += sum(min(count, MOST_REVISIONS) for count in counts.values())
+                ids.append(id_)
+                if max(counts.values(), default=0) > MOST_REVISIONS:
+                    long[id_] = list(counts)
+                if revisions >= REVISIONS_AT_ONCE:
+                    yield ids, self._histories(ids, long)
+                    ids, long, revisions = [], {}, 0
+        if ids:
+            yield ids, self._histories(ids, long)
+
+    def _histories(self, ids: list[str], long: Mapping[str, list[str]]) -> dict[str, RegistrationHistory]:
+        """The revisions of these registrations; of those in `long`, with their chains, as many as are needed."""
+        histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
+        for batch in batches(id_ for id_ in ids if id_ not in long):
+            for row in self._rows(_with_pending(), registrations=batch):
                 histories[row["registration"]].add(row)
-            for id_, chains in long.items():
-                for row in self._rows(_newest_with_pending(id_, chains)):
-                    histories[id_].add(row)
+        for id_, chains in long.items():
+            for row in self._rows(_newest_with_pending(id_, chains)):
+                histories[id_].add(row)
         return dict(histories)
 
-    def _long(self, registrations: list[str]) -> dict[str, list[str]]:
-        """The chains of those of these registrations that have more than `MOST_REVISIONS` on one of them."""
-        chains: dict[str, list[str]] = defaultdict(list)
-        counted = self._rows(_revision_counts(), registrations=registrations)
-        for row in counted:
-            chains[row["registration"]].append(row["chain"])
-        return {row["registration"]: chains[row["registration"]] for row in counted if row["count"] > MOST_REVISIONS}
+    def _counts_by_chain(self, registrations: list[str]) -> dict[str, dict[str, int]]:
+        """How many revisions these registrations have on each chain."""
+        counts: dict[str, dict[str, int]] = defaultdict(dict)
+        for row in self._rows(_revision_counts(), registrations=registrations):
+            counts[row["registration"]][row["chain"]] = row["count"]
+        return counts
 
     def with_prefixes(self, prefixes: Iterable[str], kind: Kind, limit: int) -> dict[str, list[str]]:
         """The registrations of a kind in a block by the hex digits that their ids begin with, for each prefix the
@@ -186,6 +208,9 @@ PREFIXES = 16
 
 MOST_REVISIONS = 2_048
 """Newest revisions of a registration on a chain that are read for its listing: each update reads them again."""
+
+REVISIONS_AT_ONCE = 16_384
+"""Revisions of several registrations that are in memory together, besides those of the last one: 1 kB each."""
 
 _WITH_CARD = (EventKind.INSCRIBED.value, EventKind.REINSCRIBED.value)
 

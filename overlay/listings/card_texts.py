@@ -1,4 +1,4 @@
-"""The texts of a card that are indexed for search, and its offers."""
+"""A card read from its bytes, the texts of it that are indexed for search, and its offers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from overlay.search.analysis import words
 from parsers import cards
-from parsers.cards import AgentCard, Kind, McpServer, ToolConfig
+from parsers.cards import AgentCard, Card, Kind, McpServer, ToolConfig, is_entry
 from parsers.cards.command_packages import installed
 from parsers.cards.offers import Offer
 
@@ -43,11 +43,33 @@ def more(card: AgentCard | McpServer) -> Iterable[str]:
     yield from card.provider.values()
 
 
-@lru_cache(maxsize=256)  # the servers of one config and the revisions of one registration need the same offers
-@lru_cache(maxsize=72)  # more than the earlier cards of a state, most of which the next state has, too
+CACHED_CARD, CACHED_CARDS = 16_384, 256
+"""Bytes of a card that is kept parsed, and how many are. Parsing takes 40 % of the time of a page of ten tools of the
+MCP Registry API (2026-11-25); the servers of one config and the revisions of one registration have the same card."""
+
+LARGE_CARDS = 32
+"""Larger cards whose offers are kept, with the bytes of the cards: of 1 MB as many as one listing is read with
+(`registrations.CARD_BYTES`), since each of its states is compared with all earlier ones."""
+
+
+def read_card(id_: str, body: bytes, kind: Kind) -> Card:
+    """The card of a registration. How a registry entry is parsed depends on its id, any other card only on its bytes.
+    Raises CardError."""
+    read = _read_again if len(body) <= CACHED_CARD else cards.read_of
+    return read(id_ if is_entry(id_) else "", body, kind)
+
+
 def card_offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
     """The offers of a card, of a config by server; none of an unreadable one."""
+    return (_offers_again if len(body) <= CACHED_CARD else _large_offers_again)(body, kind)
+
+
+def _offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
     card = cards.examine(body, kind).card
     if isinstance(card, ToolConfig):
         return {server.key: server.offers for server in card.servers}
     return {"": card.offers} if card is not None else {}
+
+
+_read_again, _offers_again = lru_cache(CACHED_CARDS)(cards.read_of), lru_cache(CACHED_CARDS)(_offers)
+_large_offers_again = lru_cache(LARGE_CARDS)(_offers)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from overlay.listings import item_json
+from overlay.listings.card_texts import read_card
 from overlay.listings.from_pointer import why_not
 from overlay.listings.ids import parse_id
 from overlay.listings.listing import Listing, listings_of
 from overlay.listings.records import HistoryEntry
 from overlay.text.timestamps import timestamp, timestamp_of_milliseconds
-from parsers import cards
 from parsers.bitcoin.tx import Outpoint, transaction_name
 
 if TYPE_CHECKING:
@@ -114,15 +113,7 @@ def listings_by_id(
 
 
 def _listings_of(record: Registration, body: bytes) -> tuple[Listing, ...]:
-    read = _read_again if len(body) <= CACHED_CARD else cards.read_of
-    return listings_of(record, read(record.state.id, body, record.state.kind))
-
-
-CACHED_CARD, CACHED_CARDS = 16_384, 256
-"""Bytes of a card that is kept parsed, and how many are. Parsing takes 40 % of the time of a page of ten tools of the
-MCP Registry API (2026-11-25)."""
-
-_read_again = lru_cache(CACHED_CARDS)(cards.read_of)
+    return listings_of(record, read_card(record.state.id, body, record.state.kind))
 
 
 def listing(repository: ListingRepository, text: str) -> dict[str, Any]:

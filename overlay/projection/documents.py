@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import cache, lru_cache
-from itertools import chain
+from functools import cache
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from indexer import store
 from indexer.model import Status
 from indexer.resolution.pointer_resolution import Integrity
+from indexer.resolution.pointer_service import is_outpoint
 from indexer.store.rows import event_position
 from overlay.duplicates.duplicate_status import WARNED
 from overlay.duplicates.text_keys import TextKeyHistory, unconfirmed
 from overlay.installation import NAMES
 from overlay.listings import from_pointer
-from overlay.listings.assembler import Assembler, RegistrationFacts
-from overlay.listings.card_texts import card_offers
+from overlay.listings.assembler import Assembler, RegistrationFacts, Revisions
+from overlay.listings.card_texts import card_offers, read_card
 from overlay.listings.identifiers import identifier_facts
 from overlay.listings.item_json import stored_item
 from overlay.listings.listing import Listing, listings_of
@@ -36,14 +37,16 @@ from overlay.listings.registrations import (
 from overlay.listings.unconfirmed import pending_revision
 from overlay.search.document import NOTHING, Document, Fingerprint, Since
 from overlay.search.facts import same_fact
-from parsers import cards
-from parsers.cards import Card, Kind, is_entry
 
 MOST_STRETCHES = 256
-"""Superseded states of a registration in an index, at most; older ones are only in its history."""
+"""Superseded states of a registration in an index, at most, and as many as have CARD_BYTES of cards; older ones are
+only in its history. A transfer of a few bytes would add an item of 1 MB otherwise."""
 
-AT_ONCE = 32
-"""Registrations that are read together."""
+FETCHED_BYTES = 128 << 10
+"""Bytes that a fetched card counts for before it is read: of 1 MB, 256 are in one portion."""
+
+AT_ONCE, AT_ONCE_BYTES = 32, 4 << 20
+"""Registrations whose documents are made together where the cards of a portion have at most so many bytes."""
 
 STILL = 2**63 - 1
 """`until_height` of a confirmed state without a later block, when another document holds the current state: one with
@@ -62,41 +65,51 @@ class DocumentReader:
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
         unconfirmed state or a fetched card."""
-        requested = list(registrations)
+        return chain.from_iterable(documents for _, documents in self.portions(registrations))
+
+    def portions(self, registrations: Iterable[str]) -> Iterator[tuple[list[str], Iterator[Document]]]:
+        """These registrations in order, as many at once as have about CARD_BYTES of cards and items, with their
+        documents, which are read before the next portion."""
+        for ids, records in self._store.history.portions(registrations):
+            histories = {id_: list(by_chain(records[id_])) if id_ in records else [] for id_ in ids}
+            named = {id_: [cards_to_read(history) for history in histories[id_]] for id_ in ids}
+            sizes = self._store.content.card_sizes(chain.from_iterable(chain.from_iterable(named.values())))
+            some: list[str] = []
+            digests: set[bytes] = set()
+            size = 0
+            for id_ in ids:
+                some.append(id_)
+                size += 0 if is_outpoint(id_) else FETCHED_BYTES
+                for history, of_history in zip(histories[id_], named[id_], strict=True):
+                    new = fitting(of_history, sizes) - digests
+                    digests |= new
+                    size += max(sum(sizes.get(card, 0) for card in new), _item_bytes(history, sizes))
+                if size >= CARD_BYTES:
+                    yield some, self._of_portion(some, records, digests, histories)
+                    some, digests, size = [], set(), 0
+            if some:
+                yield some, self._of_portion(some, records, digests, histories)
+
+    def _of_portion(
+        self, ids: Sequence[str], records: Revisions, digests: Iterable[bytes],
+        histories_of: Mapping[str, Sequence[ChainHistory]],
+    ) -> Iterator[Document]:  # fmt: skip
         chains = self._store.chains()
-        records = self._store.history.with_pending(requested)
         elsewhere: set[str] = set()
-        for registration in self._assembler.pointed(requested, records):
+        for registration in self._assembler.pointed(ids, records):
             if registration.state.id in records:
                 elsewhere.add(registration.state.id)
             yield from _documents([self._pointed(registration)])
-        histories = [history for record in records.values() for history in by_chain(record)]
-        for some, bodies in self._with_cards(histories):
-            facts = self._assembler.facts(records, some, bodies)
-            times = self._settled_times(some)
-            for start in range(0, len(some), AT_ONCE):
-                few = some[start : start + AT_ONCE]
-                yield from _documents(
-                    [self._stretches(history, chains, bodies, facts, times, elsewhere) for history in few]
-                )
-
-    def _with_cards(self, histories: Sequence[ChainHistory]) -> Iterator[tuple[list[ChainHistory], dict[bytes, bytes]]]:
-        """Histories with the bodies of their cards by SHA-256, as many together as have about CARD_BYTES."""
-        named = [cards_to_read(history) for history in histories]
-        sizes = self._store.content.card_sizes(chain.from_iterable(named))
-        some: list[ChainHistory] = []
-        digests: set[bytes] = set()
-        size = 0
-        for history, of_history in zip(histories, named, strict=True):
-            some.append(history)
-            new = fitting(of_history, sizes) - digests
-            digests |= new
-            size += sum(map(sizes.__getitem__, new & sizes.keys()))
-            if size >= CARD_BYTES:
-                yield some, self._store.content.cards(digests)
-                some, digests, size = [], set(), 0
-        if some:
-            yield some, self._store.content.cards(digests)
+        histories = [history for id_ in ids for history in histories_of[id_]]
+        bodies = self._store.content.cards(digests)
+        facts = self._assembler.facts([id_ for id_ in ids if id_ in records], histories, bodies)
+        times = self._settled_times(histories)
+        at_once = AT_ONCE if sum(map(len, bodies.values())) <= AT_ONCE_BYTES else 1
+        for start in range(0, len(histories), at_once):
+            few = histories[start : start + at_once]
+            yield from _documents(
+                [self._stretches(history, chains, bodies, facts, times, elsewhere) for history in few]
+            )
 
     def _stretches(
         self,
@@ -133,7 +146,7 @@ class DocumentReader:
                 stretches.append(_Stretch((), since))
             elif digest in bodies:
                 before = replace(registration, state=replace(registration.state, card=digest), previous=())
-                card = _read(registration.state.id, bodies[digest], registration.state.kind)
+                card = read_card(registration.state.id, bodies[digest], registration.state.kind)
                 stretches.append(_Stretch(listings_of(before, card), since))
         return stretches + _current(registration, periods[-1][1] if periods else unconfirmed(registration.chain))
 
@@ -184,32 +197,48 @@ def _confirmed(
     """A registration on one chain: its state after each block with an event of it, until the next such block, and its
     current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
     history, pending = on_chain.confirmed, pending_revision(on_chain.waiting, bodies)
-    offers_of = cache(card_offers)  # each card is an earlier one of many states
+    offers_of, read = cache(card_offers), cache(read_card)  # each card is one of many states
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
     untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
-    for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
-        state = history[end - 1].event.state
+    recent = list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]
+    states = [history[end - 1].event.state for end, _, _ in recent]
+    in_index = _newest_fitting([len(bodies.get(state.card, b"")) if state else 0 for state in states])
+    for number, ((end, height, until), state) in enumerate(zip(recent, states, strict=True)):
         if state is None or state.card not in bodies:
             continue
         previous = previous_cards(history[:end], bodies, offers_of)
         registration = facts.with_facts(
             registration_at(history[:end], chains, bodies[state.card], facts.checked, previous=previous)
         )
-        listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
+        listings = listings_of(registration, read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)
-        yield _Stretch(() if state.status is Status.BURNED else listings, since, listings, height, until)
+        shown = listings if len(recent) - number <= in_index else ()
+        yield _Stretch(() if state.status is Status.BURNED else listings, since, shown, height, until)
         if pending and not outdated and end == len(history):
             current = _current(replace(registration, pending=pending), since)
             yield from (stretch._replace(is_unconfirmed=True) for stretch in current)
+
+
+def _item_bytes(history: ChainHistory, sizes: Mapping[bytes, int]) -> int:
+    """About how many bytes the items of a registration have in an index, by the bytes of its cards."""
+    states = (past.event.state for past in history.confirmed[-MOST_STRETCHES:])
+    return min(CARD_BYTES, sum(sizes.get(state.card, 0) for state in states if state))
+
+
+def _newest_fitting(sizes: Sequence[int]) -> int:
+    """How many of the last of these sizes have CARD_BYTES together at most; the last one always counts."""
+    return max(1, sum(total <= CARD_BYTES for total in accumulate(reversed(sizes))))
 
 
 def _current(registration: Registration, since: Since) -> list[_Stretch]:
     """The current state, valid `since` then, for queries without a height."""
     if registration.card_body is None:
         return []
-    listings = listings_of(registration, _read(registration.state.id, registration.card_body, registration.state.kind))
+    listings = listings_of(
+        registration, read_card(registration.state.id, registration.card_body, registration.state.kind)
+    )
     return [_Stretch(listings, since, listings)]
 
 
@@ -222,16 +251,6 @@ def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since
     first = next((past for past in history if past.height >= created), history[0])
     time = times.get(winner.height, winner.time)
     return Since(time, winner.chain, winner.height, event_position(first.height, first.event.position))
-
-
-def _read(id_: str, body: bytes, kind: Kind) -> Card:
-    # how a registry entry is parsed depends on its id, any other card only on its bytes
-    return _read_of(id_ if is_entry(id_) else "", body, kind)
-
-
-@lru_cache(maxsize=256)
-def _read_of(id_: str, body: bytes, kind: Kind) -> Card:
-    return cards.read_of(id_, body, kind)
 
 
 def document(

@@ -145,9 +145,9 @@ class IndexProjector:
         if not changes:
             return self._reindex_changed(cursor)
         registrations = list(dict.fromkeys(change.id for change in changes))
-        began, cursor = monotonic(), IndexPosition(cursor.epoch, changes[-1].seq)
-        self._write(registrations, cursor)
-        self._reindex_changed(cursor)
+        began, after = monotonic(), IndexPosition(cursor.epoch, changes[-1].seq)
+        self._write(registrations, cursor, after)
+        self._reindex_changed(after)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
 
@@ -163,16 +163,26 @@ class IndexProjector:
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
         return None
 
-    def _write(self, registrations: Sequence[str], cursor: IndexPosition) -> None:
-        """Replace the documents of registrations by those of the store; others whose duplicate status changes for it
-        are queued."""
-        self._engine.replace(registrations, self._documents(registrations, cursor), cursor)
+    def _write(
+        self, registrations: Sequence[str], before: IndexPosition, after: IndexPosition, *, has_new_texts: bool = True
+    ) -> None:
+        """Replace the documents of registrations by those of the store, in as many commits as their bytes need, the
+        last of which moves the index to `after`. With `has_new_texts`, others whose duplicate status changes are
+        queued."""
+        done = 0
+        for ids, documents in self._reader.portions(registrations):
+            done += len(ids)
+            cursor = after if done == len(registrations) else before
+            self._engine.replace(ids, self._documents(ids, documents, cursor if has_new_texts else None), cursor)
+        if not registrations:
+            self._engine.replace([], self._documents([], (), after), after)
 
-    def _documents(self, registrations: Sequence[str], cursor: IndexPosition | None) -> Iterator[Document]:
+    def _documents(
+        self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition | None
+    ) -> Iterator[Document]:
         """The documents of registrations with their duplicate status; with a `cursor`, once their text keys are
         recorded. Nothing is done before the engine iterates: a process that may not write the index writes no text
         keys."""
-        documents: Iterable[Document] = self._reader.documents(registrations)
         if self._duplicates is None:
             yield from documents
             return
@@ -188,7 +198,7 @@ class IndexProjector:
             return 0
         changed = self._duplicates.queued()
         if changed:
-            self._engine.replace(changed, self._documents(changed, None), cursor)
+            self._write(changed, cursor, cursor, has_new_texts=False)
             self._duplicates.dequeue(changed)
         return len(changed)
 
@@ -245,43 +255,46 @@ class IndexProjector:
         if self._duplicates is not None:
             self._duplicates.clear()
         epoch, newest, _ = self._store.outbox.position()
-        total = 0
+        start, total = IndexPosition(epoch, 0), 0
 
-        def documents(batches: Iterator[tuple[list[str], int]]) -> Iterator[Document]:
+        def documents(remaining: dict[str, int]) -> Iterator[Document]:
             nonlocal total
             size = 0
-            for ids, number in batches:
-                for document in self._documents(ids, IndexPosition(epoch, 0)):
-                    size += len(document.item)
-                    yield document
-                total += number
-                progress(total)
-                if size > FILL_BYTES:
-                    return
+            while remaining and size <= FILL_BYTES:
+                for ids, read in self._reader.portions(list(islice(remaining, BATCH))):
+                    for document in self._documents(ids, read, start):
+                        size += len(document.item)
+                        yield document
+                    total += sum(map(remaining.pop, ids))
+                    progress(total)
+                    if size > FILL_BYTES:
+                        break
 
         batches = self._batches()
         while some := list(islice(batches, FILL)):
-            ids, unread = list(chain.from_iterable(ids for ids, _ in some)), iter(some)
-            self._engine.replace(ids, documents(unread), IndexPosition(epoch, 0))
-            batches = chain(unread, batches)
-        while self._reindex_changed(IndexPosition(epoch, 0)):
+            remaining: dict[str, int] = {}
+            for id_, count in chain.from_iterable(batch.items() for batch in some):
+                remaining.setdefault(id_, count)
+            while remaining:
+                self._engine.replace(list(remaining), documents(remaining), start)
+        while self._reindex_changed(start):
             progress(total)
-        self._write([], IndexPosition(epoch, newest))
+        end = IndexPosition(epoch, newest)
+        self._write([], end, end)
         return total
 
-    def _batches(self) -> Iterator[tuple[list[str], int]]:
-        """The ids of all registrations (confirmed, then unconfirmed) and of all pointer targets, in batches, and how
-        many of each batch count as registrations: targets do not. The oldest first, as a later one seldom changes what
-        was written of an earlier one."""
+    def _batches(self) -> Iterator[dict[str, int]]:
+        """The ids of all registrations (confirmed, then unconfirmed) and of all pointer targets, in batches, each with
+        1 if it counts as a registration: targets do not. The oldest first, as a later one seldom changes what was
+        written of an earlier one."""
         after: tuple[str, int] | None = None
         while rows := self._store.registrations.by_age(after, BATCH):
-            yield [id_ for _, _, id_ in rows], len(rows)
+            yield dict.fromkeys((id_ for _, _, id_ in rows), 1)
             after = rows[-1][:2]
         unconfirmed = self._store.pending.new_ids()
         for start in range(0, len(unconfirmed), BATCH):
-            ids = unconfirmed[start : start + BATCH]
-            yield ids, len(ids)
+            yield dict.fromkeys(unconfirmed[start : start + BATCH], 1)
         last: str | None = None
         while targets := list(self._store.pointers.ids(last, BATCH)):
-            yield targets, 0
+            yield dict.fromkeys(targets, 0)
             last = targets[-1]

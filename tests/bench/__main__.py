@@ -35,6 +35,7 @@ BENCHES = (
     ("bench_subscriptions",),
     ("bench_claims",),
     ("bench_rating",),
+    ("bench_hostile",),
 )
 
 

@@ -92,7 +92,7 @@ def ask(base: str, path: str) -> Any:
         return json.load(answer)
 
 
-def resident(pid: int) -> tuple[float, float]:
+def resident(pid: int | str) -> tuple[float, float]:
     """Resident memory in MB: all of it, and the part that is not mapped from files; 0 of an ended process."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return int(status.get("VmRSS", "0").split()[0]) / 1024, int(status.get("RssAnon", "0").split()[0]) / 1024
