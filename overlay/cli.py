@@ -1,4 +1,4 @@
-"""The `a2b` command: its subcommands, and what every trouble means for the exit code.
+"""The `a2b` command: its subcommands, and the exit code of each kind of error.
 
 0 yes, 1 a negative answer (not found, invalid, not verified), 2 wrong usage, 3 a source, server or
 database that cannot be used.
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _by_names(arguments: list[str]) -> list[str]:
-    """The arguments with `motebit sign` in one: its first word is a command of its own, with a host after it."""
+    """The arguments with `motebit sign` as one word: without `sign`, `motebit` is a command followed by a host."""
     return [" ".join(arguments[:2]), *arguments[2:]] if arguments[:2] == ["motebit", "sign"] else arguments
 
 

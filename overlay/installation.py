@@ -81,8 +81,8 @@ def installed() -> list[System]:
 
 
 def declare_tables() -> None:
-    """Declare the tables of all systems that are installed, served or not, before a database is opened: every process
-    then creates and checks the same ones. Tables of a system that is taken out are left alone."""
+    """Declare the tables of all installed systems, served or not, before a database is opened: every process then
+    creates and checks the same ones. The tables of a removed system are not changed."""
     for member in installed():
         if member.tables:
             member.module(member.tables)

@@ -40,9 +40,9 @@ class PeriodicJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """The runs of a job in this process: when the last began (seconds since 1970, None for never), the seconds that it
-    took, how many failed since the start, why the last did ("" if it did not), and when the next is due (None while
-    one is under way)."""
+    """The runs of a job in this process: when the last began (seconds since 1970, None before the first), the seconds
+    that it took, how many failed since the start, the error of the last run ("" if it succeeded), and when the next is
+    due (None while one is under way)."""
 
     name: str
     role: Role

@@ -15,7 +15,7 @@ CaipChain = Annotated[str, text("The chain's CAIP-2 id.")]
 
 
 class ListingRevision(Record, kw_only=True):
-    """One revision: `valid` says whether it counts, `reasons` why not, and `reason` is the first of them."""
+    """One revision: `valid` is whether it counts; `reasons` are why not, and `reason` is the first of them."""
 
     outpoint: OutpointText | None
     txid: Txid

@@ -13,7 +13,7 @@ STATUSES = ("live", "pending", "burned", "undecided")
 
 
 class FaultNote(Record, kw_only=True):
-    """A fault or reason: `code` is for programs; `pointer` (RFC 6901) or `parameter` say what it is about."""
+    """A fault or reason: `code` is for programs; `pointer` (RFC 6901) or `parameter` names its subject."""
 
     code: str
     detail: str
@@ -101,7 +101,7 @@ class ItemSkill(Record, kw_only=True):
 
 
 class ItemOffer(Record, kw_only=True):
-    """A price. `interval` as it is written; null: per call."""
+    """A price. `interval` as written; null: per call."""
 
     id: Annotated[str, Meta(description="To name it in a quote or a payment.")]
     name: str

@@ -123,7 +123,8 @@ class SuggestionPage(Record, kw_only=True):
 
 
 class RegistryChange(Record, kw_only=True):
-    """A change: `upsert`, `remove` or `revert` of the listing `id`, or `reset`: forget everything, all comes again."""
+    """A change: `upsert`, `remove` or `revert` of the listing `id`, or `reset`: discard everything, all changes follow
+    again."""
 
     seq: Count
     epoch: str

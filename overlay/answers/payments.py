@@ -22,7 +22,7 @@ class AnchorAmount(TypedDict):
 
 
 class PriceQuote(Record, kw_only=True):
-    """What to pay now; where not `ok`, `code` (A2B §5.3), `error` and `detail` say why there is no amount."""
+    """What to pay now; where not `ok`, `code` (A2B §5.3), `error` and `detail` explain why there is no amount."""
 
     ok: bool
     id: str
@@ -52,8 +52,8 @@ class PriceQuote(Record, kw_only=True):
 
 
 class PaymentReview(Record, kw_only=True):
-    """Whether a payment claim would be taken; where not `ok`, `code` (A2B §5.3) and `reasons` say why. What it pays and
-    what is needed are null where no payment could be read."""
+    """Whether a payment claim would be accepted; where not `ok`, `code` (A2B §5.3) and `reasons` explain why. The
+    amounts paid and needed are null where no payment could be read."""
 
     ok: bool
     reasons: tuple[FaultNote, ...]

@@ -45,7 +45,7 @@ class TracedRecord(Record, kw_only=True):
 
 
 class CurrentRegistration(Record, kw_only=True):
-    """A registration that the transaction is about, as it is now."""
+    """A registration that the transaction concerns, in its current state."""
 
     id: str
     status: Annotated[str, words("live", "burned", "undecided")]

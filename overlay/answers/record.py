@@ -40,7 +40,7 @@ def _read(kind: type, value: Any) -> Any:
 
 
 def text(description: str = "", **schema: Any) -> Meta:
-    """What the schema says of a text beyond its type, which clients do not check."""
+    """Annotations of texts in the schema beyond their type, which clients do not check."""
     return Meta(extra_json_schema=schema | ({"description": description} if description else {}))
 
 

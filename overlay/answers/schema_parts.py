@@ -1,4 +1,4 @@
-"""Parts of JSON Schemas (2020-12), for answers whose form a foreign protocol gives."""
+"""Parts of JSON Schemas (2020-12), for answers in the form of a foreign protocol."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _flat(schema: Schema) -> Schema:
 
 
 CARD_MEMBERS = tuple(name for name in members(items.StoredItem) if name not in members(items.ListingHead))
-"""The members of an item that come from its card, or from what others say of it."""
+"""The members of an item that come from its card, or from statements of others about it."""
 
 SCHEMAS: dict[str, Schema] = _generated()
 """The schemas by their names."""

@@ -123,7 +123,7 @@ class WorkRecord(Record, kw_only=True):
 
 
 class ReceiptPage(Record, kw_only=True):
-    """What the rating of a listing rests on; `next` names the page after this one."""
+    """The receipts behind the rating of a listing; `next` names the page after this one."""
 
     id: str
     rating: ItemRating | None

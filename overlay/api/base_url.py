@@ -21,9 +21,9 @@ NO_PUBLIC_URL = "no public URL is configured (A2B_PUBLIC_URL), so URLs here begi
 
 
 def base_url(request: web.Request) -> str:
-    """`A2B_PUBLIC_URL`, else the scheme and host that the client used: X-Forwarded-Proto and X-Forwarded-Host where a
-    trusted proxy sends them, else the Host header. Without a slash at its end. Empty, so that URLs are relative, where
-    that is loopback or link-local for a request that came through a proxy: its client is elsewhere."""
+    """`A2B_PUBLIC_URL`, else the scheme and host that the client used: X-Forwarded-Proto and X-Forwarded-Host from a
+    trusted proxy, else the Host header. Without a slash at its end. Empty, for relative URLs, where the host is
+    loopback or link-local and the request came through a proxy: its client is elsewhere."""
     if configured := request.app[SERVICES].site.public_url:
         return configured
     request[_NAMES_HOST] = True
@@ -52,7 +52,7 @@ def add_vary(request: web.Request, headers: CIMultiDict[str]) -> None:
 
 
 def url_note(request: web.Request) -> dict[str, str]:
-    """What metadata with absolute URLs says where no public URL is configured."""
+    """The note in metadata with absolute URLs where no public URL is configured."""
     return {} if request.app[SERVICES].site.public_url else {"note": NO_PUBLIC_URL}
 
 

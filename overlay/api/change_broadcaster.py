@@ -161,7 +161,7 @@ class ChangeBroadcaster:
         return list(islice(self._window, seq + 1 - self._window[0][0], None))[:BATCH]
 
     async def wait_for_change(self, seq: int, seconds: float) -> bool:
-        """Wait until there may be changes after `seq`; False when there were none for so many seconds."""
+        """Wait until there may be changes after `seq`; False after the timeout in seconds."""
         waiting = self._moved
         if self._seq is not None and self._seq > seq:
             return True

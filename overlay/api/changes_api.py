@@ -37,9 +37,9 @@ _EVENT_ID = re.compile(r"(?:([^\s-]{1,64}(?:-[^\s-]{1,64}){0,4})-)?([0-9]{1,18})
 
 
 async def changes(request: web.Request) -> web.Response:
-    """The change feed after a sequence number, in order, without gaps. A change names a listing to read again;
-    `revert`: a reorganisation back to `height` undid events of it, so that it may be gone; `reset`: discard all and
-    read from 0."""
+    """The change feed after a sequence number, in order, without gaps. A change names a listing to read again.
+    `revert`: a reorganisation back to `height` undid events of the listing, which may no longer exist. `reset`: discard
+    all and read from 0."""
     parameters = read_query(request, CHANGES)
     store, since, limit = request.app[SERVICES].store, parameters.get("since", 0), parameters.get("limit", 100)
     return conditional(encode(await to_thread(feed, store, since, limit, parameters.get("epoch"))))

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 from aiohttp import web
 
 NOWHERE = "unknown"
-"""The client of a connection without an address, such as one over a local socket."""
+"""The client of a connection without an address, for example over a local socket."""
 
 _MOST_FORWARDED = 16
 """Addresses of X-Forwarded-For that are looked at, from the end."""
@@ -62,7 +62,7 @@ def _without_port(text: str) -> str:
 
 
 def address_of(text: str) -> _Address | None:
-    """The IP address of a text, IPv4 also where it is mapped into IPv6; None for other texts."""
+    """The IP address in a text, also an IPv4 address mapped into IPv6; None for any other text."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

@@ -19,12 +19,12 @@ _CELLS = 65_536
 
 
 class SharedLoad:
-    """Calls under way by key, such as a kind of call and a client. To be made before processes are forked; this is
+    """Calls under way by key, for example a kind of call and a client. Create it before processes are forked; this is
     process number `own` after `take`.
 
     Two processes that admit a client at the same moment may admit one call more than its share. Counts are 16-bit
-    numbers in a table of cells, of which two keys share one by chance (0.3 % at 200 calls under way); then a call may
-    be refused too early. A worker that ends ends the others, so that no count is left over.
+    numbers in a table of cells. Two keys share a cell by chance (0.3 % at 200 calls under way); then a call may be
+    refused too early. A worker that ends ends the others, so no count remains.
     """
 
     def __init__(self, processes: int = 1) -> None:
@@ -100,7 +100,7 @@ ROUTES = 192
 """The most routes with counts of their own."""
 
 GAUGES = 16
-"""Single numbers, such as streams that are open."""
+"""Single numbers, for example of open streams."""
 
 _STATUS_AT = {status: number for number, status in enumerate((0, *STATUSES))}
 _CELL = len(BUCKETS) + 2
@@ -118,9 +118,9 @@ class Latency(NamedTuple):
 
 
 class Counters:
-    """Counts of `processes`, of which this is number `own` after `take`, the `buckets` of the rate limits, which are
-    one for all processes, the `load` of clients, and `messages`: the ids of the latest 65,536 messages that are taken
-    once, as buckets that are full again when an id is forgotten. To be made before processes are forked."""
+    """Counts of `processes`, of which this is number `own` after `take`; the `buckets` of the rate limits, shared by
+    all processes; the `load` of clients; and `messages`, the ids of the latest 65,536 messages that are accepted once,
+    as buckets that are full again when an id expires. Create it before processes are forked."""
 
     def __init__(self, processes: int = 1) -> None:
         self._processes = processes

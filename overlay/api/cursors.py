@@ -14,7 +14,7 @@ from overlay.search.query import MARK_BYTES
 
 MAX_LENGTH = 8_192  # an id of 2 kB and a name of 100 characters, escaped
 MOST_SHOWN = 500
-"""Listings that a cursor remembers as shown, so that it fits into a URL."""
+"""Shown listings in a page cursor, limited by the length of a URL."""
 _MAX_KEYS = 8
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 

@@ -54,7 +54,7 @@ class BoundedExecutor:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix=kind)
 
     def close(self) -> None:
-        """Start nothing more, and let the threads end."""
+        """Start no more work, and let the threads end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, client: str, seconds: float, work: Callable[..., _T], *args: Any) -> _T:
@@ -214,7 +214,7 @@ class SearchExecutor:
         )
 
     def close(self) -> None:
-        """Start nothing more, and let the threads end."""
+        """Start no more work, and let the threads end."""
         self._executor.close()
 
     def are_low(self, query: Query) -> bool:

@@ -19,7 +19,7 @@ _MEMBERS = ("ed25519", "secp256k1")
 
 
 class IdentityKeyError(Exception):
-    """The file of the keys cannot be used; the message names it and says why."""
+    """The file of the keys cannot be used; the message names it and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,15 +31,14 @@ class PageStamp(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A raw query string, and whether the page is to be compressed."""
+    """A raw query string, and whether the page is compressed."""
 
     query_string: str
     gzip: bool
 
 
 class KeptPage(NamedTuple):
-    """A body as it is sent, in pieces, some of which may be parts of a mapped index; and the headers that describe
-    it."""
+    """A body in pieces, some of which may be parts of a mapped index; and its headers."""
 
     body: tuple[bytes | memoryview, ...]
     headers: Mapping[str, str]

@@ -26,8 +26,8 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 
 async def listing(request: web.Request) -> web.Response:
-    """One item, with all offers and warnings, or the ids of the servers it holds. The txid and the current outpoint of
-    a listing lead to it (303), those of several listings to their `ids`."""
+    """One item, with all offers and warnings, or the ids of its servers. The txid and the current outpoint of a listing
+    redirect to it (303), those of several listings answer with their `ids`."""
     try:
         return conditional(encode(await get(request, request.match_info["id"])))
     except ListedUnderError as elsewhere:
@@ -49,7 +49,7 @@ async def history(request: web.Request) -> web.Response:
 
 
 async def card(request: web.Request) -> web.Response:
-    """The card's exact bytes, as the chain or the domain gave them."""
+    """The card's exact bytes, from the chain or the domain."""
     store = request.app[SERVICES].store
     digest, body = await request.app[READ_EXECUTOR].read(lookup.card, store, request.match_info["id"])
     headers = {

@@ -87,7 +87,7 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
 
 
 async def _options(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
-    """The methods that a path takes. No route takes OPTIONS, so that its handler refuses it, naming them."""
+    """The methods of a path. No route has OPTIONS: the router refuses it and names the methods."""
     refused = await _answer(request, handler, request_id)
     methods = refused.headers.get(hdrs.ALLOW)
     if methods is None:
@@ -194,7 +194,7 @@ def _request_id(request: web.Request) -> str:
 
 async def _compress(request: web.Request, response: web.Response) -> None:
     """Gzip a body that is large enough, where the client accepts it and the handler allows it (no `no-transform`). A
-    strong entity tag becomes weak, as it is that of other bytes (RFC 9110 §8.8.1)."""
+    strong entity tag becomes weak, because it belongs to other bytes (RFC 9110 §8.8.1)."""
     body = response.body
     if not isinstance(body, bytes | memoryview) or len(body) < WORTH_COMPRESSING or not accepts_gzip(request):
         return

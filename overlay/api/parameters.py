@@ -70,7 +70,7 @@ def parameter(
     parts: Callable[[str], list[str]] | None = None,
     **schema: Any,
 ) -> Parameter:
-    """A parameter: a string, unless the members of its `schema` say otherwise."""
+    """A parameter: a string, unless its `schema` has another type."""
     return Parameter(
         name=name, description=description, schema={"type": "string", **schema}, read=read, many=many,
         may_be_empty=may_be_empty, required=required, aliases=aliases, parts=parts,

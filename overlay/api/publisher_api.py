@@ -101,8 +101,8 @@ def _checked(services: AppServices, document: bytes, parameters: Mapping[str, An
 def reviewed(
     services: AppServices, document: bytes, kind: str | None = None, owner: str = "", id_: str = ""
 ) -> dict[str, Any]:
-    """The check of a card compared with the listings, for an owner and the listing that it updates. Without the
-    comparison, which the member `compared` says, while the index cannot be searched."""
+    """The check of a card compared with the listings, for an owner and the listing that it updates. While the index
+    cannot be searched the comparison is left out, and the member `compared` is false."""
     earlier = EarlierListings(services.engine.search, owner, id_)
     try:
         return checks.check(document, kind, earlier.reasons) | {"compared": True}

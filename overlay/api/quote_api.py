@@ -25,7 +25,7 @@ from parsers.reasons import Reason
 
 
 class AmountDue(NamedTuple):
-    """An amount due, and the table that its rate is from: None for equal currencies."""
+    """An amount due, and the table of its rate: None for equal currencies."""
 
     due: Due
     table: RateTable | None

@@ -50,11 +50,11 @@ def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) ->
 
 
 class RequestContext:
-    """Created once for an application; `add` every route of its router. `page` renders a problem for browsers, None for
-    other clients. With `log_requests` every response is logged. `under_way` holds the requests that are being answered;
-    while `draining`, each response is the last of its connection. `guards` run before each handler, and
-    `beyond_limit` about requests beyond a limit. `damage` says what to do about a damaged database, from which nothing
-    is answered."""
+    """The state of an application's requests, created once; `add` every route of its router. `page` renders a problem
+    for browsers, None for other clients. With `log_requests` every response is logged. `under_way` holds the requests
+    that are being answered; while `draining`, each response is the last of its connection. `guards` run before each
+    handler, and `beyond_limit` for requests beyond a limit. `damage` gives the remedy for a damaged database: then
+    every request is refused."""
 
     def __init__(
         self,

@@ -197,8 +197,8 @@ def needs_extras(search_request: SearchRequest, hits: Hits) -> bool:
 
 
 def is_quick(search_request: SearchRequest) -> bool:
-    """Whether `extras` takes no longer than a search: without words, and with few filters (counting them takes 0.25
-    ms at 100,000 offers, as long as the detour through a thread), none of which is compared by spelling."""
+    """Whether `extras` takes no longer than a search: without words, and with few filters (counting them takes 0.25 ms
+    at 100,000 offers, as long as the detour through a thread), none of them compared by spelling."""
     query = search_request.query
     plain = not (search_request.highlight or search_request.explain or query.text or query.operators)
     plain = plain and not any(getattr(query, field) for field in zero_results.SPELT.values())

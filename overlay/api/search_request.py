@@ -42,7 +42,7 @@ _QUERY_FIELDS = {
 class SearchRequest(NamedTuple):
     """A validated search. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset above the largest one served: its page is empty. `unapplied` names the
-    parameters that could not be applied, `notes` says why. `text` is `q` unchanged. `rates` is the table that
+    parameters that could not be applied, `notes` the reasons. `text` is `q` unchanged. `rates` is the table that
     converts prices, if any. `after` is the state of the index at the page before, for a cursor, and `continued` the
     mark of the question that this page answered. `fields` are the members of items to answer; None: all."""
 

@@ -29,7 +29,8 @@ IDLE_SECONDS = 75.0
 """How long a connection may take for the next request, head and all. Proxies usually close theirs after 60 s."""
 
 LINGER_SECONDS = 2.0
-"""How long the rest of an unused body is read, so that the client sees the answer."""
+"""How long the remainder of an unused body is read before the connection is closed, so that the client receives the
+answer."""
 
 STUCK_SECONDS = 30.0
 """How long a client may take nothing of an answer."""
@@ -49,7 +50,7 @@ _FULL = (
 
 
 class AddressError(Exception):
-    """The server cannot listen on its address; the message says which, and why."""
+    """The server cannot listen on its address; the message names it and the reason."""
 
 
 def refuse_others(app: web.Application) -> None:
@@ -201,7 +202,8 @@ class _LimitedRunner(web.AppRunner):
 _LOOK_SECONDS = 0.02
 
 CLIENT_SECONDS = 0.2
-"""What clients get, once the server ends, to send the rest of a request or to take the rest of a stream."""
+"""The time that clients have, once the server ends, to send the remainder of a request or to read the remainder of a
+stream."""
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +230,7 @@ async def drain(server: web.AppRunner, seconds: float, hurry: asyncio.Event, clo
 
 
 def _cut(requests: Iterable[web.Request]) -> None:
-    """Abort connections that wait for their client: for the rest of a body, or for a reader that takes nothing."""
+    """Abort connections that wait for their client: for the remainder of a body, or for a reader that does not read."""
     for request in requests:
         transport = request.transport
         if transport is not None and (not request.content.is_eof() or transport.get_write_buffer_size()):

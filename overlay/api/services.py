@@ -1,4 +1,4 @@
-"""What the HTTP API needs of the rest of the program: the listings, and `AppServices`, all of it together."""
+"""The interface of the HTTP API to the program: the listings, and all of it together as `AppServices`."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
-    """What metrics and health checks say of a process.
+    """The state of a process for metrics and health checks.
 
-    `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None when all is
-    caught up with, else a sentence saying what is missing; `damage` says what to do about a damaged database, "" for a
-    whole one, and is called for every request. `version` is the program's. `requests` is what publishers
-    ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` counts what was read of each, and
-    `fetched` counts fetches by outcome, `jobs` has the state of periodic work, `history` the last day's heights. With
-    `log_requests` each answer is worth a line in the log.
+    `status` returns the schema `Status`; it reads the store and is called in a thread. `ready` is None when everything
+    is up to date, else a sentence that names what is missing; `damage` gives the remedy for a damaged database, "" for
+    an intact one, and is called for every request. `version` is the program's. `requests` are the transactions that
+    publishers request. `refused` counts the refused blocks, by chain, `ingested` the blocks read of each, and `fetched`
+    the fetches by outcome; `jobs` has the state of periodic work, `history` the last day's heights. With `log_requests`
+    each answer is logged.
     """
 
     status: Callable[[], dict[str, Any]]
@@ -56,11 +56,10 @@ class PublisherServices:
     """The services for publishers.
 
     `diagnose` returns the schema `Diagnosis` for a txid or outpoint as text or for raw transaction bytes (raising
-    ParseError for other bytes); it reads the store and is called in a thread. `on_request` is called after a
-    publisher has requested a transaction. `recheck` schedules a new fetch of everything that a listing's plain id
-    refers to; its second argument is the time in milliseconds since 1970. `check_owner` queries the source of a chain
-    for an outpoint: True if unspent, False if spent, None without an answer; it is None where no chain finds moves by
-    queries.
+    ParseError for other bytes); it reads the store and is called in a thread. `on_request` is called after a publisher
+    has requested a transaction. `recheck` schedules a new fetch of every locator and host of a listing's plain id; its
+    second argument is the time in milliseconds since 1970. `check_owner` queries the source of a chain for an outpoint:
+    True if unspent, False if spent, None without an answer; it is None where no chain finds moves by queries.
     """
 
     diagnose: Callable[[str | bytes], dict[str, Any]]
@@ -71,7 +70,7 @@ class PublisherServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSettings:
-    """The settings of a server: the rate limits by kind of route, the networks whose X-Forwarded-For is trusted,
+    """The settings of a server: the rate limits by kind of route, the networks that X-Forwarded-For is trusted from,
     the base of absolute URLs ("" for that of the request; see `overlay.api.base_url`), for how many blocks a change of
     price is a warning, the names of the systems served, and whether metrics are served elsewhere."""
 

@@ -56,8 +56,8 @@ class Verifier(Protocol):
     def take_token(
         self, request: web.Request, message: Any, document: bytes, tools: Mapping[str, bool]
     ) -> Awaitable[bytes | web.Response]:
-        """The message, as read from a document, without its token, which was checked; or the response where that is
-        refused, or where the message is one about tokens. `tools` says of each tool whether it acts on a listing."""
+        """The message in a document, with its token checked and removed; or the response where the token is refused, or
+        where the message is about tokens. `tools` maps each tool to whether it acts on a listing."""
         ...
 
     def is_visible(self, request: web.Request, tool: str, on_listing: bool, /) -> bool:

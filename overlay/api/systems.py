@@ -39,10 +39,10 @@ Run = Callable[[], Awaitable[float | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a system may use of the program. `writer` is None in a process that follows no chain, `index` and
-    `duplicates` where nothing is served, `visits` where no requests are sent to hosts. `services` holds what was
-    brought before; `chains` maps configured names to CAIP-2 ids; `when_searchable` runs work once the index
-    can be searched."""
+    """The parts of the program that a system may use. `writer` is None in a process that follows no chain, `index` and
+    `duplicates` where nothing is served, `visits` where no requests are sent to hosts. `services` holds the services of
+    systems loaded before; `chains` maps configured names to CAIP-2 ids; `when_searchable` runs work once the index can
+    be searched."""
 
     settings: Settings
     store: Store

@@ -25,7 +25,7 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{5,8}(?:\.[0-9]{1,9}
 
 
 class ValueRefusedError(ValueError):
-    """A value that cannot be parsed. `code` is for programs; the message says what would be right."""
+    """A value that cannot be parsed. `code` is for programs; the message describes a valid value."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -73,7 +73,7 @@ def folded(value: str) -> str:
 
 
 def owner(value: str) -> str:
-    """An address as it is stored: those of EVM chains in lower case, without the ERC-55 checksum."""
+    """An address in its stored form: those of EVM chains in lower case, without the ERC-55 checksum."""
     value = text(value)
     return value.lower() if _ACCOUNT.fullmatch(value) else value
 

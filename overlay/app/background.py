@@ -75,7 +75,7 @@ class IndexerJobs:
         ]
 
     def _fetch(self) -> PeriodicJob:
-        """Fetch what is due, as often as that says."""
+        """The job that fetches what is due, at the interval that each fetch returns."""
         run, close = self._fetch_due, self._end_fetches
         return PeriodicJob(name="fetches", run=run, every=1.0, role=Role.INDEXER, on_change=True, close=close)
 

@@ -22,12 +22,12 @@ Loop = Callable[[], Coroutine[Any, Any, None]]
 """Starts work that runs until it is cancelled."""
 
 OWNER_SECONDS = 5.0
-"""How long a source may take to say whether an outpoint is unspent, before a proof is served without that."""
+"""How long a source may take to report whether an outpoint is unspent, before a proof is served without that."""
 
 
 class ChainLoops:
-    """The loops of the followed chains. With `ends_process`, which is so where nothing is served, the last chain that
-    stops raises why."""
+    """The loops of the followed chains. With `ends_process`, where nothing is served, the last chain that stops raises
+    its error."""
 
     def __init__(self, followers: Sequence[Follower], *, ends_process: bool) -> None:
         self._followers, self._ends_process = followers, ends_process

@@ -30,8 +30,8 @@ _NAMES = re.compile("[0-9a-f]{16}")
 
 
 class CompiledLoops(NamedTuple):
-    """Kernels that are compiled together: the files that hold them, with those of the project that they use, and the
-    modules whose functions `prepare` run each of them once, on tiny arrays of the types that are used later."""
+    """Kernels that are compiled together: their files with the project's files that these use, and the modules with a
+    function `prepare` that runs each kernel once, on tiny arrays of the types that are used later."""
 
     name: str
     sources: tuple[str, ...]
@@ -71,7 +71,7 @@ ALL_LOOPS = (BLOCK_LOOPS, SEARCH_LOOPS)
 
 def set_cache_folder(settings: Settings) -> None:
     """Let Numba cache kernels in the data folder, or in the user's cache folder where that is read-only, or where the
-    environment names another folder. To be called before Numba is imported."""
+    environment names another folder. Call it before Numba is imported."""
     if _CACHE in os.environ:
         base = Path(os.environ[_CACHE])
     elif os.access(settings.data, os.W_OK):

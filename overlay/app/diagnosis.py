@@ -21,9 +21,9 @@ def diagnose(
     ask: Callable[[bytes], SourceTransaction | None] = lambda _: None,
 ) -> dict[str, Any]:
     """The diagnosis (schema `Diagnosis`) of a txid or outpoint (text), or of the bytes of a transaction, which are read
-    as one of the first chain. `ask` looks a txid (internal byte order) that is not stored up at the sources. Raises
-    ValueError for text that is neither, ParseError for bytes that are not a transaction, ProblemError (503) for bytes
-    before any chain is indexed."""
+    as one of the first chain. `ask` queries the sources for a txid (internal byte order) that is not stored. Raises
+    ValueError for any other text, ParseError for bytes that are not a transaction, ProblemError (503) for bytes before
+    any chain is indexed."""
     from indexer.diagnosis.diagnoser import Diagnoser, requested
     from indexer.store.requests import Requests
     from overlay.api.problems import ProblemError

@@ -61,7 +61,7 @@ def sends_requests(settings: Settings) -> bool:
 
 
 def build_on_demand(settings: Settings) -> OnDemandFetcher | None:
-    """What sends the requests that clients cause; None for the demonstration."""
+    """The sender of requests that clients cause; None for the demonstration."""
     from indexer.fetcher.on_demand import OnDemandFetcher
 
     return OnDemandFetcher(partial(build_fetcher, settings)) if sends_requests(settings) else None

@@ -20,7 +20,7 @@ AGAIN_SECONDS = 600
 
 
 class IntegrityCheck:
-    """Checks the database `file`; `writer` says how its last writer ended, where this process is the next."""
+    """Checks the database `file`. `writer` reports how its last writer ended, where this process is the next writer."""
 
     def __init__(self, file: str, writer: Writer | None) -> None:
         self._file, self._writer, self._guard = file, writer, integrity.guard_of(file)
@@ -53,7 +53,7 @@ class IntegrityCheck:
 
 
 def integrity_jobs(store: Store, writer: Writer | None) -> list[PeriodicJob]:
-    """The job for a SQLite database, none for one on a server."""
+    """The job for a SQLite database; empty for a database on a server."""
     file = sqlite_file(store)
     if file is None:
         return []

@@ -1,5 +1,5 @@
-"""Give memory back, since after a bulk of work glibc keeps what it freed and threads keep arenas of their own, and keep
-the rest where it is found quickly."""
+"""Return freed memory to the system after heavy work: glibc keeps what was freed, and threads keep arenas of their own.
+Put the remaining memory into large pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def limit_arenas() -> None:
-    """Let all threads allocate from two arenas (mallopt(3)); does nothing where the C library does not have it."""
+    """Let all threads allocate from two arenas (mallopt(3)); no effect where the C library lacks it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, ARENAS)
@@ -42,16 +42,16 @@ def return_freed_memory() -> None:
 
 
 def release_memory() -> None:
-    """After a bulk of work: give back what was freed, and keep the rest in large pages."""
+    """After heavy work: return freed memory, and put the remaining memory into large pages."""
     return_freed_memory()
     use_large_pages()
 
 
 def use_large_pages() -> int:
-    """Move what is in memory into pages of 2 MB where it fills them nearly, by madvise(2) as Linux 6.1 and later have
-    it; the bytes that lie in such pages then, 0 where none can be had, or the administrator wants none. What was read
-    and never written counts as being in memory. A search looks at many places of a memory of hundreds of megabytes,
-    and to find pages of 4 kB took a twentieth of its time."""
+    """Move resident memory into pages of 2 MB where it nearly fills them, by madvise(2) as Linux 6.1 and later have it.
+    Returns the bytes in large pages then, 0 where none are available, or the administrator disabled them. Memory that
+    was read and never written counts as resident. A search reads many locations in hundreds of megabytes, and finding
+    pages of 4 kB took a twentieth of its time."""
     library = ctypes.CDLL(None)
     collapse, resident = getattr(library, "madvise", None), getattr(library, "mincore", None)
     if collapse is None or resident is None or "[never]" in read_system_file(_SETTING):
@@ -66,7 +66,7 @@ def use_large_pages() -> int:
 
 
 def _anonymous() -> list[tuple[int, int]]:
-    """From where to where the memory lies that is written and of no file."""
+    """The address ranges of written memory that belongs to no file."""
     ranges: list[tuple[int, int]] = []
     for line in read_system_file("/proc/self/maps").splitlines():
         where, mode, _, _, inode, *name = line.split(maxsplit=5)

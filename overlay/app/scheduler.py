@@ -37,7 +37,8 @@ MAX_ERROR = 200
 
 
 class Scheduler:
-    """Runs jobs, none of them twice at once. `lock` is held by the process that runs those of `Role.SINGLE_SERVER`."""
+    """Runs jobs, none of them twice at once. `lock` is held by the process that runs the jobs of
+    `Role.SINGLE_SERVER`."""
 
     def __init__(self, lock: ProcessLock, counters: Counters, notifier: ChangeNotifier) -> None:
         self._lock, self._notifier, self._supervisor = lock, notifier, Supervisor(counters)
@@ -104,7 +105,8 @@ class Scheduler:
                 self._wake(job)
 
     def _follow_clock(self) -> None:
-        """Run all jobs after the system's clock was set back, by which the timer goes: they would wait for so long."""
+        """Run all jobs after the system's clock was set back: the timer follows the clock, and jobs would wait for that
+        long."""
         before, self._offset = self._offset, time() - monotonic()
         if self._offset < before - CLOCK_SECONDS:
             for job in self._jobs.values():

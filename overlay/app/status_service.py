@@ -48,9 +48,9 @@ COUNTED = ("live", "burned", "pending", "rejected", "undecided")
 
 
 class StatusService:
-    """The public facts about this process. `progress` is updated by followers, or from the store by `refresh`;
-    `jobs` says how the jobs of this process went; `rates_fetcher` and `fetch_outcomes` are set where it fetches rates
-    and cards."""
+    """The public facts about this process. `progress` is updated by followers, or from the store by `refresh`; `jobs`
+    has the state of this process's jobs; `rates_fetcher` and `fetch_outcomes` are set where it fetches rates and
+    cards."""
 
     def __init__(
         self,
@@ -315,7 +315,7 @@ class StatusService:
             self._computed.pop(chain, None)
 
     def recompute_state_hash(self, chain: str) -> None:
-        """Compute the state hash of a chain's newest block from all registrations, whatever is stored."""
+        """Compute the state hash of a chain's newest block from all registrations, ignoring stored state hashes."""
         newest = self._store.blocks.newest(chain)
         if newest is not None:
             self._computed[chain] = StateHash(newest.height, state_hash(self._store, chain, newest.height))

@@ -40,7 +40,7 @@ def is_writable(path: Path) -> bool:
 
 @cache
 def warn_read_only(folder: Path) -> None:
-    """Say once that a folder is only read."""
+    """Log once that a folder is only read."""
     complain(f"{folder} cannot be written by this user: it is only read, and what is being written may be missing")
 
 
@@ -68,7 +68,7 @@ def _link_or_copy(file: Path, copy: Path) -> None:
 
 
 class MissingError(Exception):
-    """The database or index that a command reads does not exist: the message says what creates it."""
+    """The database or index that a command reads does not exist; the message names what creates it."""
 
 
 def make_data_folder(settings: Settings) -> None:

@@ -25,7 +25,7 @@ RATES_SECONDS = 1.0
 
 
 class StoreWatcher:
-    """None of these jobs reads the store while `Store.stamp` says that nothing was written to it. They raise what the
+    """The jobs that follow the store. None of them reads it while `Store.stamp` is unchanged. They raise what the
     database raises."""
 
     def __init__(self, store: Store, status: StatusService, notifier: ChangeNotifier, logos: LogoImages) -> None:
@@ -46,7 +46,7 @@ class StoreWatcher:
         return outbox
 
     async def rates(self) -> None:
-        """Read new exchange rates into memory, so that no request waits for them."""
+        """Read new exchange rates into memory: no request waits for them."""
         await self._read_if_written("rates", self._status.exchange.refresh)
 
     async def logos(self) -> None:

@@ -26,7 +26,7 @@ STOP_SECONDS = DRAIN_SECONDS + CLEAN_SECONDS + PATIENCE_SECONDS + 0.5
 
 
 class WorkerError(Exception):
-    """A process of the group ended unexpectedly, or the address to serve on is taken: the message says which."""
+    """A process of the group ended unexpectedly, or the address to serve on is in use; the message names it."""
 
 
 def check_address_free(host: str, port: int) -> None:

@@ -110,7 +110,7 @@ def card(id_: str) -> Call[bytes]:
 
 
 def evidence(id_: str, after: str | None = None) -> Call[dict[str, Any]]:
-    """A page of what the rating of a listing rests on. `overlay.verify` reads it."""
+    """A page of the receipts behind the rating of a listing. `overlay.verify` reads it."""
     parameters = () if after is None else (("after", after),)
     return Call(f"{_listing(id_)}/evidence", _model(dict[str, Any]), parameters)
 

@@ -19,7 +19,7 @@ class ClientError(Exception):
 
 
 class RemoteError(ClientError):
-    """The overlay could not be reached, or did not answer as one: the message says which."""
+    """The overlay could not be reached, or gave an invalid answer; the message names the fault."""
 
 
 class UrlError(RemoteError):
@@ -27,9 +27,9 @@ class UrlError(RemoteError):
 
 
 class RemoteProblemError(ClientError):
-    """The overlay answers with an RFC 9457 problem. Its members are: `status`, `title`, `detail`, `errors`
-    (each with `code`, `detail` and `parameter` or `pointer`) and `request_id`. `retry_after` is in seconds, None where
-    the answer does not say when to try again. 429 and 5xx are of this class itself, 4xx of one below."""
+    """The overlay answers with an RFC 9457 problem. Its members are: `status`, `title`, `detail`, `errors` (each with
+    `code`, `detail` and `parameter` or `pointer`) and `request_id`. `retry_after` is in seconds, None where the answer
+    has no time for a retry. 429 and 5xx are of this class itself, 4xx of one below."""
 
     def __init__(self, url: str, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
         stated = problem.get("detail") or problem.get("error") or problem.get("message")
@@ -43,7 +43,7 @@ class RemoteProblemError(ClientError):
 
 
 class RefusedError(RemoteProblemError):
-    """The overlay says that the request is wrong (a 4xx but 404 and 429)."""
+    """The overlay refuses the request as wrong (a 4xx other than 404 and 429)."""
 
 
 class NotThereError(RemoteProblemError):
@@ -51,7 +51,7 @@ class NotThereError(RemoteProblemError):
 
 
 class NotVerifiedError(ClientError):
-    """A listing is not proved, and nothing is paid for it: `report` says which steps are missing."""
+    """A listing is not proved, and nothing is paid for it; `report` has the missing steps."""
 
     def __init__(self, report: VerificationReport) -> None:
         super().__init__(f"{report.id} is not proved: {', '.join(report.missing)}")

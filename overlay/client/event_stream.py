@@ -75,7 +75,7 @@ class ChangeStream:
             raise RemoteError(f"the change stream has an event of more than {MAX_EVENT_BYTES:,} bytes")
 
     def _next(self, data: bytes) -> RegistryChange | None:
-        """The change that an event holds, None for one that was read before the connection broke."""
+        """The change in an event, None for one that was read before the connection broke."""
         try:
             change: RegistryChange = read(strict_json.answer(data), RegistryChange)
             position = Position.parse(f"{change.epoch}-{change.seq}")
@@ -84,7 +84,9 @@ class ChangeStream:
         last = self.position
         if change.op != "reset" and last is not None:
             if position.epoch != last.epoch:
-                raise RemoteError(f"the change stream goes from epoch {last.epoch!a} to {position.epoch!a} unannounced")
+                raise RemoteError(
+                    f"the change stream moved from epoch {last.epoch!a} to {position.epoch!a} without a reset"
+                )
             if position.seq <= last.seq:
                 return None
         self.position = position

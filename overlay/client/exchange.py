@@ -52,12 +52,12 @@ def base_url(url: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise UrlError(f"{url[:200]!a} is not the URL of an overlay, such as https://overlay.example")
+        raise UrlError(f"{url[:200]!a} is not the URL of an overlay, for example https://overlay.example")
     return base
 
 
 def check_redirect(url: str, target: str) -> None:
-    """Raise RemoteError where a redirect leads to another origin (scheme, host and port)."""
+    """Raise RemoteError for a redirect to another origin (scheme, host and port)."""
     if _origin(urlsplit(url)) != _origin(urlsplit(target)):
         raise RemoteError(f"{url} redirects to another origin, which is not followed: {target[:200]!a}")
 
@@ -72,9 +72,9 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
 
 
 def pause(limits: ClientLimits, attempt: int, status: int | None, wait: float | None) -> float | None:
-    """The seconds to wait before sending a request again, None not to. `attempt` counts from 1; `status` is None for a
-    connection that broke; `wait` is what the answer requires. Every request may be sent twice: the second has no
-    further effect."""
+    """The seconds to wait before a retry, None for no retry. `attempt` counts from 1; `status` is None for a broken
+    connection; `wait` is what the answer requires. Every request may be sent twice: the second has no further
+    effect."""
     if attempt >= limits.attempts or not (status is None or status in _RETRIED):
         return None
     seconds = _BACKOFF.pause(attempt) if wait is None else wait

@@ -17,7 +17,7 @@ from parsers.cards.offers import Offer
 
 
 class Asking(Protocol):
-    """A client, as far as it is needed here."""
+    """The methods of a client that are needed here."""
 
     async def ask(self, call: Call[Any], *, is_checked: bool = True) -> Any:
         """The answer to a call."""

@@ -1,7 +1,8 @@
 """The synchronous client: the asynchronous one on an event loop in a separate thread.
 
 One implementation of bounds, retries and streams serves both, and only an event loop can bound the time of a whole
-answer whose server drips. The thread lets it be used where a loop is running already, such as in a notebook.
+answer from a slow server. Because of the thread it can be used where a loop is running already, for example in a
+notebook.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 MAX_BYTES = 2 << 20
-"""Bytes read of a file: more than the 1 MiB of the largest card, so that a larger one is reported as too large."""
+"""Bytes read of a file: more than the 1 MiB of the largest card, so a larger one is reported as too large."""
 
 
 def add(commands: Commands) -> None:

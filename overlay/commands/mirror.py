@@ -76,7 +76,7 @@ async def _read(chain: Chain, store: Store, writer: Writer) -> None:
             await catch_up(follower)
         if (follower.progress.height or 0) < (follower.progress.tip or 0):
             raise SourceUnavailableError(
-                f"the overlay gives no more after block {follower.progress.height or 0:,}; run this again to continue"
+                f"the overlay serves no blocks after {follower.progress.height or 0:,}; run this again to continue"
             )
     finally:
         await chain.close()

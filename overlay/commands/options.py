@@ -63,7 +63,7 @@ _FLAGS = {
 
 
 class UsageError(Exception):
-    """A command line that is wrong: the message says what would be right."""
+    """A wrong command line; the message describes a correct one."""
 
 
 def command(

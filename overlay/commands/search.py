@@ -1,5 +1,5 @@
 """`a2b search`: from the local index alone, or from a running overlay. A terminal shows the query's words in bold, and
-what may have been meant where nothing is found."""
+suggestions for a search without results."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def elsewhere(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _text_at(item: Mapping[str, Any], pointer: str) -> str:
-    """The text at a pointer, which another server wrote; empty where it leads to none."""
+    """The text at a pointer, which another server wrote; empty where the pointer does not resolve."""
     from overlay.search.highlighting import text_at
 
     try:
@@ -99,7 +99,7 @@ def _text_at(item: Mapping[str, Any], pointer: str) -> str:
 
 
 def help_lines(page: Mapping[str, Any]) -> Iterator[str]:
-    """What may have been meant, and what emptied the answer."""
+    """Suggested queries, and the filters that emptied the answer."""
     for suggestion in page.get("didYouMean", ()):
         yield f"did you mean: {suggestion['q']} ({suggestion['total']:,})"
     for relaxation in page.get("emptiedBy", ()):
@@ -180,7 +180,7 @@ def add(commands: Commands) -> None:
 
 
 def search(args: Namespace) -> int:
-    """Ask the local index, or a running overlay."""
+    """Query the local index, or a running overlay."""
     parameters = _parameters(args)
     if args.text and not args.json and can_mark():
         parameters.append(("highlight", "true"))
@@ -272,7 +272,7 @@ def _heights(settings: Settings) -> dict[str, int]:
 
 
 def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
-    """The chains of the index, by name: read from it, so that no database is needed."""
+    """The chains of the index, by name: read from it, without a database."""
     from overlay.answers.items import STATUSES
     from overlay.app.storage import in_configured_order
     from overlay.search.query import Query
@@ -325,7 +325,7 @@ def card_lines(item: Mapping[str, Any]) -> list[str]:
 
 
 def _marked_card(item: Mapping[str, Any]) -> list[str]:
-    """The same with the query's words in bold, and other texts that say it."""
+    """The same lines with the query's words in bold, and other texts that contain them."""
     marked = marks(item)
     lines = [f"{inked(pieces(item['name'], marked.get('/name', ()), LONGEST_NAME))}{visible(_type_and_status(item))}"]
     if item.get("summary"):

@@ -142,7 +142,8 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def located(reason: Mapping[str, Any]) -> str:
-    """What an error or a warning says, after the JSON pointer to what it is about; none is the whole card."""
+    """The text of an error or a warning, after the JSON pointer to its subject; without a pointer it is about the whole
+    card."""
     pointer = f"{on_one_line(reason['pointer'])}: " if reason["pointer"] else ""
     return f"{pointer}{on_one_line(in_words(reason['detail']))}"
 

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
         "Check a listing and its proof here, without trusting the server. Exit code 1 when it is not proved.",
         "data", "database", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
         more="A block counts when headers link it to a packaged checkpoint, or when your own source has it. Whether "
-        "there is a newer revision only a node of your own can say. The listing's domain is queried, too.",
+        "there is a newer revision, only your own node can verify. The listing's domain is queried, too.",
     )  # fmt: skip
     parser.add_argument("id", metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool")
     parser.add_argument(

@@ -55,14 +55,14 @@ class RegistrationFacts:
 
 
 class Assembler:
-    """Reads registrations from the store, with what these systems say of them. Thread-safe."""
+    """Reads registrations from the store, with the facts that these systems add. Thread-safe."""
 
     def __init__(self, source: store.Store, systems: tuple[str, ...] = NAMES) -> None:
         self._store, self._systems = source, systems
 
     def pointed(self, ids: Iterable[str], records: Revisions) -> Iterator[Registration]:
-        """The registrations of those of these ids that are listed from pointers, unless a registry entry, whose
-        revisions are in `records`, counts instead."""
+        """The registrations of those of these ids that are listed from pointers, unless a registry entry in `records`
+        counts instead."""
         for pointers in pointer_listings(self._store, (id_ for id_ in ids if not is_outpoint(id_))):
             record = records.get(pointers.id)
             if record is None or leads_elsewhere(record, pointers):

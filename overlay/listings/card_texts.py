@@ -60,7 +60,7 @@ def read_card(id_: str, body: bytes, kind: Kind) -> Card:
 
 
 def card_offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
-    """The offers of a card, of a config by server; none of an unreadable one."""
+    """The offers of a card, for a config by server; empty for an unreadable card."""
     return (_offers_again if len(body) <= CACHED_CARD else _large_offers_again)(body, kind)
 
 

@@ -51,7 +51,7 @@ _MAX_NAMED_IDS = 64
 
 
 class ListingNotFoundError(LookupError):
-    """No listing has this id, or its card is not fetched yet. The message says which."""
+    """No listing has this id, or its card is not fetched yet; the message names the case."""
 
 
 class ListedUnderError(ListingNotFoundError):
@@ -79,7 +79,7 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
 
 
 def _ids_of(repository: ListingRepository, text: str) -> list[str]:
-    """The ids that a txid or an outpoint leads to."""
+    """The ids of the listings at a txid or an outpoint."""
     try:
         name = transaction_name(text)
     except ValueError:
@@ -101,8 +101,8 @@ def listings(repository: ListingRepository, text: str) -> tuple[Listing, ...]:
 def listings_by_id(
     repository: ListingRepository, ids: Iterable[str], revisions: Revisions | None = None
 ) -> dict[str, tuple[Listing, ...]]:
-    """The listings of the registrations that these ids belong to, read together: ids without one, or whose card is not
-    fetched, are left out. `revisions` are those of these registrations where they were read before."""
+    """The listings of the registrations of these ids, read together. Ids of no registration, or of one without a
+    fetched card, are left out. `revisions` are those of these registrations where they were read before."""
     registration_ids = {id_: parse_id(id_)[0] for id_ in ids}
     records = repository.listings(registration_ids.values(), revisions)
     return {

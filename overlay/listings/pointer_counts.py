@@ -46,7 +46,7 @@ class ListedPointers:
             last = ids[-1]
 
     def _look(self, ids: Iterable[str]) -> None:
-        """Update the status of these ids. A registry entry with revisions of its own is counted with those."""
+        """Update the status of these ids. A registry entry with its own revisions is counted with those."""
         missing = set(ids)
         for id_ in missing:
             self._statuses.pop(id_, None)

@@ -18,7 +18,7 @@ _BEGINS = b'{"recentChanges":['
 
 
 def prefixed(item: bytes, changes: Sequence[dict[str, Any]]) -> bytes:
-    """An item (UTF-8 JSON) with its changes before all other members, the latest first; as it is without any."""
+    """An item (UTF-8 JSON) with its changes before all other members, the latest first; unchanged without any."""
     return b'{"recentChanges":%b,%b' % (encode(changes), item[1:]) if changes else item
 
 
@@ -45,7 +45,7 @@ def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[
 
 
 def is_due(hits: Hits) -> bool:
-    """Whether any hit lists recent changes, so that `aged_hits` needs heights."""
+    """Whether any hit lists recent changes: then `aged_hits` needs heights."""
     return any(ages(hit.item) for hit in hits.hits)
 
 

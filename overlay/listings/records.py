@@ -38,18 +38,18 @@ class PreviousCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The newest state of one registration, or of what pointers list under an id.
+    """The newest state of one registration, or of an id that pointers list.
 
     `chain` is the configured name, `caip2` its CAIP-2 id. `card_body` holds the exact bytes of the winning revision.
     Times are of the blocks that `state` calls updated and created, in seconds since 1970; `created_time` is None while
-    the registration is unconfirmed, and then its heights mean nothing. `signer` is the address of the winner's verified
-    SIGMA signature. `owner_checked` is when the chain's source last reported the outpoint as unspent, in seconds since
-    1970, where moves are found by queries. `pointers` is what points at the card where it was fetched, and `badge` what
-    the host of an inscribed card's url declares about the registration (law 11), None where it was never checked.
-    `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
+    the registration is unconfirmed, and then its heights have no meaning. `signer` is the address of the winner's
+    verified SIGMA signature. `owner_checked` is when the chain's source last reported the outpoint as unspent, in
+    seconds since 1970, where moves are found by queries. `pointers` are the pointers to the card where it was fetched,
+    and `badge` is what the host of an inscribed card's url declares about the registration (law 11), None where it was
+    never checked. `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is the outcome of checking the card's own
-    signatures, None for a card without; `facts` what systems say of it.
-    `headers_unproved`: headers of its chain were taken without their proof of work.
+    signatures, None for a card without; `facts` are those that systems add. `headers_unproved`: headers of its chain
+    were accepted without their proof of work.
     """
 
     state: RegistrationState
@@ -72,8 +72,8 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One event of a registration, or a pointer, and its block; height, hash (internal order) and time
-    are None while it is unconfirmed."""
+    """One event of a registration, or a pointer, and its block; height, hash (internal order) and time are None while
+    it is unconfirmed."""
 
     event: Event
     height: int | None
@@ -93,8 +93,8 @@ class FeedChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """Rows in order of `seq`, the epoch they belong to, and the newest sequence number. `may_be_behind`: a replica
-    answered, whose newest row may be older than the primary's."""
+    """Rows in order of `seq`, their epoch, and the newest sequence number. `may_be_behind`: a replica answered; its
+    newest row may be older than the primary's."""
 
     epoch: str
     rows: tuple[FeedChange, ...]

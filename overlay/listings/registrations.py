@@ -71,8 +71,8 @@ def fitting(cards: Iterable[bytes], sizes: Mapping[bytes, int]) -> set[bytes]:
 
 
 def shown_revisions(history: Sequence[store.Revision]) -> list[store.Revision]:
-    """The revisions with a winning card, oldest first; of many, the first and the newest ones, so that no number of
-    updates drops the first card."""
+    """The revisions with a winning card, oldest first; of many, the first and the newest ones: no number of updates
+    drops the first card."""
     winners = [past for past in history if past.event.kind in WINS and past.event.card]
     return winners if len(winners) <= MAX_REVISIONS else [winners[0], *winners[-MAX_REVISIONS:]]
 
@@ -82,8 +82,8 @@ def previous_cards(
     bodies: Mapping[bytes, bytes],
     offers_of: Callable[[bytes, Kind], object] = card_offers,
 ) -> tuple[PreviousCard, ...]:
-    """The earlier cards, oldest first. Of many, neighbours of one owner with the same offers are one card, so that
-    harmless updates drop none that had others."""
+    """The earlier cards, oldest first. Of many, neighbours of one owner with the same offers count as one card:
+    harmless updates do not displace cards with other offers."""
     previous = [
         (PreviousCard(body=body, owner=before.event.state.owner, replaced_at=after.height), before.event.state.kind)
         for before, after in pairwise(shown_revisions(history))

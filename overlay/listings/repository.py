@@ -17,7 +17,7 @@ from overlay.listings.topic_records import TopicRecords
 from parsers.bitcoin.tx import Outpoint
 
 MOST_OF_ONE = 1_000
-"""Ids that one transaction leads to, at most."""
+"""The limit of ids found for one transaction."""
 
 
 class ListingRepository:
@@ -41,8 +41,8 @@ class ListingRepository:
         return self.listings([id]).get(id)
 
     def ids_of(self, txid: bytes, outpoint: Outpoint | None, /) -> list[str]:
-        """The ids of the registrations and pointers that a transaction (internal byte order) is about, or only those
-        of them that came to an outpoint of it, whether or not they still are there; at most `MOST_OF_ONE`."""
+        """The ids of the registrations and pointers with events of a transaction (internal byte order), or only of
+        those that moved to one outpoint of it, whether or not they are still there; at most `MOST_OF_ONE`."""
         past = (revision.event for revision in self.store.history.of_transaction(txid))
         events = [*past, *(waiting.event for waiting in self.store.pending.of_transaction(txid))]
         ids = (

@@ -1,4 +1,4 @@
-"""The proof of a listing for a client that trusts no server, as it is stored: every transaction of its satoshi from the
+"""The stored proof of a listing, for a client that trusts no server: every transaction of its satoshi from the
 registration to its current location, each with merkle path and block."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_LINEAGE = 1_000
 
 
 class NoProofError(Exception):
-    """There is no proof: the message says why."""
+    """There is no proof; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class StoredProof:
     location, None when that is the same outpoint or is not proved here.
 
     `before` holds the transactions from the registration to the one before the winner, `after` the later moves of the
-    satoshi, oldest first; both None where they are not stored or too many. `parents` are stored transactions whose
-    outputs these spend in inputs before the satoshi's: their values determine its position. They need no merkle path:
-    the transaction that spends them has one, and commits to their txids.
+    satoshi, oldest first; both None where they are not stored or too many. `parents` are stored transactions with
+    outputs that these spend in inputs before the satoshi's: their values determine its position. They need no merkle
+    path: the transaction that spends them has one, and commits to their txids.
     """
 
     chain: str
@@ -126,7 +126,7 @@ def _with_current(partial: StoredProof, store: Store, txid: bytes, outpoint: Out
 
 
 def _parents(partial: StoredProof, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
-    """The stored transactions with outputs that are spent beside the satoshi: their values decide where it goes."""
+    """The stored transactions with outputs that are spent beside the satoshi: their values determine where it moves."""
     network = by_caip2(partial.caip2)
     segwit = network is not None and network.rules.segwit
     txids = {hop.txid for hop in way}

@@ -1,4 +1,4 @@
-"""What systems say of listings: members of items, filter terms, warnings, and a number that sorts them."""
+"""The facts that systems add to listings: members of items, filter terms, warnings, and a number to sort by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 Subject = Any
-"""A listing (`overlay.listings.listing.Listing`, whose records hold what is defined here)."""
+"""A listing (`overlay.listings.listing.Listing`; its records hold the types defined here)."""
 
 
 def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
@@ -24,9 +24,9 @@ def _nothing(_listing: Subject, _value: Any) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactSource:
-    """`read` gives what is stored of registrations by id, in a few statements, of a mapping from their ids to their
-    hosts. The others make of a listing, and of what is stored of it (None for nothing), the members of its item, filter
-    terms, warnings, and the number that sorts it, the larger the better."""
+    """`read` maps ids of registrations to their stored facts, in a few statements, from a mapping of these ids to their
+    hosts. The others take a listing and its stored facts (None without any), and return the members of its item, filter
+    terms, warnings, and the number to sort by, the larger the better."""
 
     read: Callable[[Store, Mapping[str, str]], Mapping[str, Any]] = lambda _store, _hosts: {}
     members: Callable[[Subject, Any], Mapping[str, Any]] = lambda _listing, _value: {}
@@ -48,7 +48,7 @@ Facts = Mapping[str, SystemFact]
 
 @cache
 def sources(names: tuple[str, ...] = NAMES) -> Mapping[str, FactSource]:
-    """The sources of those of these systems that are installed and say something of listings."""
+    """The fact sources of those of these systems that are installed and have one."""
     return {
         member.name: member.module(member.facts).FACTS
         for member in installed()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from indexer.store.rates import Quote
 
 RETIRED_SECONDS, MAX_RETIRED = 600, 64
-"""How long (seconds) and how many tables stay in memory after newer ones have replaced them, so that the next page of
-a result sorted by price uses the rates of the first one."""
+"""How long (seconds) and how many tables stay in memory after newer ones have replaced them: the next page of a result
+sorted by price uses the rates of the first one."""
 
 CONTRADICTED = "they differ by more than half from earlier quotes or from those of other feeds"
 """Why quotes are refused, for messages."""
@@ -34,7 +34,7 @@ _ATTRIBUTES = ("base", "source", "quoted_at", "until", "rates")
 class ExchangeRates:
     """A cache of rate tables. `read` returns the newest quote of every feed, the preferred feed first; only `refresh`
     calls it. `clock` returns seconds since 1970. Prices are compared in `default_currency` where a search names none,
-    as far as it is quoted."""
+    as far as that is quoted."""
 
     def __init__(
         self,

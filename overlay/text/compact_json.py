@@ -1,4 +1,4 @@
-"""JSON as it is sent and stored: compact UTF-8."""
+"""JSON in the form that is sent and stored: compact UTF-8."""
 
 from __future__ import annotations
 

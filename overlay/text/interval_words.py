@@ -14,7 +14,7 @@ _UNITS = {"D": "days", "W": "weeks", "M": "months", "Y": "years", "TH": "hours",
 
 def per(interval: str) -> str:
     """An interval's canonical key (law 13) in the words of a price: `per month`, `per 18 months`; `none` is per call.
-    What is not a duration of a single unit stays as it is."""
+    Any other text than a duration of a single unit is not changed."""
     if interval in _SINGULAR:
         return f"per {_SINGULAR[interval]}"
     some = _SOME.fullmatch(interval)

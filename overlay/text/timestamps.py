@@ -12,7 +12,7 @@ def timestamp(seconds: int) -> str: ...
 @overload
 def timestamp(seconds: int | None) -> str | None: ...
 def timestamp(seconds: int | None) -> str | None:
-    """Seconds since 1970 as text; None for none."""
+    """Seconds since 1970 as text; None stays None."""
     return None if seconds is None else _text(seconds)
 
 

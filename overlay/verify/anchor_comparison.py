@@ -1,5 +1,5 @@
-"""Compare the anchors (BRC-136) of two overlays: one comparison says whether they admitted the same, a search in which
-block they first differ."""
+"""Compare the anchors (BRC-136) of two overlays: one comparison decides whether they admitted the same transactions,
+and a search finds the first block in which they differ."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class DifferingBlock:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two overlays have in common: the heights from `first` to `last`, at which both have the same blocks, the
-    anchor at the last one, and all differing blocks between. `notes` is what they say themselves that they may lack."""
+    """The common part of two overlays: the heights from `first` to `last`, at which both have the same blocks, the
+    anchor at the last one, and all differing blocks between. `notes` are their own statements about missing data."""
 
     first: int
     last: int
@@ -63,7 +63,7 @@ def compare(ours: AnchorSource, theirs: AnchorSource) -> Comparison:
     if not differences and has_same_start:
         raise NotCheckedError(
             f"the anchors of {ours.name} and {theirs.name} differ at height {start:,}, and the blocks they are over do "
-            "not: one of the two is not chained as BRC-136 says"
+            "not: one of the two is not chained by BRC-136"
         )
     return Comparison(first, last, pair[0], tuple(differences), notes)
 

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class ContradictionError(Exception):
-    """An overlay's answers contradict themselves or the chain: the message names it and says how."""
+    """An overlay's answers contradict themselves or the chain; the message names it and the contradiction."""
 
     def __init__(self, source: AnchorSource, message: str) -> None:
         super().__init__(f"{source.name}: {message}")
@@ -137,7 +137,7 @@ class StoreAnchors:
 
 
 def merkle_root(source: AnchorSource, height: int, txid: bytes) -> bytes:
-    """The root that a merkle path leads to from a transaction of the block at a height. Raises ContradictionError."""
+    """The root of a merkle path from a transaction of the block at a height. Raises ContradictionError."""
     try:
         path = bump.read(source.path(height, txid))
         root = path.root(txid)

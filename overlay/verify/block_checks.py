@@ -23,8 +23,7 @@ def check_bytes(mined: MinedTransaction) -> None:
 
 
 def check_path(tx: Transaction, mined: MinedBlock) -> None:
-    """Check that the merkle path leads to the root in the header of the block. Raises NotProvedError,
-    ParseError."""
+    """Check that the merkle path ends at the root in the header of the block. Raises NotProvedError, ParseError."""
     path = bump.read(mined.path)
     if path.height != mined.height:
         raise NotProvedError(f"the merkle path is for height {path.height:,}, and the answer for {mined.height:,}")
@@ -33,11 +32,11 @@ def check_path(tx: Transaction, mined: MinedBlock) -> None:
     if len(mined.header) > HEADER and not _is_merge_mined(mined.header):
         raise NotProvedError(f"the header served has {len(mined.header):,} bytes, and {HEADER} are one")
     if path.root(tx.txid) != mined.header[36:68]:
-        raise NotProvedError("the merkle path leads to another root than the header's")
+        raise NotProvedError("the merkle path ends at another root than the header's")
 
 
 def check_beef(tx: Transaction, mined: MinedBlock, served: bytes) -> None:
-    """Check that the BEEF holds the transaction and leads to the same root. Raises NotProvedError, ParseError."""
+    """Check that the BEEF holds the transaction and ends at the same root. Raises NotProvedError, ParseError."""
     bundle, root = beef.read(served), mined.header[36:68]
     if bundle.newest.txid != tx.txid:
         raise NotProvedError(f"the BEEF served is of transaction {bundle.newest.txid[::-1].hex()}")

@@ -152,7 +152,7 @@ class Completeness:
 def _check_not_moved(transaction: Transaction, answer: ServerAnswer, height: int) -> None:
     if any(spent.prevout == answer.location for spent in transaction.inputs):
         raise NotProvedError(
-            f"transaction {transaction.hex_id} of block {height:,} spends {answer.location}: there is something newer"
+            f"transaction {transaction.hex_id} of block {height:,} spends {answer.location}: there is a newer revision"
         )
 
 

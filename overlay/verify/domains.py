@@ -71,7 +71,7 @@ def inscribed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
     if isinstance(answered, dict) and answered.get("verified") is True and not by:
         raise NotProvedError(f"by the answer {host} confirms the listing, but it does not")
     if not same(shown, answered):
-        raise NotCheckedError(f"{host} {_WORDS[by]}, and the answer says otherwise")
+        raise NotCheckedError(f"{host} {_WORDS[by]}, and the answer differs")
     return f"{host} {_WORDS[by]}, as the answer says", {"domain": answer.item["domain"]}
 
 
@@ -110,7 +110,9 @@ def pointed(answer: ServerAnswer, hosts: Hosts, host: str) -> Shown:
     integrity = answer.item.get("integrity")
     if fetched.state is CardState.MET:
         if integrity != "hash-verified":
-            raise NotCheckedError(f"{answer.registration} serves the card, and the answer says {str(integrity)[:60]!a}")
+            raise NotCheckedError(
+                f"{answer.registration} serves the card, but integrity in the answer is {str(integrity)[:60]!a}"
+            )
         is_named = bool(pointing_host(answer.registration))
         is_true = same({"host": host, "verified": is_named} if host else None, _answered(answer))
         shown = {"integrity": integrity} | ({"domain": answer.item["domain"]} if is_true else {})

@@ -25,7 +25,7 @@ MAX_HEADERS, MAX_PAGES = 2_000_000, 1_000
 @dataclass(slots=True)
 class _Range:
     """Headers from height `first` to `last` that link some blocks to the checkpoint at height `point`. Once fetched,
-    `chain` holds `count` of them, and `problem` says why there are no more."""
+    `chain` holds `count` of them, and `problem` is why there are no more."""
 
     first: int
     last: int
@@ -82,7 +82,7 @@ class HeaderLinks:
         self._results[_key(block)] = (
             f"your own source {name} has the block's header"
             if is_held
-            else NotProvedError(f"your own source {name} says that the block is not in its best chain")
+            else NotProvedError(f"the best chain of your own source {name} does not have the block")
         )
         return True
 
@@ -105,8 +105,8 @@ class HeaderLinks:
             own_digest = self.trusted.block_hash(height) if self.trusted is not None else None
             if self.trusted is not None and own_digest is not None and own_digest != digest:
                 raise NotProvedError(
-                    f"the chain of your own source {self.trusted.name} does not link with what was served: at height "
-                    f"{height:,} it has block {own_digest[::-1].hex()}, and {whose} has {digest[::-1].hex()}"
+                    f"the chain of your own source {self.trusted.name} does not link with the served headers: at "
+                    f"height {height:,} it has block {own_digest[::-1].hex()}, and {whose} has {digest[::-1].hex()}"
                 )
 
     def _by_checkpoints(self, blocks: Iterable[MinedBlock]) -> None:

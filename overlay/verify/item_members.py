@@ -28,7 +28,7 @@ UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "
 """The same of listings with fetched cards: other pointers, and the results of fetches."""
 
 OPTIONAL_OF_CARDS = ("headers", "transport")
-"""Members that an item has only where its card says something."""
+"""Members that an item has only where its card has them."""
 
 MOST_NAMES, LONGEST_NAME = 200, 100
 """Names of a server's unknown members in a report, and characters of a name, at most."""

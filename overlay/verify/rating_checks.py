@@ -1,8 +1,8 @@
 """Compute the rating of a listing again from the receipts that a server publishes.
 
 Each record must follow from a document with its hash, signed by the key that the proved card names, and each payment
-from a transaction in a block of the chain. Who owns other keys, which payers are rated and what the server left out are
-its word.
+from a transaction in a block of the chain. The owners of other keys, the rated payers, and the completeness of the
+receipts are not verified: they are the server's statements.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class RatingCheck:
         expected = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
         completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(expected)
         if completed_at is None:
-            raise NotProvedError(f"the document {record['document']} does not prove what a record says")
+            raise NotProvedError(f"the document {record['document']}does not prove a record")
         payment = record["payment"]
         if payment and payment["proved"]:
             latest = self._check_payment(payment)

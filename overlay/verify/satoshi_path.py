@@ -49,8 +49,9 @@ class InscribedRecord(NamedTuple):
 def inscribed(
     answer: ServerAnswer, outpoint: Outpoint, tx: Transaction, trusted: TrustedSource | None
 ) -> Iterator[InscribedRecord]:
-    """What an output of `tx` inscribes: in its script, or, where envelopes are in witnesses, in the tapscripts whose
-    satoshis move there (law 3a), in order. Raises NotProvedError when that cannot be determined."""
+    """The record that an output of `tx` inscribes: in its script, or, where envelopes are in witnesses, in the
+    tapscripts of the satoshis that move there (law 3a), in order. Raises NotProvedError when that cannot be
+    determined."""
     if tx.txid != outpoint.txid or outpoint.vout >= len(tx.outputs):
         raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
     if answer.network.rules.envelope != "witness":
@@ -80,17 +81,17 @@ def _position(tx: Transaction, reveal: Reveal, value: Value) -> int:
     position = next(positions([spent.prevout for spent in tx.inputs], [(reveal.input, 0)], value))
     if isinstance(position, UnknownPosition):
         raise NotProvedError(
-            f"where input {reveal.input} of {tx.hex_id} goes depends on the values of the inputs before it"
+            f"the target of input {reveal.input} of {tx.hex_id} depends on the values of the inputs before it"
         )
     return position
 
 
 def to_winner(answer: ServerAnswer, trusted: TrustedSource | None = None) -> SatoshiState:
-    """Follow the satoshi from the outpoint that the id names to the winning revision, which must inscribe the card.
+    """Follow the satoshi from the outpoint in the id to the winning revision, which must inscribe the card.
 
-    Where envelopes are in outputs, none of these transactions needs a block of its own: the winner, which has one,
-    commits to the txid that it spends, and so on back to the registration. Values that the answer lacks are read from
-    the user's own source. Raises NotProvedError naming the end of the path.
+    Where envelopes are in outputs, none of these transactions needs its own block: the winner, which has one, commits
+    to the txid that it spends, and so on back to the registration. Values that the answer lacks are read from the
+    user's own source. Raises NotProvedError naming the end of the path.
     """
     if answer.before is None or answer.after is None:
         raise NotProvedError("the answer does not hold the transactions to follow the satoshi through")
@@ -111,7 +112,7 @@ def to_now(answer: ServerAnswer, trusted: TrustedSource | None = None) -> Satosh
     if state.winner != answer.outpoint:
         raise NotProvedError(f"the last valid card on the way is at {state.winner}, and not at {answer.outpoint}")
     if state.location != answer.location:
-        raise NotProvedError(f"the satoshi ends {where(state.location)}, and the answer says {where(answer.location)}")
+        raise NotProvedError(f"the satoshi ends {where(state.location)}, in the answer {where(answer.location)}")
     _check_parents(answer)
     return state
 
@@ -172,7 +173,7 @@ def _step(tx: Transaction, state: SatoshiState, location: Outpoint, value: Value
     if isinstance(position, UnknownPosition):
         missing = position.missing[0]
         raise NotProvedError(
-            f"where {location} goes in {tx.hex_id} depends on the value of {missing}, which is not in the answer"
+            f"the target of {location} in {tx.hex_id} depends on the value of {missing}, which is not in the answer"
         )
     target = OutputRanges(tx.outputs, one_sat_rule=not in_witness).locate(position)
     if target.burned or target.vout is None:

@@ -23,11 +23,11 @@ PROOF_MEMBERS = LOCATED_MEMBERS | {"id", "chain", "before", "after", "parents", 
 
 
 class NotProvedError(Exception):
-    """Something is not proved: the message says what is missing or wrong."""
+    """Something is not proved; the message names what is missing or wrong."""
 
 
 class NotCheckedError(Exception):
-    """Something was not checked: the message says why."""
+    """Something was not checked; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class ServedWitness:
 
 @dataclass(frozen=True, slots=True)
 class MinedBlock:
-    """A merkle path (BRC-74, as served) and the block that it leads to: the hash in internal byte order, the header as
-    served, which is longer than 80 bytes on merge-mined chains. `witness` is None where the server gives none."""
+    """A merkle path (BRC-74, as served) and its block: the hash in internal byte order, and the header as served, which
+    is longer than 80 bytes on merge-mined chains. `witness` is None where the server gives none."""
 
     path: bytes
     hash: bytes
@@ -77,11 +77,10 @@ class CurrentLocation:
 class ServerAnswer:
     """A listing and its proof as a server answered.
 
-    `tx` is the winning revision, inscribed at `outpoint`, with `bare` its bytes without witness, `block` where it was
-    mined and `beef` both as BRC-62. `origin` is the outpoint that the id names, None for a pointer's listing. `before`
-    and `after` are the other transactions of the satoshi, None where the server gives none, and `parents` others that
-    they spend; `current` is the last of `after`, and `location` where the item says that the
-    satoshi is, None once burned.
+    `tx` is the winning revision, inscribed at `outpoint`, with `bare` its bytes without witness, `block` its block and
+    `beef` both as BRC-62. `origin` is the outpoint in the id, None for a pointer's listing. `before` and `after` are
+    the other transactions of the satoshi, None where the server gives none, and `parents` others that they spend;
+    `current` is the last of `after`, and `location` is the satoshi's location by the item, None once burned.
     """
 
     id: str

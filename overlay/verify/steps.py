@@ -216,7 +216,7 @@ def _check_current(answer: ServerAnswer) -> None:
     if current is None or current.mined.block is None:
         return
     if current.outpoint != answer.location:
-        raise NotProvedError(f"current says that the satoshi is {satoshi_path.where(current.outpoint)}")
+        raise NotProvedError(f"by current the satoshi is {satoshi_path.where(current.outpoint)}")
     block_checks.check_beef(current.mined.tx, current.mined.block, current.beef)
 
 
@@ -248,16 +248,16 @@ def newest(context: VerificationContext) -> Finding:
     last = answer.after[-1] if answer.after else MinedTransaction(answer.tx, "", answer.bare, answer.block)
     if trusted is None or last.block is None or not trusted.holds(last.block.header[:HEADER], last.block.height):
         raise NotCheckedError(
-            "whether a newer revision exists only a node of your own that has the block can say (--headers http://…): "
+            "only your own node with the block can exclude a newer revision (--headers http://…): "
             "the server may leave one out"
         )
     is_unspent = trusted.unspent(location)
     is_data = location.vout < len(last.tx.outputs) and is_unspendable(last.tx.outputs[location.vout].script)
     if is_unspent is None or (is_data and not is_unspent):
-        raise NotCheckedError(f"your own source {trusted.name} cannot say whether {location} is spent")
+        raise NotCheckedError(f"your own source {trusted.name} does not know whether {location} is spent")
     if not is_unspent:
-        raise NotProvedError(f"your own source {trusted.name} says that {location} is spent: there is something newer")
-    return Finding(f"your own source {trusted.name} says that {location} is unspent")
+        raise NotProvedError(f"your own source {trusted.name} reports {location} as spent: there is a newer revision")
+    return Finding(f"your own source {trusted.name} reports {location} as unspent")
 
 
 def rating(context: VerificationContext) -> Finding:

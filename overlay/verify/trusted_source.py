@@ -73,11 +73,11 @@ class HeaderFile:
             return True if _contains(data, header, _between_headers) or _contains(data, digits, _on_a_line) else None
 
     def height(self) -> int | None:
-        """A file does not say heights."""
+        """Unknown: a file has no heights."""
         return None
 
     def block_hash(self, height: int) -> bytes | None:  # noqa: ARG002 - a file does not say heights
-        """A file does not say heights."""
+        """Unknown: a file has no heights."""
         return None
 
     def unspent(self, outpoint: Outpoint) -> bool | None:  # noqa: ARG002 - headers say nothing of outputs

@@ -62,7 +62,7 @@ WAYS: dict[str, Any] = {
     "the server does not prove that it is in a block": lambda proof: {
         **proof, "after": [_without_block(proof["after"][0])],
     },
-    "its merkle path leads to another root": lambda proof: _last_hop(
+    "its merkle path ends at another root": lambda proof: _last_hop(
         proof, {"header": _turned(proof["after"][0]["header"], 80)}
     ),
     "its header is not that of the block named": lambda proof: _last_hop(

@@ -153,7 +153,7 @@ def test_a_hidden_update_is_found_by_the_block_that_leaves_it_out(world: World) 
 def test_a_hidden_update_is_found_even_where_the_server_repeats_the_anchors_of_others(world: World) -> None:
     report = world.check(world.stale, world.overlay(name="ours"), world.honest)
     assert report.missing == ["complete"]
-    assert f"spends {world.listing}: there is something newer" in words(report, "complete")
+    assert f"spends {world.listing}: there is a newer revision" in words(report, "complete")
 
 
 @pytest.mark.parametrize("which", ["late", "pointer"])

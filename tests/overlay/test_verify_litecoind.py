@@ -99,7 +99,7 @@ def test_a_node_on_another_chain_is_named_as_such(node: Litecoind, tmp_path: Pat
         report = check(indexing, listed, trusted)
         assert "chain" in report.missing
         detail = next(step.detail for step in report.steps if step.step == "chain")
-        assert f"the chain of your own source {trusted.name} does not link with what was served: at height" in detail
+        assert f"the chain of your own source {trusted.name} does not link with the served headers: at height" in detail
         # a node on another chain knows no such outpoint, which is not a word about it
         assert outcomes(report)["newest"] == "not checked"
 

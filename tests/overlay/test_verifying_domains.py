@@ -270,7 +270,7 @@ def test_the_command_asks_the_domain_as_the_index_does(
         result = run("verify", tx, "--data", tmp_path / "data", "--chain", REGTEST, "--json")
         steps: dict[str, Any] = {step["step"]: step for step in result.json["steps"]}
         assert item["domain"]["verified"] is False
-        assert steps["domain"]["detail"] == f"{HOST} names the listing in its card, and the answer says otherwise"
+        assert steps["domain"]["detail"] == f"{HOST} names the listing in its card, and the answer differs"
         query = len(server.requests)
         assert run("verify", tx, "--data", tmp_path / "data", "--offline").code == 0
         assert len(server.requests) == query

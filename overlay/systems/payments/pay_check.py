@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
         "--card",
         metavar="FILE",
         type=Path,
-        help="a card or price list with that price, of main networks but where a node says otherwise",
+        help="a card or price list with that price, of main networks unless a node reports another one",
     )
     parser.add_argument("--skill", metavar="ID", help="the skill that is paid for [any]")
     parser.add_argument("--state", choices=("pending", "needsFinal"), help="of the task that is paid [any]")

@@ -150,7 +150,7 @@
     if (shown(txid) !== hop.txid) return "its bytes have another id";
     if (!hop.bump) return "the server does not prove that it is in a block";
     const header = bytes(hop.header);
-    if (!same(await root(bytes(hop.bump), txid), header.subarray(36, 68))) return "its merkle path leads to another root";
+    if (!same(await root(bytes(hop.bump), txid), header.subarray(36, 68))) return "its merkle path ends at another root";
     const block = await sha256d(header.subarray(0, 80));
     if (shown(block) !== hop.blockHash) return "its header is not that of the block named";
     const problem = segwit ? await unwitnessed(hop) : "";

@@ -219,7 +219,7 @@ async def test_a_reset_begins_another_epoch() -> None:
 
 
 async def test_an_epoch_does_not_change_without_a_reset() -> None:
-    with pytest.raises(RemoteError, match="goes from epoch 'e' to 'f' unannounced"):
+    with pytest.raises(RemoteError, match="moved from epoch 'e' to 'f' without a reset"):
         await taken(client(Script(events(event("e", 1), event("f", 2)))).stream(), 2)
 
 
