@@ -124,14 +124,14 @@ def test_an_outpoint_that_a_node_of_ones_own_knows_to_be_spent_is_not_verified(s
     # a node that does not have the block says nothing about its outputs
     report = check(server, trusted=Own(holds=None, unspent=False))
     assert report.missing == []
-    assert "a node of your own that has the block" in words(report, "newest", verify.NOT_CHECKED)
+    assert "only your own node with the block" in words(report, "newest", verify.NOT_CHECKED)
 
 
 def test_a_source_of_ones_own_that_does_not_know_the_block_leaves_it_to_the_headers(server: Server) -> None:
     assert check(server, trusted=Own(holds=None)).missing == []
     report = check(server, trusted=Own(holds=False))
     assert report.missing == ["chain", "lineage"]
-    assert "is not in its best chain" in words(report, "chain")
+    assert "does not have the block" in words(report, "chain")
 
 
 def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) -> None:
@@ -206,7 +206,7 @@ def other_card_with_its_hash(server: Server) -> None:
     server.items[UPDATED]["cardSha256"] = sha256(server.cards[TOWER]).hexdigest()
 
 
-def other_seat(server: Server) -> None:
+def other_location(server: Server) -> None:
     server.items[UPDATED]["outpoint"] = TOWER
 
 
@@ -256,7 +256,7 @@ def no_headers(server: Server) -> None:
     server.headers.clear()
 
 
-def shown_otherwise(name: str, value: object) -> Forgery:
+def altered_item(name: str, value: object) -> Forgery:
     def forgery(server: Server) -> None:
         server.items[UPDATED][name] = value
 
@@ -268,7 +268,7 @@ UNSPENT_PARENT = serialise((TxInput(Outpoint(b"\1" * 32, 0), b"", 0),), (TxOutpu
 FORGERIES: list[tuple[Forgery, set[str], str]] = [
     (other_price, {"listing"}, "differs from card and chain in: offers"),
     *(
-        (shown_otherwise(name, value), {"listing"}, f"differs from card and chain in: {name}")
+        (altered_item(name, value), {"listing"}, f"differs from card and chain in: {name}")
         for name, value in {
             "owner": "1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
             "signer": "1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
@@ -286,7 +286,7 @@ FORGERIES: list[tuple[Forgery, set[str], str]] = [
             "cheapest": {"amount": "1"},
         }.items()
     ),
-    (shown_otherwise("id", UPDATED[:64] + ".0"), {"answer"}, "the proof is of"),
+    (altered_item("id", UPDATED[:64] + ".0"), {"answer"}, "the proof is of"),
     (altered("id", TOWER), {"answer"}, "the proof is of"),
     (altered("beef", "00"), {"block"}, "the version of 4 bytes runs past the end"),
     (of_the_tower("beef"), {"block"}, "the BEEF served is of transaction"),
@@ -295,11 +295,11 @@ FORGERIES: list[tuple[Forgery, set[str], str]] = [
     (altered("current", {"outpoint": None}), {"answer"}, "rawTx is missing"),
     (altered("parents", None), {"answer"}, "parents is missing"),
     (altered("parents", [UNSPENT_PARENT]), {"lineage"}, "no transaction on the way spends"),
-    (shown_otherwise("type", "robot"), {"answer"}, "and not an agent or a tool"),
-    (shown_otherwise("type", "tool"), {"card", "registration", "lineage"}, "the card is not valid"),
+    (altered_item("type", "robot"), {"answer"}, "and not an agent or a tool"),
+    (altered_item("type", "tool"), {"card", "registration", "lineage"}, "the card is not valid"),
     (other_card, {"card", "registration", "lineage"}, "does not inscribe these bytes"),
     (other_card_with_its_hash, {"card", "registration", "lineage"}, "does not inscribe these bytes"),
-    (other_seat, {"lineage"}, "and the answer says at"),
+    (other_location, {"lineage"}, ", in the answer at"),
     (hidden_update, {"card", "lineage"}, "is not the one served"),
     (of_the_tower("rawTx"), {"transaction", "card", "lineage", "block"}, "and another is named"),
     (of_the_tower("bump"), {"block"}, "the merkle path is for height"),

@@ -126,7 +126,7 @@ def test_an_answer_that_says_less_or_otherwise_than_the_host_is_named(listed: tu
         claims(server, id_, by)
         report = check(server, id_, hosts=AskedHosts(CLAIMS["name"](server, id_)))
         assert report.missing == []
-        assert "and the answer says otherwise" in words(report, "domain", NOT_CHECKED)
+        assert "and the answer differs" in words(report, "domain", NOT_CHECKED)
         assert "domain" in report.not_proved_members
 
 
