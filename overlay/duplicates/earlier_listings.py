@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from overlay.duplicates.duplicate_status import WARNED, brings_nothing, earlier_reason
-from overlay.duplicates.text_keys import Key, keys_of, other_keys
+from overlay.duplicates.text_keys import URL, Key, keys_of, other_keys
 from overlay.search.facts import same_fact
 from overlay.search.query import Hits, Query
 from overlay.text.compact_json import decode
@@ -48,31 +48,42 @@ class EarlierListings:
         warned: set[str] = set()
         keys = tuple(other_keys(card))
         for key in keys:
-            item = None if key[0] in warned else self._first(key)
-            if item is None:
-                continue
-            is_own = bool(self._owner) and item.get("owner") == self._owner
-            if is_own and brings_nothing(key[0], set(keys), _keys(item)):
+            item, is_own = (None, False) if key[0] in warned else self._first(key)
+            if item is None or (is_own and brings_nothing(key[0], set(keys), _keys(item))):
                 continue
             warned.add(key[0])
             reason = earlier_reason(key[0], item["id"], same_owner=is_own)
             detail = f"{reason.detail} ({HINT})"
             yield reason._replace(detail=detail, pointer=reason.pointer if pointer is None else pointer)
 
-    def _first(self, key: Key) -> dict[str, Any] | None:
-        """The listing that has a key longest: the earliest registration without a warning about it. None where that is
-        the card's own, or there is none."""
+    def _first(self, key: Key) -> tuple[dict[str, Any] | None, bool]:
+        """The listing that has a key longest, and whether the card's owner holds it: the earliest registration without
+        a warning about the key. None where that is the card's own, or there is none. Items say when a listing was
+        registered, not since when it has a key: of two of one owner, the older registration counts."""
         facts = ((same_fact(key[1]),),)
         query = Query(more_facts=facts, with_duplicates=True, sort="created", descending=False, limit=_CANDIDATES)
         items = [item for hit in self._search(query).hits if key in _keys(item := decode(bytes(hit.item)))]
         code, _ = WARNED[key[0]]
         unwarned = [item for item in items if code not in {warning["code"] for warning in item["warnings"]}]
-        if any(self._is_updated(item) for item in unwarned):
-            return None
-        return next((item for item in unwarned or items if not self._is_updated(item)), None)
+        updated = next((item for item in unwarned if self._is_updated(item)), None)
+        owner = self._owner or (updated or {}).get("owner")
+        if updated is None:
+            first = next((item for item in unwarned or items if not self._is_updated(item)), None)
+        elif _is_vouched_for(updated, key[0]):
+            first = None
+        else:  # an earlier one of its owner has the key longer; it has no warning as it brought nothing, until now
+            before = unwarned[: unwarned.index(updated)]
+            first = next((item for item in before if owner and item.get("owner") == owner), None)
+        return first, first is not None and bool(owner) and first.get("owner") == owner
 
     def _is_updated(self, item: dict[str, Any]) -> bool:
         return bool(item["id"].partition("#")[0] == self._registration)
+
+
+def _is_vouched_for(item: dict[str, Any], kind: str) -> bool:
+    """Whether the domain of a listing keeps it from warnings about a kind of text key."""
+    domain = item["domain"] or {}
+    return bool(domain.get("verified")) and (kind == URL or domain.get("by") in ("name", "dns"))
 
 
 def _keys(item: dict[str, Any]) -> set[Key]:

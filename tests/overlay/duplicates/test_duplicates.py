@@ -362,6 +362,43 @@ def test_the_warnings_of_a_card_are_known_before_it_is_published(registry: Regis
     assert foretold(registry, copy) == dict.fromkeys(expected, str(place("c")))
 
 
+SIBLINGS = [
+    priced(title, address, url=f"https://{host}.example/")
+    for title in ("Alpha", "Beta") for host in ("one", "two") for address in ("alice pays here", "mallory takes it")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("owner", ["alice", "bob"])
+def test_an_update_is_warned_of_before_it_is_published_as_it_is_afterwards(registry: Registry, owner: str) -> None:
+    """Also where its owner has the name, URL or address in an older listing, and the update brings in another."""
+    stays, first = SIBLINGS[0], SIBLINGS[-1]
+    registry.block("1", inscribed("a", stays, owner="alice"), bodies=(stays,))
+    registry.block("2", inscribed("b", first, height=2, owner=owner), bodies=(first,))
+    before, seen = place("b"), set()
+    for height, body in enumerate([*SIBLINGS, SIBLINGS[0], *SIBLINGS[::-1]], 3):
+        expected = foretold(registry, body, owner, str(place("b")))
+        changed = again("b", body, height)
+        assert changed.state is not None
+        after_it = replace(changed.state, owner=owner, created_height=2)
+        event = replace(changed, owner=owner, spent=before, state=after_it)
+        registry.block(str(height), event, bodies=(body,))
+        before = place(f"b{height}")
+        after = {code: text.rpartition(": ")[2] for code, text in registry.warned("b").items()}
+        assert expected == after, body
+        seen |= set(after)
+    assert seen == ({"same-name", "same-url"} if owner == "alice" else {"same-name", "same-url", "same-address"})
+
+
+def test_a_domain_that_names_a_listing_keeps_its_update_from_warnings(registry: Registry) -> None:
+    body = priced("Alpha", "mallory takes it", url="https://beta.example/")
+    registry.block("1", inscribed("a", ALPHA, owner="alice"), bodies=(ALPHA,))
+    registry.block("2", inscribed("b", body, height=2, owner="alice"), bodies=(body,))
+    assert foretold(registry, body, "alice", str(place("b"))).keys() == {"same-name"}
+    registry.badge("b", "beta.example", body)
+    assert registry.warned("b") == {}
+    assert foretold(registry, body, "alice", str(place("b"))) == {}
+
+
 def test_who_took_up_a_name_later_is_not_named_as_the_first_to_have_it(registry: Registry) -> None:
     renamed = card("Alpha", url="https://old.example/")
     registry.block("1", inscribed("old", BETA), bodies=(BETA,))
