@@ -114,17 +114,22 @@ def read_head(line: bytes) -> BackupHead:
     return BackupHead(str(head.get("version")), head.get("keys"))
 
 
-def restore(engine: Engine, lines: Iterable[bytes], progress: Progress = lambda _d, _a: None) -> int:
+def restore(
+    engine: Engine, lines: Iterable[bytes], progress: Progress = lambda _d, _a: None,
+    before_commit: Callable[[], None] = lambda: None,
+) -> int:  # fmt: skip
     """Insert the rows of a backup, head included, into a database without rows in these tables; returns their number.
-    All or nothing. Raises BackupError for a damaged or truncated file, StoreError for a database that is not empty, or
-    that a process writes to."""
+    All or nothing, also where `before_commit`, called after the last row, raises. Raises BackupError for a damaged or
+    truncated file, StoreError for a database that is not empty, or that a process writes to."""
     lock = writer_lock(engine)
     if not lock.acquire():
         raise StoreError(f"an indexer writes to {engine.url.render_as_string()}: stop it first")
     try:
         with writing(engine) as connection:
             _check_empty(connection)
-            return _Restore(connection, progress).run(iter(lines))
+            count = _Restore(connection, progress).run(iter(lines))
+            before_commit()
+            return count
     finally:
         lock.release()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,10 +70,8 @@ def restore(args: Namespace) -> int:
     head = file_of.read_head(first)
     engine = open_database(settings)
     try:
-        if head.keys is not None:
-            _restore_keys(settings, head.keys)  # first: a server that finds none makes new ones
-        with progress_of("restoring", "rows") as progress:
-            count = file_of.restore(engine, chain([first], lines), progress)
+        with _restored_keys(settings, head.keys) as put_keys, progress_of("restoring", "rows") as progress:
+            count = file_of.restore(engine, chain([first], lines), progress, put_keys)
     finally:
         engine.dispose()
     say(f"restored {count:,} rows and {'the' if head.keys else 'no'} keys of the server")
@@ -97,17 +95,39 @@ def _stored_keys(settings: Settings) -> dict[str, str] | None:
         raise SettingsError(str(error)) from None
 
 
-def _restore_keys(settings: Settings, keys: Mapping[str, str]) -> None:
+@contextmanager
+def _restored_keys(settings: Settings, keys: Mapping[str, str] | None) -> Iterator[Callable[[], None]]:
+    """A function that makes the file of the keys of a backup, called when all rows are read, as a server that finds no
+    keys makes new ones; after an error the file is as before. Raises SettingsError for a file with other keys,
+    BackupError."""
     from indexer.store.backup import BackupError
     from overlay.api import identity_key
 
+    if keys is None:
+        yield lambda: None
+        return
     file = _key_file(settings)
     try:
         expected = identity_key.parse(keys)
-        stored = identity_key.restore(file, expected)
-    except identity_key.IdentityKeyError as error:
-        raise SettingsError(str(error)) from None
     except (ValueError, KeyError, TypeError):
         raise BackupError("the backup is damaged: its keys cannot be read") from None
-    if stored != expected:
-        raise SettingsError(f"{file} holds other keys than the backup: move it away, or name another A2B_IDENTITY_KEY")
+
+    def put() -> None:
+        try:
+            stored = identity_key.restore(file, expected)
+        except identity_key.IdentityKeyError as error:
+            raise SettingsError(str(error)) from None
+        if stored != expected:
+            raise SettingsError(
+                f"{file} holds other keys than the backup: move it away, or name another A2B_IDENTITY_KEY"
+            )
+
+    existed = file.exists()
+    if existed:
+        put()  # which only compares
+    try:
+        yield put
+    except BaseException:
+        if not existed:
+            identity_key.remove(file, expected)
+        raise

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from indexer.settings import Settings, SettingsError
 from indexer.store import connect
+from indexer.store.backup import BackupError
+from overlay.api import identity_key
+from overlay.commands.backup import _restored_keys
 from overlay.systems.relay.store import RelayStore
 from tests.databases import Cluster
 from tests.indexer.store.test_backup import contents
@@ -98,3 +103,46 @@ def test_wrong_files_and_other_keys_are_refused_before_anything_is_written(tmp_p
     (tmp_path / "mine.json").chmod(0o600)
     done = a2b("restore", str(tmp_path / "keys"), *data, "--identity-key", str(tmp_path / "mine.json"), cwd=tmp_path)
     assert (done.returncode, "holds other keys than the backup" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_restore_that_fails_leaves_neither_rows_nor_keys(tmp_path: Path) -> None:
+    """Whatever fails: a damaged row, a database that is not empty, a file of keys that cannot be made."""
+    connect(f"sqlite:///{tmp_path}/old.db").dispose()
+    use = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "keys.json"))
+    made = identity_key.read_or_create(tmp_path / "keys.json")
+    done = a2b("backup", "whole", *use, "--database", f"sqlite:///{tmp_path}/old.db", cwd=tmp_path)
+    assert (done.returncode, "the keys of this server" in done.stdout) == (0, True), done.stderr
+    (tmp_path / "keys.json").unlink()
+    whole = (tmp_path / "whole").read_bytes()
+    (tmp_path / "broken").write_bytes(whole[:-20])
+    done = a2b("restore", "broken", *use, cwd=tmp_path)
+    assert (done.returncode, "cut off" in done.stderr) == (1, True), done.stderr
+    assert not (tmp_path / "keys.json").exists()
+
+    nowhere = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "missing" / "keys.json"))
+    done = a2b("restore", "whole", *nowhere, cwd=tmp_path)
+    assert (done.returncode, "cannot be created" in done.stderr) == (2, True), done.stderr
+    done = a2b("restore", "whole", *use, cwd=tmp_path)  # as the database is still empty
+    assert (done.returncode, done.stdout.startswith("restored")) == (0, True), done.stderr
+    assert identity_key.read(tmp_path / "keys.json") == made
+
+
+def test_keys_that_were_there_are_there_after_a_restore_that_fails(tmp_path: Path) -> None:
+    file, others = tmp_path / "keys.json", tmp_path / "others.json"
+    settings = Settings.load({"identity_key": str(file)})
+    made, other = identity_key.read_or_create(file), identity_key.read_or_create(others)
+
+    def fail(meanwhile: Callable[[], object]) -> None:
+        with _restored_keys(settings, made.as_json()) as put:
+            meanwhile()
+            put()
+            raise BackupError("later")
+
+    for is_there in (True, False):
+        with pytest.raises(BackupError, match="later"):
+            fail(bool)
+        assert file.exists() == is_there
+        file.unlink(missing_ok=True)
+    with pytest.raises(SettingsError, match="holds other keys"):
+        fail(lambda: others.rename(file))  # a server that starts meanwhile makes keys of its own
+    assert identity_key.read(file) == other
