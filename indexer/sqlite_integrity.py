@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -13,6 +12,8 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from indexer import durable_files
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +70,9 @@ def read(file: str) -> IntegrityReport | None:
 def write(file: str, report: IntegrityReport) -> None:
     """Replace the report on a file."""
     target = _report_file(file)
-    draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        draft.write_text(json.dumps({"inode": Path(file).stat().st_ino, **report._asdict()}))
-        draft.replace(target)
+        with durable_files.new_file(target) as opened:
+            durable_files.write(opened, json.dumps({"inode": Path(file).stat().st_ino, **report._asdict()}).encode())
     except OSError as error:
         log.warning("cannot write %s: %s", target, error.strerror)
 

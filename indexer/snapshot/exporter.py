@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from isal import igzip, isal_zlib
 
+from indexer import durable_files
 from indexer.headers.raw_tree import SIZE
 from indexer.snapshot.codec import (
     ChainHead,
@@ -113,23 +114,15 @@ def new_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A new file at `path` with these permissions less the umask, compressed when its name ends in .gz; it appears
     there only once it is complete and on disk."""
     part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as raw:
-            if path.suffix == ".gz":
-                # neither name nor time in the gzip header: the same facts give the same file
-                packed = _igzip.IGzipFile("", "wb", GZIP_LEVEL, raw, mtime=0)
-                # lines are short, and each write to it costs more than compressing one
-                with BufferedWriter(packed, BUFFER) as buffered:
-                    yield buffered
-            else:
-                yield raw
-            raw.flush()
-            os.fsync(raw.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with durable_files.new_file(path, mode=mode, beside=part) as file, os.fdopen(file, "wb", closefd=False) as raw:
+        if path.suffix == ".gz":
+            # neither name nor time in the gzip header: the same facts give the same file
+            packed = _igzip.IGzipFile("", "wb", GZIP_LEVEL, raw, mtime=0)
+            # lines are short, and each write to it costs more than compressing one
+            with BufferedWriter(packed, BUFFER) as buffered:
+                yield buffered
+        else:
+            yield raw
 
 
 def read_lines(path: Path, longest: int = MAX_RAW_LINE) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from overlay.publish.durable_files import put
+from indexer.durable_files import put
 from parsers.bitcoin import signatures
 
 _MEMBERS = ("ed25519", "secp256k1")

@@ -68,7 +68,7 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
 def _save(file: Path, saved: OutgoingTransaction) -> None:
     import json
 
-    from overlay.publish.durable_files import put
+    from indexer.durable_files import put
 
     document = {"txid": saved.txid, "rawTx": saved.raw.hex(), "extended": saved.extended.hex()}
     put(file, json.dumps(document).encode(), replace=False)  # an earlier transaction may have been sent

@@ -25,6 +25,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import uuid4
 
+from indexer.durable_files import flush, new_file, write
 from overlay.engines import BusyError, Progress
 from overlay.engines.change_counter import ChangeCounter
 
@@ -152,16 +153,13 @@ class IndexVersions:
         """Make a version live, durably, after syncing its files. Only while `promoting`."""
         for path in (*folder.iterdir(), folder, self._root):
             flush(path)
-        beside = self._pointer.with_suffix(".live-new")
-        with beside.open("w", encoding="ascii") as file:
-            file.write(f"{folder.name}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._pointer)
-        with suppress(OSError, ValueError, TypeError):  # it may be another user's: readers look once a second, too
-            ChangeCounter(self._path("stamp")).increase()
-        self._look()
-        flush(self._root)
+        try:
+            with new_file(self._pointer, beside=self._pointer.with_suffix(".live-new")) as file:
+                write(file, f"{folder.name}\n".encode())
+        finally:
+            with suppress(OSError, ValueError, TypeError):  # it may be another user's: readers look once a second, too
+                ChangeCounter(self._path("stamp")).increase()
+            self._look()
 
     def cleanup(self) -> None:
         """Remove versions that a killed process left, unless a rebuild is in progress; log folders of other layouts,
@@ -212,12 +210,3 @@ def _taken(file: int, how: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def flush(path: Path) -> None:
-    """Sync a file, or the names in a folder, to disk."""
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

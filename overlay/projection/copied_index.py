@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from indexer.durable_files import flush
 from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
 from overlay.engines import BusyError, EngineError, IndexPosition
-from overlay.engines.index_versions import flush
 from overlay.engines.native.copying import link_commit
 from overlay.projection.projector import IndexProjector
 

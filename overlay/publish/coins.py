@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from overlay.publish.durable_files import locked, put
+from indexer.durable_files import locked, put
 from parsers.bitcoin.tx import Outpoint
 
 MAX_BYTES = 4 << 20

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from indexer.durable_files import flush
 from overlay.engines import EngineError, IndexPosition
-from overlay.engines.index_versions import IndexVersions, flush
+from overlay.engines.index_versions import IndexVersions
 from overlay.engines.native import LAYOUT
 from overlay.engines.native import manifest as manifests
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlay.engines.index_versions import flush
+from indexer import durable_files
 
 BESIDE = ".new"
 """Ends the name of a file until it is whole."""
@@ -23,29 +22,11 @@ LARGE = 1 << 24
 
 
 def replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Make a file of parts, which are bytes, durably: written beside, synced, renamed, and its folder synced. Raises
+    """Make a file of parts, which are bytes, durably (`durable_files.new_file`), for one writer at a time. Raises
     OSError; then `path` is as before, or new where only its folder could not be synced."""
-    beside = path.with_name(path.name + BESIDE)
-    try:
-        _write(beside, parts)
-        os.replace(beside, path)  # noqa: PTH105  as all system calls here, which the tests let fail
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
-    flush(path.parent)
-
-
-def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
+    with durable_files.new_file(path, mode=0o644, beside=path.with_name(path.name + BESIDE)) as file:
         for part in parts:
-            view = memoryview(part)
-            while view:
-                view = view[os.write(file, view) :]
-        os.fsync(file)
-    finally:
-        os.close(file)
+            durable_files.write(file, part)
 
 
 def array(folder: Path | None, length: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from indexer.durable_files import flush
 from overlay.engines import BusyError
-from overlay.engines.index_versions import flush
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

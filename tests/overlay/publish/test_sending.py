@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer import durable_files
 from overlay.commands import diagnose
-from overlay.publish import coins, durable_files
+from overlay.publish import coins
 from overlay.publish.coins import Coin, CoinsError
 from overlay.publish.trace import is_settled, tone
 from overlay.publish.transactions import change_of
@@ -164,8 +165,7 @@ def test_coins_that_cannot_be_written_are_as_before(tmp_path: Path, monkeypatch:
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    owner: Any = {"fsync": os, "replace": Path, "write": os}[call]
-    monkeypatch.setattr(owner, "fchmod" if call == "write" else call, fail)
+    monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="No space"):
         coins.record_spent(file, {_outpoint(1)}, [])
     assert (file.read_bytes(), os.listdir(tmp_path)) == (before, ["coins.json"])  # noqa: PTH208
