@@ -70,7 +70,7 @@ def restore(args: Namespace) -> int:
     head = file_of.read_head(first)
     engine = open_database(settings)
     try:
-        with _restored_keys(settings, head.keys) as put_keys, progress_of("restoring", "rows") as progress:
+        with restored_keys(settings, head.keys) as put_keys, progress_of("restoring", "rows") as progress:
             count = file_of.restore(engine, chain([first], lines), progress, put_keys)
     finally:
         engine.dispose()
@@ -96,7 +96,7 @@ def _stored_keys(settings: Settings) -> dict[str, str] | None:
 
 
 @contextmanager
-def _restored_keys(settings: Settings, keys: Mapping[str, str] | None) -> Iterator[Callable[[], None]]:
+def restored_keys(settings: Settings, keys: Mapping[str, str] | None) -> Iterator[Callable[[], None]]:
     """A function that makes the file of the keys of a backup, called when all rows are read, as a server that finds no
     keys makes new ones; after an error the file is as before. Raises SettingsError for a file with other keys,
     BackupError."""

@@ -12,7 +12,7 @@ from indexer.settings import Settings, SettingsError
 from indexer.store import connect
 from indexer.store.backup import BackupError
 from overlay.api import identity_key
-from overlay.commands.backup import _restored_keys
+from overlay.commands.backup import restored_keys
 from overlay.systems.relay.store import RelayStore
 from tests.databases import Cluster
 from tests.indexer.store.test_backup import contents
@@ -106,10 +106,10 @@ def test_wrong_files_and_other_keys_are_refused_before_anything_is_written(tmp_p
 
 
 def test_a_restore_that_fails_leaves_neither_rows_nor_keys(tmp_path: Path) -> None:
-    """Whatever fails: a damaged row, a database that is not empty, a file of keys that cannot be made."""
+    """Whatever fails: a damaged row, a database that is not empty, a file of keys that cannot be first."""
     connect(f"sqlite:///{tmp_path}/old.db").dispose()
     use = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "keys.json"))
-    made = identity_key.read_or_create(tmp_path / "keys.json")
+    first = identity_key.read_or_create(tmp_path / "keys.json")
     done = a2b("backup", "whole", *use, "--database", f"sqlite:///{tmp_path}/old.db", cwd=tmp_path)
     assert (done.returncode, "the keys of this server" in done.stdout) == (0, True), done.stderr
     (tmp_path / "keys.json").unlink()
@@ -124,16 +124,16 @@ def test_a_restore_that_fails_leaves_neither_rows_nor_keys(tmp_path: Path) -> No
     assert (done.returncode, "cannot be created" in done.stderr) == (2, True), done.stderr
     done = a2b("restore", "whole", *use, cwd=tmp_path)  # as the database is still empty
     assert (done.returncode, done.stdout.startswith("restored")) == (0, True), done.stderr
-    assert identity_key.read(tmp_path / "keys.json") == made
+    assert identity_key.read(tmp_path / "keys.json") == first
 
 
 def test_keys_that_were_there_are_there_after_a_restore_that_fails(tmp_path: Path) -> None:
     file, others = tmp_path / "keys.json", tmp_path / "others.json"
     settings = Settings.load({"identity_key": str(file)})
-    made, other = identity_key.read_or_create(file), identity_key.read_or_create(others)
+    first, other = identity_key.read_or_create(file), identity_key.read_or_create(others)
 
     def fail(meanwhile: Callable[[], object]) -> None:
-        with _restored_keys(settings, made.as_json()) as put:
+        with restored_keys(settings, first.as_json()) as put:
             meanwhile()
             put()
             raise BackupError("later")
