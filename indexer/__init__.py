@@ -1,1 +1,1 @@
-"""Follows chains and remembers what they say. Owns the database."""
+"""Follows chains and stores their facts. Owns the database."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SourceError(Exception):
-    """A source that cannot be used as configured: the message says what is wrong with it and what to do about it."""
+    """A source that cannot be used as configured; the message gives the fault and its remedy."""
 
 
 class SourceUnavailableError(SourceError):

@@ -61,7 +61,7 @@ class BoundedBody:
             self._inflate = zlib.decompressobj(_GZIP_WINDOW)
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes as they came."""
+        """Take the next received bytes."""
         self._pieces, self._received = self._pieces + 1, self._received + len(chunk)
         if self._pieces > self._bounds.pieces + self._received // 64:
             raise BodyError("framing", f"{self._pieces:,} of {self._received:,} bytes")

@@ -45,8 +45,8 @@ OUTDATED = (
 
 @dataclass(frozen=True, slots=True)
 class BlockRef:
-    """A block of a chain. `chain` is the configured name; hashes are in internal byte order; `time` in seconds since
-    1970 as the header says; `header` the raw 80 bytes (longer where a chain's are)."""
+    """A block of a chain. `chain` is the configured name; hashes are in internal byte order; `time` is that of the
+    header in seconds since 1970; `header` is the raw 80 bytes (longer on chains with longer headers)."""
 
     chain: str
     height: int
@@ -81,10 +81,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationState:
-    """A registration after an event: all that "now" is, so that the newest event alone answers.
+    """A registration after an event. It is the whole current state, so the newest event alone answers queries.
 
-    `outpoint`, `offset` (satoshis into that output) and `satoshis` (the output's value) say where its satoshi is, None
-    once burned to the fee. `card` is the SHA-256 of the winning revision's bytes, `winner` its outpoint,
+    `outpoint`, `offset` (satoshis into that output) and `satoshis` (the output's value) give the location of its
+    satoshi, None once burned to the fee. `card` is the SHA-256 of the winning revision's bytes, `winner` its outpoint,
     `updated_height` its height. `map` is merged from the registration on, keys in order of first appearance.
     """
 
@@ -115,14 +115,15 @@ class RegistrationState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerAnchor:
-    """A pointer as published on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None;
-    `kind` is what the card should be.
+    """A pointer as published on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None; `kind` is
+    the kind of the expected card.
 
     An entry of an ERC-8004 registry (`form` is `erc8004`) has the id `eip155:<chain>:<registry>/<agentId>`, also when
-    its URI is invalid, which its event says. Its card is fetched from `uri`. Only the registry writes under that id, so
+    its URI is invalid, as its event records. Its card is fetched from `uri`. Only the registry writes under that id, so
     the newest anchor decides: one of kind `moved` repeats the URI for another owner, `burned` ends the entry. An entry
-    whose file is on chain is a registration with the same id; an event that also has a state is of an entry whose file
-    was on chain before, and is elsewhere now."""
+    with a file on chain is a registration with the same id; an event that also has a state is of an entry whose file
+    was on chain before, and is now elsewhere.
+    """
 
     id: str | None
     domain: str
@@ -146,7 +147,7 @@ class Event:
     """One immutable fact. `position` orders the events of a block in spend order; `tx_index` counts from the coinbase's
     0. `outpoint` is the output that carries it or now holds the satoshi (None: the fee); `spent` the registration's
     outpoint before it. `card` is the SHA-256 of the inscribed bytes, also of invalid ones; `reasons` explain why it is
-    not valid, or how it ended, the most important first. `state` is the registration after it, None where there is none
+    not valid, or how it ended, the most important first. `state` is the registration after it, None without one
     (rejected, pointed)."""
 
     kind: EventKind
@@ -165,10 +166,10 @@ class Event:
 
 
 class Proof(NamedTuple):
-    """That a transaction is in a block: its raw bytes, and its merkle path in the binary form of BRC-74.
+    """Proof that a transaction is in a block: its raw bytes, and its merkle path in the binary form of BRC-74.
 
-    `witness` is the merkle path of its wtxid (BIP 141) in the same form, which leads to what the block's coinbase
-    commits to; None where witnesses carry no envelopes, in a block that commits to none, and where it was not stored.
+    `witness` is the merkle path of its wtxid (BIP 141) in the same form, up to the commitment in the block's coinbase;
+    None on chains without envelopes in witnesses, in a block without a commitment, and where it was not stored.
     """
 
     raw: bytes
@@ -183,10 +184,9 @@ Proofs = dict[bytes, Proof] | SpilledPairs[bytes, Proof]
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
     """The facts of one block: its events in order, the card bodies that they name by SHA-256, and the proofs of their
-    transactions by txid, on disk where the block is large. `coinbase` proves the witnesses of these on chains where
-    witnesses carry envelopes. `parents` are earlier raw transactions by txid whose output values decided where a
-    satoshi went.
-    """
+    transactions by txid, on disk where the block is large. `coinbase` proves the witnesses of these on chains with
+    envelopes in witnesses. `parents` are earlier raw transactions by txid; their output values determined where a
+    satoshi moved."""
 
     ref: BlockRef
     events: tuple[Event, ...] | Spill[Event]

@@ -30,8 +30,8 @@ class Backoff(NamedTuple):
 
 
 def retry_after(text: str, longest: float, now: float | None = None) -> float | None:
-    """The seconds that a Retry-After header demands (a number, or a date: RFC 9110 §10.2.3), at most `longest`; None
-    for what is neither. `now` is in seconds since 1970."""
+    """The seconds in a Retry-After header (a number, or a date: RFC 9110 §10.2.3), at most `longest`; None for any
+    other text. `now` is in seconds since 1970."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:12]), longest)

@@ -77,7 +77,7 @@ class ChainUrl(NamedTuple):
         return self._replace(url=f"{self.url}{'&' if '?' in self.url else '?'}token={quote(token, safe='')}")
 
     def starting(self, height: str | None) -> ChainUrl:
-        """The same chain, read from that height on, whatever its URL says; unchanged for None."""
+        """The same chain, read from that height on, whatever height its URL has; unchanged for None."""
         if height is None:
             return self
         location, _, query = self.url.partition("?")
@@ -133,7 +133,7 @@ def number(name: str, text: str, most: int, least: int = 0, of: str = "") -> int
 
 
 def address(name: str, text: str) -> ListenAddress | None:
-    """The address to listen on, None for none."""
+    """The address to listen on; None to listen nowhere."""
     if text in ("", "off"):
         return None
     match = _ADDRESS.fullmatch(text)
@@ -205,7 +205,7 @@ def ticker(name: str, text: str) -> str:
 
 
 def token(name: str, secret: str) -> str:
-    """A secret of some length, or none."""
+    """A secret of some length, or an empty text."""
     if 0 < len(secret) < MIN_SECRET:
         raise SettingsError(f"{name} has {len(secret)} characters: at least {MIN_SECRET}; try `openssl rand -hex 32`")
     return secret

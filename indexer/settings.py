@@ -53,8 +53,8 @@ def _setting(parse: Callable[[str, str], Any] = _as_it_is, default: str = "", *,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The configuration of this process. `sample`: no chains were configured, so that they are the packaged sample
-    blocks. A name that is repeated in `chains` has several sources. Paths are as configured, relative to the working
+    """The configuration of this process. `sample`: no chains were configured, and the packaged sample blocks are used.
+    A name that is repeated in `chains` has several sources. Paths are as configured, relative to the working
     directory."""
 
     data: Path = _setting(read.folder, "a2b-data")
@@ -74,8 +74,8 @@ class Settings:
     port: int = _setting(partial(read.number, most=MAX_PORT), "8080")
     """The port to serve on; 0 takes any that is free."""
     metrics: ListenAddress | None = _setting(read.address)
-    """Where alone metrics are served, with health: ADDRESS:PORT, or :PORT for 127.0.0.1. By itself, `a2b index` serves
-    none, and servers serve them with the rest."""
+    """The only address that serves metrics, with health: ADDRESS:PORT, or :PORT for 127.0.0.1. Without it, `a2b index`
+    serves none, and servers serve them with the API."""
     limits: Mapping[str, Quota | None] = _setting(read.limits)
     """How many requests one client may send: KIND=REQUESTS/SECONDS, several separated by spaces, or off."""
     log: tuple[str, ...] = _setting(read.log_words)
@@ -89,7 +89,7 @@ class Settings:
     fetch_ca_file: str = _setting(read.certificates)
     """A PEM file of authorities that fetched hosts may be certified by, beside the world's."""
     ipfs_gateway: str = _setting(read.gateway)
-    """The gateway that ipfs:// cards are fetched through, such as http://127.0.0.1:8080."""
+    """The gateway that ipfs:// cards are fetched through, for example http://127.0.0.1:8080."""
     rates: tuple[RateFeed, ...] = _setting(read.feeds, secret=True)
     """Feeds of exchange rates: BASE=URL, several separated by spaces, the preferred first."""
     rates_every: int = _setting(partial(read.number, least=1, most=86_400, of=" of seconds"), "60")
@@ -103,7 +103,7 @@ class Settings:
     change_blocks: int = _setting(partial(read.number, most=999_999_999, of=" of blocks"), str(CHANGE_BLOCKS))
     """For how many blocks a change of price or pay-to address is a warning; 0 for never."""
     public_url: str = _setting(read.base_url)
-    """The base of absolute URLs in responses, such as https://registry.example; else that of the request."""
+    """The base of absolute URLs in responses, for example https://registry.example; else that of the request."""
     identity_key: str = _setting()
     """A file with this server's signing keys; created in the data folder where SQLite is the database."""
     prices: str = _setting()
@@ -189,7 +189,7 @@ def _from_file(file: Path | None) -> dict[str, Any]:
 
 
 def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
-    """Raise SettingsError for an unknown name; `spelled` formats a valid name as it is written there."""
+    """Raise SettingsError for an unknown name; `spelled` formats a valid name in the spelling of the source."""
     from difflib import get_close_matches
 
     nearest = [name] if name in KEYS else get_close_matches(name, KEYS, 1)

@@ -1,4 +1,5 @@
-"""Collections of unlimited size for the events and cards of a block: a part in memory, the rest in an unnamed file."""
+"""Collections of unlimited size for the events and cards of a block: a part in memory, the remainder in an unnamed
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the heights of chains from a SQLite database without SQLAlchemy, whose import takes longer than a search."""
+"""Reads the heights of chains from a SQLite database without SQLAlchemy: importing it takes longer than a search."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _interrupt(
 
 
 class Guard:
-    """What a process knows of one file. `suspected` is set by an error of SQLite that means damage."""
+    """The state of one file in a process. `suspected` is set by an error of SQLite that means damage."""
 
     def __init__(self, file: str) -> None:
         self._file = file

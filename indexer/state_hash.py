@@ -24,7 +24,7 @@ def starts_late(store: Store, chain: str) -> bool:
 
 
 def outdated(store: Store, chain: str) -> str:
-    """The note on a chain whose stored blocks were read by other rules than this program's, "" for any other."""
+    """The note on a chain that was stored by other rules than this program's, "" for any other."""
     rules = store.rules(chain)
     if rules == RULES or store.blocks.lowest_height(chain) is None:
         return ""
@@ -50,7 +50,7 @@ def state_hash(store: Store, chain: str, height: int) -> str | None:
 
 def stored_state_hash(store: Store, chain: str) -> StateHash | None:
     """The newest stored state hash of a chain; its digest is None where that of the newest block is not defined. None
-    when there is neither."""
+    without any."""
     newest = store.blocks.newest(chain)
     if newest is None:
         return None

@@ -1,1 +1,1 @@
-"""Admits transactions that are handed in with their proof (BRC-22, BRC-62)."""
+"""Admits transactions that are submitted with their proof (BRC-22, BRC-62)."""

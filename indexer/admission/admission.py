@@ -44,8 +44,8 @@ PREFIX = "bsv:"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What came of a submission: output numbers that are in the registry now, and inputs that spent a registration's
-    output, which its history retains (BRC-22). `txid` is in internal byte order."""
+    """The result of a submission: output numbers that are in the registry now, and inputs that spent a registration's
+    output; its history retains them (BRC-22). `txid` is in internal byte order."""
 
     txid: bytes
     outputs: tuple[int, ...]
@@ -63,8 +63,8 @@ class Admissions:
         self._store, self.submissions = store, store.submissions
 
     def submit(self, data: bytes, client: str = "") -> Admission:
-        """Admit the newest transaction of a BEEF, handed in by a client; a repeated one gets the same answer. When this
-        returns, everything is stored. Raises NotAdmittedError, FullError, StoreError."""
+        """Admit the newest transaction of a BEEF from a client; a repeated one gets the same answer. When this returns,
+        everything is stored. Raises NotAdmittedError, FullError, StoreError."""
         beef = _parsed(data)
         chain = self._chain(beef)
         earlier = self._earlier_answer(chain, beef)

@@ -61,8 +61,8 @@ class TopicGraph:
 
 @lru_cache(2)
 def _parsed(data: bytes) -> Beef:
-    """A stored BEEF; its items were bounded when it was admitted. Peers ask for its transactions one by one: to parse
-    it for each takes quadratic time."""
+    """A stored BEEF, parsed once; its items were bounded when it was admitted. Peers request its transactions one by
+    one, and parsing it for each would take quadratic time."""
     return beef.read(data)
 
 

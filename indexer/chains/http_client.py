@@ -31,7 +31,7 @@ CONNECT_SECONDS, SILENCE_SECONDS, WHOLE_SECONDS = 10.0, 60.0, 60.0
 """How long a connection, the next piece of a response, and a whole response may take."""
 
 CONNECTIONS = 8
-"""Concurrent requests: endpoints limit requests per second, and many allow no more."""
+"""Concurrent requests. Endpoints limit requests per second, and many allow no more than this."""
 
 PAUSES = Backoff(0.25, 4.0, factor=4.0).pauses(3)
 """Seconds before each further try of a request that was cut."""

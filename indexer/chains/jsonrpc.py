@@ -29,8 +29,8 @@ _TIMEOUT_STATUSES = frozenset({408, 504, 522, 524})
 
 
 class RpcError(SourceUnavailableError):
-    """An error response to a call: its code (0 without one) and message. `server` is what answered, in words. A caller
-    that expects no such error may try again later."""
+    """An error response to a call: its code (0 without one) and message. `server` names the server. A caller that
+    expects no error may retry later."""
 
     def __init__(self, name: str, server: str, method: str, code: int, message: str) -> None:
         super().__init__(f"{name}: {server} refuses {method}: {message} (code {code})")
@@ -75,7 +75,7 @@ class JsonRpc(HttpClient):
             return self._result(method, status, error)
 
     def _result(self, method: str, status: int, answer: Any) -> Any:
-        """The result in a response, whatever its status: many endpoints use other statuses for errors."""
+        """The result in a response of any status: many endpoints send errors with other statuses than 200."""
         if isinstance(answer, dict) and answer.get("error") is not None:
             raise self._error(method, status, answer["error"])
         if status == 200 and isinstance(answer, dict) and answer.get("id") == 1 and "result" in answer:

@@ -35,7 +35,7 @@ def read(name: str, query: str, source: str, takes: Sequence[str], chains: Seque
 
 
 def web_address(url: str) -> SplitResult | None:
-    """The parts of the URL of a web server, None for another text."""
+    """The parts of the URL of a web server, None for any other text."""
     try:
         parts = urlsplit(url)
         return parts if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 else None

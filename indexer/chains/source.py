@@ -179,7 +179,7 @@ class Chain(ABC):
 
     @abstractmethod
     async def tip(self) -> BlockRef | None:
-        """The newest block of the best chain by work, None when there is none yet. Raises SourceError."""
+        """The newest block of the best chain by work, None before the first one. Raises SourceError."""
 
     @abstractmethod
     async def ref(self, height: int) -> BlockRef | None:
@@ -198,8 +198,8 @@ class Chain(ABC):
         return {}
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:  # noqa: ARG002
-        """Pass to `visit` the transactions it requests, all in block `before` or earlier, until it requests no more or
-        the source has none of them. `visit` is called in a thread, one call at a time. Raises SourceError."""
+        """Pass to `visit` the transactions that it requests, all in block `before` or earlier, until it requests no
+        more or the source lacks them. `visit` is called in a thread, one call at a time. Raises SourceError."""
         return
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:  # noqa: ARG002
@@ -216,8 +216,8 @@ class Chain(ABC):
         return {}
 
     async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:  # noqa: ARG002
-        """Those of these outputs that are of a block and that no block has spent, None where the source cannot say. A
-        mempool does not matter. Raises SourceError."""
+        """Those of these outputs that are in a block and that no block has spent, None where the source does not know.
+        A mempool has no effect. Raises SourceError."""
         return None
 
     async def send(self, raw: bytes) -> None:  # noqa: ARG002

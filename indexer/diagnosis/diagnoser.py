@@ -55,7 +55,7 @@ _STEP_OF = {
 }  # fmt: skip
 
 MOST_RECORDS = 200
-"""Records in a diagnosis, and outputs read from raw bytes, at most; the rest is counted."""
+"""The limit of records in a diagnosis, and of outputs read from raw bytes; others are counted."""
 
 MOST_NOW = 16
 """Registrations that a diagnosis shows with their current state, at most."""

@@ -1,5 +1,5 @@
-"""Envelopes and MAP records of a transaction that law 7 leaves out, and why: their publisher may have meant the
-registry. They are never stored."""
+"""Envelopes and MAP records of a transaction that law 7 ignores, and the reasons: their publisher may have intended
+them for the registry. They are never stored."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from parsers.reasons import Reason
 
 
 def ignored_records(transaction: Transaction, rules: CoinRules, judged: Container[Outpoint], limit: int) -> list[Event]:
-    """What is in none of the outputs `judged`, which the laws of the registry are about, as rejected events; at most
-    `limit` outputs, or envelopes of inputs, are read."""
+    """The ignored records outside the outputs `judged`, as rejected events; at most `limit` outputs, or envelopes of
+    inputs, are read."""
     if rules.envelope is None:
         return []
     read = _in_inputs if rules.envelope == "witness" else _in_outputs

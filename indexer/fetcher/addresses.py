@@ -1,9 +1,9 @@
 """Which addresses may be connected to: a table of special networks, independent of the version of Python.
 
-From the IANA special-purpose registries for IPv4 and IPv6 (as of 2025), and what clouds keep for themselves. Of IPv6
-only global unicast (2000::/3) can pass. An address that carries an IPv4 address (6to4, Teredo, NAT64, mapped,
-compatible, translated, ISATAP) is refused whatever it carries: a translator on the way would make a second, unchecked
-hop. The address that it carries is unwrapped for the error message.
+From the IANA special-purpose registries for IPv4 and IPv6 (as of 2025), and addresses that cloud providers use
+internally. Of IPv6 only global unicast (2000::/3) can pass. An address that carries an IPv4 address (6to4, Teredo,
+NAT64, mapped, compatible, translated, ISATAP) is refused in any case: a translator on the way would make a second,
+unchecked hop. The carried address is unwrapped for the error message.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214 §6.1: the interface identifier b
 
 
 def read(text: str) -> Address | None:
-    """An address as a resolver writes it, its zone index included; None for anything else."""
+    """An address as a resolver writes it, with its zone index; None for any other text."""
     try:
         return ip_address(text)
     except ValueError:
@@ -83,7 +83,7 @@ def read(text: str) -> Address | None:
 
 
 def refused(address: Address) -> str | None:
-    """Why an address is never connected to, as a phrase with the address; None for a public one."""
+    """Why an address is never connected to, as a phrase with the address; None for a public address."""
     kind = kind_of(address)
     if kind is None:
         return None
@@ -95,7 +95,7 @@ def refused(address: Address) -> str | None:
 
 @lru_cache(maxsize=4096)
 def kind_of(address: Address) -> str | None:
-    """What kind of special address this is, None for a public one."""
+    """The kind of a special address, None for a public one."""
     value = int(address)
     for version, base, mask, kind in _TABLE:
         if version == address.version and value & mask == base:

@@ -25,8 +25,8 @@ class VisitRates(NamedTuple):
     block: VisitRate = VisitRate(1.0, 30)
     total: VisitRate = VisitRate(0.01, 500)
     trouble: Backoff = Backoff(20.0, 600.0)
-    """Pauses without a visit to a failing domain. The longest is short: anyone may point at a part of a host that
-    always fails, and must not block the rest."""
+    """Pauses without a visit to a failing domain. The longest is short: anyone may publish a URL that always fails, and
+    must not block other URLs of the host."""
     retry_after: float = 3_600.0
     """Longest Retry-After of a host that is obeyed."""
     stretch: int = 8
@@ -69,8 +69,7 @@ class Budget:
 class Budgets:
     """The budgets of each registrable domain, each address block, and all hosts together.
 
-    Full budgets are dropped, so that memory is bounded by the visits that the total budget allows within the longest
-    pause.
+    Full budgets are dropped: memory is bounded by the visits that the total budget allows within the longest pause.
     """
 
     FORGET = 3_600.0

@@ -50,8 +50,9 @@ async def _none(_: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CardRequest:
-    """What the anchors of a locator name: SHA-256 (32 bytes each), the newest first; `hashless`, whether one names
-    none, so that any card is accepted; `more` whether a SHA-256 is among further ones that are too many to list."""
+    """The hashes in the anchors of a locator: SHA-256 (32 bytes each), the newest first; `hashless` is whether an
+    anchor has none, so any card is accepted; `more` is whether a SHA-256 is among further ones that are too many to
+    list."""
 
     digests: tuple[bytes, ...] = ()
     hashless: bool = False

@@ -1,8 +1,8 @@
 """Connections of the fetcher: each resolves the name, checks the address, and connects to exactly that address.
 
-httpcore, the lower half of httpx, opens every connection through its network backend. The check is there alone, so
-that no redirect, retry or second resolution can bypass it. There is no httpx client above it, and so no cookies, no
-environment, no netrc and no automatic redirects.
+httpcore, the lower half of httpx, opens every connection through its network backend. The check is only there: no
+redirect, retry or second resolution can bypass it. There is no httpx client above it, and so there are no cookies,
+environment, netrc and automatic redirects.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _AddressInfo = tuple[object, object, object, str, tuple[object, ...]]
 
 MAX_ANSWERS = 64
 THREADS = 64
-"""Names resolved at once: a dedicated thread each, so that slow names never block the threads of the database."""
+"""Names resolved at once, each in a dedicated thread: slow names never block the threads of the database."""
 
 _ENTRY = re.compile(r"([^\s:=\[\]]+):([0-9]{1,5})=(\[[0-9A-Fa-f:.]+\]|[0-9.]+):([0-9]{1,5})\Z", re.ASCII)
 
@@ -37,7 +37,7 @@ class Resolver(Protocol):
     """A name resolver."""
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """The addresses of a name, as text. Raises OSError when there are none."""
+        """The addresses of a name, as text. Raises OSError when it has none."""
         ...
 
 
@@ -145,15 +145,15 @@ MAX_TXT_TEXT = 4_096
 class TxtRecords:
     """Reads TXT records by which a domain names registrations (law 11): `_a2b.<host>` with the text `id=<id>`.
 
-    From the name servers of the system, or `servers` (address and port). A record names nothing that is connected to,
-    so that no address is checked here.
+    The name servers are those of the system, or `servers` (address and port). Nothing in a record is connected to, so
+    no address is checked here.
     """
 
     def __init__(self, servers: Sequence[tuple[str, int]] = (), seconds: float = TXT_SECONDS) -> None:
         self._servers, self._seconds = servers, seconds
 
     async def ids(self, host: str) -> frozenset[str]:
-        """The ids that `_a2b.<host>` names; none where there is no such record. Raises FetchError (`fetch-dns`)."""
+        """The ids that `_a2b.<host>` names; empty without a record. Raises FetchError (`fetch-dns`)."""
         texts = await self.texts(f"{TXT_LABEL}.{host}.")
         return frozenset(text[3:].strip() for text in texts if text.startswith("id="))
 
@@ -171,8 +171,8 @@ class TxtRecords:
         return resolver
 
     async def texts(self, name: str) -> list[str]:
-        """The TXT records of an absolute name, the strings of each joined; none where there is no such name. Raises
-        FetchError (`fetch-dns`)."""
+        """The TXT records of an absolute name, the strings of each joined; empty for an unknown name. Raises FetchError
+        (`fetch-dns`)."""
         from dns.exception import DNSException
         from dns.name import LabelTooLong, NameTooLong
         from dns.resolver import NXDOMAIN, NoAnswer

@@ -1,6 +1,6 @@
 """Domain badges (law 11): which registrations the host of a card's url confirms.
 
-One visit to a host decides for all registrations with its url, so that 10,000 of them cause one visit.
+One visit to a host decides for all registrations with its url: 10,000 of them cause one visit.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class BadgeChecks:
 
 
 def named_in(body: bytes) -> frozenset[str]:
-    """The ids that a card names in its member `x-a2b-id`, a string or a list of strings; none for any other bytes."""
+    """The ids that a card names in its member `x-a2b-id`, a string or a list of strings; empty for any other bytes."""
     try:
         card, _ = strict_json.loads(body)
     except CardError:
@@ -122,7 +122,7 @@ def named_in(body: bytes) -> frozenset[str]:
 
 
 def _normalised(texts: Iterable[str]) -> frozenset[str]:
-    """Ids in the form of law 3, whatever separates txid and output number."""
+    """Ids in the form of law 3, with any separator of txid and output number."""
     ids = set()
     for text in texts:
         try:

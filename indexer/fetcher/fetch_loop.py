@@ -1,6 +1,6 @@
-"""The job that fetches what is due: cards of pointers, domain badges, and what `DueChecks` name.
+"""The job that fetches what is due: cards of pointers, domain badges, and the due checks of `DueChecks`.
 
-Due times are in the database, so that a restart continues; only the order of the next fetches is in memory.
+Due times are in the database, so a restart continues; only the order of the next fetches is in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ POLL_SECONDS = 1.0
 """Seconds between two queries for what is due, unless something was written meanwhile."""
 
 NEWS_SECONDS = 0.2
-"""Seconds between two queries while much is written, so that catching up is not slowed down."""
+"""Seconds between two queries under heavy writing: catching up is not slowed down."""
 
 AGAIN_SECONDS = 600.0
 """Seconds between two queries from the beginning, which include jobs that had no room before."""
@@ -48,8 +48,8 @@ WAITING = 200_000
 """Jobs in memory, at some 700 bytes each; the others wait in the database."""
 
 HELD_SECONDS = 0.25
-"""Seconds between the starts of two fetches while blocks are caught up with: a fetch and storing what it came to take
-more than 2 ms of a processor, as much as several registrations until they are searchable."""
+"""Seconds between the starts of two fetches during catch-up: a fetch and storing its outcome take more than 2 ms of a
+processor, as much as several registrations until they are searchable."""
 
 ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
@@ -76,7 +76,7 @@ class DueChecks(Protocol):
 class FetchLoop:
     """Fetches cards, badges, and what `checks` name. `came_to` counts the outcomes of fetches, by state or reason code.
     `changed` is called, in the event loop, when the outbox may have changes, `ended` when a fetch has ended; `news` is
-    set by others when there may be more to do, and `is_held` says whether few fetches are to be started. `clock` gives
+    set by others when there may be more to do, and `is_held` returns whether to start only few fetches. `clock` gives
     Unix seconds, `ticking` monotonic seconds."""
 
     def __init__(
@@ -208,7 +208,7 @@ class FetchLoop:
             self.tasks.add(task)
 
     async def _visit(self, job: Job) -> None:
-        """Run one job, whatever the host answers. Raises only StoreError."""
+        """Run one job, for any answer of the host. Raises only StoreError."""
         work = self._check if job.key.partition(":")[0] in self._checks else self._fetch
         error: FetchError | None = None
         try:

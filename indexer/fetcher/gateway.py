@@ -1,7 +1,7 @@
 """Fetches `ipfs://` cards through the operator's gateway: raw blocks, verified by their CID.
 
-The operator chooses the gateway's URL, so that it may be at a private address. Its content is untrusted all the same:
-size and time are bounded, and a block that does not match its CID is refused.
+The operator chooses the gateway's URL, so it may be at a private address. Its content is still untrusted: size and time
+are bounded, and a block that does not match its CID is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_DEPTH = 8
 
 
 class IpfsFile(NamedTuple):
-    """A file's bytes, whether they were verified against the CID, and the URL that they came from."""
+    """A file's bytes, whether they were verified against the CID, and their URL."""
 
     body: bytes
     verified: bool
@@ -63,7 +63,7 @@ class Gateway:
             raise FetchError("fetch-gateway", f"not done within {self._limits.total:g} s") from None
 
     async def _walk(self, client: httpx.AsyncClient, root: str, names: list[str]) -> bytes | None:
-        """The verified bytes at a path of single blocks, None where it is not such a path. Raises FetchError."""
+        """The verified bytes at a path of single blocks; None for any other path. Raises FetchError."""
         try:
             cid = cids.read(root)
         except ParseError:

@@ -38,7 +38,7 @@ _NOT_THERE = frozenset((404, 410))
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What lets a later fetch be conditional: the URL that answered, and its ETag and Last-Modified ("" for none)."""
+    """The validators of a conditional fetch: the URL that answered, and its ETag and Last-Modified ("" without)."""
 
     url: str
     etag: str = ""
@@ -50,7 +50,7 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What a URL answered: `body` is None when it was not modified. `url` is the last of the redirects, `address` the
+    """The answer of a URL: `body` is None when it was not modified. `url` is the last of the redirects, `address` the
     one that was connected to."""
 
     body: bytes | None
@@ -59,7 +59,7 @@ class HttpAnswer:
 
     @property
     def url(self) -> str:
-        """Where the answer came from."""
+        """The URL of the answer."""
         return self.validators.url
 
 
@@ -204,8 +204,8 @@ class Visit:
         return await self._exchange(_build_request(destination, validators, self._limits), judge)
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str], most: int = 0) -> PostAnswer:
-        """Send JSON to a URL, without a look at robots.txt; no redirect. Reads at most `most` bytes of the answer, none
-        by itself. Raises FetchError, but not for a status."""
+        """Send JSON to a URL, without reading robots.txt; redirects are not followed. Reads at most `most` bytes of the
+        answer, by default none. Raises FetchError, but not for a status."""
 
         async def judge(response: httpcore.Response, headers: dict[str, str]) -> PostAnswer:
             wait = _wait(headers, self._fetcher.clock())
@@ -322,7 +322,7 @@ def _build_request(
 
 
 async def _drain(response: httpcore.Response) -> None:
-    """Read the rest of a small answer that is not used, so that its connection can serve the next request."""
+    """Read the remainder of a small unused answer: its connection can serve the next request."""
     left = DRAIN_BYTES
     with suppress(TimeoutError, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
         async with asyncio.timeout(DRAIN_SECONDS):

@@ -30,7 +30,7 @@ BATCH, MAX_CARDS = 16, 160
 
 
 def signed_card(digest: bytes, body: bytes, host: str) -> SignedCard | None:
-    """What to fetch for a card (SHA-256) with a url at `host`; None for a card without signatures."""
+    """The key set to fetch for a card (SHA-256) with a url at `host`; None for a card without signatures."""
     card = card_signature.signed_card(body)
     if card is None:
         return None

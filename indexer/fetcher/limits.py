@@ -21,7 +21,7 @@ USER_AGENT = f"{PRODUCT}/1 (an indexer; fetches agent cards that A2B pointers on
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, bytes and counts. A card has at most 1 MiB (law 12): 2 MB leave room to say that it is larger."""
+    """Seconds, bytes and counts. A card has at most 1 MiB (law 12): 2 MB suffice to report that it is larger."""
 
     resolve: float = 5.0
     connect: float = 8.0
@@ -38,7 +38,8 @@ class Limits:
     pieces: int = 4_096
     """Pieces that a body may come in, and one more for each 64 bytes: each one costs us 10 µs."""
     ratio: int = 100
-    """A body that was compressed unasked may be this many times as large as what came, beyond 64 kB."""
+    """The size limit of a body that was compressed without being requested, as a multiple of the received bytes beyond
+    64 kB."""
     header_bytes: int = 32_768
     header_count: int = 100
     redirects: int = 3

@@ -65,7 +65,7 @@ def _next(due: DueLocator, refusal: Refusal | None, fetched: CardFetch, now: int
 
 
 def _retry(due: DueLocator, refusal: Refusal, retry_after: float | None, now: int) -> int | None:
-    """When a fetch without a card is tried again (milliseconds since 1970), None for only on demand."""
+    """When a fetch without a card is retried (milliseconds since 1970), None for only on demand."""
     if refusal.final:
         return None
     pause = max(BACKOFF.pause_ms(due.tries + 1), int((retry_after or 0.0) * SECOND))

@@ -1,8 +1,7 @@
-"""Opting out: the rules of a host's robots.txt for this program's product token (RFC 9309), and for it alone. Pure.
+"""Opting out: the rules of a host's robots.txt for this program's product token (RFC 9309), and only for it. Pure.
 
-Groups for `*` are meant for crawlers, which discover URLs; what is fetched here was published on a chain, URL by URL.
-Since anyone can publish the URL of any host, its owner can end the fetches with `User-agent: a2b-registry` and
-`Disallow: /`.
+Groups for `*` address crawlers, which discover URLs; the URLs fetched here were published on a chain, one by one. As
+anyone can publish the URL of any host, its owner can end the fetches with `User-agent: a2b-registry` and `Disallow: /`.
 """
 
 from __future__ import annotations

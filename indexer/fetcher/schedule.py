@@ -59,7 +59,7 @@ class Job:
 
     @property
     def rank(self) -> float:
-        """Its rank in the order: lower goes first."""
+        """Its rank in the order: the lowest is first."""
         return self.due + self.priority + (0 if self.key == self.host else OTHER_PATH)
 
 
@@ -74,7 +74,7 @@ class _Lane:
 
 
 class Schedule:
-    """Decides which job is next. `clock` gives seconds and never goes back."""
+    """Decides which job is next. `clock` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float], rates: VisitRates | None = None) -> None:
         self._clock = clock
@@ -117,7 +117,7 @@ class Schedule:
             self._leave(job.domain)
 
     def next(self) -> Job | None:
-        """The job to start now, its budgets spent; None when there is none now. Call `finish` with how it ended."""
+        """The job to start now; its budgets are spent. None when no job can start. Call `finish` with its outcome."""
         now = self._clock()
         self._wake(now)
         while self._ready and self.budgets.total.free_at() <= now:
@@ -133,15 +133,15 @@ class Schedule:
         return None
 
     def wait(self) -> float | None:
-        """Seconds until `next` may return a job, unless one is added or finished before; None for never."""
+        """Seconds until `next` may return a job, unless one is added or finished before; None without any."""
         times = [heap[0][0] for heap in (self._later, self._waking, self._unpark) if heap]
         if self._ready:
             times.append(self.budgets.total.free_at())
         return max(min(times) - self._clock(), 0.0) if times else None
 
     def admission(self, job: Job) -> Callable[[str, Address], None]:
-        """The check before each connection of a job's visit: it takes from the budget of the block, and of a domain
-        that a redirect leads to, once each. It raises FetchError (`fetch-budget`, with the seconds to wait)."""
+        """The check before each connection of a job's visit: it takes from the budget of the block, and of the domain
+        of a redirect, once each. It raises FetchError (`fetch-budget`, with the seconds to wait)."""
         paid = {job.domain, self._blocks.get(job.host, "")}
 
         def admit(host: str, address: Address) -> None:

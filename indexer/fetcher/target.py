@@ -1,4 +1,4 @@
-"""Parses the URLs that are fetched, or says why one is refused: one strict parser, so that no two parsers disagree."""
+"""Parses the URLs to fetch, or gives the reason for a refusal: one strict parser, so no two parsers disagree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PORTS = {"https": 443, "http": 80}
 
 
 class Target(NamedTuple):
-    """A URL taken apart: `host` is a lower-case A-label, `path` begins with / and has the query."""
+    """A parsed URL: `host` is a lower-case A-label, `path` begins with / and includes the query."""
 
     scheme: str
     host: str

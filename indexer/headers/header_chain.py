@@ -180,7 +180,7 @@ class HeaderChain:
         """Add headers of 80 bytes, each after its parent. Headers that are in the tree already are skipped.
 
         `aux` holds the AuxPoW of each header, None for those that are not merge-mined. Raises HeaderError for the first
-        header that breaks a rule. Those before it stay, unless they contradict a checkpoint.
+        header that breaks a rule. Those before it remain, unless they contradict a checkpoint.
         """
         with self._writing:
             self._take_all(headers, aux)

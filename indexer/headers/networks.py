@@ -10,7 +10,7 @@ from indexer.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class CoinRules:
-    """How reading a block differs from coin to coin.
+    """The differences between coins in reading a block.
 
     `coin` is bsv, btc, ltc, bch or doge (evm or solana on other chains). `segwit`: transactions may carry witnesses.
     `envelope`: where inscriptions are: `output` (BSV, law 1), `witness` (BTC and LTC, law 3a) or None (pointers only).

@@ -51,7 +51,7 @@ class RawTree(HeaderTree):
         self.extend(b"".join(digests), [worth[value] for value in bits])
 
     def forget(self, but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
-        """Drop blocks as `HeaderTree.forget` does, with their headers."""
+        """Drop blocks like `HeaderTree.forget`, with their headers."""
         remaining = super().forget(but)
         self._rest = bytearray(np.frombuffer(self._rest, np.uint8).reshape(-1, _REST)[remaining].tobytes())
         return remaining

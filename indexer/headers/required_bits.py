@@ -31,8 +31,8 @@ class RuleError(Exception):
 
 
 class UncheckedHeader(NamedTuple):
-    """A header of 80 bytes to check. `aux` is its AuxPoW on Dogecoin. `buried`: it is below a checkpoint, which commits
-    to it, so that scrypt is not computed."""
+    """A header of 80 bytes to check. `aux` is its AuxPoW on Dogecoin. `buried`: a checkpoint above commits to it, so
+    scrypt is not computed."""
 
     raw: bytes
     digest: bytes

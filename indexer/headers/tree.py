@@ -102,8 +102,8 @@ class _Index:
 class HeaderTree:
     """Blocks by hash, linked to their parents. The caller holds back blocks with an unknown parent.
 
-    Of two chains with the same work, the one seen first is best. Blocks are numbered from 0 in order of arrival, so
-    that a parent has a smaller number. `first` is the height of blocks without a parent: 0 for genesis.
+    Of two chains with the same work, the one seen first is best. Blocks are numbered from 0 in order of arrival: a
+    parent has a smaller number. `first` is the height of blocks without a parent: 0 for genesis.
     """
 
     def __init__(self, first: int = 0) -> None:

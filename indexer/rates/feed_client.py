@@ -1,7 +1,7 @@
 """One answer of a feed of exchange rates: fetched within bounds, its signature checked, read into a table.
 
-A feed is the operator's, but what it says may be anything: a body is at most 1 MiB of strict JSON, requested without
-redirects and without content coding, so that the bytes that are signed are the bytes that came.
+A feed is the operator's, but its answers may be anything: a body is at most 1 MiB of strict JSON. It is requested
+without redirects and without content coding: the signed bytes are the received bytes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _ONE = Decimal(1)
 
 
 class RatesRefusedError(Exception):
-    """A feed's answer that is not used: the message says why, without the feed's URL. `code` is unreachable, status,
-    too-large, signature, malformed, base or empty; `rates_fetcher` adds stale, future, older and outlier."""
+    """A feed's answer that is not used; the message gives the reason, without the feed's URL. `code` is unreachable,
+    status, too-large, signature, malformed, base or empty; `rates_fetcher` adds stale, future, older and outlier."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -107,8 +107,8 @@ def check_signature(body: bytes, signature: str, key: str) -> None:
 def read(body: bytes, base: str) -> FeedTable:
     """The table in a feed's body, `{"rates": {"USD": 52.1, …}}`, for one unit of `base`.
 
-    A rate that is not a number above 0 is left out, and so is a currency with two different rates. When it says
-    of what time it is (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), that is kept. Raises
+    A rate that is not a number above 0 is left out, and so is a currency with two different rates. The time in the body
+    (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), if any, is the table's. Raises
     RatesRefusedError for an answer that is not a table of this base, or that holds no usable rate.
     """
     try:
@@ -151,7 +151,7 @@ def _check_base(value: Mapping[str, Any], table: Mapping[str, Decimal], base: st
 
 
 def _moment(stated: Any) -> int | None:
-    """Seconds since 1970, None for what is not a time after that."""
+    """Seconds since 1970, None for any other value."""
     if isinstance(stated, str):
         try:
             read = datetime.fromisoformat(stated.strip().upper())

@@ -15,7 +15,7 @@ _HOW = "write BASE=https://host/path, with #<64 hex digits of an Ed25519 key> wh
 
 
 class RateFeed(NamedTuple):
-    """A feed whose `rates[T]` are units of T for one `base`. `url` is fetched as it is, and may hold secrets; `key` is
+    """A feed with `rates[T]` in units of T for one `base`. `url` is fetched unchanged, and may hold secrets; `key` is
     the Ed25519 public key (32 bytes in hex) that signs its body, empty for a feed that is not signed."""
 
     base: str

@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedStatus:
     """The result of the last fetch of a feed: `code` is "" or one of `RatesRefusedError`, `error` its sentence.
-    `quoted_at` and `until` (seconds since 1970, None for none) are the time of the newest accepted quote and its end of
-    use; `left_out` names the currencies of the last answer that were refused."""
+    `quoted_at` and `until` (seconds since 1970, None without a quote) are the time of the newest accepted quote and its
+    end of use; `left_out` names the currencies of the last answer that were refused."""
 
     feed: RateFeed
     quoted_at: int | None = None
@@ -104,8 +104,8 @@ class RatesFetcher:
         self, number: int, received: RateTable, rates: Mapping[str, Decimal], left_out: Sequence[str]
     ) -> Quote:
         """A quote instead of refused rates: the last accepted rates of these currencies beside the accepted ones, used
-        after every feed until the oldest expires. Where there are none: the refused rates, already expired, so that
-        users of converted prices see the refusal."""
+        after every feed until the oldest expires. Without any: the refused rates, already expired, so that users of
+        converted prices see the refusal."""
         feed, past = self._feeds[number], self._past[self._feeds[number].name]
         good = {currency: past[currency] for currency in left_out if currency in past}
         until = min((until for _, until in good.values()), default=0)
@@ -117,7 +117,7 @@ class RatesFetcher:
         return Quote(feed=feed.name + REFUSED, rank=len(self._feeds) + number, since=since, table=table)
 
     def _remember(self, quote: Quote) -> None:
-        """Remember each currency by itself: one that is refused later counts until its own quote expires."""
+        """Store each currency separately: one that is refused later counts until its own quote expires."""
         table = quote.table
         self._newest[quote.feed] = table.quoted_at
         self._past[quote.feed] |= {currency: (rate, table.until) for currency, rate in table.rates.items()}

@@ -30,10 +30,10 @@ class BlockProofs(NamedTuple):
 def proofs(
     ref: BlockRef, data: memoryview | bytes, scan: block.BlockScan, rules: CoinRules, tx_indexes: Iterable[int]
 ) -> BlockProofs:
-    """Proofs of the transactions of these numbers in a scanned block; none of one larger than MAX_RAW.
+    """Proofs of the transactions of these numbers in a scanned block; those larger than MAX_RAW are left out.
 
-    Raises BlockError when the block's transactions are not those of its header or, where witnesses carry envelopes, its
-    witnesses are not those that its coinbase commits to (law 16).
+    Raises BlockError when the block's transactions do not match its header or, with envelopes in witnesses, its
+    witnesses do not match the commitment in its coinbase (law 16).
     """
     numbers = np.unique(np.fromiter(tx_indexes, np.int64))
     offsets = scan.offsets
@@ -62,7 +62,7 @@ def _paths(ref: BlockRef, tree: MerkleTree, numbers: IntArray) -> Iterator[tuple
 def _witnesses(
     ref: BlockRef, data: memoryview | bytes, offsets: IntArray, tree: MerkleTree
 ) -> tuple[CoinbaseProof, MerkleTree | None]:
-    """What proves the witnesses of a block whose txids are in `tree`: its coinbase, and the tree of its wtxids, None
+    """The proof of the witnesses of a block with the txids in `tree`: its coinbase, and the tree of its wtxids, None
     where the coinbase commits to no witness. Raises BlockError."""
     first = tx.read(bytes(data[offsets[0] : offsets[1]]), segwit=True)
     bare = tx.serialise(first.inputs, first.outputs, first.version, first.locktime)

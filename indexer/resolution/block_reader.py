@@ -49,7 +49,7 @@ class BlockReader:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the block has no relevant transaction, so that its facts are empty."""
+        """Whether the block has no relevant transaction: then its facts are empty."""
         return not self._scan.candidates
 
     def contradicted(self, spends: Mapping[Outpoint, bytes]) -> set[bytes]:
@@ -80,7 +80,7 @@ class BlockReader:
         return session
 
     def result(self, session: Session) -> ReadResult:
-        """The facts of the block with their proofs. Raises BlockError when the block is not what its header says."""
+        """The facts of the block with their proofs. Raises BlockError when the block does not match its header."""
         block_proofs = BlockProofs({})
         if session.events:
             proved = _proved(session, self._flagged.numbered())
@@ -103,7 +103,7 @@ def _result(
 
 
 class _Flagged:
-    """The relevant transactions of a block, parsed from its bytes on each access, so that none stays in memory."""
+    """The relevant transactions of a block, parsed from its bytes on each access: none stays in memory."""
 
     def __init__(self, data: memoryview | bytes, candidates: block.TxCandidates, rules: CoinRules) -> None:
         self._data, self._candidates, self._rules = data, candidates, rules
@@ -158,8 +158,8 @@ class PartialBlockReader:
 
 
 class _PartialTransactions:
-    """The transactions of a partial block in block order: parsed once as far as BYTES_AT_ONCE bytes go, the others on
-    each access, so that they do not stay in memory."""
+    """The transactions of a partial block in block order: parsed once up to BYTES_AT_ONCE bytes, the others on each
+    access, so they do not stay in memory."""
 
     def __init__(self, partial: PartialBlock, rules: CoinRules) -> None:
         self._proven, self._rules = partial.transactions, rules
@@ -198,8 +198,8 @@ class _PartialTransactions:
 
 
 def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -> Iterator[int]:
-    """The indexes of the transactions with stored proofs: those with events, and those with output values that decided
-    where a satoshi went, so that both can be verified later."""
+    """The indexes of the transactions with stored proofs: those with events, and those with output values that
+    determined where a satoshi moved. Both can be verified later."""
     yield from (event.tx_index for event in session.events)
     if session.parents:
         yield from (index for index, transaction in transactions if transaction.txid in session.parents)
@@ -226,9 +226,9 @@ def read_unconfirmed(
     values: Values,
     origins: Origins | None = None,
 ) -> ReadResult:
-    """Read transactions as if they were mined next: parents first, else in the order of their txids, whatever order
-    they came in. `before` are registrations at outputs of earlier unconfirmed transactions. Heights are
-    UNCONFIRMED, and every `tx_index` is 0."""
+    """Read transactions as if they were mined next: parents first, else in the order of their txids, independent of
+    their arrival. `before` are registrations at outputs of earlier unconfirmed transactions. Heights are UNCONFIRMED,
+    and every `tx_index` is 0."""
     by_txid = sorted(transactions, key=lambda transaction: transaction.txid)
     spent = {prevout for prevout in _prevouts(by_txid) if prevout in watched}
     registrations_by_outpoint = _registrations_at(registry, spent) | dict(before)

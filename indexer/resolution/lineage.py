@@ -39,7 +39,7 @@ def positions(
 ) -> Iterator[int | UnknownPosition]:
     """The position of each satoshi in `sats`, each (input number, offset in satoshis), in order of input number.
 
-    `value` gives an output's satoshis, or None; it is called only for inputs before one of these satoshis.
+    `value` returns an output's satoshis, or None; it is called only for inputs before one of these satoshis.
     """
     total, first_unread = 0, 0
     missing: list[Outpoint] = []

@@ -185,7 +185,7 @@ class OriginTracer:
         self._cached.clear()
 
     def forget_missing(self) -> None:
-        """Drop cached origins that failed for lack of a transaction, so that they are traced again."""
+        """Drop cached origins that failed for lack of a transaction: they are traced again."""
         missing = [
             outpoint for outpoint, origin in self._cached.items() if origin.unknown and origin.unknown.code == MISSING
         ]
@@ -216,7 +216,7 @@ class OriginTracer:
         return Walk(traces, self._store.content.output_values(firsts), failed, rounds)
 
     def _keep_values(self, walk: Walk) -> None:
-        """Store the values of the outputs that cards spend, so that reading the block again requests nothing."""
+        """Store the values of the outputs that cards spend: reading the block again requests nothing."""
         cards_by_txid = {trace.card.txid: trace.card for trace in walk.traces.values()}
         spent = (pair for card in cards_by_txid.values() for pair in walk.spent(card).items())
         contents.store_output_values(

@@ -60,8 +60,8 @@ def in_order(anchors: Iterable[Anchor]) -> list[Anchor]:
 
 
 def met_by(anchor: Anchor, facts: FetchFacts) -> FetchFact | None:
-    """The fact that meets an anchor (law 9): its own locator served its hash, or what its CID names, in a fetch begun
-    after the anchor was seen. None when there is none."""
+    """The fact that meets an anchor (law 9): its own locator served the bytes of its hash or CID, in a fetch begun
+    after the anchor was seen. None without one."""
     if anchor.locator is None or anchor.seen_at is None or not anchor.valid:
         return None
     for fact in facts.get(anchor.locator, ()):
@@ -175,7 +175,7 @@ def _between(anchors: Iterable[_MetAnchor], first: _MetAnchor, last: _MetAnchor)
 
 
 def _drift(won: _MetAnchor, facts: FetchFacts) -> Drift | None:
-    """What the locator served after it served the card last, None for nothing; bytes that a CID names cannot drift."""
+    """The bytes that the locator served after the card, None without any; bytes that a CID names cannot drift."""
     if won.anchor.locator is None or won.fact.by_cid:
         return None
     later = [fact for fact in facts.get(won.anchor.locator, ()) if fact.last_at > won.fact.last_at]
@@ -187,8 +187,8 @@ def _drift(won: _MetAnchor, facts: FetchFacts) -> Drift | None:
 
 
 def resolve_entry(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable) -> PointerResolution | None:
-    """The listing of a registry's entry, which only the registry's contract can change: the newest of its pointers that
-    leads to a card, even under another owner since; None while there is nothing to list."""
+    """The listing of a registry's entry, which only the registry's contract can change: the newest of its pointers with
+    a card, also after a change of owner; None without a card."""
     ordered = in_order(anchors)
     winner: tuple[Anchor, FetchFact] | None = None
     for anchor in ordered:

@@ -45,8 +45,8 @@ def reveals(tx: Transaction) -> Iterator[Reveal]:
 
 
 def unbound(tx: Transaction, reveal: Reveal, value: Callable[[Outpoint], int | None]) -> Reason | Outpoint | None:
-    """Why an envelope is bound to no satoshi; or the outpoint of unknown value that decides it; None where it is
-    bound. `value` gives an output's satoshis, or None."""
+    """Why an envelope is bound to no satoshi; or the outpoint of unknown value that decides it; None where it is bound.
+    `value` returns an output's satoshis, or None."""
     if reveal.envelope.unknown_tag is not None:
         tag = reveal.envelope.unknown_tag[:16].hex()
         return Reason("unbound", f"the envelope has the unknown even tag {tag}")

@@ -61,15 +61,13 @@ _NOT_VALID = {EventKind.REJECTED, EventKind.INVALID, EventKind.FOREIGN_CONTENT, 
 class Session:
     """The state of reading transactions in spend order, and the events so far.
 
-    registrations_by_outpoint: registrations at the outpoints that these transactions spend, updated on the way.
-    values: satoshis of outputs that were looked up; outputs: those of the outputs of these transactions.
-    origins: None where every earlier block was read, so that all registrations are known. Else a card without a
-        registration is undecided unless its origin is in here.
-    is_spent_here: whether another of these transactions spends the one that is being read.
-    missing_values: outpoints with values that are needed and unknown.
-    parents: txids of those of these transactions with output values that were used.
-    new_ids: ids of first records.
-    untraced: transactions of cards with an origin that is needed and unknown, by the output that holds the card.
+    registrations_by_outpoint: registrations at the outpoints that these transactions spend, updated while reading.
+    values: satoshis of outputs that were looked up; outputs: those of the outputs of these transactions. origins: None
+    where every earlier block was read, and so all registrations are known. Else a card without a registration is
+    undecided unless its origin is in this mapping. is_spent_here: whether another of these transactions spends the one
+    that is being read. missing_values: outpoints with values that are needed and unknown. parents: txids of those of
+    these transactions with output values that were used. new_ids: ids of first records. untraced: transactions of cards
+    with an origin that is needed and unknown, by the output that holds the card.
     """
 
     height: int
@@ -238,8 +236,8 @@ class TransactionReader:
         )  # fmt: skip
 
     def reject(self, vout: int | None, verdict: Judgement) -> None:
-        """Law 7: record an output that looks like an A2B record and is not one. `vout` is None where the satoshi went
-        to the fee."""
+        """Law 7: record a near miss, an output that looks like an A2B record and is not accepted. `vout` is None where
+        the satoshi became part of the fee."""
         owner = self.owner(vout) if vout is not None else None
         self.add_event(EventKind.REJECTED, vout, card=verdict.card, reasons=verdict.reasons, owner=owner)
 

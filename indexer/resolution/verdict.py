@@ -20,7 +20,7 @@ from parsers.inscriptions.output_record import OutputRecord, family, is_for_regi
 from parsers.reasons import Reason
 
 _A2B_TYPE = re.compile(rb"\x04type(?:[\x03-\x4b]|\x4c.)a2b", re.DOTALL)
-"""A MAP type that begins with a2b, anywhere in a script: a broken script that holds it was meant for the registry."""
+"""A MAP type that begins with a2b, anywhere in a script: a broken script with it was intended for the registry."""
 
 _ARTICLES = {Kind.AGENT: "an agent", Kind.TOOL: "a tool"}
 _NUMBERS = ("no satoshis", "one satoshi", "two satoshis", "three satoshis", "four satoshis", "five satoshis")
@@ -28,8 +28,8 @@ _NUMBERS = ("no satoshis", "one satoshi", "two satoshis", "three satoshis", "fou
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What an output means. `card` is the SHA-256 of a body that is meant as a card, valid or not; `body` its bytes
-    where they are stored; `fields` the MAP that counts; `kind` is set for a first record."""
+    """The meaning of an output. `card` is the SHA-256 of a body that is a card by its record, valid or not; `body` its
+    bytes where they are stored; `fields` the MAP that counts; `kind` is set for a first record."""
 
     event: EventKind
     reasons: tuple[Reason, ...] = ()

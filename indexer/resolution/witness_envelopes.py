@@ -17,14 +17,14 @@ from parsers.inscriptions import output_record
 from parsers.reasons import Reason
 
 MAX_REGISTERED = 64
-"""Registrations that one transaction makes at one outpoint: each later transfer of it writes an event for each of them,
-so that thousands would make a transfer of 110 bytes cost a second."""
+"""Registrations that one transaction makes at one outpoint. Each later transfer of it writes an event for each of them:
+thousands would make a transfer of 110 bytes cost a second."""
 
 _Position = int | UnknownPosition
 
 
 class _Spent(NamedTuple):
-    """A registration that the transaction spends, and where its satoshi goes among all."""
+    """A registration that the transaction spends, and the position of its satoshi among all outputs' satoshis."""
 
     number: int
     state: RegistrationState
@@ -33,7 +33,8 @@ class _Spent(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """An envelope that inscribes a satoshi, where that goes among all, and what it means as a first record."""
+    """An envelope that inscribes a satoshi, its position among all outputs' satoshis, and its meaning as a first
+    record."""
 
     reveal: Reveal
     position: _Position
@@ -43,9 +44,9 @@ class _Placed(NamedTuple):
 class WitnessEnvelopeReader(TransactionReader):
     """BTC and LTC: every envelope in a tapscript inscribes the satoshi that it names, or the first of its input.
 
-    What a satoshi carried before the transaction decides what the envelopes on it are: first records, each by itself,
-    or updates of its registration, one after the other; of several registrations on it the first is updated, so that
-    the events of a transaction are at most as many as its envelopes and the registrations that it spends.
+    The registrations that a satoshi carried before the transaction decide how its envelopes are read: as first records,
+    each by itself, or as updates of its registration, in sequence. Of several registrations on it the first is updated:
+    a transaction has at most as many events as envelopes and spent registrations.
     """
 
     def __init__(self, session: Session, index: int, transaction: Transaction) -> None:
@@ -108,8 +109,8 @@ class WitnessEnvelopeReader(TransactionReader):
         return positions[reveal.input, 0] if reveal.pointer is None else reveal.pointer
 
     def _carry(self, spent: Iterable[_Spent], placed: Sequence[_Placed]) -> list[_Placed]:
-        """Follow the registrations; returns the envelopes that update none. Those on a satoshi are taken by the first
-        registration there, so that thousands of both take linear time."""
+        """Follow the registrations; returns the envelopes that update none. Those on a satoshi are assigned to the
+        first registration there: thousands of both take linear time."""
         by_satoshi: dict[Satoshi, list[Reveal]] = {}
         for envelope in placed:
             by_satoshi.setdefault(envelope.reveal.satoshi, []).append(envelope.reveal)

@@ -45,7 +45,7 @@ _Header = Annotated[str, msgspec.Meta(pattern=r"^(|[0-9a-f]{160})\Z")]
 
 
 class SnapshotError(Exception):
-    """A file is not a snapshot, or holds something false: the message says where and what."""
+    """A file is not a snapshot, or holds a false statement; the message names it and its position."""
 
 
 class _LineObject(
@@ -55,9 +55,9 @@ class _LineObject(
 
 
 class ChainHead(_LineObject, frozen=True, kw_only=True):
-    """What a snapshot states of one chain: the heights it spans, the newest block, the state hash there; `partial` when
-    only selected transactions of its blocks were read, so that there is no state hash; `rules` is the number of those
-    by which they were read."""
+    """The statement of a snapshot about one chain: the range of heights, the newest block, the state hash there;
+    `partial` when only selected transactions of its blocks were read, so there is no state hash; `rules` is the number
+    of the rules by which they were read."""
 
     name: Name
     caip2: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{3,8}:[A-Za-z0-9_-]{1,64}\Z")]

@@ -98,7 +98,7 @@ def _heads(store: Store) -> list[ChainHead]:
 
 
 def _leading_headers(store: Store, head: ChainHead) -> Iterator[bytes]:
-    """The stored headers of the blocks before the chain's first, which lead to it from a checkpoint."""
+    """The stored headers before the chain's first block, from a checkpoint on."""
     for first, joined in store.headers.load(head.name):
         if first < head.first:
             yield headers_line(head.name, first, joined[: SIZE * (head.first - first)])

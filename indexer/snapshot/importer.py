@@ -96,12 +96,12 @@ def import_snapshot(
 ) -> Report:
     """Fill an empty database from a snapshot's lines; all or nothing, also when interrupted.
 
-    Headers are checked by the rules of a live source, from genesis or to a packaged checkpoint; every event is
-    recomputed from its transaction, which a merkle path leads to its header; at last the state hashes are compared. A
-    chain is left out from the first block on that the file does not prove. With `trust` only the state hashes are
-    compared, and chains without proofs are taken too.
+    Headers are checked by the rules of a live source, from genesis or to a packaged checkpoint. Every event is
+    recomputed from its transaction, and a merkle path proves the transaction by its header. Finally the state hashes
+    are compared. A chain ends before the first block that the file does not prove. With `trust` only the state hashes
+    are compared, and chains without proofs are imported, too.
 
-    `writer` proves that no other process writes. Raises SnapshotError saying what is not true, StoreError when the
+    `writer` proves that no other process writes. Raises SnapshotError naming what is not true, StoreError when the
     database is not empty or refuses.
     """
     if trust:

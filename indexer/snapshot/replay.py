@@ -33,15 +33,15 @@ _SHORT = 150
 
 
 class IncompleteSnapshotError(Exception):
-    """Something may be true, but the snapshot does not prove it: the message says what is missing."""
+    """A statement may be true, but the snapshot does not prove it; the message names what is missing."""
 
 
 class VerifiedChain:
     """One chain of a snapshot: headers by the rules of a live source, every event recomputed from its transaction.
 
-    `gap` says why the import stops at some block: the file does not prove its events. Headers are checked to the end
-    all the same, unless it is one of them that is not proved. `parents` are the txids of earlier transactions whose
-    outputs' values were used. Methods raise SnapshotError for what is false.
+    `gap` is the reason why the import stops at some block: the file does not prove its events. Headers are still
+    checked to the end, unless a header is not proved. `parents` are the txids of earlier transactions with used output
+    values. Methods raise SnapshotError for false statements.
     """
 
     def __init__(self, head: ChainHead, network: Network, store: Store, rows: HeaderStore) -> None:
@@ -167,8 +167,8 @@ class VerifiedChain:
 
 
 class ReplayedBlock:
-    """One block: its transactions, read once all are there, and their events in the file. `is_late`:
-    reading began after the height at which A2B can begin, so that satoshis may have a past that the file lacks."""
+    """One block: its transactions, read once all are present, and their events in the file. `is_late`: reading began
+    above the height at which A2B can begin, so the file may lack the past of some satoshis."""
 
     def __init__(
         self, ref: BlockRef, network: Network, registry: RegistrationLookup, store: Store, *, is_late: bool = False
@@ -184,7 +184,7 @@ class ReplayedBlock:
         self._events: list[Event] = []
 
     def add_proof(self, txid: bytes, proof: Proof) -> None:
-        """Add a transaction. Raises SnapshotError unless its merkle path leads to the header."""
+        """Add a transaction. Raises SnapshotError unless its merkle path ends at the header."""
         named = f"the proof of {txid[::-1].hex()} in block {self._ref.height:,}"
         try:
             transaction = tx.read_exactly(proof.raw, segwit=self._network.rules.segwit)

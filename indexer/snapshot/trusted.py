@@ -10,7 +10,7 @@ from parsers.bitcoin.witness_commitment import CoinbaseProof
 
 
 class TrustedChain:
-    """One chain of a snapshot, taken as it is in the file."""
+    """One chain of a snapshot, imported without verification."""
 
     checked = "nothing"
     gap = ""

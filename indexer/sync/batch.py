@@ -30,7 +30,7 @@ class Batch:
 
     @property
     def newest(self) -> BlockRef:
-        """The last block added. Raises IndexError when there is none."""
+        """The last block added. Raises IndexError for an empty batch."""
         return self.readings[-1].ref
 
     def events(self) -> Iterator[Event]:

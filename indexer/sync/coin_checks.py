@@ -17,8 +17,8 @@ MAX_COINS = 2_000
 
 
 class CoinChecks:
-    """Asks a source, at each new tip, for the coins of those submitted transactions that it has not seen. `unproved`
-    are those of which nothing says that a block can hold them."""
+    """Queries a source, at each new tip, for the coins of those submitted transactions that it has not seen. `unproved`
+    are those that no block is known to be able to hold."""
 
     def __init__(self, chain: Chain, submissions: Submissions) -> None:
         self._chain, self._submissions = chain, submissions

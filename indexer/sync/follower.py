@@ -1,4 +1,4 @@
-"""The loop of one chain: find the newest common block, forget above it, read and append to the tip, wait."""
+"""The loop of one chain: find the newest common block, delete the blocks above it, read and append to the tip, wait."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RETRY_SECONDS = 600.0
 """Pause between attempts to decide undecided events."""
 
 RETRIED, RETRYING_SECONDS = 64, 5.0
-"""Undecided events and seconds of one attempt, at most: the next one continues, so that blocks do not wait."""
+"""The limits of undecided events and seconds of one attempt; the next one continues, so blocks do not wait."""
 
 BACKOFF = Backoff(1.0, 60.0)
 """Between attempts to reach a source that does not answer."""
@@ -43,7 +43,7 @@ class DeepReorgError(SourceError):
 
 class Follower:
     """Keeps the store in sync with one chain. `changed` is called, in the event loop, after each write. While `again`
-    is set, opening forgets what is stored of the chain's blocks."""
+    is set, opening deletes the stored blocks of the chain."""
 
     def __init__(self, chain: Chain, store: Store, writer: Writer, changed: Callable[[], None] = lambda: None) -> None:
         self._chain, self._store, self._writer, self._changed = chain, store, writer, changed
@@ -66,7 +66,7 @@ class Follower:
         await asyncio.to_thread(self._load_state)
 
     async def _begin_again(self) -> None:
-        """Forget the stored blocks, unless the source cannot deliver the first one: a node may have pruned it. Raises
+        """Delete the stored blocks, unless the source cannot deliver the first one: a node may have pruned it. Raises
         SourceError."""
         chain = self._chain
         if not chain.has_history:
@@ -237,7 +237,7 @@ class Follower:
         self.progress.hash = ref.hash if ref else b""
 
     async def _reread_filtered(self, newest: BlockRef | None) -> BlockRef | None:
-        """For a source of partial blocks: forget from the lowest block of which it now has more, to read it again.
+        """For a source of partial blocks: delete from the lowest block with new transactions on, to read it again.
 
         `newest` is the newest stored block; the result is the newest one after that.
         """
@@ -254,7 +254,8 @@ class Follower:
         return before
 
     async def _retry_undecided(self, newest: BlockRef | None) -> BlockRef | None:
-        """Law 3: try again to decide undecided events; forget from the lowest block where that is possible now.
+        """Law 3: try again to decide undecided events; delete from the lowest block with an event that can be decided
+        now.
 
         `newest` is the newest stored block; the result is the newest one after that.
         """

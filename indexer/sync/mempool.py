@@ -35,7 +35,8 @@ BATCH = 1_000
 """Transactions requested from the source at once."""
 
 LOOK_SECONDS, LOOK_BYTES = 2.0, 64 << 20
-"""Limits of one refresh, whichever comes first; the rest waits for the next one, so that blocks do not wait."""
+"""Limits of one refresh, whichever is reached first; the remaining transactions are read by the next one, so blocks do
+not wait."""
 
 KEPT_BYTES = 256 << 20
 """Relevant transactions in memory, at most; others wait until there is room."""
@@ -67,7 +68,7 @@ class Mempool:
         self._restart(WatchedOutpoints())
 
     def _restart(self, watched: WatchedOutpoints) -> None:
-        """Forget everything, and take the key of fingerprints from `watched`."""
+        """Drop everything, and take the key of fingerprints from `watched`."""
         key = int(watched.arrays[0])
         self._spends, self._holdable_outpoints = SpentOutpointIndex(key), WatchedOutpoints(key=key)
         self._cache = MempoolCache()
@@ -106,8 +107,8 @@ class Mempool:
         return frozenset(self._offered)
 
     async def refresh(self, watched: WatchedOutpoints) -> bool:
-        """Process the transactions that came and went since the last refresh; whether the store was changed. `watched`
-        holds the outpoints of registrations as of the newest stored block, and must not change meanwhile.
+        """Process the transactions that arrived and left since the last refresh. Returns whether the store was changed.
+        `watched` holds the outpoints of registrations as of the newest stored block, and must not change meanwhile.
 
         Does nothing while the source's newest block is not the store's: transactions that left may have been mined. The
         source's list may be slightly older than that block. Raises SourceError or StoreError.
@@ -402,7 +403,7 @@ class Mempool:
 
 
 def _marked(event: Event) -> Event:
-    """An event of a submitted transaction of which nothing says yet that a block can hold it."""
+    """An event of a submitted transaction that no block is known to be able to hold yet."""
     return changed(event, reasons=(*event.reasons, Reason(UNPROVED)))
 
 

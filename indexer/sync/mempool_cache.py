@@ -1,4 +1,4 @@
-"""Relevant unconfirmed transactions with their events, so that only new ones and their descendants are read again."""
+"""Relevant unconfirmed transactions with their events: only new ones and their descendants are read again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MempoolCache:
 
     @property
     def changed(self) -> bool:
-        """Whether anything came or went since the last reading."""
+        """Whether anything arrived or left since the last reading."""
         return bool(self.stale or self._gone)
 
     def add(self, transaction: Transaction) -> None:

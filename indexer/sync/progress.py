@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 class SyncProgress:
     """The progress of one follower.
 
-    state: starting, catching-up, following, unreachable or stopped; `error` says why for the last two.
-    height, hash: the newest stored block (hash in internal byte order); tip: the source's height.
-    blocks, bytes, events: read since the start; event_counts: the events by kind.
-    mempool: transactions in the source's mempool, None where it has none to list.
-    reorgs, refused: reorganisations, and blocks refused as invalid.
-    checked: the header rules that are checked, empty until the source is open.
-    note: a warning of the source; for a source of partial blocks, what that means.
+    state: starting, catching-up, following, unreachable or stopped; `error` is the reason for the last two. height,
+    hash: the newest stored block (hash in internal byte order); tip: the source's height. blocks, bytes, events: read
+    since the start; event_counts: the events by kind. mempool: transactions in the source's mempool, None where it
+    lists none. reorgs, refused: reorganisations, and blocks refused as invalid. checked: the header rules that are
+    checked, empty until the source is open. note: a warning of the source; for a source of partial blocks, its meaning.
     caught: answers of this source that were refused as impossible.
     """
 

@@ -1,6 +1,6 @@
-"""Processes publishers' requests: looks for the transaction at every source, repeatedly for an hour.
+"""Processes publishers' requests: searches for the transaction at every source, repeatedly for an hour.
 
-The times when requests are due are in the database, so that a restart continues.
+The times when requests are due are in the database, so a restart continues.
 """
 
 from __future__ import annotations

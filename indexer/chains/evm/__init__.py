@@ -1,8 +1,8 @@
 """`https:` an endpoint of an EVM chain (JSON-RPC): Ethereum, Polygon, BSC, Avalanche, any other.
 
-`https://host/path?contract=0x…&from=HEIGHT&chain=polygon&network=mainnet&finality=N`. The contract is one that emits
+`https://host/path?contract=0x…&from=HEIGHT&chain=polygon&network=mainnet&finality=N`. The contract emits
 `A2BPointer(string uri, bytes32 hash)`. `chain` is by default the configured name, and for other names any EVM chain;
-`network` a network's name or number (EIP-155). Without `finality`, the endpoint's tag `finalized` says it.
+`network` is a network's name or number (EIP-155). Without `finality`, the endpoint's tag `finalized` decides.
 """
 
 from __future__ import annotations

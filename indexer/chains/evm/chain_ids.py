@@ -60,7 +60,7 @@ def by_number(number: int) -> EvmNetwork:
 
 
 class AllowedNetworks(NamedTuple):
-    """The chain ids that a configured chain may have, None for any; `title` is how they were configured."""
+    """The chain ids that a configured chain may have, None for any; `title` names the configuration in messages."""
 
     numbers: frozenset[int] | None
     title: str

@@ -66,7 +66,7 @@ class EvmEndpoint:
         return with_code
 
     async def header(self, block: int | str) -> EvmHeader | None:
-        """The block at a height or of a tag (`latest`, `finalized`); None where there is none. Raises RpcError."""
+        """The block at a height or of a tag (`latest`, `finalized`); None without one. Raises RpcError."""
         which = hex(block) if isinstance(block, int) else block
         answer = await self.rpc.call("eth_getBlockByNumber", which, False, limit=SMALL_BYTES)
         if answer is None:

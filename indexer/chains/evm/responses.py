@@ -14,7 +14,7 @@ LATEST_TIME = 1 << 40
 
 
 class EvmAnswerError(Exception):
-    """A response that no correct node sends: the message says what is wrong with it."""
+    """A response that no correct node sends; the message names the fault."""
 
 
 class EvmHeader(NamedTuple):
@@ -42,7 +42,7 @@ class Log(NamedTuple):
 
 
 def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
-    """A quantity such as `0x1b4`, at most `most`. Raises EvmAnswerError."""
+    """A quantity like `0x1b4`, at most `most`. Raises EvmAnswerError."""
     if isinstance(value, str) and value[:2] == "0x" and len(value) < 67 and "_" not in value:
         try:
             quantity = int(value, 0)
@@ -54,7 +54,7 @@ def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
 
 
 def data(value: Any, size: int | None = None) -> bytes:
-    """Bytes such as `0x1234`, exactly `size` of them if it is not None. Raises EvmAnswerError."""
+    """Bytes like `0x1234`, exactly `size` of them if it is not None. Raises EvmAnswerError."""
     if isinstance(value, str) and value[:2] == "0x":
         try:
             raw = bytes.fromhex(value[2:])

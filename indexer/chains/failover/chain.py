@@ -30,8 +30,8 @@ _T = TypeVar("_T")
 
 
 class FailoverChain(Chain):
-    """A `Chain` over others of the same name. `sources` are pairs of what a source is called, as its
-    URL is nobody's business, and its chain."""
+    """A `Chain` over others of the same name. `sources` are pairs of a public name and a chain: the URL of a source is
+    not shown."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class FailoverChain(Chain):
         return chain
 
     async def close(self) -> None:
-        """Close all of them, and forget their states."""
+        """Close all of them, and drop their states."""
         group, self.group = self.group, self._new_group()
         self.served = []
         await group.close()

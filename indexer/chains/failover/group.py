@@ -257,8 +257,8 @@ class SourceGroup:
             source.record_lead(lead, ours, self.pace.lag_blocks, self.clock())
 
     def check_monitors(self) -> None:
-        """Start a monitor again that an exception ended, and raise that: no error of its source, such as a full
-        database."""
+        """Restart a monitor that an exception ended, and raise the exception: it is not an error of its source, but for
+        example a full database."""
         for number, monitor in enumerate(self.monitors):
             if monitor.done() and not monitor.cancelled() and (error := monitor.exception()) is not None:
                 self.monitors[number] = asyncio.create_task(self._monitor(self.sources[number]))

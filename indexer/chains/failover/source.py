@@ -14,7 +14,7 @@ from indexer.headers.proof_of_work import work
 from indexer.model import BlockRef
 
 BAD_BLOCKS = 100
-"""Blocks served with bad bytes that are remembered, so that they are not requested from that source again."""
+"""Blocks with bad bytes, stored so that they are not requested from that source again."""
 
 SUMMED_BLOCKS = 2016
 """Blocks of a branch that are summed one by one; a longer branch counts with the work of its tip for every block."""
@@ -42,9 +42,9 @@ class SourceState(StrEnum):
 class Source:
     """A source. `shown` is its kind and its position in the setting; times are seconds of the monotonic clock.
 
-    `preferable_from` is when it may be preferred again; `lead` is what it has before the source whose tip was
-    `compared_tip`; `ahead_since`, `forked_since` and `behind_since` are when it was first seen with more work, on
-    another branch, or lagging far behind, None when it is not so.
+    From `preferable_from` on it may be preferred again; `lead` is its lead over the source with the tip `compared_tip`;
+    `ahead_since`, `forked_since` and `behind_since` are when it was first seen with more work, on another branch, or
+    lagging far behind, else None.
     """
 
     chain: Chain
@@ -89,7 +89,7 @@ class Source:
         self.behind_since = (self.behind_since or now) if lags else None
 
     def clear_lead(self) -> None:
-        """Forget the comparison."""
+        """Drop the comparison."""
         self.lead, self.compared_tip = None, b""
         self.ahead_since = self.forked_since = self.behind_since = None
 
@@ -149,7 +149,7 @@ async def _work_above(chain: Chain, tip: BlockRef, common: int) -> int | None:
 
 
 def _block_work(ref: BlockRef) -> int:
-    """The work of a block in hashes; 1 without a header, so that on other chains the longer branch wins."""
+    """The work of a block in hashes; 1 without a header, so on chains without headers the longer branch wins."""
     if not ref.header:
         return 1
     return work(int.from_bytes(ref.header[72:76], "little"))

@@ -190,7 +190,7 @@ class BlockFile:
         return frame.end > end and len(frame.header) == HEADER and self._is_real(frame.header, True)
 
     def _search(self, descriptor: int, start: int, end: int) -> tuple[int | None, int | None]:
-        """The offset of the next real block, and of the first skipped byte that is not zero; None if there is none."""
+        """The offset of the next real block, and of the first skipped byte that is not zero; None without one."""
         garbage: int | None = None
         offset = start
         while offset < end:

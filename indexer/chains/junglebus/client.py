@@ -27,8 +27,8 @@ HEADERS_BYTES = 8 << 20
 """The limit of a list of headers: 10,000 of them take 4 MB."""
 
 MOST_REFUSED = 100
-"""Routes of single transactions that may fail while the server answers others; with more, the server counts as
-unavailable, so that a long fault of its proofs does not fill the queue of unproved transactions."""
+"""Routes of single transactions that may fail while the server answers others. With more failures the server counts as
+unavailable: a long fault of its proofs must not fill the queue of unproved transactions."""
 
 SLOW_TRIES = 3
 """Times in a row that a route takes too long before it counts as failing."""
@@ -57,7 +57,8 @@ class JungleBusClient(HttpClient):
     async def json(self, path: str, limit: int | None = None, /, **query: int) -> Any:
         """The JSON of a route, in a response of at most `limit` bytes (default: `page_bytes`); None for 404.
 
-        Raises SourceUnavailableError, ViolationError for what is not JSON or too large, SourceError for refused access.
+        Raises SourceUnavailableError, ViolationError for a response that is too large or not JSON, SourceError for
+        refused access.
         """
         body = await self.fetch(path, limit, **query)
         if not body:

@@ -1,4 +1,4 @@
-"""Transactions of a server, each proved by its bytes and a merkle path that leads to one of our own headers."""
+"""Transactions of a server, each proved by its bytes and a merkle path that ends at one of our own headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCKS_AHEAD = 6
 """Blocks that a server may have before we do; a proof of a higher block is refused."""
 
 CACHE_BYTES = 64 << 20
-"""Proven transactions kept in memory, so that blocks read again are not fetched again."""
+"""Proven transactions kept in memory: blocks read again need not fetch them again."""
 
 
 class Proven(NamedTuple):
@@ -106,8 +106,8 @@ class Prover:
         return proven
 
     def verify(self, txid: bytes, raw: bytes, path: bytes) -> Proven | None:
-        """Verify a merkle path (BUMP, BRC-74) against our best chain; None where it leads to a block that may just have
-        been mined, or that is below our headers. Raises ViolationError."""
+        """Verify a merkle path (BUMP, BRC-74) against our best chain; None where its block may just have been mined, or
+        is below our headers. Raises ViolationError."""
         shown = txid[::-1].hex()
         try:
             proof = bump.read(path)
@@ -146,7 +146,7 @@ class Prover:
             self._cached_bytes -= len(oldest.transaction.raw)
 
     async def spender(self, outpoint: Outpoint) -> bytes | None:
-        """The txid of the transaction that spends an output, by the server's word: empty for an unspent output, None
+        """The txid of the transaction that spends an output, as the server answers: empty for an unspent output, None
         for an unknown one. Raises ViolationError."""
         answer = await self._client.fetch_item(f"/txo/spend/{outpoint}", SMALL_BYTES)
         if not answer:

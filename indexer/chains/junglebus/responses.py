@@ -41,7 +41,7 @@ class JsonHeader(NamedTuple):
 
 
 class DeliveredTransaction(NamedTuple):
-    """A transaction that a subscription delivers; `raw` is None where it must be fetched. Nothing of it is proved."""
+    """A transaction that a stream delivers; `raw` is None where it must be fetched. It is not proved yet."""
 
     height: int
     tx_index: int

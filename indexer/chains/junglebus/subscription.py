@@ -13,7 +13,7 @@ from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceError, SourceUnavailableError
 
 MATCHES_PER_BLOCK = 1_000_000
-"""Matches of one block that are accepted, so that a server cannot continue without end."""
+"""The limit of matches of one block: a server cannot continue without end."""
 
 
 class ReorgError(SourceUnavailableError):

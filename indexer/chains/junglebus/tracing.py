@@ -30,7 +30,7 @@ UNSPENT_CACHE = 100_000
 
 
 class Tracer:
-    """Decides which delivered transactions count. What `prover` cannot verify goes into `retries`."""
+    """Decides which delivered transactions count. Transactions that `prover` cannot verify are added to `retries`."""
 
     def __init__(self, prover: Prover, extra: ExtraTransactions, retries: RetryQueue) -> None:
         self._prover, self._extra, self._retries = prover, extra, retries
@@ -122,7 +122,7 @@ class Tracer:
         return False
 
     async def _follow(self, first: Proven) -> None:
-        """Follow the satoshis of a transaction through those that spend them, so that most moves are in their block
+        """Follow the satoshis of a transaction through the transactions that spend them: most moves are in their block
         before it is read."""
         pending = [first]
         for _ in range(STEPS):

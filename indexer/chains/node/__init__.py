@@ -1,8 +1,8 @@
 """`http:` and `https:` a node of BSV, BTC, LTC, BCH or DOGE, by JSON-RPC, REST and ZeroMQ.
 
 `http://user:password@host:port?chain=bsv&network=mainnet&zmq=tcp://host:port&cookie=PATH&from=HEIGHT&finality=N`. All
-options are optional: by default the chain is the configured name, the network is the node's, and the node is polled.
-On Dogecoin, `auxpow=unchecked` accepts merge-mined headers without the proof of work that some nodes cannot give.
+options are optional: by default the chain is the configured name, the network is the node's, and the node is polled. On
+Dogecoin, `auxpow=unchecked` accepts merge-mined headers without their proof of work, for nodes that do not serve it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Downloads blocks ahead of their use: by REST, or as hex by JSON-RPC; large ones through a memory-mapped file."""
+"""Downloads blocks in advance: by REST, or as hex by JSON-RPC; large ones through a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class BlockDownload:
                 await spool.add(piece)
 
     async def _by_rpc(self, ref: BlockRef, spool: Spool, room: Room) -> None:
-        """Decode the hex of `getblock` piece by piece, so that the hex is never held in memory."""
+        """Decode the hex of `getblock` in pieces: it is never whole in memory."""
         call = self._client.rpc_body("getblock", ref.hash[::-1].hex(), self._parameters.raw_block)
         async with self._client.stream("POST", "/", call) as response:
             if response.status != 200:
@@ -162,8 +162,8 @@ class _Prefetch:
             return await self._fetch(download.ref, download.spool, lambda size: self._room(download, size))
 
     async def _room(self, download: _Download, size: int) -> None:
-        """Wait until a download may hold `size` bytes. The lowest never waits, so that one always continues; the others
-        stop reading, and the node stops sending."""
+        """Wait until a download may hold `size` bytes. The lowest never waits, so one always continues; the others stop
+        reading, and the node stops sending."""
         async with self._changed:
             await self._changed.wait_for(
                 lambda: download is self._downloads[0] or self._reserved(download) + size <= BYTES

@@ -213,7 +213,7 @@ def _request(method: str, params: tuple[Any, ...], number: int) -> dict[str, Any
 
 
 async def _parse(raw: bytes) -> Any:
-    """The JSON of a response, amounts as Decimals; None for what is not JSON or beyond its limits."""
+    """The JSON of a response, amounts as Decimals; None for other bytes, or beyond its limits."""
     try:
         return await parse_json(raw, exact=True)
     except ParseError as error:

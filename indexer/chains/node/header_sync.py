@@ -35,7 +35,7 @@ class NodeHeaderSync:
         self._unsaved = 0
 
     async def reach(self, tip: bytes, first: int) -> bool:
-        """Add the headers up to `tip` (hash in internal byte order), so that blocks can be read from height `first` on.
+        """Add the headers up to `tip` (hash in internal byte order): blocks can be read from height `first` on.
 
         False when the node's chain changed meanwhile: fetch its tip again. Raises SourceError, HeaderError.
         """
@@ -137,7 +137,7 @@ class NodeHeaderSync:
     # -- requests
 
     async def _from(self, height: int, count: int = HEADERS) -> list[bytes]:
-        """Headers of the node's chain from a height upwards: by REST, or `count` of them at most by JSON-RPC."""
+        """Headers of the node's chain from a height upwards: by REST, or at most `count` of them by JSON-RPC."""
         try:
             start = await self._client.call("getblockhash", height)
         except RpcError:

@@ -62,7 +62,7 @@ IN_MEMORY = 32 << 20
 """Bytes up to which a block is pieces in memory."""
 
 _WRITTEN = 1 << 20
-"""Bytes written at once, while the next ones arrive: few, so that memory is reused."""
+"""Bytes written at once, while the next ones arrive: few, to reuse memory."""
 
 _PIECES = 512
 """Pieces per system call: half of what Linux allows."""
@@ -139,7 +139,7 @@ def _ignore_result(writing: asyncio.Future[None]) -> None:
 
 
 def _write_all(descriptor: int, pieces: list[bytes]) -> None:
-    """Write pieces one after the other, without joining them first. Raises OSError."""
+    """Write pieces in sequence, without joining them first. Raises OSError."""
     left = sum(map(len, pieces)) - os.writev(descriptor, pieces)
     rest = memoryview(b"".join(pieces)[-left:]) if left else memoryview(b"")
     while rest:

@@ -21,7 +21,7 @@ SECONDS = 10.0
 _SATOSHIS = 10**8
 _UNKNOWN = -5
 _INDEXING = "still in the process of being indexed"
-"""What a node of the Core family says with _UNKNOWN of any mined transaction until its `txindex` is made."""
+"""The error of a node of the Core family with _UNKNOWN for any mined transaction, until its `txindex` is complete."""
 
 _T = TypeVar("_T")
 

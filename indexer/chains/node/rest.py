@@ -19,7 +19,7 @@ HEADERS = 2_000
 """Headers per request, the limit of a node."""
 
 OFF_SECONDS = 600.0
-"""How long no REST request is sent to a node that did not answer one."""
+"""The pause of REST requests after a node did not answer one."""
 
 _MESSAGE_BYTES = 4_096
 
@@ -29,11 +29,11 @@ class RestOffError(Exception):
 
 
 class NoBlockError(Exception):
-    """The node has no such block, or has pruned it; the message is the node's."""
+    """The node does not have this block, or has pruned it; the message is the node's."""
 
 
 class Rest:
-    """REST is tried first, and tried again OFF_SECONDS after it was found disabled."""
+    """REST is tried first, and again OFF_SECONDS after it was found disabled."""
 
     def __init__(self, client: NodeClient) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class Rest:
 
     @property
     def is_off(self) -> bool:
-        """Whether REST was found disabled lately."""
+        """Whether REST was recently found disabled."""
         return time.monotonic() < self.off_until
 
     async def headers(self, digest: bytes) -> bytes:
@@ -79,7 +79,7 @@ class Rest:
             raise RestOffError
 
     def _refuse(self, status: int, body: bytes, hex_id: str) -> None:
-        """Raise the error of a response: no such block, busy, or REST disabled."""
+        """Raise the error of a response: unknown block, busy, or REST disabled."""
         message = body[:200].decode(errors="replace").strip()
         if hex_id.encode() in body[:_MESSAGE_BYTES]:
             raise NoBlockError(message)

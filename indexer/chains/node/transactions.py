@@ -36,7 +36,7 @@ class Transactions:
         self._cached_bytes = 0
 
     def announce(self, raw: bytes) -> bytes | None:
-        """Cache a transaction that the node published; its txid, None for one that cannot be parsed."""
+        """Cache a transaction that the node published. Returns its txid, None for one that cannot be parsed."""
         txid = self._txid(raw)
         if txid is not None:
             self._add_to_cache(txid, raw)
@@ -93,7 +93,7 @@ class Transactions:
         return unspent
 
     async def _outputs(self, outpoints: list[Outpoint]) -> list[Any]:
-        """The answers to `gettxout` without the mempool: None for an output that is spent, or in no block."""
+        """The answers to `gettxout` without the mempool: None for an output that is spent, or not in a block."""
         calls = [("gettxout", (outpoint.txid[::-1].hex(), outpoint.vout, False)) for outpoint in outpoints]
         try:
             return await self._client.batch(calls, ANSWER_BYTES if len(outpoints) > 1 else ALONE_BYTES)
@@ -131,7 +131,7 @@ class Transactions:
             self._cached_bytes -= len(self.cache.popitem(last=False)[1])
 
     def _txid(self, raw: bytes) -> bytes | None:
-        """The txid of a raw transaction; None for what cannot be parsed, such as one with Litecoin's MWEB parts."""
+        """The txid of a raw transaction; None if it cannot be parsed, for example with Litecoin's MWEB parts."""
         if not self._segwit:
             return sha256d(raw)
         try:

@@ -140,7 +140,7 @@ class OverlayChain(Chain):
     # -- blocks
 
     async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, PartialBlock], None]:
-        """Partial blocks of the best chain. Ends early where the overlay is on another branch, or has no more yet."""
+        """Partial blocks of the best chain. Ends early where the overlay is on another branch, or at its last block."""
         height, before = first, None
         while height < self._genesis and height <= last and (ref := self._headers.ref(height)) is not None:
             yield ref, PartialBlock()

@@ -1,9 +1,9 @@
 """`http:` and `https:` an endpoint of Solana (JSON-RPC), for the accounts of one program that begin `a2b`, 0x00.
 
-`https://host/path?program=BASE58&chain=solana&poll=SECONDS&from=SLOT`: known by `program`, or by the name `sol` or
-`solana`. Several programs are several names; a name repeated is several endpoints of one cluster. An option whose name
-indicates a key (`api-key`, `token`, …) is passed to the endpoint. Every poll is a snapshot at a finalized slot; what
-differs from the previous one is an event at that slot (law 8).
+`https://host/path?program=BASE58&chain=solana&poll=SECONDS&from=SLOT`: recognised by `program`, or by the name `sol` or
+`solana`. Several programs have several names; a repeated name has several endpoints of one cluster. An option with a
+name that indicates a key (`api-key`, `token`, …) is passed to the endpoint. Every poll is a snapshot at a finalized
+slot; each difference from the previous one is an event at that slot (law 8).
 """
 
 from __future__ import annotations

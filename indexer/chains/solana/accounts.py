@@ -27,7 +27,7 @@ _BASE64_CHARACTERS = -(-ACCOUNT_BYTES // 3) * 4
 
 
 class SolanaAnswerError(ValueError):
-    """A response that no correct endpoint sends: the message says what is wrong with it."""
+    """A response that no correct endpoint sends; the message names the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Snapshot:
 
 
 def address_bytes(text: object) -> bytes | None:
-    """The 32 bytes of an address in base58, None for anything else."""
+    """The 32 bytes of an address in base58, None for any other text."""
     if not isinstance(text, str) or not 32 <= len(text) <= _KEY_CHARACTERS or not text.isascii():
         return None
     try:

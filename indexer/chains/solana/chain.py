@@ -20,7 +20,7 @@ from indexer.model import BlockRef
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 30.0
-"""Between two snapshots, unless `?poll=` says otherwise: a slot is final after about 13 seconds."""
+"""Seconds between two snapshots by default: a slot is final after about 13 seconds."""
 
 GENESIS = {
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "mainnet",
@@ -34,9 +34,9 @@ _REFERENCE = 32
 
 
 class SolanaChain(Chain):
-    """A program's accounts as a chain of the slots at which a snapshot differed from the one before.
+    """A program's accounts as a chain of the slots at which a snapshot differed from the previous one.
 
-    The hash of such a block is that of the slot's block, else SHA-256 over the slot and all accounts. Its time is the
+    The hash of a block is that of the slot's block, else SHA-256 over the slot and all accounts. Its time is the
     slot's, else that of the snapshot. The state before a snapshot is that of the `store`, or without one that of the
     blocks delivered since the start.
     """
@@ -164,7 +164,7 @@ class SolanaChain(Chain):
 
 
 def _same(left: BlockRef | None, right: BlockRef | None) -> bool:
-    """Whether two references name the same block, whatever their `prev`."""
+    """Whether two references name the same block; their `prev` may differ."""
     return (left and (left.height, left.hash)) == (right and (right.height, right.hash))
 
 

@@ -166,7 +166,7 @@ class SolanaEndpoint:
 
 
 def _time(answer: Any) -> int | None:
-    """A plausible time in seconds since 1970, None for anything else."""
+    """A plausible time in seconds since 1970, None for any other value."""
     return answer if isinstance(answer, int) and not isinstance(answer, bool) and 0 < answer < 1 << 33 else None
 
 

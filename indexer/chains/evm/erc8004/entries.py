@@ -38,7 +38,7 @@ BURNED = Reason("entry-burned")
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
     """The state of an entry: its owner; its registration, if its file was ever on chain; and its pointer, unless a file
-    on chain came later. `reasons` say what is wrong with the pointer of an entry without a registration."""
+    on chain came later. `reasons` are the faults of the pointer of an entry without a registration."""
 
     owner: str | None = None
     state: RegistrationState | None = None
@@ -52,7 +52,7 @@ class RegistryEntry:
 
     @property
     def ended(self) -> bool:
-        """Whether it was burned: it gets no more events."""
+        """Whether it was burned: no more events follow."""
         return BURNED in self.reasons
 
 
