@@ -13,8 +13,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from indexer.durable_files import put
+from overlay.publish.keys import PrivateKeyError, read_key_file
 from parsers.bitcoin import signatures
 
+MAX_BYTES = 64 << 10
 _MEMBERS = ("ed25519", "secp256k1")
 
 
@@ -63,11 +65,9 @@ def read(file: Path) -> IdentityKey:
     Raises IdentityKeyError, also for a file that other users may read.
     """
     try:
-        if file.stat().st_mode & 0o077:
-            raise IdentityKeyError(f"{file} holds private keys and may be read by others: chmod 600 {file}")
-        key = parse(json.loads(file.read_bytes()))
-    except OSError as error:
-        raise IdentityKeyError(f"the identity key {file} cannot be read: {error.strerror}") from None
+        key = parse(json.loads(read_key_file(file, MAX_BYTES)))
+    except PrivateKeyError as error:
+        raise IdentityKeyError(f"A2B_IDENTITY_KEY: {error}") from None
     except (ValueError, KeyError, TypeError):
         members = " and ".join(_MEMBERS)
         raise IdentityKeyError(

@@ -23,13 +23,16 @@ def add_key(parser: ArgumentParser) -> None:
 
 
 def signing_key(args: Namespace) -> bytes:
-    """The key, 32 bytes. Raises UsageError, which never repeats it."""
+    """The key, 32 bytes. Raises UsageError, which never repeats it, and PrivateKeyError."""
     return read_key(args.key_file)
 
 
 def read_key(file: Path | None) -> bytes:
-    """The key in a file, by default that of the environment, 32 bytes. Raises UsageError, which never repeats it."""
-    text = _read(file) if file else os.environ.get(VARIABLE, "")
+    """The key in a file, by default that of the environment, 32 bytes. Raises UsageError, which never repeats it, and
+    PrivateKeyError for a file that cannot be read, or that other users can."""
+    from overlay.publish.keys import read_key_file
+
+    text = read_key_file(file, MAX_FILE).decode(errors="replace").strip() if file else os.environ.get(VARIABLE, "")
     if text.startswith("{"):
         try:
             text = str(json.loads(text)["ed25519"])
@@ -43,11 +46,6 @@ def read_key(file: Path | None) -> bytes:
         source = file or VARIABLE
         raise UsageError(f"{source} is not a key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
     return seed
-
-
-def _read(file: Path) -> str:
-    with file.open("rb") as opened:
-        return opened.read(MAX_FILE).decode(errors="replace").strip()
 
 
 def add_members(parser: ArgumentParser) -> None:

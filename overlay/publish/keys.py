@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,13 +47,27 @@ def read(file: Path | None) -> PublisherKey:
     else:
         source = str(file)
         try:
-            with file.open("rb") as opened:
-                text = opened.read(MAX_BYTES).decode("ascii")
-        except OSError as error:
-            raise PrivateKeyError(f"the key file {file} cannot be read: {error.strerror}") from None
+            text = read_key_file(file, MAX_BYTES).decode("ascii")
         except UnicodeDecodeError:
             raise PrivateKeyError(f"the key file {file} is not text") from None
     return _parse(text.strip(), source)
+
+
+def read_key_file(file: Path, most: int) -> bytes:
+    """At most so many bytes of a file with a private key. Raises PrivateKeyError, also for a regular file that other
+    users may read or write, as `ssh` refuses one."""
+    try:
+        with file.open("rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            body = opened.read(most)
+    except OSError as error:
+        raise PrivateKeyError(f"the key file {file} cannot be read: {error.strerror}") from None
+    if stat.S_ISREG(mode) and mode & 0o077:
+        raise PrivateKeyError(
+            f"{file} holds a private key, and its mode {mode & 0o777:03o} lets other users read or write it: chmod 600 "
+            f"{shlex.quote(str(file))}"
+        )
+    return body
 
 
 def _parse(text: str, source: str) -> PublisherKey:

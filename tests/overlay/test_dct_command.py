@@ -17,6 +17,8 @@ OWNER, TO, NEXT = map(principal_of, (ISSUER, AGENT, HELPER))
 def test_a_token_from_its_issue_to_its_revocation(tmp_path: Path) -> None:
     (tmp_path / "agent.key").write_text(AGENT.hex() + "\n")
     (tmp_path / "identity.json").write_text(json.dumps({"ed25519": ISSUER.hex(), "secp256k1": "00"}))
+    for name in ("agent.key", "identity.json"):
+        (tmp_path / name).chmod(0o600)
     shown = a2b("dct", "principal", "--key-file", "identity.json", cwd=tmp_path)
     assert (shown.returncode, shown.stdout.strip()) == (0, OWNER)
 
@@ -59,10 +61,11 @@ def test_a_proof_is_for_a_request(tmp_path: Path) -> None:
 
 def test_keys_and_capabilities_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.key").write_text("secret words")
+    (tmp_path / "bad.key").chmod(0o600)
     for key in (("--key-file", "bad.key"), ()):
         refused = a2b("dct", "principal", *key, cwd=tmp_path)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "is not a key" in refused.stderr
         assert "secret" not in refused.stderr
     refused = a2b("dct", "issue", "--to", TO, "--allow", "delete", cwd=tmp_path, A2B_DCT_KEY=ISSUER.hex())
-    assert (refused.returncode, "none of search, submit and rate" in refused.stderr) == (2, True)
+    assert (refused.returncode, "is not search, submit or rate" in refused.stderr) == (2, True)

@@ -21,6 +21,7 @@ from tests.running import a2b
 def folder(tmp_path: Path) -> Path:
     for name, agent in (("alice", ALICE), ("bob", BOB)):
         (tmp_path / f"{name}.key").write_text(agent.seed.hex())
+        (tmp_path / f"{name}.key").chmod(0o600)
     return tmp_path
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.errors import RefusedTransactionError, SourceError
+from overlay.api import identity_key
+from overlay.api.identity_key import IdentityKeyError
+from overlay.commands import signing_keys
 from overlay.publish import broadcast, coins, keys, scripts, transactions
 from overlay.publish.coins import Coin, CoinsError
 from overlay.publish.keys import PublisherKey
@@ -47,6 +52,7 @@ def test_keys_are_read_from_a_file_and_from_the_environment(
     text: str, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "key").write_text(f"{text}\n")
+    (tmp_path / "key").chmod(0o600)
     monkeypatch.setenv(keys.VARIABLE, text)
     assert keys.read(tmp_path / "key") == keys.read(None) == PublisherKey(SECRET, network)
     assert keys.read(None).address[0] in ("1" if network == "mainnet" else "mn")
@@ -62,10 +68,39 @@ def test_keys_are_read_from_a_file_and_from_the_environment(
 def test_other_keys_are_refused_without_being_shown(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
     with pytest.raises(keys.PrivateKeyError, match=why) as refused:
         keys.read(file)
     assert text not in str(refused.value)
     assert SECRET.hex() not in repr(PublisherKey(SECRET, "testnet"))
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_key_file_that_others_may_use_is_refused_with_the_remedy(mode: int, tmp_path: Path) -> None:
+    """Whoever reads it: publishing, signing of documents, and the server."""
+    file = tmp_path / "my key.json"
+    file.write_text(json.dumps({"ed25519": "11" * 32, "secp256k1": "22" * 32}))
+    file.chmod(mode)
+    remedy = f"its mode {mode:03o} lets other users read or write it: chmod 600 '{file}'"
+    readers: list[tuple[type[Exception], Callable[[Path], object]]] = [
+        (keys.PrivateKeyError, keys.read), (keys.PrivateKeyError, signing_keys.read_key),
+        (IdentityKeyError, identity_key.read),
+    ]  # fmt: skip
+    for error, read_file in readers:
+        with pytest.raises(error, match=re.escape(remedy)):
+            read_file(file)
+    file.chmod(0o600)
+    assert signing_keys.read_key(file).hex() == "11" * 32
+    assert identity_key.read(file).secp256k1.hex() == "22" * 32
+
+
+def test_a_key_may_come_through_a_pipe() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, SECRET.hex().encode())
+    os.close(writing)
+    os.fchmod(reading, 0o644)
+    assert keys.read(Path(f"/dev/fd/{reading}")).private == SECRET
+    os.close(reading)
 
 
 def test_no_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,7 @@ class Publisher:
             for vout, (satoshis, _) in enumerate(FUNDING)
         ]
         (home / "key").write_bytes(base58.b58encode_check(b"\xef" + KEY.private + b"\x01") + b"\n")
+        (home / "key").chmod(0o600)
         self.coins = home / "coins.json"
         self.coins.write_text(json.dumps(coins))
 

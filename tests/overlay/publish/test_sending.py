@@ -188,6 +188,7 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_sent_nothing_is_saved(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(KEY.private.hex())
+    (tmp_path / "key").chmod(0o600)
     (tmp_path / "card.json").write_text(json.dumps(agent("Alpha")))
     (tmp_path / "coins.json").write_text(json.dumps([{"outpoint": str(_outpoint(1)), "satoshis": 50_000}]))
     done = a2b(

@@ -102,6 +102,7 @@ def test_an_owner_or_app_that_is_none_is_named(owner: str, app: str) -> None:
 def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> None:
     (tmp_path / "unsigned.json").write_text(json.dumps(unsigned()))
     (tmp_path / "key").write_bytes(base58.b58encode_check(b"\xef" + KEY.private + b"\x01"))
+    (tmp_path / "key").chmod(0o600)
     (tmp_path / "a2b-data").mkdir()
     rates = RateTable(
         base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="https://rates.example",
