@@ -41,6 +41,7 @@ EXIT_CODES = {
     "overlay.verify.anchor_sources.ContradictionError": 1,
     "overlay.verify.server_answer.NotCheckedError": 1,
     "overlay.publish.coins.CoinsError": 1,
+    "overlay.commands.diagnose.NotSeenError": 1,
     "overlay.publish.registration_output.RegistrationError": 1,
     "parsers.claims.canonical_json.DocumentError": 1,
     "overlay.publish.keys.PrivateKeyError": 2,

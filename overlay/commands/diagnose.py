@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
@@ -29,8 +29,15 @@ MAX_FILE_BYTES = 32 << 20
 PAUSE, LONGEST_PAUSE = 0.25, 5.0
 """Seconds between two looks at a transaction that is followed: each is half as long again as the one before."""
 
+UNSEEN_SECONDS = 3_600
+"""Seconds that a transaction is followed which no block or mempool has: as long as an overlay requests one."""
+
 _WORDS = {"good": "ok ", "open": ".. ", "bad": "NO "}
 _NOW = ("id", "status", "outpoint", "cardOutpoint")
+
+
+class NotSeenError(Exception):
+    """A transaction that is followed was not seen; the message says for how long."""
 
 
 def add(commands: Commands) -> None:
@@ -43,7 +50,11 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("what", metavar="TXID|OUTPOINT", nargs="?", help="64 hex digits, or <txid>_<output number>")
     parser.add_argument("--raw", metavar="HEX|@FILE", help="a raw transaction, or @ and a file of hex or of --out")
-    parser.add_argument("--follow", action="store_true", help="until it is in a block, or a step fails")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="until it is in a block, a step fails, or it is not seen for an hour (exit code 1)",
+    )
     add_url(parser)
     add_json(parser)
 
@@ -65,12 +76,13 @@ def follow(
     args: Namespace, transaction: str | bytes, is_over: Callable[[Mapping[str, Any]], bool]
 ) -> Mapping[str, Any]:
     """Print the trace of a transaction, and what changes in it until it `is_over`; the last trace. The overlay at
-    `--url` is requested to fetch one that it has not seen."""
+    `--url` is requested to fetch one that it has not seen. Raises NotSeenError."""
     shown: set[str] = set()
-    pause, is_requested = PAUSE, not args.url
+    pause, is_requested, until = PAUSE, not args.url, monotonic() + UNSEEN_SECONDS
     while True:
         answer = _trace(args, transaction)
-        if is_over(answer):
+        is_unseen = answer["where"] in ("raw", "nowhere") and monotonic() >= until
+        if is_unseen or is_over(answer):
             break
         if answer["where"] == "nowhere" and not is_requested:
             is_requested = True
@@ -80,6 +92,11 @@ def follow(
         sleep(pause)
         pause = min(LONGEST_PAUSE, 1.5 * pause)
     print_answer(args, answer, lambda last: _say_new(_lines(last), shown))
+    if is_unseen and not is_over(answer):
+        raise NotSeenError(
+            f"{answer['txid']} was not seen within {UNSEEN_SECONDS / 60:.0f} minutes: send it (a2b broadcast FILE), or "
+            "name an overlay that follows its chain (--url)"
+        )
     return answer
 
 

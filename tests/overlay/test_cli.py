@@ -330,6 +330,28 @@ def test_diagnose_says_yes_for_what_is_listed_and_no_with_a_reason_else(
     assert run("diagnose", "00" * 32, "--data", data, "--json").json["found"] is False
 
 
+def test_following_what_is_never_sent_ends(
+    run: Run, data: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its id, and by its bytes, which alone would list something."""
+    from overlay.commands import diagnose
+
+    pauses: list[float] = []
+    monkeypatch.setattr(diagnose, "sleep", pauses.append)
+    monkeypatch.setattr(diagnose, "monotonic", lambda: 60.0 * len(pauses))
+    kit = ChainKit()
+    raw = kit.raw(kit.inscribe(agent("Never sent"))).hex()
+    for what in (("00" * 32,), ("--raw", raw)):
+        pauses.clear()
+        ended = run("diagnose", *what, "--follow", "--data", data)
+        assert (ended.code, len(pauses)) == (1, 60)
+        assert "was not seen within 60 minutes: send it" in ended.err
+    pauses.clear()
+    live = next(registration for registration in expected["registrations"] if registration["status"] == "live")
+    assert run("diagnose", live["winner"], "--follow", "--data", data).code == 0
+    assert pauses == []
+
+
 def test_diagnose_reads_raw_transactions_from_the_command_line_or_a_file(run: Run, data: Path, tmp_path: Path) -> None:
     kit = ChainKit()
     good = kit.raw(kit.inscribe(agent("New"))).hex()
