@@ -40,5 +40,5 @@ class CardError(ParseError):
         self.reasons = reasons
 
     def about(self, document: str) -> str:
-        """The message for a document that is not a card, such as "the request"."""
+        """The message for a document that is not a card, for example "the request"."""
         return str(self).replace("the card", document)

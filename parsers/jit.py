@@ -128,7 +128,7 @@ def _signature(parameters: Any, writes: tuple[str, ...], arguments: tuple[Any, .
 
 
 def _as_read_only(type_: Any) -> Any:
-    """A type whose arrays are read-only."""
+    """A type of read-only arrays."""
     if isinstance(type_, types.Array):
         return type_.copy(readonly=True)
     if isinstance(type_, types.BaseTuple):

@@ -8,7 +8,7 @@ from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
 _SPECIAL = re.compile(r"(?:https?|wss?|ftp):/*", re.IGNORECASE)
-"""Schemes whose host browsers find after any number of slashes (WHATWG URL)."""
+"""Schemes of URLs with a host after any number of slashes in browsers (WHATWG URL)."""
 _OCTAL = re.compile(r"0[0-7]+")
 _MARKUP = re.compile(r"""[ <>"\\`]""")
 _NAMES = (".localhost", ".local", ".localdomain")
@@ -21,7 +21,7 @@ def shared_url(url: str) -> str:
 
 
 def is_local_url(url: str) -> bool:
-    """Whether a URL leads whoever reads it to its own machine or link."""
+    """Whether a URL is on the reader's own machine or link."""
     try:
         host = urlsplit(_SPECIAL.sub("//", url, count=1) if _SPECIAL.match(url) else url).hostname
     except ValueError:

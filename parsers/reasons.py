@@ -1,7 +1,7 @@
 """Reasons why something is invalid, or valid with a warning: one table of codes and sentences.
 
-A code is stable and meant for programs; the sentence is for publishers. `{}` in a sentence is filled
-with the reason's detail. Sentences are lower-case, without a full stop, so that they can be part of another sentence.
+A code is stable and for programs; the sentence is for publishers. `{}` in a sentence is filled with the reason's
+detail. Sentences are lower-case, without a full stop: they can be part of another sentence.
 """
 
 from __future__ import annotations

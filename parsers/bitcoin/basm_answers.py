@@ -24,8 +24,8 @@ _DIGITS = frozenset("0123456789abcdef")
 
 class AnchorTip(NamedTuple):
     """The newest anchor: its height (-1 for none) and chained hash; the height of the first one and the CAIP-2 id of
-    the chain, None where the overlay does not say; whether it says that it read everything; and the height from which
-    on it may lack what follows an undecided update, None for none."""
+    the chain, None where the overlay does not state it; whether it states that it read everything; and the height from
+    which on it may lack what follows an undecided update, None without one."""
 
     height: int
     tac: bytes
@@ -93,7 +93,8 @@ def admitted(answer: Any, anchor: TopicAnchor) -> AdmittedPage:
 
 
 class AdmittedListReader:
-    """What an anchor is over, page by page: send `question` and `add` its answer until it is None; then `whole`."""
+    """The transactions under an anchor, page by page: send `question` and `add` its answer until it is None; then read
+    `whole`."""
 
     def __init__(self, anchor: TopicAnchor) -> None:
         self._anchor, self._listed = anchor, list[AdmittedTransaction]()

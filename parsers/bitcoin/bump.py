@@ -27,7 +27,7 @@ _HASH, _DUPLICATE, _TXID = 0, 1, 2
 
 class PathLeaf(NamedTuple):
     """A node of the tree. `offset` is its position in the level, from the left; `hash` has 32 bytes in internal byte
-    order, or is None for a copy of the left sibling; `txid` marks a transaction that the path is meant to prove."""
+    order, or is None for a copy of the left sibling; `txid` marks a transaction that the path proves."""
 
     offset: int
     hash: bytes | None
@@ -54,11 +54,11 @@ class MerklePath:
         object.__setattr__(self, "_leaf_hashes", frozenset(leaf.hash for leaf in self.levels[0] if leaf.hash))
 
     def txids(self) -> tuple[bytes, ...]:
-        """The transactions that the path is meant to prove (internal byte order)."""
+        """The transactions that the path is marked to prove (internal byte order)."""
         return tuple(leaf.hash for leaf in self.levels[0] if leaf.txid and leaf.hash is not None)
 
     def root(self, txid: bytes) -> bytes:
-        """The merkle root that a transaction leads to (32 bytes each, internal byte order), also of an unmarked one.
+        """The merkle root of a transaction by this path (32 bytes each, internal byte order), also of an unmarked one.
 
         Raises ParseError when the path does not contain the transaction.
         """

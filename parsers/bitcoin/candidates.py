@@ -113,8 +113,8 @@ class SpenderIndex:
     def spending(self, outpoints: Iterable[Outpoint]) -> npt.NDArray[np.int64]:
         """The numbers of the transactions that spend one of these outpoints, in block order.
 
-        Transactions that an earlier call returned may be left out, so that all calls together take time linear in the
-        inputs of the block, whatever they spend.
+        Transactions that an earlier call returned may be left out: all calls together take time linear in the inputs of
+        the block.
         """
         numbers = [self._spending_packed(packed) for packed in batches(outpoints)]
         return np.unique(np.concatenate(numbers)) if numbers else _NONE

@@ -98,8 +98,8 @@ def installed(command: str, args: Sequence[str]) -> Installed | None:
 
 
 def package_key(name: str) -> str:
-    """A package's name, perhaps with its version, as it is compared: without version, case, and the registry that
-    Docker implies; in names without a slash `-`, `_` and `.` are one, as PyPI has it."""
+    """A package's name, perhaps with its version, in the compared form: without version, case, and the registry that
+    Docker implies; in names without a slash `-`, `_` and `.` are equal, as on PyPI."""
     name = re.split("==|(?<=.)@", name.lower())[0].removeprefix("docker.io/").removeprefix("library/")
     owner, slash, last = name.rpartition("/")
     last = last.partition(":")[0]

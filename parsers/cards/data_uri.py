@@ -91,7 +91,7 @@ _BEGINNINGS = {
 
 
 def image_type(body: bytes) -> str | None:
-    """The media type of a PNG, JPEG, GIF or WebP picture, None for anything else. Nothing is decoded."""
+    """The media type of a PNG, JPEG, GIF or WebP picture, None for other bytes. Nothing is decoded."""
     if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
         return "image/webp"
     return next((media for start, media in _BEGINNINGS.items() if body.startswith(start)), None)

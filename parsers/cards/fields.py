@@ -22,7 +22,7 @@ _JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "a bool
 
 
 def kind_of(value: Any) -> str:
-    """The type of a JSON value in words, such as "a list"."""
+    """The type of a JSON value in words, for example "a list"."""
     return "null" if value is None else _JSON_NAMES.get(type(value), "a number")
 
 
@@ -132,7 +132,8 @@ class Fields:
         return self._bounded(value, where)
 
     def identifier(self, value: str, *where: str | int) -> str:
-        """A text that has a meaning only as a whole, such as the id of a skill: it does not count towards the 64 kB."""
+        """A text that has a meaning only as a whole, for example the id of a skill: it does not count towards the 64
+        kB."""
         if len(value) <= MAX_TEXT // 4 and "\0" not in value:
             return value
         taken = cut(value.replace("\0", REPLACEMENT), MAX_TEXT)

@@ -1,5 +1,5 @@
-"""The Motebit identity that an agent card states in its member `x-motebit`, as the A2A bridge of Motebit's relay writes
-it: `{motebit_id, did, public_key, spec}`. A statement: nothing in a card proves who holds the key."""
+"""The Motebit identity that an agent card states in its member `x-motebit`, in the form of the A2A bridge of Motebit's
+relay: `{motebit_id, did, public_key, spec}`. It is a statement: nothing in a card proves the holder of the key."""
 
 from __future__ import annotations
 

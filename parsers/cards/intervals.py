@@ -37,7 +37,7 @@ def interval_key(text: str | None) -> str:
 
 
 def meant(text: str | None) -> str | None:
-    """The canonical form of an interval; None for a text that is not understood."""
+    """The canonical form of an interval; None for a text that is not an interval."""
     words = " ".join(text.lower().split()) if text else ""
     if not words or words in _PER_CALL:
         return PER_CALL

@@ -30,7 +30,7 @@ UNREADABLE = LEFT_OUT | {"offer-fraction", "wrong-type", "not-indexed"}
 """Reason codes of warnings about prices of which something is left out."""
 
 UNSOLD = UNREADABLE | {"interval-unknown"}
-"""The same, and of prices of which a seller cannot say how long they pay."""
+"""Reason codes of warnings about prices that are incomplete, or that pay for an unknown time."""
 
 
 @dataclass(frozen=True, slots=True)

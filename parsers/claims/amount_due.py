@@ -36,8 +36,8 @@ _ONE = Decimal(1)
 
 
 class PaymentRefusedError(Exception):
-    """A payment, or a quote for one, that is refused. `name` is that of an error in A2B §5.3 and `code` its JSON-RPC
-    code; `reason` is a stable code, finer than these, and the message says what is wrong."""
+    """A refused payment, or a refused quote for one. `name` is that of an error in A2B §5.3 and `code` its JSON-RPC
+    code; `reason` is a stable code, finer than these, and the message gives the fault."""
 
     def __init__(self, name: str, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -65,7 +65,7 @@ def check_currency(offer: Offer, currency: str) -> None:
 
 def due(offer: Offer, stage: str, currency: str, rate: Decimal | None) -> Due:
     """The amount due at a stage in a currency that the offer accepts. `rate` is units of it for one unit of the offer's
-    currency, from `RateTable.rate`; None where there is none. Raises PaymentRefusedError."""
+    currency, from `RateTable.rate`; None without one. Raises PaymentRefusedError."""
     anchor = _staged(offer, stage)
     if currency == offer.currency:
         rate = _ONE

@@ -1,4 +1,4 @@
-"""Signed JSON: read strictly, within limits that keep verification below 50 ms, and written as RFC 8785 (JCS) says.
+"""Signed JSON: read strictly, within limits that keep verification below 50 ms, and written by RFC 8785 (JCS).
 
 The errors of a signed document, by code:
 

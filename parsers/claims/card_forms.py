@@ -19,7 +19,7 @@ _Card = dict[str, Any]
 
 class _Member(NamedTuple):
     """A member that A2A defines: whether it is in the canonical form though it is empty, the message that it is or
-    lists (none: a plain value), and whether it is a map to such messages."""
+    lists (empty for a plain value), and whether it is a map to these messages."""
 
     stays_empty: bool
     message: str

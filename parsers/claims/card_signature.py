@@ -20,7 +20,7 @@ SIGNATURES = b'"signatures"'
 
 MAX_SIGNATURES = 4
 MAX_CANDIDATES = 4
-"""Keys tried for a signature whose header names none."""
+"""Keys tried for a signature without a key in its header."""
 
 _MAX_PROTECTED, _MAX_SIGNATURE = 8_192, 2_048
 

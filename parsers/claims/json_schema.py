@@ -1,7 +1,6 @@
 """JSON Schemas of strangers, evaluated within limits: patterns by RE2, no references to other documents, bounded steps.
 
-Errors are worded, and chosen, as Ajv does, whose words contracts of DelegateOS are answered with: the first one in its
-order of keywords.
+Errors have the words of Ajv, which answers to contracts of DelegateOS use: the first error in its order of keywords.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ MAX_SCHEMA_BYTES, MAX_STEPS, MAX_PATTERN = 12 << 10, 1_000, 1_000
 """Bytes of a schema, keywords that are evaluated (some 30 µs for one), and characters of a pattern."""
 
 _BYTES_A_STEP, _VALUES_A_STEP, _SIZES_A_STEP, _STATES_A_STEP = 12, 8, 60, 2_500
-"""What takes as long as to evaluate a keyword: bytes of a schema that are checked, values that a keyword goes through
-or names that it matches, instructions of a pattern that are compiled, and characters of a text times instructions."""
+"""Work that takes as long as evaluating a keyword: bytes of a schema that are checked, values that a keyword iterates
+over or names that it matches, instructions of a pattern that are compiled, and characters of a text times
+instructions."""
 
 _ORDER = [
     "$ref",
@@ -126,7 +126,7 @@ def _take(count: float) -> None:
 
 
 def _counted(keyword: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
-    """The keyword, which takes a step, and more for what it goes through: its own list and the instance."""
+    """The keyword, which takes a step, and more for the values that it iterates over: its own list and the instance."""
 
     def evaluate(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         _take(1 + (_length(value) + _length(instance)) / _VALUES_A_STEP)
@@ -146,7 +146,7 @@ def _size(value: Any) -> int:
 
 
 def _compared(keyword: Callable[..., Any]) -> Callable[..., Any]:
-    """A keyword that goes through all that its value or the instance has inside."""
+    """A keyword that iterates over all nested values of its value or the instance."""
 
     def evaluate(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
         _take((_size(value) + _size(instance)) / _VALUES_A_STEP)
@@ -230,7 +230,7 @@ def _first_error(schema: Any, instance: Any) -> str | None:
 
 
 def check_schema(schema: Any) -> Any:
-    """The schema, in a budget of steps. Raises DocumentError for what is none, or too large."""
+    """The schema, in a budget of steps. Raises DocumentError for an invalid or too large schema."""
     size = len(jcs(schema))
     if not isinstance(schema, dict | bool) or size > MAX_SCHEMA_BYTES:
         raise DocumentError("bad-schema", f"a schema is an object of at most {MAX_SCHEMA_BYTES:,} bytes")

@@ -16,7 +16,7 @@ from parsers.claims import ed25519
 from parsers.errors import ParseError
 
 ALGORITHMS = frozenset(("ES256", "ES384", "RS256", "EdDSA", "Ed25519"))
-"""Those of RFC 7518, 8037 and 9864 that are verified; never `none`, and no HS*, whose keys are secrets."""
+"""The algorithms of RFC 7518, 8037 and 9864 that are verified; never `none`, and no HS*, as their keys are secrets."""
 
 MAX_KEYS = 64
 _CURVES: dict[str, tuple[ec.EllipticCurve, hashes.HashAlgorithm, int]] = {
@@ -45,7 +45,7 @@ def base64url(text: object) -> bytes:
 
 
 def may_verify(key: Key, algorithm: str) -> bool:
-    """Whether a key is meant for verifying signatures by this algorithm."""
+    """Whether a key may verify signatures by this algorithm."""
     use, operations = key.get("use", "sig"), key.get("key_ops", ["verify"])
     meant = use == "sig" and isinstance(operations, list) and "verify" in operations
     return meant and key.get("alg", algorithm) in (algorithm, "EdDSA" if algorithm == "Ed25519" else algorithm)

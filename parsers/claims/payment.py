@@ -1,5 +1,5 @@
-"""Payment claims: whether a transaction pays for an offer (A2B §4.2, §9). Pure: what the chain and other claims say
-about its inputs is checked by the caller.
+"""Payment claims: whether a transaction pays for an offer (A2B §4.2, §9). Pure: the caller checks its inputs against
+the chain and other claims.
 
 Decided where the specification leaves a choice: all outputs to the address count together; only the exact P2PKH script
 of an address counts; `full` pays for an offer with a deposit, too; rates are units of the paid currency for one unit of
@@ -27,8 +27,8 @@ MAX_ITEMS = 2_000
 """Outputs of a transaction, and witness items of an input."""
 
 MAX_INPUTS = 250
-"""Inputs of a transaction: each signs a digest over all of them, so that checking takes the square of their number
-(13.6 s for 2,000, 0.2 s for 250)."""
+"""Inputs of a transaction: each signs a digest over all of them, so checking takes the square of their number (13.6 s
+for 2,000, 0.2 s for 250)."""
 
 MAX_TEXT = 256
 """Characters of a member of a claim other than its transaction."""
@@ -67,12 +67,11 @@ class PaymentClaim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentTerms:
-    """What claims are verified against.
+    """The terms that claims are verified against.
 
-    `rate(currency, into)` is units of `into` for one of `currency`, None where there is none. `chains` maps tickers to
-    the chains on which they are paid. `skill` is the requested one, None for any. `state` is that of the task,
-    None for any stage.
-    `is_used` says of a txid (hex, display order) whether it was claimed before. `height` is the height of the next
+    `rate(currency, into)` is units of `into` for one of `currency`, None without one. `chains` maps tickers to the
+    chains on which they are paid. `skill` is the requested one, None for any. `state` is that of the task, None for any
+    stage. `is_used` returns whether a txid (hex, display order) was claimed before. `height` is the height of the next
     block of a chain, for lock times; None where it is unknown.
     """
 
@@ -86,8 +85,8 @@ class PaymentTerms:
 
 
 class Payment(NamedTuple):
-    """A claim whose transaction pays for its offer. Amounts are in satoshis: `needed` without slippage, `least` with
-    it, `paid` to the address."""
+    """A claim with a transaction that pays for its offer. Amounts are in satoshis: `needed` without slippage, `least`
+    with it, `paid` to the address."""
 
     claim: PaymentClaim
     offer: Offer
@@ -108,7 +107,7 @@ class Payment(NamedTuple):
 
 
 def verify(value: Any, terms: PaymentTerms) -> Payment:
-    """The payment of a claim (JSON; None for no claim), which is enough and new. Raises PaymentRefusedError."""
+    """The sufficient and new payment of a claim (JSON; None without a claim). Raises PaymentRefusedError."""
     payment = read_payment(value, terms)
     check_payment(payment, terms)
     return payment

@@ -1,8 +1,9 @@
-"""Payments that receipts name: what a transaction in a block pays to the addresses of offers, and by whom. Pure:
-whether the chain has the block that the merkle path leads to is checked by the caller.
+"""Payments that receipts name: the payer of a transaction in a block, and the amounts paid to the addresses of offers.
+Pure: the caller checks whether the chain has the block of the merkle path.
 
 The payer is the key that unlocked the first input. It counts only with the transaction that this input spends, which
-shows that the output was locked to that key: anybody can put the key of another into a script that demands nothing.
+shows that the output was locked to that key: anybody can put the key of another into a script that requires no
+signature.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_PROOF_BYTES, MAX_ITEMS = 256 << 10, 5_000
 """Bytes of a BEEF, and of a parent; nodes, inputs and outputs in them."""
 
 MAX_PRICE = 2**63 - 1
-"""Satoshis of a price; the amount of a card may be greater, which nobody can pay."""
+"""The maximum of a price in satoshis; the amount of a card may be greater, but nobody can pay it."""
 
 TASK_PREFIX = "bsv:tx:"
 """A task that is bound to a payment is named `bsv:tx:<txid>` (Motebit's `{rail}:tx:{txHash}`)."""
@@ -42,7 +43,7 @@ class ProvedPayment(NamedTuple):
     root: bytes
 
     def payer_address(self, chain: UtxoChain) -> str:
-        """The address of who paid; "" where it is unknown."""
+        """The address of the payer; "" where it is unknown."""
         return address.address(self.payer, address.PREFIXES[chain.coin][chain.network]) or "" if self.payer else ""
 
     def received(self, chain: UtxoChain) -> dict[str, int]:
@@ -112,8 +113,8 @@ def _payer(tx: Transaction, parent: Transaction | None) -> bytes:
 
 
 def paid_offer(payment: ProvedPayment, offers: Collection[Offer], chain: UtxoChain) -> PaidOffer | None:
-    """The dearest offer priced in the chain's coin whose price is paid to its P2PKH address, else the cheapest that
-    something is paid to; None without any."""
+    """Of the offers priced in the chain's coin, the dearest with its price paid to its P2PKH address, else the cheapest
+    with any payment; None without a payment."""
     received = payment.received(chain)
     priced = [offer for offer in offers if offer.currency == chain.coin.upper() and offer.address.strip() in received]
     pairs = [

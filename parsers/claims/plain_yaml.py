@@ -75,7 +75,8 @@ def _value(text: str) -> Any:
 
 
 def _add(parent: tuple[Any, list[Any]], value: Any) -> None:
-    """Put a value into a list, or, in an object, as a key that waits for its value or as the value of such a key."""
+    """Add a value to a list; in an object, add it as a key that waits for its value, or as the value of the waiting
+    key."""
     node, waiting = parent
     if isinstance(node, list):
         node.append(value)

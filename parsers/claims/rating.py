@@ -1,6 +1,6 @@
 """The rating of a listing from receipts of its work, on the rungs E0 to E3 (docs/rating.md).
 
-Pure, and in integers alone, so that anyone gets the same number from the same receipts: weights are millionths, scores
+Pure, and in integers alone: anyone computes the same number from the same receipts. Weights are millionths, scores
 thousandths, times milliseconds since 1970. Signatures and payments are verified before a record is built.
 """
 
@@ -45,10 +45,10 @@ paying oneself costs fees, so E1 and E2 together end below three."""
 
 
 class ReceiptRecord(NamedTuple):
-    """One verified receipt, with what binds a second party to it.
+    """One verified receipt, with the facts that bind a second party to it.
 
     `digest` is the SHA-256 of the receipt, `worker` the key that signed it, `counter_signer` the other key that did
-    (empty: none), `payer` who paid. `payment` is the outpoint that paid `paid` satoshis of the `price` due, proved to
+    (empty: none), `payer` the payer. `payment` is the outpoint that paid `paid` satoshis of the `price` due, proved to
     be in a block (empty: not proved). `completed_at` is in milliseconds since 1970. `before_transfer`: the listing had
     another owner then. `task` names worker and task, which count once however often they were signed (empty: unknown).
     `received_at` is when it was first accepted, in milliseconds since 1970.
@@ -89,7 +89,7 @@ class RatedListing:
     rated: frozenset[str] = frozenset()
 
     def party(self, key: str) -> str:
-        """Who a key belongs to: its owner, else the key itself."""
+        """The owner of a key, else the key itself."""
         return self.owner_of.get(key) or key
 
     def is_independent(self, key: str) -> bool:
@@ -120,7 +120,7 @@ class Rating(NamedTuple):
     basis: tuple[BasisEntry, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The rating with its basis, as it is published."""
+        """The rating with its basis, in its published form."""
         entries = [{**entry._asdict(), "rung": f"E{entry.rung}"} for entry in self.basis]
         score = None if self.score is None else self.score / 1000
         return {
@@ -171,7 +171,7 @@ def decayed(weight: int, age: int) -> int:
 
 
 def _within_windows(records: Iterable[ReceiptRecord]) -> Iterator[ReceiptRecord]:
-    """The records of the receipts that can count, and of those that nobody else signed, which never do."""
+    """The records of the receipts that can count, and of those without a counter-signer, which never do."""
     forms: dict[str, list[ReceiptRecord]] = defaultdict(list)
     for record in records:
         forms[record.digest].append(record)
@@ -223,7 +223,7 @@ def _fault(record: ReceiptRecord, listing: RatedListing) -> str:
 
 
 def _rung(record: ReceiptRecord, listing: RatedListing) -> int:
-    """The rung of a record by itself."""
+    """The rung of a single record."""
     if _fault(record, listing) not in ("", "denied"):
         return 0
     if not record.is_paid or not listing.is_independent(record.payer):

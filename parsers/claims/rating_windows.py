@@ -9,11 +9,12 @@ from itertools import islice
 from typing import TypeVar
 
 MAX_PAID, MAX_A_PAYMENT = 10_000, 2
-"""Receipts that count by their payment, and of one payment those that did not fail: a second one shows that it is
-shared, and then it proves none of them."""
+"""Receipts that count by their payment, and of one payment those that did not fail: a second one shows that the payment
+is shared, and then proves none of them."""
 
 MAX_COUNTER_SIGNED, MAX_A_SIGNER = 1_000, 100
-"""Receipts that count by a second signature alone, whose whole weight is limited anyway, and of one signer."""
+"""Receipts that count by a second signature alone: the limit of all (their whole weight is limited anyway), and of one
+signer."""
 
 MAX_READ = 100_000
 """Receipts of each of the two kinds that are looked at."""

@@ -51,7 +51,7 @@ def one_of(*values: str) -> MemberTest:
 
 
 def or_null(test: MemberTest) -> MemberTest:
-    """Such a value, or null."""
+    """A value of this kind, or null."""
     return (lambda value: value is None or test[0](value)), f"{test[1]}, or null"
 
 

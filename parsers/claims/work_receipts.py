@@ -138,8 +138,8 @@ KINDS: dict[str, Callable[[Any, int, KeyRing], list[WorkReceipt]]] = {
 
 
 def bound_key(token: Any, public_key: str, origin: str, now: int) -> str:
-    """The key (hex) that consents, by a signed bearer token of Motebit for the audience BIND_AUDIENCE whose member
-    `origin` names the listing, to work for it. Raises DocumentError."""
+    """The key (hex) that consents to work for a listing, by a signed bearer token of Motebit for the audience
+    BIND_AUDIENCE with the listing as `origin`. Raises DocumentError."""
     key = hex_bytes(public_key, 32)
     if key is None:
         raise DocumentError("bad-key", "the card's public key is not 64 lower-case hex digits")

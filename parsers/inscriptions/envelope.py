@@ -62,7 +62,7 @@ def read(script: bytes) -> Inscription | None:
 
 
 def near_misses(script: bytes) -> tuple[NearMiss, ...]:
-    """The near misses of a script without a valid envelope, each once, at most 16; none for a script that has one."""
+    """The near misses of a script without a valid envelope, each once, at most 16; empty for a script with one."""
     if MARK not in script:
         return ()
     misses: dict[NearMiss, None] = {}

@@ -46,7 +46,7 @@ def tapes(script: bytes) -> list[Tape]:
     """The tapes after the script's first OP_RETURN, without empty ones.
 
     Only a push of exactly `|` separates tapes. OP_1NEGATE and OP_1 to OP_16 count as pushes of one byte. Any other
-    opcode ends its tape, and the rest is skipped up to the next `|`. A push that runs past the script ends the last
+    opcode ends its tape, and the bytes up to the next `|` are skipped. A push that runs past the script ends the last
     tape.
     """
     if OP_RETURN not in script:
@@ -100,7 +100,7 @@ def nested_pushes(inscription: Inscription | None) -> tuple[bytes, ...] | None:
 
 
 def merge(sources: Iterable[tuple[bytes, ...]]) -> Map | None:
-    """Merge tapes (without their prefix) into one Map, None for no tape; a later value replaces an earlier one."""
+    """Merge tapes (without their prefix) into one Map, None without a tape; a later value replaces an earlier one."""
     fields: dict[str, str] = {}
     commands: list[str] = []
     oddities: dict[str, None] = {}

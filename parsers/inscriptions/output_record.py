@@ -77,7 +77,7 @@ def read_revealed(revealed: TapscriptEnvelope, tape: OutputRecord) -> OutputReco
 
 
 def kind_of(fields: Mapping[str, str]) -> Kind | None:
-    """The kind that a first record with this MAP registers (law 1); None for a type that is not of the registry."""
+    """The kind that a first record with this MAP registers (law 1); None for a type outside the registry."""
     map_type = fields.get("type", "")
     if map_type == _LEGACY_TYPE:
         return Kind.AGENT if fields.get("app") == _LEGACY_APP else None
@@ -90,5 +90,5 @@ def family(map_type: str) -> Kind | None:
 
 
 def is_for_registry(fields: Mapping[str, str]) -> bool:
-    """Whether this MAP is meant for the registry, valid or not (law 7): its type is known or begins with `a2b`."""
+    """Whether this MAP is intended for the registry, valid or not (law 7): its type is known or begins with `a2b`."""
     return kind_of(fields) is not None or fields.get("type", "").startswith("a2b")

@@ -22,12 +22,12 @@ _CONTROL_BLOCKS = frozenset(range(33, 33 + 32 * 128 + 1, 32))
 
 @dataclass(frozen=True, slots=True)
 class TapscriptEnvelope:
-    """One envelope of a tapscript. `inscription` has the first value of each field, and an empty body where `fault`, a
-    reason code, says why there is none.
+    """One envelope of a tapscript. `inscription` has the first value of each field; where `fault`, a reason code, is
+    set, its body is empty.
 
     `pointer` is the position among the satoshis of the transaction's outputs that the envelope names (tag 2, little-
-    endian), None without one and for more than 64 bits. `unknown_tag` is an even tag that has no meaning: by ordinals
-    the envelope is then bound to no satoshi.
+    endian), None without one and for more than 64 bits. `unknown_tag` is an even tag without a meaning: by ordinals the
+    envelope is then bound to no satoshi.
     """
 
     inscription: Inscription

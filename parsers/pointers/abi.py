@@ -25,7 +25,7 @@ def address(raw: bytes) -> str:
 
 
 def dynamic(data: bytes, number: int, limit: int) -> bytes:
-    """The bytes or string whose offset is in word `number`, at most `limit` bytes.
+    """The bytes or string at the offset in word `number`, at most `limit` bytes.
 
     Raises ParseError for offsets and lengths beyond the data or the limit. The padding is ignored.
     """

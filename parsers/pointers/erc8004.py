@@ -1,4 +1,4 @@
-"""Logs of ERC-8004's identity registry, the names of its entries, and what their agentURI leads to (EIP-8004)."""
+"""Logs of ERC-8004's identity registry, the names of its entries, and the targets of their agentURI (EIP-8004)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def host_of(uri: str) -> str:
 
 
 def _split(uri: str) -> tuple[str, str]:
-    """The scheme in lower case ("" without `://`), and the rest after `://` without the fragment."""
+    """The scheme in lower case ("" without `://`), and the text after `://` without the fragment."""
     scheme, mark, rest = uri.partition("#")[0].partition("://")
     return (scheme.lower(), rest) if mark else ("", "")
 

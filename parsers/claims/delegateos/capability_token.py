@@ -1,11 +1,11 @@
 """Capability tokens of DelegateOS (DCT, `delegateos-sjt-v1`, §3, §4, §10.1), verified.
 
-The root's signature is checked by the key of the issuer, who must be trusted, and not by the key that the signature
+The root's signature is checked by the key of the issuer, which must be trusted, and not by the key that the signature
 names. Denials: malformed_token, revoked, invalid_signature, attenuation_violation, chain_depth_exceeded, expired,
 budget_exceeded, capability_not_granted; also weak-key, replayed and patterns-too-costly.
 
-The holder of an attenuated token holds those that it was made from: that the presenter is its delegatee has to be
-proved besides.
+The holder of an attenuated token also holds the tokens that it was made from. A separate proof shows that the presenter
+is its delegatee.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class TokenDeniedError(DocumentError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenContext:
-    """What a token is checked for, at a time (nanoseconds since 1970). `roots` are the trusted issuers. Without an
-    `operation` no capability is checked; without a namespace one of any namespace is enough. `revoked` are ids that are
-    revoked for certain, `revocations` entries that have to be signed by who may revoke; `seen` are delegation ids that
-    were used before."""
+    """The checks of a token, at a time (nanoseconds since 1970). `roots` are the trusted issuers. Without an
+    `operation` no capability is checked; without a namespace one of any namespace suffices. `revoked` are ids that are
+    certainly revoked, `revocations` entries that must be signed by a principal with the right to revoke; `seen` are
+    delegation ids that were used before."""
 
     roots: frozenset[str]
     now: int
@@ -169,7 +169,7 @@ def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str
 
 
 def capability_text(capability: Mapping[str, str], between: str = "for") -> str:
-    """A capability for people, such as `registry:search for tool:search`."""
+    """A capability for people, for example `registry:search for tool:search`."""
     return f"{capability['namespace']}:{capability['action']} {between} {capability['resource']}"
 
 
@@ -287,7 +287,7 @@ def _check_revocations(token: Token, context: TokenContext) -> None:
 
 
 def check_revocation(entry: Any) -> None:
-    """Check the form of a revocation, and that who revokes signed it, which does not yet say that he may. Raises
+    """Check the form of a revocation and the signature of its signer, but not the right to revoke. Raises
     DocumentError: malformed, weak-key, bad-signature."""
     _REVOCATION.check(entry)
     id_, is_canonical = from_base64url(entry["revocationId"])
@@ -298,8 +298,8 @@ def check_revocation(entry: Any) -> None:
 
 
 def is_revoked(token: Token, ids: Sequence[str], revocation_id: str, entry: Any) -> bool:
-    """Whether a signed entry revokes a block of a token: who signed the block may; with the scope `chain`, who signed
-    one that it builds on may, too."""
+    """Whether a signed entry revokes a block of a token. The signer of the block may revoke it; with the scope `chain`
+    also the signer of a block that it builds on."""
     if _REVOCATION.fault(entry) or entry["revocationId"] != revocation_id:
         return False
     signers = [block.get("issuer", block.get("attenuator")) for block in blocks(token)]

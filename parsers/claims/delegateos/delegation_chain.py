@@ -15,8 +15,8 @@ from parsers.claims.delegateos.token_issue import ROOT_PARENT
 
 
 class Delegation(NamedTuple):
-    """A delegation (§8.1): its id and its parent's, the principals from and to whom, its contract, its depth, and its
-    token, whose last block it is."""
+    """A delegation (§8.1): its id and its parent's, the delegating and the receiving principal, its contract, its
+    depth, and the token that ends with its block."""
 
     id: str
     parent_id: str

@@ -1,8 +1,9 @@
-"""Proof that whoever presents a capability token holds the key of its last delegatee.
+"""Proof that the presenter of a capability token has the key of its last delegatee.
 
-A token alone proves nothing about its presenter, and whoever holds an attenuated token holds those that it was made
-from. The header `X-DCT-Proof` is `payload.signature`, both in base64url: the payload is the RFC 8785 form of an object
-of PROOF_MEMBERS, signed as DelegateOS signs objects. It is this registry's own: the specification has none.
+A token alone proves nothing about its presenter, and the holder of an attenuated token also holds the tokens that it
+was made from. The header `X-DCT-Proof` is `payload.signature`, both in base64url: the payload is the RFC 8785 form of
+an object of PROOF_MEMBERS, signed as DelegateOS signs objects. The header is an extension of this registry: the
+specification has none.
 
 Codes: invalid_proof, and weak-key.
 """

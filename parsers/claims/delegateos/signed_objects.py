@@ -22,12 +22,12 @@ def digest_text(value: Any) -> str:
 
 
 def principal_of(seed: bytes) -> str:
-    """The principal whose private key is a seed of 32 bytes."""
+    """The principal of a private key, a seed of 32 bytes."""
     return base64url_text(ed25519.public_key_of(seed))
 
 
 def is_principal(text: object) -> bool:
-    """Whether a text is one: 32 bytes in base64url, whatever key they are."""
+    """Whether a text is a principal: 32 bytes in base64url, for any key."""
     try:
         data, is_canonical = from_base64url(text)
     except DocumentError:
@@ -60,8 +60,8 @@ def check_canonical(principal: str, form: bytes, signature: Any, code: str, deta
 
 
 def trusted_principals(keys: Any) -> frozenset[str] | None:
-    """The principals in a list, or in the values of an object; None where there are none. Raises DocumentError
-    with the code bad-keys."""
+    """The principals in a list, or in the values of an object; None without any. Raises DocumentError with the code
+    bad-keys."""
     if keys is None:
         return None
     values = list(keys.values()) if isinstance(keys, dict) else keys

@@ -23,7 +23,7 @@ ROOT_PARENT = "del_000000000000"
 
 
 def create_dct(seed: bytes, authority: Mapping[str, Any]) -> dict[str, str]:
-    """A root token with this authority, whose issuer is the owner of the key. Raises DocumentError."""
+    """A root token with this authority, issued by the owner of the key. Raises DocumentError."""
     whole = {"chainDepth": 0, "parentDelegationId": ROOT_PARENT, **authority, "issuer": principal_of(seed)}
     signature = {
         "signer": whole["issuer"],
@@ -79,7 +79,7 @@ def revoke_block(seed: bytes, revocation_id: str, revoked_at: str, scope: str = 
 
 
 def inspect_dct(serialized: Any) -> dict[str, Any]:
-    """What a token says, unverified. Raises DocumentError."""
+    """The content of a token, unverified. Raises DocumentError."""
     token = read_dct(serialized)
     scope = scopes(token)[-1]
     last = blocks(token)[-1]

@@ -1,8 +1,8 @@
 """Signed bearer tokens of Motebit (auth-token@1.0): base64url of JSON, a point, base64url of its signature.
 
-The signature is over the bytes of the JSON as they are sent. The members `host` and `bodySha256` are this registry's
-own: they bind a token to one request, so that whoever receives it cannot use it elsewhere. A token without `suite`, as
-the multi-hop specification prints it, has the profile `legacy`: every other rule is checked, and it never counts.
+The signature is over the bytes of the JSON as sent. The members `host` and `bodySha256` are extensions of this
+registry: they bind a token to one request, so its receiver cannot use it elsewhere. A token without `suite`, as the
+multi-hop specification prints it, has the profile `legacy`: every other rule is checked, and it never counts.
 
 Codes: malformed, legacy-profile, unknown-suite, unknown-key, weak-key, bad-signature, non-canonical, expired,
 future-dated, replayed, audience-mismatch, hash-mismatch.
@@ -36,8 +36,8 @@ UNBOUND_MS = 60_000
 
 
 class SignedRequest(NamedTuple):
-    """A request with a token: its header Authorization, its body, and the host (`name[:port]`) that it is for.
-    `is_configured`: the host does not come from the request, whose sender can name any."""
+    """A request with a token: its header Authorization, its body, and its host (`name[:port]`). `is_configured`: the
+    host does not come from the request, where the sender can name any."""
 
     authorization: str
     body: bytes = b""
@@ -47,7 +47,7 @@ class SignedRequest(NamedTuple):
 
 def check_bound(payload: Mapping[str, Any], request: SignedRequest, now: float) -> bool:
     """Whether a token is bound to a request at a time (milliseconds since 1970), by its host and, with a body, by the
-    digest of that. One that is not counts only for a minute, and is to be taken once. Raises DocumentError for a
+    body's digest. An unbound token counts only for a minute, and the caller accepts it once. Raises DocumentError for a
     token of another host (audience-mismatch) or body (hash-mismatch), and for an unbound one of another minute
     (expired)."""
     host, digest = payload.get("host"), payload.get("bodySha256")
@@ -79,7 +79,7 @@ def canonical_host(text: str) -> str:
 
 
 def payload_of(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
-    """The payload of a token whose signature verifies, and the key that signed it: `key`, else that of `keys` for its
+    """The payload of a token with a verified signature, and the key that signed it: `key`, else that of `keys` for its
     identity. Raises DocumentError, also for the profile `legacy` (legacy-profile)."""
     payload, key = _signed_payload(token, key, keys)
     if "suite" not in payload:
@@ -92,7 +92,7 @@ def _legacy() -> DocumentError:
 
 
 def _signed_payload(token: Any, key: bytes | None, keys: KeyRing) -> tuple[dict[str, Any], bytes]:
-    """The payload of a token, with or without `suite`, and the key whose signature verifies. Raises
+    """The payload of a token, with or without `suite`, and the key that verifies its signature. Raises
     DocumentError."""
     if not isinstance(token, str) or len(token) > MAX_BYTES:
         raise DocumentError("malformed", f"a token is a text of at most {MAX_BYTES:,} characters")

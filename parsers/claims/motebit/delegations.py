@@ -117,7 +117,7 @@ def check_signed(record: Any, shape: RecordShape) -> None:
 
 
 def _is_legacy(token: Any) -> bool:
-    """Whether a token without `suite` has the signature of its delegator, whose key is in base64url."""
+    """Whether a token without `suite` has the signature of its delegator; the delegator's key is in base64url."""
     key = legacy_key(token.get("delegator_public_key")) if isinstance(token, dict) and "suite" not in token else None
     if key is None:
         return False

@@ -46,9 +46,9 @@ def did_key(public_key: bytes) -> str:
 
 
 def canonical_id(identity: str) -> str:
-    """The ASCII form by which identities are compared: a UUID as it is usually written, other texts in lower case but
-    the key of a `did:key`, whose case counts. "" for a text without such a form, as with letters of another alphabet
-    that look the same."""
+    """The ASCII form by which identities are compared: a UUID in its usual form, other texts in lower case, except the
+    case-sensitive key of a `did:key`. "" for a text without an ASCII form, for example with look-alike letters of
+    another alphabet."""
     text = normalize("NFKC", identity).strip()
     if not text.isascii() or not text.isprintable():
         return ""
@@ -61,7 +61,7 @@ def canonical_id(identity: str) -> str:
 
 
 def key_of(identity: str, keys: KeyRing) -> bytes | None:
-    """The key of an identity as it is written, else of its canonical form."""
+    """The key of an identity by its spelling, else by its canonical form."""
     key = keys.get(identity)
     return keys.get(canonical_id(identity) or identity) if key is None else key
 
@@ -134,7 +134,7 @@ def legacy_key(text: object) -> str | None:
 
 
 def without_suite(suite: str) -> str:
-    """The detail of a document of the profile `legacy`, all of whose other rules hold."""
+    """The detail of a document of the profile `legacy` that meets all other rules."""
     return f"it verifies in the form before suites, which never counts: sign it again with the suite {suite}"
 
 

@@ -186,7 +186,7 @@ def _succession(content: dict[str, Any], key: bytes) -> SuccessionCheck | None:
 
 
 def verify_relay_metadata(metadata: Any) -> DocumentVerdict:
-    """The verdict on what a relay says of itself (discovery@1.0): signed by the key that it names."""
+    """The verdict on the metadata of a relay (discovery@1.0): signed by the key that it names."""
     shape = RecordShape("relay metadata", {"relay_id": NAME, "public_key": NAME, "signature": NAME}, {}, is_open=True)
     try:
         shape.check(metadata)

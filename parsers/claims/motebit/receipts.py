@@ -60,9 +60,9 @@ LEGACY_SHAPE = SHAPE.without("suite")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRules:
-    """What receipts are verified against: keys by `motebit_id`, the time (milliseconds since 1970; None for none),
-    receipts seen before as `motebit_id:task_id`, and the relay task that the outermost one must be bound to. `cut`:
-    of a tree that is too deep the receipts within the depth are judged; else it is refused."""
+    """The rules that receipts are verified by: keys by `motebit_id`, the time (milliseconds since 1970; None to ignore
+    it), receipts seen before as `motebit_id:task_id`, and the relay task that the outermost one must be bound to.
+    `cut`: of a tree that is too deep the receipts within the depth are judged; else it is refused."""
 
     keys: KeyRing
     now: float | None = None
@@ -73,7 +73,7 @@ class ReceiptRules:
 
 @dataclass(slots=True)
 class ReceiptNode:
-    """A receipt of a tree. `signed`: its bytes verify under the key, whatever else is wrong; `profile`: current,
+    """A receipt of a tree. `signed`: its bytes verify under the key, independent of other faults; `profile`: current,
     legacy (never counts) or unknown; `key_source`: external (the caller's) or embedded; `digest`: SHA-256 of its
     canonical form, signature included."""
 
@@ -256,8 +256,8 @@ def verify_receipt(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
 
 
 def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> DocumentVerdict:
-    """The verdict on a receipt with `delegations`, those on what it nests. A parent may hold although one below does
-    not, as it signed those bytes; `allVerified` says whether all do."""
+    """The verdict on a receipt; `delegations` are the verdicts on nested receipts. A parent may be valid although a
+    nested receipt is not, as its signature covers those bytes; `allVerified` is whether all are valid."""
     try:
         nodes = receipt_tree(receipt, rules)
     except DocumentError as error:
@@ -283,7 +283,7 @@ def first_fault(receipts: Sequence[Any], check: Callable[[int, Any], None]) -> t
 
 
 def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> DocumentVerdict:
-    """The verdict on receipts of work done one after the other. An empty sequence holds."""
+    """The verdict on receipts of consecutive work. An empty sequence is valid."""
     if not isinstance(receipts, list) or len(receipts) > MAX_RECEIPTS:
         return refused(DocumentError("malformed", f"a sequence is a list of at most {MAX_RECEIPTS} receipts"))
     seen = set(rules.seen)

@@ -1,4 +1,4 @@
-"""Candidates for a task in the order of Motebit's routing: a product of semirings over the graph of who trusts whom.
+"""Candidates for a task in the order of Motebit's routing: a product of semirings over the trust graph.
 
 Trust and reliability take the best product of a path, cost and latency the smallest sum; the composite weighs them.
 """

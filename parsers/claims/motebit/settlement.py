@@ -15,7 +15,7 @@ from parsers.claims.motebit.receipts import ReceiptNode
 
 FEE_PERCENT = 5
 LOCK_TENTHS = 12
-"""What is locked, in tenths of the price: the rest is a buffer for risk, and goes back."""
+"""The locked amount, in tenths of the price: the part above the price is a buffer for risk, and is returned."""
 
 MAX_PRICE = 21 * 10**14
 """All satoshis that there can be."""
@@ -32,7 +32,8 @@ def fee_of(price: int) -> int:
 
 
 class RelayTaskState(StrEnum):
-    """`pending`: its funds are locked. `settled`: a receipt came. `expired`: none came in time; all was unlocked."""
+    """`pending`: its funds are locked. `settled`: a receipt arrived. `expired`: none arrived in time; all was
+    unlocked."""
 
     PENDING = "pending"
     SETTLED = "settled"
@@ -67,7 +68,7 @@ class RelayAgent:
 
 
 class Hop(NamedTuple):
-    """What a receipt of a tree comes to. `task` is None where it names none; `fault` (a code) says why it is skipped,
+    """The result of a receipt of a tree. `task` is None where it names none; `fault` (a code) is why it is skipped,
     `already-settled` where the task has its receipt."""
 
     node: ReceiptNode
@@ -77,7 +78,7 @@ class Hop(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """Whether the hop is to be settled now."""
+        """Whether the hop is due for settlement now."""
         return not self.fault
 
     @property
@@ -97,7 +98,7 @@ class Hop(NamedTuple):
 
 
 def settle(nodes: Sequence[ReceiptNode], tasks: Mapping[str, RelayTask]) -> list[Hop]:
-    """What the receipts of a tree come to, parents first. `nodes` were verified with the registered keys, `tasks` are
+    """The results of the receipts of a tree, parents first. `nodes` were verified with the registered keys, `tasks` are
     by id.
 
     A receipt counts for the task that it names as `relay_task_id`, where its signer is that task's worker and the task

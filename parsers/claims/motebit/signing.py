@@ -26,7 +26,7 @@ from parsers.claims.verdict import DocumentVerdict
 Members = Mapping[str, Any]
 _MINUTE = 60_000
 TOKEN_MS, DELEGATION_MS, GRANT_MS = 5 * _MINUTE, 60 * _MINUTE, 30 * 24 * 60 * _MINUTE
-"""How long documents are valid whose members do not say it."""
+"""How long documents are valid by default."""
 
 
 class Signer(NamedTuple):

@@ -26,7 +26,7 @@ SHAPE = RecordShape(
 
 
 class SuccessionCheck(NamedTuple):
-    """Whether a succession leads to the current key, from which first one, and why not."""
+    """The result of a succession: whether it ends at the current key, its first key, and the fault."""
 
     valid: bool
     rotations: int

@@ -1,6 +1,6 @@
-"""What an MCP server of a Motebit agent says of itself: the identity that its tool `motebit_identity` names, and the
-manifest of its tools, whose hash is SHA-256 of the RFC 8785 form of the sorted list of [name, description, inputSchema]
-(Motebit, delegation: identity verification)."""
+"""The identity and the manifest of a Motebit agent's MCP server: the identity that its tool `motebit_identity` names,
+and the manifest of its tools, hashed as SHA-256 of the RFC 8785 form of the sorted list of [name, description,
+inputSchema] (Motebit, delegation: identity verification)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ToolManifest:
 
 
 class ManifestChanges(NamedTuple):
-    """Names of tools that are new, gone, or have another description or schema, sorted."""
+    """Names of tools that are new, removed, or have another description or schema, sorted."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -65,7 +65,7 @@ def manifest_changes(pinned: Mapping[str, str], current: Mapping[str, str]) -> M
 
 def named_key(result: Any) -> str:
     """The public key (hex) in the result of `motebit_identity`: `{motebit_id, public_key}` as JSON, or a whole identity
-    file, whose signature has to verify. Raises DocumentError: no-identity, or the code of the file."""
+    file with a valid signature. Raises DocumentError: no-identity, or the code of the file."""
     if not isinstance(result, dict) or result.get("isError"):
         raise DocumentError("no-identity", f"{IDENTITY_TOOL} failed")
     for text in _texts(result.get("content")):

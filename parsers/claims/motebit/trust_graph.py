@@ -1,5 +1,5 @@
-"""The graph of who trusts whom: edges from observers to workers, each the fold of Motebit's transitions over the
-outcomes that the observer counter-signed. Whoever has the receipts computes the same."""
+"""The trust graph: edges from observers to workers, each the fold of Motebit's transitions over the outcomes that the
+observer counter-signed. Anyone with the receipts computes the same edges."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ANYBODY = ""
 
 
 class EdgePair(NamedTuple):
-    """Who trusts, or `ANYBODY`, and whom."""
+    """The observer, or `ANYBODY`, and the worker."""
 
     observer: str
     worker: str
 
 
 class TaskOutcome(NamedTuple):
-    """What a receipt says of a task: when it was completed (milliseconds since 1970), its SHA-256, and completed,
-    failed or denied."""
+    """The outcome in a receipt: when the task was completed (milliseconds since 1970), the receipt's SHA-256, and
+    completed, failed or denied."""
 
     completed_at: int
     digest: bytes
@@ -29,7 +29,7 @@ class TaskOutcome(NamedTuple):
 
 
 class TrustEdge(NamedTuple):
-    """How far an observer trusts a worker, and the outcomes that this comes of."""
+    """The trust level of an observer in a worker, and the outcomes behind it."""
 
     level: str = "unknown"
     successes: int = 0
@@ -59,8 +59,8 @@ class TrustEdge(NamedTuple):
 
 
 def fold(outcomes: Iterable[TaskOutcome]) -> TrustEdge:
-    """The edge that outcomes come to, in the order of their completion and then of their digests, each digest once: in
-    whatever order they arrived. Denied tasks are neutral."""
+    """The edge of these outcomes, in the order of their completion and then of their digests, each digest once,
+    independent of their arrival. Denied tasks are neutral."""
     trust = TrustEdge()
     for outcome in sorted({outcome.digest: outcome for outcome in outcomes}.values()):
         trust = trust.after(outcome.outcome)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 SCORES = {"unknown": 0.1, "first_contact": 0.3, "verified": 0.6, "trusted": 0.9, "blocked": 0.0}
-"""What a level is worth. `blocked` is set by hand."""
+"""The value of a level. `blocked` is set by the operator."""
 
 _DEMOTED = {"trusted": "verified", "verified": "first_contact"}
 
@@ -27,7 +27,7 @@ THRESHOLDS = TrustThresholds()
 
 
 def transition(level: str, successes: int, failures: int, thresholds: TrustThresholds = THRESHOLDS) -> str | None:
-    """The next level, at most one step away; None where it stays. Demotion goes before promotion."""
+    """The next level, at most one step away; None without a change. Demotion has priority over promotion."""
     tasks = successes + failures
     if level not in SCORES or level == "blocked" or not tasks:
         return None
@@ -44,8 +44,8 @@ def transition(level: str, successes: int, failures: int, thresholds: TrustThres
 
 
 def delegated_trust(direct: float, tree: Mapping[str, Any], trust: Mapping[str, float]) -> float:
-    """The trust in the outcome of a task: that in the agent times that of the best path below it. `tree` has
-    `delegation_receipts` of `motebit_id`; an agent that nobody rated counts as unknown."""
+    """The trust in the outcome of a task: the trust in the agent times the trust of the best path below it. `tree` has
+    `delegation_receipts` of `motebit_id`; an agent without a level counts as unknown."""
     best = direct if not tree.get("delegation_receipts") else 0.0
     todo = [(direct, child) for child in _children(tree)]
     while todo:

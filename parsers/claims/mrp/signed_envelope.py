@@ -1,8 +1,9 @@
 """Envelopes of MRP 0.1: their form, their version and time, and their signature (`auth.type` signed).
 
-What is signed is the RFC 8785 form of the envelope without `auth.signature`; the rest of `auth` is signed. Replays are
-refused by nonce and `msg_id`, and a request whose `auth.scopes` lack its own scope, such as `mrp:discover`. The errors
-are codes of MRP's taxonomy: MRP_INVALID_REQUEST, MRP_VERSION_UNSUPPORTED, MRP_AUTH_REQUIRED, MRP_SCOPE_DENIED.
+The signature is over the RFC 8785 form of the envelope without `auth.signature`, with the other members of `auth`.
+Refused are replays, by nonce and `msg_id`, and a request without its own scope, for example `mrp:discover`, in
+`auth.scopes`. The errors are codes of MRP's taxonomy: MRP_INVALID_REQUEST, MRP_VERSION_UNSUPPORTED, MRP_AUTH_REQUIRED,
+MRP_SCOPE_DENIED.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ INVALID, UNSUPPORTED, AUTH = "MRP_INVALID_REQUEST", "MRP_VERSION_UNSUPPORTED", "
 SCOPE_DENIED = "MRP_SCOPE_DENIED"
 MAJOR = "0"
 WINDOW_MS = 24 * 3_600_000
-"""How old an envelope may be: older ones may have been seen before nonces and message ids were forgotten."""
+"""The greatest age of an envelope: an older one may repeat one with an expired nonce and message id."""
 
 _SCOPED = ("DISCOVER", "NEGOTIATE", "EXECUTE", "EVIDENCE")
 """Requests: the scopes of `auth`, where it has any, must name them."""
@@ -141,8 +142,7 @@ def scope_of(msg_type: str) -> str:
 
 
 def check_scope(msg_type: str, scopes: Sequence[str] | None) -> None:
-    """Check that the scopes of a message, where it has any, allow what it asks for. Raises DocumentError
-    (MRP_SCOPE_DENIED)."""
+    """Check that the scopes of a message, if any, allow its request. Raises DocumentError (MRP_SCOPE_DENIED)."""
     if scopes is not None and msg_type in _SCOPED and scope_of(msg_type) not in scopes:
         raise DocumentError(SCOPE_DENIED, f"auth.scopes lacks {scope_of(msg_type)}")
 
@@ -165,7 +165,7 @@ def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules, *, is_signe
 
 
 def mrp_keys(value: Any) -> dict[str, bytes]:
-    """The keys of `/.well-known/mrp-keys.json`: `{"keys": [{key_id, alg, public_key}]}`, or such a list. Raises
+    """The keys of `/.well-known/mrp-keys.json`: `{"keys": [{key_id, alg, public_key}]}`, or the list alone. Raises
     DocumentError with the code bad-keys."""
     entries = value.get("keys") if isinstance(value, dict) else value
     if not isinstance(entries, list) or len(entries) > 1_000 or not all(isinstance(member, dict) for member in entries):
