@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
@@ -168,12 +169,13 @@ class BadgeQueue:
         enlisted: list[BadgeCandidate] = []
         signed: list[SignedCard] = []
         live = self._store.registrations.live_cards(ids, Kind.AGENT)
-        bodies = self._store.content.cards(set(live.values()))
+        named: dict[bytes, list[str]] = {}
         for id_, digest in live.items():
-            host = host_of_card(bodies[digest]) if digest in bodies else ""
-            if host:
-                enlisted.append(BadgeCandidate(id_, host, digest))
-                if (signature := signed_card(digest, bodies[digest], host)) is not None:
+            named.setdefault(digest, []).append(id_)
+        for digest, body in chain.from_iterable(map(dict.items, self._store.content.card_portions(named))):
+            if host := host_of_card(body):
+                enlisted += [BadgeCandidate(id_, host, digest) for id_ in named[digest]]
+                if (signature := signed_card(digest, body, host)) is not None:
                     signed.append(signature)
         return enlisted, signed
 

@@ -44,9 +44,6 @@ AGAIN_SECONDS = 600.0
 PAGE, PAGES = 500, 40
 """Rows of one page, and pages of one query: more rows are read over several queries."""
 
-WAITING = 200_000
-"""Jobs in memory, at some 700 bytes each; the others wait in the database."""
-
 HELD_SECONDS = 0.25
 """Seconds between the starts of two fetches during catch-up: a fetch and storing its outcome take more than 2 ms of a
 processor, as much as several registrations until they are searchable."""
@@ -190,9 +187,8 @@ class FetchLoop:
                 return
 
     def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:
-        if len(self.schedule) < WAITING:
-            late = max((self._now() - due_ms) / 1000, 0.0)
-            self.schedule.add(Job(key, host, priority, self._ticking() - late))
+        late = max((self._now() - due_ms) / 1000, 0.0)
+        self.schedule.add(Job(key, host, priority, self._ticking() - late))
 
     def _now(self) -> int:
         return int(self._clock() * 1000)

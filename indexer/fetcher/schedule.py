@@ -19,8 +19,13 @@ from indexer.fetcher.addresses import Address, block_of
 from indexer.fetcher.budgets import Budgets, VisitRates, registrable
 from indexer.fetcher.reasons import TROUBLE, UNREACHED, FetchError
 
-MAX_JOBS = 1_000_000
-MAX_PER_DOMAIN = 20_000
+MAX_JOBS = 100_000
+"""Jobs in memory, at some 700 bytes each; the others wait in the database. As many again are of domains that have no
+other: pointers to a few hosts, of which each may be visited four times a minute, hold up no other host."""
+
+MAX_PER_DOMAIN = 128
+"""Jobs of a domain in memory: more than its budget allows before the database is looked through again."""
+
 HOSTS_KEPT = 100_000
 """Hosts with a cached address block, to park their jobs without resolving their names again."""
 
@@ -104,11 +109,19 @@ class Schedule:
                 self._add_job(job)
             return True
         domain = job.domain
-        if job.key in self.flying or len(self._open) >= MAX_JOBS or self.sizes.get(domain, 0) >= MAX_PER_DOMAIN:
+        if job.key in self.flying or not self._has_room(job):
             return False
         self.sizes[domain] = self.sizes.get(domain, 0) + 1
         self._add_job(job)
         return True
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether a job may be added. Anyone may name any URL of a domain: the well-known location of the domain always
+        has room there, and those of its hosts have as much again as other URLs."""
+        size = self.sizes.get(job.domain, 0)
+        if len(self._open) >= (MAX_JOBS if size else 2 * MAX_JOBS):
+            return False
+        return job.key == job.domain or size < (2 if job.key == job.host else 1) * MAX_PER_DOMAIN
 
     def drop(self, key: str) -> None:
         """Remove a waiting job."""

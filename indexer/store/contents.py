@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import BindParameter, Select, Table, bindparam, delete, func, select, union_all
 
+from indexer.spill import pieces
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.schema import cards, outputs, parents, pending_cards
 from indexer.store.writer import Writer
@@ -22,6 +23,11 @@ class ContentQueries(Queries):
         """Card bytes by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
         matches = (row for batch in batches(set(digests)) for row in self._rows(_card_bodies(), digests=batch))
         return {row["sha256"]: row["body"] for row in matches}
+
+    def card_portions(self, digests: Iterable[bytes]) -> Iterator[dict[bytes, bytes]]:
+        """The same, some cards at a time, which have about `spill.BYTES_AT_ONCE` bytes."""
+        sizes = self.card_sizes(digests)
+        return (self.cards(some) for some in pieces(sizes, sizes.__getitem__))
 
     def card_sizes(self, digests: Iterable[bytes]) -> dict[bytes, int]:
         """The bytes of cards by SHA-256, those of unconfirmed cards too; unknown ones are left out."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from indexer import spill
+from indexer.fetcher.domain_badges import BadgeQueue
 from indexer.store import history
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.engines import IndexPosition
@@ -28,6 +30,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 BIG = "x" * 2_000
+NOW = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -47,6 +50,20 @@ def limit(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
         monkeypatch.setattr(module, "CARD_BYTES", size)
 
 
+def noted_reads(indexing: Indexing, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of cards of each later reading."""
+    read: list[int] = []
+    bodies_of = type(indexing.store.content).cards
+
+    def counted(content: object, digests: set[bytes]) -> dict[bytes, bytes]:
+        bodies = bodies_of(content, digests)  # type: ignore[arg-type]
+        read.append(sum(map(len, bodies.values())))
+        return bodies
+
+    monkeypatch.setattr(type(indexing.store.content), "cards", counted)
+    return read
+
+
 def described(shown: Document) -> tuple[int | None, str]:
     return shown.from_height, json.loads(shown.item)["description"][:2]
 
@@ -60,15 +77,7 @@ async def test_registrations_that_are_read_in_portions_have_the_documents_of_all
     await indexing.catch_up()
     ids = [str(one) for one in created]
     expected = list(DocumentReader(indexing.store).documents(ids))
-    read: list[int] = []
-    bodies_of = type(indexing.store.content).cards
-
-    def counted(content: object, digests: set[bytes]) -> dict[bytes, bytes]:
-        bodies = bodies_of(content, digests)  # type: ignore[arg-type]
-        read.append(sum(map(len, bodies.values())))
-        return bodies
-
-    monkeypatch.setattr(type(indexing.store.content), "cards", counted)
+    read = noted_reads(indexing, monkeypatch)
     limit(monkeypatch, 5_000)
     assert list(DocumentReader(indexing.store).documents(ids)) == expected
     assert len(expected) == 7
@@ -180,3 +189,20 @@ def test_only_small_cards_stay_in_memory_when_they_were_read() -> None:
     small, large = (body_of(agent(description="x" * size)) for size in (100, CACHED_CARD))
     assert read_card("", small, Kind.AGENT) is read_card("", small, Kind.AGENT)
     assert read_card("", large, Kind.AGENT) is not read_card("", large, Kind.AGENT)
+
+
+async def test_few_large_cards_are_read_together_for_their_hosts(
+    indexing: Indexing, kit: ChainKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = [kit.inscribe(agent(f"Number {number}", description=BIG)) for number in range(7)]
+    indexing.chains[0].arrive(kit.mine(*created))
+    await indexing.catch_up()
+    monkeypatch.setattr(spill, "BYTES_AT_ONCE", 5_000)
+    read = noted_reads(indexing, monkeypatch)
+    queue = BadgeQueue(indexing.store, indexing.writer)
+    while queue.step(NOW):
+        pass
+    assert max(read) < 5_000 + 2_500
+    assert sum(read) > 7 * len(BIG)
+    assert [due.target for due in indexing.store.checks.due(NOW, 10)] == ["echo.example"]
+    assert indexing.store.badges.get(map(str, created)).keys() == set(map(str, created))

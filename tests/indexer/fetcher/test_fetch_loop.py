@@ -13,12 +13,12 @@ from itertools import pairwise
 
 import pytest
 
-from indexer.fetcher import fetch_loop as fetch
+from indexer.fetcher import schedule
 from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardFetcher, CardRequest, CardState
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier, HostNames
-from indexer.fetcher.fetch_loop import HELD_SECONDS, NEWS_SECONDS, POLL_SECONDS, FetchLoop
+from indexer.fetcher.fetch_loop import HELD_SECONDS, NEWS_SECONDS, POLL_SECONDS, FetchLoop, visited_host
 from indexer.fetcher.http_fetcher import open_admit
 from indexer.fetcher.outcomes import BACKOFF, TRIED_FOR, WATCH
 from indexer.fetcher.reasons import FetchError, Refusal
@@ -425,7 +425,7 @@ class HostTally(CardFetcher):
     async def fetch_card(  # type: ignore[override]
         self, locator: str, wanted: CardRequest, _existing: object = None, *, admit: Admit
     ) -> CardFetch:
-        host = fetch.visited_host(locator)
+        host = visited_host(locator)
         try:
             admit(host, ip_address(self.address(host)))
         except FetchError as error:
@@ -502,7 +502,7 @@ async def test_a_flood_that_finds_no_room_waits_in_the_database(
     flooded: tuple[Fetching, HostTally], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetching, resolution = flooded
-    monkeypatch.setattr(fetch, "WAITING", 50)
+    monkeypatch.setattr(schedule, "MAX_JOBS", 25)
     fetching.mine(*(points(f"name{number}.test{number}", ALPHA, f"n{number}", number) for number in range(300)))
     await fetching.round()
     assert len(fetching.loop.schedule) <= 50

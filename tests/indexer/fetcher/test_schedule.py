@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.fetcher import schedule
 from indexer.fetcher.addresses import Address, block_of
 from indexer.fetcher.budgets import Budgets, VisitRate, VisitRates, registrable
 from indexer.fetcher.reasons import FetchError
@@ -138,9 +139,9 @@ def test_ten_thousand_pointers_to_one_host_are_one_visit_each_fifteen_seconds() 
     for number in range(10_000):
         world.add(f"https://victim.example/{number}")
     world.add("agent.example")
-    served = list(world.run(world.clock.now + 3_600))
+    served = list(world.run(world.clock.now + 1_500))
     times = Counter(registrable(job.host) for _, job in served)
-    assert times == {"victim.example": 6 + 3_600 // 15, "agent.example": 1}
+    assert times == {"victim.example": 6 + 1_500 // 15, "agent.example": 1}
 
 
 def test_the_owners_own_pointer_does_not_stand_behind_a_strangers_ten_thousand() -> None:
@@ -284,6 +285,26 @@ def test_there_is_room_for_so_many_jobs_of_a_domain_and_no_more() -> None:
     assert world.add("agent.example")
     world.schedule.drop("https://victim.example/0")
     assert world.add("https://victim.example/one-more")
+
+
+def test_urls_of_a_domain_take_no_room_from_its_own_location_and_few_from_those_of_its_hosts() -> None:
+    world = World(WIDE)
+    for number in range(2 * MAX_PER_DOMAIN):
+        world.add(f"https://victim.example/{number}", after=10)
+    assert len(world.schedule) == MAX_PER_DOMAIN
+    names = [f"name{number}.victim.example" for number in range(2 * MAX_PER_DOMAIN)]
+    assert [world.add(name) for name in names] == [True] * MAX_PER_DOMAIN + [False] * MAX_PER_DOMAIN
+    assert world.add("victim.example")
+
+
+def test_a_flood_of_few_domains_leaves_room_for_a_job_of_each_other_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "MAX_JOBS", 100)
+    world = World(WIDE)
+    for number in range(100):
+        assert world.add(f"https://evil{number % 5}.example/{number}")
+    assert not world.add("https://evil1.example/one-more")
+    assert [world.add(f"good{number}.example") for number in range(101)] == [True] * 100 + [False]
+    assert not world.add("https://good1.example/card.json")
 
 
 def test_gateways_of_the_operators_hold_no_job_back() -> None:
