@@ -138,7 +138,9 @@ def _check_empty(connection: Connection) -> None:
     filled = [table.name for table in original_tables() if connection.execute(_rows_of(table).limit(1)).first()]
     if filled:
         name = connection.engine.url.render_as_string()
-        raise StoreError(f"the database {name} holds {', '.join(filled)} already: restore into a new database")
+        raise StoreError(
+            f"the database {name} holds {', '.join(filled)} already: restore into a new database (--data, A2B_DATABASE)"
+        )
 
 
 class _Restore:

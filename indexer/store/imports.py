@@ -22,7 +22,9 @@ def begin_import(engine: Engine) -> None:
         empty(engine)
     elif filled:
         name = engine.url.render_as_string()
-        raise StoreError(f"the database {name} holds {', '.join(filled)} already: import into a new database")
+        raise StoreError(
+            f"the database {name} holds {', '.join(filled)} already: import into a new database (--data, A2B_DATABASE)"
+        )
     with engine.begin() as connection:
         connection.execute(insert(meta).values(key=IMPORTING, value="1"))
 

@@ -75,7 +75,9 @@ async def listen(server: web.AppRunner, host: str, port: int, *, share: bool = F
         await web.TCPSite(server, host, port, reuse_port=share or None).start()
     except (OSError, OverflowError) as error:
         await server.cleanup()
-        raise AddressError(f"cannot serve on {host} port {port}: {_reason(error)}") from None
+        raise AddressError(
+            f"cannot serve on {host} port {port}: {_reason(error)}; name another (--host, --port, --metrics)"
+        ) from None
     host, port = server.addresses[0][:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -185,7 +185,7 @@ def in_configured_order(settings: Settings, chains: Mapping[str, str]) -> dict[s
 
 def _missing(what: str, path: Path) -> MissingError:
     return MissingError(
-        f"there is no {what} {path}: `a2b up` creates one, and --url queries an overlay that runs elsewhere"
+        f"there is no {what} {path}: `a2b up` creates one, --data names another folder, and --url an overlay to query"
     )
 
 

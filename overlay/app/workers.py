@@ -40,7 +40,9 @@ def check_address_free(host: str, port: int) -> None:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 listener.bind(address)
     except OSError as error:
-        raise WorkerError(f"cannot serve on {host} port {port}: {error.strerror}") from None
+        raise WorkerError(
+            f"cannot serve on {host} port {port}: {error.strerror}; name another (--host, --port)"
+        ) from None
 
 
 class Workers:

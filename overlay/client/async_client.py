@@ -268,4 +268,5 @@ class AsyncOverlayClient:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    reason = str(error) or type(error).__name__
+    return f"{reason}; is an overlay running there?" if isinstance(error, httpx.ConnectError) else reason

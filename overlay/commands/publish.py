@@ -312,7 +312,9 @@ def _first(coins: Sequence[Coin]) -> Coin:
 
     usable = largest_first(coins)
     if not usable:
-        raise CoinsError("there are no coins of more than one satoshi")
+        raise CoinsError(
+            "there are no coins of more than one satoshi: pay some satoshis to the address of the key first"
+        )
     return usable[0]
 
 

@@ -74,7 +74,8 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
     if record is None and (ids := _ids_of(repository, text)):
         raise ListedUnderError(text, ids)
     if record is None:
-        raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; diagnose its transaction to see why")
+        why = "diagnose its transaction (`a2b diagnose`, the page Check & track) to see why"
+        raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; {why}")
     return record
 
 

@@ -28,7 +28,9 @@ class FolderLock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._closing()
-            raise BusyError(f"another process writes to the index in {folder}") from error
+            raise BusyError(
+                f"another process writes to the index in {folder}: stop it, or name another in A2B_SEARCH"
+            ) from error
         try:
             self.was_interrupted = os.pread(file, 1, 0) == _WRITING
             """Whether a process that held the lock has ended without releasing it, or found damage."""

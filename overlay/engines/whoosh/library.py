@@ -76,7 +76,7 @@ class WhooshFiles(FileStorage):  # type: ignore[misc]
         try:
             writer = SegmentWriter(self, limitmb=_BUFFER)
         except LockError:
-            raise BusyError(f"another process writes to {self.path}") from None
+            raise BusyError(f"another process writes to {self.path}: stop it, or name another in A2B_SEARCH") from None
         try:
             for left in self.path.glob("*.toc.*"):  # by a writer that was killed
                 left.unlink()

@@ -86,7 +86,9 @@ def _hashes(text: str, coin: str) -> set[bytes]:
 def _node(ticker: str, pay_to: str, nodes: Mapping[str, PaymentNode]) -> PaymentNode:
     node = nodes.get(ticker.upper())
     if node is None:
-        raise SettingsError(f"relay_address needs a node of {ticker[:10]!a} among the chains, which sees deposits")
+        raise SettingsError(
+            f"relay_address needs a node of {ticker[:10]!a} among A2B_CHAINS, which sees deposits: write TICKER:ADDRESS"
+        )
     networks = address.PREFIXES[node.coin].values()
     if not any(address.p2pkh_hash(pay_to, prefixes) for prefixes in networks):
         raise SettingsError(f"relay_address is {pay_to[:60]!a}: write TICKER:ADDRESS, a P2PKH address in base58")
