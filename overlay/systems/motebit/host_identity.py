@@ -104,7 +104,9 @@ def listed(body: bytes, host: str, url: str) -> IdentityOutcome:
             continue
         identity, key = row.get("motebit_id"), hex_bytes(row.get("public_key"), 32)
         if not isinstance(identity, str) or not 0 < len(identity) <= MAX_ID or key is None:
-            return IdentityOutcome(None, "malformed")
+            return IdentityOutcome(
+                None, "malformed", detail="the agent has no motebit_id, or no public_key of 32 bytes in hex"
+            )
         binding_ = binding(identity, key, {})
         names = row.get("capabilities")
         return IdentityOutcome(

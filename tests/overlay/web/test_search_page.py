@@ -383,7 +383,7 @@ async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(
     followed = services.process.status()
     [chain] = followed["chains"]
     unknown = {"state": "stored", "tip": None, "lag": None, "mempool": None, "reorgs": None}
-    for row, message, cells in (({"reorgs": 2}, False, "–––2"), (unknown, True, "––––")):
+    for row, message, cells in (({"reorgs": 2}, False, f"{3 * 'unknown'}2"), (unknown, True, 4 * "unknown")):
         answer = followed | {"chains": [chain | row]}
         client = await serve(changed(services, status=lambda reported=answer: reported))
         text = (await page(client, "/status")).text
