@@ -68,7 +68,7 @@ def check_copy(root: Path, projector: IndexProjector) -> None:
     """Refuse a copy that this database cannot continue; any other is an index from now on. Raises EngineError,
     OSError."""
     mark = root / MARK
-    if not mark.exists():
+    if not mark.is_file():  # a folder of that name may be a copy that was made there
         return
     cursor = projector.cursor()
     if cursor is None:

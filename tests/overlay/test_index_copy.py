@@ -191,6 +191,16 @@ async def test_a_server_goes_on_from_a_copy(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "copy" / MARK).exists()
 
 
+async def test_a_copy_beside_the_index_s_own_files_is_not_taken_for_a_mark(tmp_path: Path) -> None:
+    async with serving(new_app(tmp_path, MemoryChain(*ChainKit().blocks, name="live"))):
+        pass
+    root = Path(settings(tmp_path).search.partition(":")[2])
+    copy_index(root, root / MARK)
+    async with serving(new_app(tmp_path, MemoryChain(*ChainKit().blocks, name="live"))):
+        pass
+    assert (root / MARK / MARK).is_file()
+
+
 async def test_a_copy_of_another_database_is_refused(tmp_path: Path) -> None:
     for name in ("one", "other"):
         kit = ChainKit()
