@@ -24,12 +24,14 @@ async def healthz(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Whether requests can be answered, else 503 with what is missing."""
+    """Whether requests can be answered, and how many changes the index is behind; else 503 with what is missing, also
+    where it is behind for more than ten minutes."""
     missing = "the server is shutting down" if request.app[CONTEXT].draining else None
-    missing = missing or await to_thread(request.app[PROCESS].ready)
+    process = request.app[PROCESS]
+    missing = missing or await to_thread(process.ready)
     if missing is not None:
         raise ProblemError(503, missing, headers={"Retry-After": "5"})
-    return json_answer({"status": "ready", "version": request.app[PROCESS].version})
+    return json_answer({"status": "ready", "version": process.version, "behind": await to_thread(process.unread)})
 
 
 async def robots(request: web.Request) -> web.Response:  # noqa: ARG001 - the shape of a handler

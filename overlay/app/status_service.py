@@ -21,6 +21,7 @@ from indexer.store.rates import Quotes
 from indexer.store.state_hashes import StateHash
 from indexer.sync.progress import SyncProgress
 from overlay.api.height_history import HeightHistory, HeightSample
+from overlay.app.index_lag import MOST_SECONDS, IndexLag
 from overlay.app.integrity_loop import sqlite_file
 from overlay.app.storage import in_configured_order
 from overlay.engines import IN_FILES, CompilingError, UnavailableError
@@ -77,7 +78,7 @@ class StatusService:
         self.jobs: Callable[[], Sequence[JobStatus]] = tuple
         self.index_error = ""
         """Why changes cannot be written to the index now; "" where they can."""
-        self._was_ready = False
+        self._was_ready, self._lag = False, IndexLag()
         self.progress: dict[str, SyncProgress] = {}
         self.history = HeightHistory()
         self._chains: dict[str, str] = {}
@@ -155,8 +156,9 @@ class StatusService:
     # -- readiness
 
     def ready(self) -> str | None:
-        """None once everything was indexed for the first time, unless the index is lost later; else what is missing, in
-        a sentence. Raises UnavailableError where the index is in a database that does not answer."""
+        """None once everything was indexed for the first time, unless the index is lost later, or is behind for
+        `index_lag.MOST_SECONDS`; else what is missing, in a sentence. Raises UnavailableError where the index is in a
+        database that does not answer."""
         if self._engine is not None and self._engine.is_compiling:
             return str(CompilingError())
         if not self._was_ready:
@@ -164,8 +166,17 @@ class StatusService:
             if missing is not None:
                 return missing
             self._was_ready = True
-        is_lost = self._engine is not None and self._engine.cursor() is None
-        return "the index was lost, and is being rebuilt" if is_lost else None
+        if self._engine is not None and self._engine.cursor() is None:
+            return "the index was lost, and is being rebuilt"
+        count = self.unread_changes()
+        seconds = self._lag.add(self._store.outbox.newest_seq(), count)
+        if seconds > MOST_SECONDS:
+            return f"the index has not seen {count:,} changes, the first of them for {seconds / 60:,.0f} minutes"
+        return None
+
+    def unread_changes(self) -> int:
+        """How many stored changes searches do not answer for yet. Raises UnavailableError."""
+        return self._projector.pending_changes() if self._projector is not None else 0
 
     def _missing(self) -> str | None:
         if not self.progress:
@@ -185,7 +196,7 @@ class StatusService:
         """What is stored and not yet searchable, in a sentence."""
         if self._projector is None:
             return None
-        if count := self._projector.pending_changes():
+        if count := self.unread_changes():
             return f"the index has not seen {count:,} changes"
         late = [name for name, height in self.stored_heights().items() if self._heights.get(name, -1) < height]
         return f"the index is about to answer for {', '.join(late)}" if late else None

@@ -24,7 +24,7 @@ from indexer.retries import Backoff
 from indexer.store import Store, StoreError, StoreUnavailableError, chain_marks, connect
 from indexer.sync.progress import SyncProgress
 from overlay.api.counters import Counters
-from overlay.app import supervision
+from overlay.app import status_service, supervision
 from overlay.app.compilation import CompiledLoops
 from overlay.app.runner import Runner
 from overlay.app.status_service import StatusService
@@ -403,6 +403,21 @@ async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> N
         runner.context.notifier.notify()
         await until(lambda: runner.status.ready() is None)
         assert count(engine) == 3
+
+
+async def test_who_was_ready_is_not_while_the_index_stays_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load balancer must not send to a server whose index does not go on."""
+    async with running(new_app(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
+        await until(lambda: runner.status.ready() is None)
+        monkeypatch.setattr(runner.status, "unread_changes", lambda: 3)
+        assert runner.status.ready() is None
+        monkeypatch.setattr(status_service, "MOST_SECONDS", 0)
+        assert runner.status.ready() == "the index has not seen 3 changes, the first of them for 0 minutes"
+        monkeypatch.undo()
+        assert runner.status.ready() is None
+        assert runner.status.unread_changes() == 0
 
 
 def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:

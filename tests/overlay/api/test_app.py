@@ -423,7 +423,9 @@ async def test_health_and_readiness(serve: Serve, services: AppServices) -> None
     async with client.get("/readyz") as response:
         assert (await problem(response, 503))["detail"] == "the index is being built"
         assert response.headers["Retry-After"] == "5"
-    assert (await get(await serve(services), "/readyz"))["status"] == "ready"
+    assert (await get(await serve(changed(services, unread=lambda: 7)), "/readyz")) == {
+        "status": "ready", "version": services.process.version, "behind": 7,
+    }  # fmt: skip
 
 
 async def test_the_status_is_what_the_indexer_says(client: ClientSession, services: AppServices) -> None:

@@ -1,0 +1,33 @@
+"""How long changes have been stored that the search index has not read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+
+MOST_SECONDS = 600
+"""How far an index may be behind in seconds while its server is ready: a rebuild beside the live index, which reads
+changes less often, is within it."""
+
+_EVERY, _MOST = 10.0, 1_000
+
+
+class IndexLag:
+    """Remembers when the number of the newest change was what: at most 1,000 numbers, one for every 10 seconds."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._newest: deque[tuple[float, int]] = deque()
+
+    def add(self, newest: int, unread: int) -> float:
+        """The newest change now, and how many the index has not read; for how many seconds the oldest of these has been
+        stored, as far as this was called since then, and at most 10 more."""
+        now, read = self._clock(), newest - unread
+        while self._newest and self._newest[0][1] <= read:
+            self._newest.popleft()
+        if unread:
+            is_due = not self._newest or now - self._newest[-1][0] >= _EVERY
+            since = now if is_due and len(self._newest) < _MOST else self._newest.pop()[0]
+            self._newest.append((since, newest))
+        return now - self._newest[0][0] if self._newest else 0.0
