@@ -93,7 +93,7 @@ def _prepare(engine: Engine, connection: Connection) -> None:
     if version in migrations.STEPS:
         _migrate(engine, connection, version)
     elif version is None:
-        # none, or ledgers of an earlier version without a registry
+        # none, or payments of an earlier version without a registry
         migrations.migrate(connection, migrations.OLDEST)
     if version is None or version in {SCHEMA, *migrations.STEPS}:
         _check_columns(connection)

@@ -1,7 +1,7 @@
 """Migration of databases of earlier versions, in place.
 
 Each step leads from one schema to the next, inside one transaction of `layout.connect`; new tables are created after
-the steps. A step finds any of the tables missing: a ledger may be in a database without a registry.
+the steps. A step finds any of the tables missing: payments may be in a database without a registry.
 """
 
 from __future__ import annotations

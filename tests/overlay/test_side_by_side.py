@@ -13,7 +13,7 @@ from indexer.store import connect
 from overlay.systems.delegateos.delegated_access import DelegatedAccess
 from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.rating.store import ReceiptQueries
 from overlay.systems.relay.store import RelayStore
 from overlay.systems.webhooks.store import StoredWebhooks
@@ -44,7 +44,7 @@ def engine(database_url: str, registry: WebhookRegistry) -> Iterator[Engine]:
 
 
 def payments(engine: Engine) -> Work:
-    server = PaidServer(PaymentLedger(engine))
+    server = PaidServer(PaymentStore(engine))
 
     async def pay(_: int) -> None:
         assert (await server.call(claim_of(server.pays()))).status == 200
@@ -135,10 +135,10 @@ async def test_every_system_writes_at_the_same_time_and_nothing_is_lost(
 
     await asyncio.gather(*map(rounds, systems))
     later = connect(database_url)  # as after a restart
-    assert PaymentLedger(later).counted() == ROUNDS * 50_000
+    assert PaymentStore(later).counted() == ROUNDS * 50_000
     assert [one.sequence for one in StoredWebhooks(later).active()] == [ROUNDS]
     books = RelayStore(later)
-    assert (books.ledger.faults(), books.tasks.locked_by(ALICE.id)) == ([], 0)
+    assert (books.payment_store.faults(), books.tasks.locked_by(ALICE.id)) == ([], 0)
     assert books.tasks.trust([ALICE.id, BOB.id])[ALICE.id, BOB.id].successes == ROUNDS
     with pytest.raises(Exception, match="the budget is spent"):
         await delegations(later)(0)

@@ -80,7 +80,7 @@ class Access(NamedTuple):
 
 
 class DelegatedAccess:
-    """Tokens of the principals `roots`, with what is stored of tokens in the ledger. `clock` gives nanoseconds since
+    """Tokens of the principals `roots`, and the stored state of tokens. `clock` gives nanoseconds since
     1970."""
 
     def __init__(

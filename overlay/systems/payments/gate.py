@@ -24,7 +24,7 @@ from overlay.systems.payments.checking import PaymentSources, currency_of, offer
 from overlay.systems.payments.gate_answers import GateAnswer, StreamDelivery, payment_required, unavailable
 from overlay.systems.payments.paid_work import PaidWork, Work, WorkError
 from overlay.systems.payments.settlement import WORK_SECONDS, Settlement
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import TaskState
 from parsers.cards.offers import Offer
 from parsers.claims.amount_due import PaymentRefusedError
@@ -38,7 +38,7 @@ REOPEN_SECONDS = 10.0
 
 
 class PaymentGate:
-    """`card` is an agent card, a price list or a single price (JSON); `ledger` remembers the payments of this card,
+    """`card` is an agent card, a price list or a single price (JSON); `payment_store` stores the payments of this card,
     `broadcasters` are nodes of the chains that they are made on. `free` are skills, tools and methods that are free; no
     others are. Work may take `work_seconds`. Call `maintain` every few seconds, in one process or several. Raises
     ValueError for a card without a price, and UnreadableOfferError for one with a price that cannot be read."""
@@ -46,7 +46,7 @@ class PaymentGate:
     def __init__(
         self,
         card: Any,
-        ledger: PaymentLedger,
+        payment_store: PaymentStore,
         *broadcasters: Broadcaster,
         exchange: ExchangeRates | None = None,
         free: Collection[str] = (),
@@ -56,12 +56,12 @@ class PaymentGate:
         self.offers: tuple[Offer, ...] = offers_in(card, sold=True)
         if not self.offers:
             raise ValueError("the card has no price that can be read: all calls would be free")
-        self._ledger, self._clock, self._free, self._work_seconds = ledger, clock, frozenset(free), work_seconds
+        self._store, self._clock, self._free, self._work_seconds = payment_store, clock, frozenset(free), work_seconds
         self._exchange = exchange or ExchangeRates()
         self._nodes: dict[UtxoChain, Broadcaster] = {}
         self._unopened, self._opening, self._opened_at = list(broadcasters), Lock(), float("-inf")
         self._by_chain: dict[str, Broadcaster] = {}
-        self._settlement = Settlement(ledger, self._by_chain, self.offers, clock)
+        self._settlement = Settlement(payment_store, self._by_chain, self.offers, clock)
 
     async def _open(self, currency: str = "") -> PaymentSources:
         """What the nodes that answer are needed for. Raises SourceError where none has answered yet, or where
@@ -100,7 +100,7 @@ class PaymentGate:
                 await self._settlement.recover()
             finally:
                 await self._settlement.watch()
-        await to_thread(self._ledger.trim, self._settlement.now() - KEPT_SECONDS)
+        await to_thread(self._store.trim, self._settlement.now() - KEPT_SECONDS)
 
     async def answer(
         self,
@@ -147,7 +147,7 @@ class PaymentGate:
             return unavailable(call, str(error))
         try:
             paid = PaidWork(
-                self._ledger,
+                self._store,
                 sources,
                 self._settlement,
                 offers,
@@ -162,7 +162,7 @@ class PaymentGate:
 
     def is_subscribed(self, call: PaidCall, offers: Sequence[Offer] | None = None) -> bool:
         """Whether the subscription that a call names pays for it. Raises StoreError."""
-        paid = self._ledger.paid_interval(call.subscription) if call.subscription else None
+        paid = self._store.paid_interval(call.subscription) if call.subscription else None
         if paid is None or paid.paid_until <= self._clock():
             return False
         return any(offer.id == paid.config for offer in (self.offers if offers is None else offers))

@@ -15,7 +15,7 @@ from indexer.errors import SourceError
 from indexer.headers.networks import NETWORKS
 from overlay.systems.payments.carriers import PaidCall, task_id
 from overlay.systems.payments.checking import PaymentSources
-from overlay.systems.payments.store_records import LedgerPayment, TaskState
+from overlay.systems.payments.store_records import StoredPayment, TaskState
 from overlay.text.compact_json import encode
 from parsers.cards.money import plain
 from parsers.cards.offers import Offer
@@ -48,7 +48,7 @@ class GateAnswer(NamedTuple):
     headers: tuple[tuple[str, str], ...]
     body: bytes
     streamed: bool = False
-    payment: LedgerPayment | None = None
+    payment: StoredPayment | None = None
 
 
 class StreamDelivery:

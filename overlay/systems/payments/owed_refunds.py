@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from overlay.commands.options import Commands
-    from overlay.systems.payments.store_records import LedgerPayment, PaidTask
+    from overlay.systems.payments.store_records import PaidTask, StoredPayment
 
 
 def add(commands: Commands) -> None:
@@ -33,17 +33,17 @@ def add(commands: Commands) -> None:
 def refunds(args: Namespace) -> int:
     """Print the refunds that are due, or remove one that was paid."""
     from overlay.app.storage import open_store
-    from overlay.systems.payments.store import PaymentLedger
+    from overlay.systems.payments.store import PaymentStore
 
     with closing(open_store(settings_of(args), create=False)) as store:
-        ledger = PaymentLedger(store.primary)
+        payment_store = PaymentStore(store.primary)
         if args.done is not None:
-            if not ledger.close_refund(args.done):
+            if not payment_store.close_refund(args.done):
                 say(f"no refund of a task {args.done[:100]!a} is due")
                 return 1
             say(f"the task {args.done} is refunded")
             return 0
-        rows = [_row(task, ledger.payments_of(task.id)) for task in ledger.refunds()]
+        rows = [_row(task, payment_store.payments_of(task.id)) for task in payment_store.refunds()]
     print_answer(args, rows, _show)
     return 0
 
@@ -56,7 +56,7 @@ def _show(rows: Sequence[Mapping[str, Any]]) -> None:
         say(f"  {row['satoshis']:,} satoshis on {row['chain']} to {row['refundAddress']}: {row['rawTx']}")
 
 
-def _row(task: PaidTask, paid: Sequence[LedgerPayment]) -> dict[str, Any]:
+def _row(task: PaidTask, paid: Sequence[StoredPayment]) -> dict[str, Any]:
     """A refund with what its transaction spends, as in the file for a wallet."""
     from overlay.publish.wallet_file import draft_json
     from overlay.systems.payments.refunds import refund_due

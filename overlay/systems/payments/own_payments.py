@@ -43,7 +43,7 @@ class OwnPayments:
             self._open(Path(settings.prices), store, exchange)
 
     def _open(self, file: Path, store: Store, exchange: ExchangeRates) -> None:
-        from overlay.systems.payments.store import PaymentLedger
+        from overlay.systems.payments.store import PaymentStore
 
         try:
             body = file.read_bytes()
@@ -64,7 +64,7 @@ class OwnPayments:
             raise SettingsError("prices needs a node among the chains, which checks and sends payments")
         shown = json.loads(body, parse_float=_number)
         self.prices = shown if isinstance(shown, list) else [shown]
-        self.gate = PaymentGate(exact, PaymentLedger(store.primary), *self.nodes.values(), exchange=exchange)
+        self.gate = PaymentGate(exact, PaymentStore(store.primary), *self.nodes.values(), exchange=exchange)
 
 
 def _number(text: str) -> float | str:

@@ -26,13 +26,13 @@ from overlay.systems.payments.gate_answers import (
     unavailable,
 )
 from overlay.systems.payments.settlement import GRACE_SECONDS, NotAcceptedError, Settlement
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import (
     GIVEN_BACK,
     DuplicatePaymentError,
-    LedgerPayment,
     PaidTask,
     PaymentState,
+    StoredPayment,
     TaskState,
     TaskStateError,
 )
@@ -60,7 +60,7 @@ class PaidWork:
 
     def __init__(
         self,
-        ledger: PaymentLedger,
+        payment_store: PaymentStore,
         sources: PaymentSources,
         settlement: Settlement,
         offers: Sequence[Offer],
@@ -69,7 +69,7 @@ class PaidWork:
         work_seconds: int,
         delivery: StreamDelivery,
     ) -> None:
-        self._ledger, self._sources, self._settlement = ledger, sources, settlement
+        self._store, self._sources, self._settlement = payment_store, sources, settlement
         self._offers, self._call, self._work, self._work_seconds = offers, call, work, work_seconds
         self._state, self._delivery = TaskState.PENDING, delivery
         self._id = call.task or call.a2a_task
@@ -100,21 +100,21 @@ class PaidWork:
         go on: it is another task here."""
         call, ended = self._call, (TaskState.COMPLETED, TaskState.FAILED)
         if call.task or not call.a2a_task:
-            return self._ledger.task(call.task) if call.task else None
-        task = self._ledger.waiting(call.a2a_task) or self._ledger.task(call.a2a_task)
+            return self._store.task(call.task) if call.task else None
+        task = self._store.waiting(call.a2a_task) or self._store.task(call.a2a_task)
         if task is not None:
             self._id = "" if task.state in ended else task.id
         return None if task is not None and task.state in ended else task
 
-    def _paid_by(self, stored: LedgerPayment, task: PaidTask | None) -> PaidTask | None:
+    def _paid_by(self, stored: StoredPayment, task: PaidTask | None) -> PaidTask | None:
         """The task that a stored payment pays for, where the call names it."""
         named = self._call.a2a_task
         if self._call.task or not named:
             return task
-        paid = self._ledger.task(stored.task)
+        paid = self._store.task(stored.task)
         return paid if paid is not None and named in (paid.id, *paid.names) else None
 
-    def _stored(self) -> LedgerPayment | None:
+    def _stored(self) -> StoredPayment | None:
         """The payment of the claim where it was accepted before. The rest of the claim is not checked again, as rates
         and prices may have changed since."""
         try:
@@ -123,7 +123,7 @@ class PaidWork:
             txid = transaction_of(claim, chain).txid
         except (PaymentRefusedError, KeyError):
             return None  # why, is said when the claim is verified
-        stored = self._ledger.payment(_name(chain), txid)
+        stored = self._store.payment(_name(chain), txid)
         return None if stored is None or stored.state in GIVEN_BACK else stored
 
     async def _verified(self, task: PaidTask | None) -> Payment:
@@ -147,14 +147,14 @@ class PaidWork:
         if payment.offer.id != task.config:
             detail = f"the deposit of this task was for {task.config[:64]!a}"
             raise PaymentRefusedError("StageMismatch", "unknown-config", detail)
-        for deposit in await to_thread(self._ledger.payments_of, task.id):
+        for deposit in await to_thread(self._store.payments_of, task.id):
             if deposit.stage == "deposit" and await self._settlement.look(deposit) is PaymentState.CONFLICTED:
                 raise PaymentRefusedError("StageMismatch", "deposit-gone", "the deposit was spent otherwise meanwhile")
 
     async def _take(self, payment: Payment, task: PaidTask | None) -> GateAnswer:
         """Reserve a payment and do the work of its stage."""
         now, stage, self._delivery.config = self._settlement.now(), payment.claim.stage, payment.offer.id
-        entry = LedgerPayment(
+        entry = StoredPayment(
             chain=_name(payment.chain), txid=payment.tx.txid, task=self._task_id(), config=payment.offer.id,
             stage=stage, needed=payment.needed, paid=payment.paid, raw=payment.claim.raw,
             created_at=now, updated_at=now,
@@ -167,19 +167,19 @@ class PaidWork:
         if stage == "final" and task is not None:
             running = replace(task, state=TaskState.RUNNING, updated_at=now, deadline=now + self._work_seconds)
         spends = [tx_input.prevout for tx_input in payment.tx.inputs]
-        await to_thread(self._ledger.reserve, entry, spends, running)
+        await to_thread(self._store.reserve, entry, spends, running)
         log.info("payment %s is reserved: %d satoshis, %s", payment.tx.hex_id, payment.paid, stage)
         steps = {"full": self._full, "deposit": self._deposit, "final": self._final}
         return await steps[stage](entry, running)
 
-    async def _full(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
+    async def _full(self, entry: StoredPayment, task: PaidTask) -> GateAnswer:
         self._delivery.settle_before(partial(self._send, entry, task))
         answer = await self._worked(partial(self._release_undelivered, entry))
         if self._delivery.has_begun:
             await self._keep(task.id, answer)
             return (await self._paid(answer, task.id))._replace(payment=entry)
         if self._delivery.failure is not None:  # the payment may have been sent: `recover` finds out
-            await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.RUNNING)
+            await to_thread(self._store.move_task, self._with(task, answer), TaskState.RUNNING)
             raise self._delivery.failure
         if is_failed(answer, self._call):
             await self._settlement.release(entry, f"the work failed with status {answer.status}")
@@ -187,7 +187,7 @@ class PaidWork:
         await self._send(entry, self._with(task, answer))
         return (await self._paid(answer, task.id))._replace(payment=entry)
 
-    async def _deposit(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
+    async def _deposit(self, entry: StoredPayment, task: PaidTask) -> GateAnswer:
         await self._send(entry, task)
         self._delivery.settle_before(partial(self._keep_deposit, task))
         answer = await self._worked(partial(self._fail, task))
@@ -198,28 +198,28 @@ class PaidWork:
         waiting = replace(
             self._with(task, answer), state=TaskState.NEEDS_FINAL, updated_at=now, deadline=now + GRACE_SECONDS
         )
-        if not await to_thread(self._ledger.move_task, waiting, TaskState.RUNNING):
+        if not await to_thread(self._store.move_task, waiting, TaskState.RUNNING):
             raise TaskStateError("the task failed meanwhile, as its work took too long")
         return self._needs_final(waiting, streamed=answer.streamed)
 
-    async def _final(self, entry: LedgerPayment, task: PaidTask) -> GateAnswer:
+    async def _final(self, entry: StoredPayment, task: PaidTask) -> GateAnswer:
         await self._send(entry, task)
         return await self._paid(_withheld(task), task.id)
 
-    async def _release_undelivered(self, entry: LedgerPayment) -> None:
+    async def _release_undelivered(self, entry: StoredPayment) -> None:
         if not self._delivery.has_begun:
             await self._settlement.release(entry, "the work raised an error")
 
     async def _keep(self, id_: str, answer: GateAnswer) -> None:
         """Store the last part of an answer that was paid before its first part was sent."""
-        task = await to_thread(self._ledger.task, id_)
+        task = await to_thread(self._store.task, id_)
         if task is not None and task.state is TaskState.COMPLETED:
-            await to_thread(self._ledger.move_task, self._with(task, answer), TaskState.COMPLETED)
+            await to_thread(self._store.move_task, self._with(task, answer), TaskState.COMPLETED)
 
     async def _keep_deposit(self, task: PaidTask) -> None:
         """Refund nothing from now on: parts of the answer go out. Raises TaskStateError."""
         unrefundable = replace(task, refund_address="", updated_at=self._settlement.now())
-        if not await to_thread(self._ledger.move_task, unrefundable, TaskState.RUNNING):
+        if not await to_thread(self._store.move_task, unrefundable, TaskState.RUNNING):
             raise TaskStateError("the task failed meanwhile, as its work took too long")
 
     def _delivered(self, task: PaidTask) -> PaidTask:
@@ -242,16 +242,16 @@ class PaidWork:
             await shield(undo())
             raise
 
-    async def _send(self, entry: LedgerPayment, task: PaidTask) -> None:
+    async def _send(self, entry: StoredPayment, task: PaidTask) -> None:
         try:
             await self._settlement.send(entry, task)
         except SourceError:
-            stored = await to_thread(self._ledger.payment, entry.chain, entry.txid)
+            stored = await to_thread(self._store.payment, entry.chain, entry.txid)
             if stored is not None and stored.state is PaymentState.RESERVED:  # nothing was sent
                 await self._settlement.release(stored, "the node does not answer")
             raise
 
-    async def _again(self, task: PaidTask | None, stored: LedgerPayment) -> GateAnswer:
+    async def _again(self, task: PaidTask | None, stored: StoredPayment) -> GateAnswer:
         """The stored answer of a task for a repeated call. Raises PaymentRefusedError without one."""
         if task is None or stored.task != task.id:
             raise PaymentRefusedError("PaymentInvalid", "duplicate", f"{stored.txid[::-1].hex()} was claimed before")
@@ -271,9 +271,9 @@ class PaidWork:
     async def _paid(self, answer: GateAnswer, task: str) -> GateAnswer:
         """The answer with the payment's data for its client."""
         headers = [*answer.headers, (TASK_HEADER, task)]
-        stored = await to_thread(self._ledger.task, task)
+        stored = await to_thread(self._store.task, task)
         interval_id = (stored.subscription if stored is not None else "") or task
-        interval = await to_thread(self._ledger.paid_interval, interval_id)
+        interval = await to_thread(self._store.paid_interval, interval_id)
         if interval is not None:
             headers += [(SUBSCRIPTION_HEADER, interval_id), ("A2B-Paid-Until", timestamp(interval.paid_until))]
         return answer._replace(headers=tuple(headers))

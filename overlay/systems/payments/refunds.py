@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from overlay.publish.coins import Coin
 from overlay.publish.relay_policy import OUTPUT, RELAYED, REST, SIGNED_INPUT
 from overlay.publish.transactions import Draft
-from overlay.systems.payments.store_records import LedgerPayment, PaidTask
+from overlay.systems.payments.store_records import PaidTask, StoredPayment
 from parsers.bitcoin import address
 from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read_exactly, serialise
@@ -34,18 +34,18 @@ def refund(tx: Transaction, pay_to: str, refund_address: str, chain: UtxoChain) 
     return serialise(inputs, (TxOutput(amount, p2pkh(payer)),))
 
 
-def chain_of(payment: LedgerPayment) -> UtxoChain:
+def chain_of(payment: StoredPayment) -> UtxoChain:
     """The chain of a payment."""
     coin, _, network = payment.chain.partition(":")
     return UtxoChain(coin, network)
 
 
-def transaction_of(payment: LedgerPayment) -> Transaction:
+def transaction_of(payment: StoredPayment) -> Transaction:
     """The transaction of a payment."""
     return read_exactly(payment.raw, segwit=has_segwit(chain_of(payment)))
 
 
-def refund_due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draft]:
+def refund_due(task: PaidTask, paid: Sequence[StoredPayment]) -> tuple[str, Draft]:
     """The chain of the refund of a task, like `bsv:mainnet`, and its transaction with the outputs that it spends.
     `paid` are the payments of the task. Raises ValueError when none of these is refunded."""
     tx = read_exactly(task.refund or b"")

@@ -16,13 +16,13 @@ from indexer.chains.node.payment_node import Broadcaster
 from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
 from overlay.systems.payments.refunds import chain_of, refund, transaction_of
 from overlay.systems.payments.renewals import end_of
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import (
     COUNTED,
-    LedgerPayment,
     PaidInterval,
     PaidTask,
     PaymentState,
+    StoredPayment,
     TaskState,
 )
 from parsers.bitcoin.tx import Transaction
@@ -51,17 +51,17 @@ class NotAcceptedError(Exception):
 
 
 class Settlement:
-    """The payments in a ledger. `nodes` are by chain (`coin:network`), `offers` by id; `clock` gives seconds since
-    1970."""
+    """The settlement of stored payments. `nodes` are by chain (`coin:network`), `offers` by id; `clock` gives seconds
+    since 1970."""
 
     def __init__(
         self,
-        ledger: PaymentLedger,
+        payment_store: PaymentStore,
         nodes: Mapping[str, Broadcaster],
         offers: Sequence[Offer],
         clock: Callable[[], float],
     ) -> None:
-        self._ledger, self._nodes, self._clock = ledger, nodes, clock
+        self._store, self._nodes, self._clock = payment_store, nodes, clock
         self._offers = {offer.id: offer for offer in reversed(offers)}
         self._skipped: set[str] = set()
 
@@ -69,7 +69,7 @@ class Settlement:
         """Seconds since 1970."""
         return int(self._clock())
 
-    async def send(self, payment: LedgerPayment, task: PaidTask) -> None:
+    async def send(self, payment: StoredPayment, task: PaidTask) -> None:
         """Send a reserved payment, and store `task`, running, with it. Raises NotAcceptedError where it is not accepted
         and so given back; SourceError where the node does not answer: then `recover` continues."""
         node = self._nodes[payment.chain]
@@ -77,11 +77,11 @@ class Settlement:
             await self._refuse(payment, "an output that it spends was spent meanwhile")
         sending = replace(payment, state=PaymentState.SENDING, updated_at=self.now())
         stored = replace(task, updated_at=sending.updated_at)
-        if not await to_thread(self._ledger.move_both, payment, PaymentState.SENDING, stored):
+        if not await to_thread(self._store.move_both, payment, PaymentState.SENDING, stored):
             raise NotAcceptedError("the payment was given back, as its work took too long")
         await self._deliver(node, sending)
 
-    async def release(self, payment: LedgerPayment, detail: str) -> None:
+    async def release(self, payment: StoredPayment, detail: str) -> None:
         """Give back the reserved payment of a failed task: it is never sent."""
         await self._end(payment, PaymentState.RELEASED, detail)
         log.info("payment %s is released: %s", payment.txid[::-1].hex(), detail)
@@ -90,7 +90,7 @@ class Settlement:
         """Finish what a process left that crashed, or that had no answer of a node. Raises SourceError, after all that
         could be done was done."""
         now, errors = self.now(), dict[str, SourceError]()
-        for payment in await to_thread(self._ledger.unfinished, now - LEASE_SECONDS):
+        for payment in await to_thread(self._store.unfinished, now - LEASE_SECONDS):
             if payment.state is PaymentState.SENDING and payment.chain in errors:
                 continue  # a node that is down is waited for once
             try:
@@ -99,7 +99,7 @@ class Settlement:
                 errors[payment.chain] = unreachable
             except NotAcceptedError as conflict:
                 log.info("payment %s is refused: %s", payment.txid[::-1].hex(), conflict)
-        for task in await to_thread(self._ledger.overdue, now):
+        for task in await to_thread(self._store.overdue, now):
             await self._expire(task)
         for error in errors.values():
             raise error
@@ -110,17 +110,17 @@ class Settlement:
         error = None
         for chain in self._nodes:
             try:
-                for payment in await to_thread(self._ledger.watched, chain, self.now() - CONFLICT_SECONDS):
+                for payment in await to_thread(self._store.watched, chain, self.now() - CONFLICT_SECONDS):
                     await self.look(payment)
             except SourceError as unreachable:
                 error = unreachable
-        for chain in await to_thread(self._ledger.open_chains) - self._nodes.keys() - self._skipped:
+        for chain in await to_thread(self._store.open_chains) - self._nodes.keys() - self._skipped:
             self._skipped.add(chain)
             log.warning("there are payments on %s, of which no node answers: they are neither sent nor watched", chain)
         if error is not None:
             raise error
 
-    async def look(self, payment: LedgerPayment) -> PaymentState:
+    async def look(self, payment: StoredPayment) -> PaymentState:
         """The state of a payment that was sent, as the node has it now. The task of one that was double-spent fails,
         unless it is completed; the interval that it paid for is taken back. Raises SourceError."""
         if payment.state is PaymentState.SETTLED:
@@ -137,17 +137,17 @@ class Settlement:
             log.info("payment %s is %s", tx.hex_id, state)
         difference = (state in COUNTED) - (payment.state in COUNTED)
         revise = partial(self._revised, difference) if difference else None
-        await to_thread(self._ledger.move, payment, state, self.now(), detail, revise=revise)
+        await to_thread(self._store.move, payment, state, self.now(), detail, revise=revise)
         if state is PaymentState.CONFLICTED:
-            task = await to_thread(self._ledger.task, payment.task)
+            task = await to_thread(self._store.task, payment.task)
             if task is not None and task.state is TaskState.NEEDS_FINAL:
                 failed = replace(task, state=TaskState.FAILED, updated_at=self.now(), detail=detail)
-                await to_thread(self._ledger.move_task, failed, task.state)
+                await to_thread(self._store.move_task, failed, task.state)
         return state
 
     # -- steps
 
-    async def _resend(self, node: Broadcaster, payment: LedgerPayment) -> tuple[PaymentState, str]:
+    async def _resend(self, node: Broadcaster, payment: StoredPayment) -> tuple[PaymentState, str]:
         """Send a payment again that the node has dropped. Returns its state, and why it is no longer accepted."""
         try:
             await node.send(payment.raw)
@@ -155,22 +155,22 @@ class Settlement:
             return PaymentState.CONFLICTED, str(error)[:500]
         return PaymentState.SENT, ""
 
-    def _node(self, payment: LedgerPayment) -> Broadcaster:
+    def _node(self, payment: StoredPayment) -> Broadcaster:
         """Raises SourceError for a chain that is no longer configured, or has a node that has not answered yet."""
         if payment.chain not in self._nodes:
             raise SourceUnavailableError(f"no node of {payment.chain} answers")
         return self._nodes[payment.chain]
 
-    async def _take_up(self, payment: LedgerPayment, now: int) -> None:
+    async def _take_up(self, payment: StoredPayment, now: int) -> None:
         if payment.state is PaymentState.RESERVED:
-            task = await to_thread(self._ledger.task, payment.task)
+            task = await to_thread(self._store.task, payment.task)
             if task is None or task.deadline is None or task.deadline <= now:
                 await self.release(payment, "its work did not end")
             return
         if payment.chain not in self._nodes:
             return  # `watch` warns
         # the lease: of several processes one goes on
-        if not await to_thread(self._ledger.move, payment, PaymentState.SENDING, now):
+        if not await to_thread(self._store.move, payment, PaymentState.SENDING, now):
             return
         node, tx = self._nodes[payment.chain], transaction_of(payment)
         leased = replace(payment, updated_at=now)
@@ -181,7 +181,7 @@ class Settlement:
         else:
             await self._deliver(node, leased)
 
-    async def _deliver(self, node: Broadcaster, payment: LedgerPayment) -> None:
+    async def _deliver(self, node: Broadcaster, payment: StoredPayment) -> None:
         try:
             await node.send(payment.raw)
         except RefusedTransactionError as error:
@@ -189,22 +189,22 @@ class Settlement:
         await self._end(payment, PaymentState.SENT, "")
         log.info("payment %s is sent: %d satoshis, %s", payment.txid[::-1].hex(), payment.paid, payment.stage)
 
-    async def _refuse(self, payment: LedgerPayment, detail: str) -> None:
+    async def _refuse(self, payment: StoredPayment, detail: str) -> None:
         await self._end(payment, PaymentState.REFUSED, detail)
         raise NotAcceptedError(detail)
 
-    async def _end(self, payment: LedgerPayment, state: PaymentState, detail: str) -> None:
+    async def _end(self, payment: StoredPayment, state: PaymentState, detail: str) -> None:
         """Move a payment to the end of its sending, and its task with it."""
-        task = await to_thread(self._ledger.task, payment.task)
+        task = await to_thread(self._store.task, payment.task)
         if task is None or task.state is not TaskState.RUNNING:
-            await to_thread(self._ledger.move, payment, state, self.now(), detail)
+            await to_thread(self._store.move, payment, state, self.now(), detail)
             return
         now = self.now()
         moved = replace(task, state=_after(payment.stage, state), updated_at=now, detail=detail)
         if moved.state is TaskState.NEEDS_FINAL:
             moved = replace(moved, deadline=now + GRACE_SECONDS)
         renew = partial(self._renewed, task, now) if moved.state is TaskState.COMPLETED else None
-        await to_thread(self._ledger.move_both, payment, state, moved, renew=renew)
+        await to_thread(self._store.move_both, payment, state, moved, renew=renew)
 
     def _renewed(self, task: PaidTask, now: int, old: PaidInterval | None) -> PaidInterval | None:
         """The paid interval of a completed task: one of the same offer is renewed from its first day, or begins again
@@ -233,7 +233,7 @@ class Settlement:
 
     async def _expire(self, task: PaidTask) -> None:
         """Fail a task that is overdue, and prepare the refund of its deposit."""
-        paid = await to_thread(self._ledger.payments_of, task.id)
+        paid = await to_thread(self._store.payments_of, task.id)
         if any(payment.state in (PaymentState.RESERVED, PaymentState.SENDING) for payment in paid):
             return  # its own recovery comes first
         raw = self._refund(task, paid)
@@ -242,19 +242,19 @@ class Settlement:
             task, state=TaskState.FAILED, deadline=None, refund=raw, body=None, head="", updated_at=self.now(),
             detail=detail,
         )  # fmt: skip
-        if await to_thread(self._ledger.move_task, failed, task.state):
+        if await to_thread(self._store.move_task, failed, task.state):
             _log_failure(failed)
 
     async def fail(self, task: PaidTask) -> None:
         """Fail a running task with a sent deposit, and prepare its refund."""
-        raw = self._refund(task, await to_thread(self._ledger.payments_of, task.id))
+        raw = self._refund(task, await to_thread(self._store.payments_of, task.id))
         failed = replace(
             task, state=TaskState.FAILED, deadline=None, refund=raw, updated_at=self.now(), detail="its work failed"
         )
-        if await to_thread(self._ledger.move_task, failed, TaskState.RUNNING):
+        if await to_thread(self._store.move_task, failed, TaskState.RUNNING):
             _log_failure(failed)
 
-    def _refund(self, task: PaidTask, paid: Sequence[LedgerPayment]) -> bytes | None:
+    def _refund(self, task: PaidTask, paid: Sequence[StoredPayment]) -> bytes | None:
         """The refund of the deposit that was sent."""
         offer = self._offers.get(task.config)
         sent = [payment for payment in paid if payment.stage == "deposit" and payment.state in COUNTED]

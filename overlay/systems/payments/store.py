@@ -35,12 +35,12 @@ from overlay.systems.payments.store_records import (
     GIVEN_BACK,
     TRANSITIONS,
     DuplicatePaymentError,
-    LedgerPayment,
     PaidInterval,
     PaidTask,
     PaymentState,
     Renew,
     Revise,
+    StoredPayment,
     TaskState,
     TaskStateError,
     paid_intervals,
@@ -51,12 +51,12 @@ from overlay.systems.payments.store_records import (
 from parsers.bitcoin.tx import Outpoint
 
 
-class PaymentLedger(Queries):
-    """The ledger in a database. Every method raises StoreError when the database refuses."""
+class PaymentStore(Queries):
+    """The payments in a database. Every method raises StoreError when the database refuses."""
 
     @classmethod
-    def open(cls, url: str) -> PaymentLedger:
-        """The ledger at `sqlite:///PATH` or `postgresql+psycopg://…`; its tables are created where they do not
+    def open(cls, url: str) -> PaymentStore:
+        """The payments at `sqlite:///PATH` or `postgresql+psycopg://…`; its tables are created where they do not
         exist."""
         return cls(connect(url))
 
@@ -66,7 +66,7 @@ class PaymentLedger(Queries):
 
     # -- payments
 
-    def reserve(self, payment: LedgerPayment, spends: Sequence[Outpoint], task: PaidTask) -> None:
+    def reserve(self, payment: StoredPayment, spends: Sequence[Outpoint], task: PaidTask) -> None:
         """Store a payment and what it spends, and the running task that it pays for: a new one, or for a final payment
         the one that needs it. One that was given back may be reserved again. Raises DuplicatePaymentError,
         TaskStateError."""
@@ -80,27 +80,27 @@ class PaymentLedger(Queries):
             for outpoint in spends:
                 _reserve_input(connection, payment, outpoint)
 
-    def payment(self, chain: str, txid: bytes) -> LedgerPayment | None:
+    def payment(self, chain: str, txid: bytes) -> StoredPayment | None:
         """A claimed payment."""
         row = self._first(select(payments).where(payments.c.chain == chain, payments.c.txid == txid))
-        return LedgerPayment(**row) if row else None
+        return StoredPayment(**row) if row else None
 
-    def payments_of(self, task: str) -> list[LedgerPayment]:
+    def payments_of(self, task: str) -> list[StoredPayment]:
         """The payments of a task, the oldest first."""
         return self._payments(payments.c.task == task)
 
-    def unfinished(self, before: int) -> list[LedgerPayment]:
+    def unfinished(self, before: int) -> list[StoredPayment]:
         """Reserved and sending payments that nothing has happened to since a time."""
         open_ones = payments.c.state.in_((PaymentState.RESERVED, PaymentState.SENDING))
         return self._payments(open_ones, payments.c.updated_at <= before)
 
-    def watched(self, chain: str, since: int, limit: int = 1_000) -> list[LedgerPayment]:
+    def watched(self, chain: str, since: int, limit: int = 1_000) -> list[StoredPayment]:
         """Payments on a chain that a double spend or reorganisation may still change, those that were looked at longest
         ago first; conflicted ones only where they were claimed since a time."""
         is_sent = payments.c.state == PaymentState.SENT
         is_young = and_(payments.c.state == PaymentState.CONFLICTED, payments.c.created_at >= since)
         watched = select(payments).where(payments.c.chain == chain, or_(is_sent, is_young))
-        return [LedgerPayment(**row) for row in self._rows(watched.order_by(payments.c.updated_at).limit(limit))]
+        return [StoredPayment(**row) for row in self._rows(watched.order_by(payments.c.updated_at).limit(limit))]
 
     def open_chains(self) -> set[str]:
         """The chains of payments that are not finished."""
@@ -112,7 +112,7 @@ class PaymentLedger(Queries):
         return int(self._scalar(select(func.sum(payments.c.paid)).where(payments.c.state.in_(COUNTED))) or 0)
 
     def move(
-        self, payment: LedgerPayment, state: PaymentState, now: int, detail: str = "", *, revise: Revise | None = None
+        self, payment: StoredPayment, state: PaymentState, now: int, detail: str = "", *, revise: Revise | None = None
     ) -> bool:
         """Move a payment from the state and time that `payment` has; False where another process was faster. One that
         is given back sets free what it spends. With it the paid interval is revised that its task paid for, where it is
@@ -150,7 +150,7 @@ class PaymentLedger(Queries):
 
     def move_both(
         self,
-        payment: LedgerPayment,
+        payment: StoredPayment,
         state: PaymentState,
         task: PaidTask,
         *,
@@ -202,16 +202,16 @@ class PaymentLedger(Queries):
         row = self._first(select(paid_intervals).where(paid_intervals.c.id == id_))
         return PaidInterval(**row) if row else None
 
-    def _payments(self, *where: Any) -> list[LedgerPayment]:
+    def _payments(self, *where: Any) -> list[StoredPayment]:
         statement = select(payments).where(*where).order_by(payments.c.created_at, payments.c.txid)
-        return [LedgerPayment(**row) for row in self._rows(statement)]
+        return [StoredPayment(**row) for row in self._rows(statement)]
 
 
-def _same(payment: LedgerPayment) -> tuple[Any, ...]:
+def _same(payment: StoredPayment) -> tuple[Any, ...]:
     return payments.c.chain == payment.chain, payments.c.txid == payment.txid
 
 
-def _reserve_input(connection: Connection, payment: LedgerPayment, outpoint: Outpoint) -> None:
+def _reserve_input(connection: Connection, payment: StoredPayment, outpoint: Outpoint) -> None:
     spent = {"chain": payment.chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout}
     same = [payment_inputs.c[name] == value for name, value in spent.items()]
     if connection.execute(select(payment_inputs.c.txid).where(*same)).first() is not None:
@@ -232,7 +232,7 @@ def _run_task(connection: Connection, task: PaidTask, *, is_final: bool) -> None
     connection.execute(insert(paid_tasks), [row_of(task)])
 
 
-def _move_payment(connection: Connection, payment: LedgerPayment, state: PaymentState, now: int, detail: str) -> bool:
+def _move_payment(connection: Connection, payment: StoredPayment, state: PaymentState, now: int, detail: str) -> bool:
     unchanged = (payments.c.state == payment.state, payments.c.updated_at == payment.updated_at)
     values: dict[str, Any] = {"state": state, "updated_at": now, "detail": detail}
     if state in GIVEN_BACK:
@@ -251,7 +251,7 @@ def _move_task(connection: Connection, task: PaidTask, source: TaskState) -> boo
     return connection.execute(update(paid_tasks).where(*same).values(**row_of(task))).rowcount == 1
 
 
-def _revise(connection: Connection, payment: LedgerPayment, revise: Revise) -> None:
+def _revise(connection: Connection, payment: StoredPayment, revise: Revise) -> None:
     row = connection.execute(select(paid_tasks).where(paid_tasks.c.id == payment.task)).mappings().first()
     interval = _interval(connection, (row["subscription"] or row["id"]) if row is not None else "")
     lacking = payments.c.state.not_in((*COUNTED, *GIVEN_BACK))

@@ -1,4 +1,4 @@
-"""The tables of the ledger of a server that is paid, and their rows. Times are seconds since 1970, txids in internal
+"""The tables of the payments of a paid server, and their rows. Times are seconds since 1970, txids in internal
 byte order, amounts satoshis."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ needsFinal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerPayment:
+class StoredPayment:
     """A claimed payment. `chain` is `coin:network`; `raw` is empty once the payment was given back."""
 
     chain: str
@@ -113,7 +113,7 @@ class PaidInterval:
 
 payments = original_table(
     "payments",
-    *columns_of(LedgerPayment, {"chain", "txid"}),
+    *columns_of(StoredPayment, {"chain", "txid"}),
     Index("payments_by_state", "state", "updated_at"),
     Index("payments_by_task", "task"),
 )

@@ -19,7 +19,7 @@ from indexer.snapshot import exporter, importer
 from indexer.snapshot.codec import SnapshotError
 from indexer.snapshot.exporter import export, new_file, read_lines
 from indexer.store import StoreError, block_writer, chain_marks, connect, imports
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.webhooks.store import StoredWebhooks
 from tests.chainkit import ChainKit, agent
 from tests.conftest import ROOT
@@ -241,7 +241,7 @@ def test_an_import_that_fails_gives_the_outbox_a_new_epoch(snapshot: bytes, empt
 
 def test_an_import_leaves_what_clients_handed_in_alone_whether_it_fails_or_not(snapshot: bytes, empty: Empty) -> None:
     StoredWebhooks(empty.engine).add(WEBHOOK)
-    ledger = PaymentLedger(empty.engine)
+    ledger = PaymentStore(empty.engine)
     ledger.reserve(PAYMENT, [COIN], TASK)
     for complete in (False, True):
         source = snapshot.splitlines(keepends=True)

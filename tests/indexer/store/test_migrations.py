@@ -23,7 +23,7 @@ from indexer.store.requests import Requests
 from indexer.store.schema import SCHEMA, metadata
 from overlay.systems.delegateos.store import DelegationRecords
 from overlay.systems.mrp.store import MrpProviders
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.rating.store import ReceiptQueries
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
@@ -138,7 +138,7 @@ def test_all_that_is_checked_again_is_due_when_it_was(old: str) -> None:
 
 def test_its_components_go_on_where_they_were(old: str) -> None:
     engine = connect(old)
-    payments, relay, webhooks = PaymentLedger(engine), RelayStore(engine), StoredWebhooks(engine)
+    payments, relay, webhooks = PaymentStore(engine), RelayStore(engine), StoredWebhooks(engine)
     assert (payments.counted(), payments.paid_interval(INTERVAL.id)) == (5, INTERVAL)
     assert relay.ledger.faults() == []
     assert relay.ledger.balances() | {"chain": 0} == {
@@ -220,7 +220,7 @@ LEDGERS = (
 def test_a_ledger_without_a_registry_is_migrated_too(empty_database_url: str) -> None:
     make(empty_database_url, *LEDGERS)
     for _ in range(2):
-        ledger = PaymentLedger.open(empty_database_url)
+        ledger = PaymentStore.open(empty_database_url)
         assert (ledger.counted(), ledger.paid_interval(INTERVAL.id)) == (5, INTERVAL)
         ledger.close()
 

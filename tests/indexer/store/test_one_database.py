@@ -20,8 +20,8 @@ from indexer.store.nonces import Nonces
 from indexer.store.schema import keys, metadata, rebuilt_table
 from overlay.systems.delegateos.store import BlockBudget, DelegationRecords, NonceUse
 from overlay.systems.mrp.store import MrpProviders
-from overlay.systems.payments.store import PaymentLedger
-from overlay.systems.payments.store_records import LedgerPayment, PaidInterval, PaidTask, PaymentState, TaskState
+from overlay.systems.payments.store import PaymentStore
+from overlay.systems.payments.store_records import PaidInterval, PaidTask, PaymentState, StoredPayment, TaskState
 from overlay.systems.rating.store import ReceiptQueries, StoredReceipt, SubmittedDocument
 from overlay.systems.rating.store_trust import TrustGraph
 from overlay.systems.relay.store import RelayStore
@@ -39,7 +39,7 @@ WEBHOOK = StoredWebhook(
 )  # fmt: skip
 INTERVAL = PaidInterval(id="old-task", config="month", started_at=NOW, periods=2, paid_until=NOW + 5_000_000)
 COIN = Outpoint(bytes(32), 1)
-PAYMENT = LedgerPayment(
+PAYMENT = StoredPayment(
     chain="bsv:regtest", txid=b"\x01" * 32, task="t", config="month", stage="full", needed=5, paid=5, raw=b"raw",
     created_at=NOW, updated_at=NOW,
 )  # fmt: skip
@@ -102,11 +102,11 @@ def use_webhooks(engine: Engine) -> None:
 
 
 def use_payments(engine: Engine) -> None:
-    ledger = PaymentLedger(engine)
+    ledger = PaymentStore(engine)
     ledger.reserve(PAYMENT, [COIN], TASK)
     completed = PaidTask(id="t", state=TaskState.COMPLETED, config="month", updated_at=NOW)
     assert ledger.move_both(PAYMENT, PaymentState.SENT, completed, renew=lambda old: old or INTERVAL)
-    task = PaymentLedger(engine).task("t")
+    task = PaymentStore(engine).task("t")
     assert task is not None
     assert (task.state, ledger.counted(), ledger.paid_interval(task.subscription)) == ("completed", 5, INTERVAL)
 
@@ -152,7 +152,7 @@ def test_every_component_reads_and_writes_in_the_database_of_all(database_url: s
     stored = {name: {column["name"] for column in inspector.get_columns(name)} for name in inspector.get_table_names()}
     assert stored == {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
     assert StoredWebhooks(engine).active() == [WEBHOOK]
-    assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
+    assert PaymentStore(engine).paid_interval(INTERVAL.id) == INTERVAL
     engine.dispose()
 
 
@@ -166,7 +166,7 @@ def test_components_are_opened_in_any_order_and_before_the_registry(
     engine.dispose()
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     use_webhooks(engine)
-    assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
+    assert PaymentStore(engine).paid_interval(INTERVAL.id) == INTERVAL
     engine.dispose()
 
 
@@ -190,7 +190,7 @@ def run(url: str, *statements: str) -> None:
 def test_a_ledger_of_an_earlier_version_keeps_its_paid_intervals(empty_database_url: str) -> None:
     run(empty_database_url, OLD_TABLE, OLD_ROW)
     for _ in range(2):
-        ledger = PaymentLedger.open(empty_database_url)
+        ledger = PaymentStore.open(empty_database_url)
         assert ledger.paid_interval(INTERVAL.id) == INTERVAL
         ledger.close()
 
@@ -200,7 +200,7 @@ def test_a_registry_beside_a_ledger_of_an_earlier_version_gets_its_own_table(emp
     run(empty_database_url, OLD_TABLE, OLD_ROW)
     engine = connect(empty_database_url)
     use_webhooks(engine)
-    assert PaymentLedger(engine).paid_interval(INTERVAL.id) == INTERVAL
+    assert PaymentStore(engine).paid_interval(INTERVAL.id) == INTERVAL
     assert StoredWebhooks(engine).active() == [WEBHOOK]
     engine.dispose()
 
@@ -209,7 +209,7 @@ def test_intervals_that_an_earlier_version_added_after_a_later_one_are_kept_too(
     new = OLD_TABLE.replace("subscriptions", "paid_intervals")
     newer = OLD_ROW.replace("old-task", "t").replace("subscriptions", "paid_intervals").replace("1795000000", "9")
     run(empty_database_url, new, newer, OLD_TABLE, OLD_ROW, OLD_ROW.replace("old-task", "t"))
-    ledger = PaymentLedger.open(empty_database_url)
+    ledger = PaymentStore.open(empty_database_url)
     ends = [interval and interval.paid_until for interval in map(ledger.paid_interval, ("old-task", "t"))]
     assert ends == [INTERVAL.paid_until, 9]
     ledger.close()
@@ -218,7 +218,7 @@ def test_intervals_that_an_earlier_version_added_after_a_later_one_are_kept_too(
 def test_a_table_of_something_else_is_an_error_that_names_it_before_anything_is_paid(empty_database_url: str) -> None:
     run(empty_database_url, "CREATE TABLE paid_intervals (id TEXT PRIMARY KEY, url TEXT)")
     with pytest.raises(StoreError, match=r"the table paid_intervals of .* has other columns .*paid_until.*url"):
-        PaymentLedger.open(empty_database_url)
+        PaymentStore.open(empty_database_url)
 
 
 def test_two_processes_may_create_and_mend_at_once(postgresql: Cluster) -> None:
@@ -226,10 +226,10 @@ def test_two_processes_may_create_and_mend_at_once(postgresql: Cluster) -> None:
 
     url = postgresql.new()
     run(url, OLD_TABLE, OLD_ROW)
-    openings = [lambda: PaymentLedger.open(url).close(), lambda: connect(url).dispose()] * 3
+    openings = [lambda: PaymentStore.open(url).close(), lambda: connect(url).dispose()] * 3
     with ThreadPoolExecutor(6) as pool:
         for opening in [pool.submit(one) for one in openings]:
             opening.result()
-    ledger = PaymentLedger.open(url)
+    ledger = PaymentStore.open(url)
     assert ledger.paid_interval(INTERVAL.id) == INTERVAL
     ledger.close()

@@ -1,4 +1,4 @@
-"""The server, with a ledger in the database of a registry, of each kind, as an overlay has it."""
+"""The server, with its payments in the database of a registry, of each kind, as an overlay has it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from tests.overlay.payments.paid_server import PaidServer
 
 
 @pytest.fixture
 def server(database_url: str) -> Iterator[PaidServer]:
-    ledger = PaymentLedger.open(database_url)
-    yield PaidServer(ledger)
-    ledger.close()
+    payment_store = PaymentStore.open(database_url)
+    yield PaidServer(payment_store)
+    payment_store.close()

@@ -1,4 +1,4 @@
-"""A ledger and a node that end their process at a chosen step: nothing works after it, as after a power cut."""
+"""A payment store and a node that end their process at a chosen step: nothing works after it, as after a power cut."""
 
 from __future__ import annotations
 

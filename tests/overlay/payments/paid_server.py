@@ -1,4 +1,4 @@
-"""A server behind a gate, with its ledger, node and clock. Also the forms of calls."""
+"""A server behind a gate, with its payment store, node and clock. Also the forms of calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, payment, price, script_of
@@ -19,9 +19,9 @@ DEPOSIT = {"depositPct": "0.2"}
 
 @dataclass
 class PaidServer:
-    """A server that answers paid calls behind a gate, with its ledger, node and clock."""
+    """A server that answers paid calls behind a gate, with its payment store, node and clock."""
 
-    ledger: PaymentLedger
+    payment_store: PaymentStore
     node: FakeNode = field(default_factory=FakeNode)
     time: float = 1_700_000_000.0
     done: int = 0
@@ -33,7 +33,7 @@ class PaidServer:
         self.gate = self.new_gate()
 
     def new_gate(self) -> PaymentGate:
-        return PaymentGate(self.prices, self.ledger, self.node, clock=lambda: self.time)
+        return PaymentGate(self.prices, self.payment_store, self.node, clock=lambda: self.time)
 
     async def work(self) -> GateAnswer:
         self.done += 1
@@ -62,11 +62,11 @@ class PaidServer:
         )
 
     def state_of(self, tx: Transaction) -> PaymentState | None:
-        entry = self.ledger.payment("bsv:regtest", tx.txid)
+        entry = self.payment_store.payment("bsv:regtest", tx.txid)
         return entry.state if entry else None
 
     def task(self, id_: str = TASK) -> TaskState | None:
-        task = self.ledger.task(id_)
+        task = self.payment_store.task(id_)
         return task.state if task else None
 
 

@@ -21,7 +21,7 @@ from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.refunds import refund_due
 from overlay.systems.payments.settlement import DEPTH
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Transaction, serialise
 from tests.bitcoind import Bitcoind, installed
@@ -49,10 +49,10 @@ async def payment_node(node: Bitcoind) -> AsyncIterator[PaymentNode]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
-    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield ledger
-    ledger.close()
+def payment_store(tmp_path: Path) -> Iterator[PaymentStore]:
+    payment_store = PaymentStore.open(f"sqlite:///{tmp_path / 'payments.db'}")
+    yield payment_store
+    payment_store.close()
 
 
 def coin(node: Bitcoind) -> Coin:
@@ -82,9 +82,9 @@ def raw(tx: Transaction) -> str:
 
 
 async def test_deposit_work_final_and_both_are_mined(
-    node: Bitcoind, payment_node: PaymentNode, ledger: PaymentLedger
+    node: Bitcoind, payment_node: PaymentNode, payment_store: PaymentStore
 ) -> None:
-    gate = PaymentGate(PRICE, ledger, payment_node)
+    gate = PaymentGate(PRICE, payment_store, payment_node)
     deposit, final = claim(node, "deposit"), claim(node, "final")
     waiting = await call(gate, deposit)
     assert (waiting.status, json.loads(waiting.body)["reason"]) == (402, "needs-final")
@@ -94,20 +94,20 @@ async def test_deposit_work_final_and_both_are_mined(
     assert mempool(node) == {deposit.payment.tx.hex_id, final.payment.tx.hex_id}
     node.mine(DEPTH)
     await gate.maintain()
-    entries = [ledger.payment("bsv:regtest", one.payment.tx.txid) for one in (deposit, final)]
+    entries = [payment_store.payment("bsv:regtest", one.payment.tx.txid) for one in (deposit, final)]
     assert [entry.state if entry else None for entry in entries] == [PaymentState.SETTLED] * 2
-    task = ledger.task(TASK)
+    task = payment_store.task(TASK)
     assert task is not None
-    assert (task.state, ledger.counted()) == (TaskState.COMPLETED, 50_000)
+    assert (task.state, payment_store.counted()) == (TaskState.COMPLETED, 50_000)
 
 
 async def test_the_refund_of_failed_work_is_signed_and_mined(
-    node: Bitcoind, payment_node: PaymentNode, ledger: PaymentLedger
+    node: Bitcoind, payment_node: PaymentNode, payment_store: PaymentStore
 ) -> None:
-    gate = PaymentGate(PRICE, ledger, payment_node)
+    gate = PaymentGate(PRICE, payment_store, payment_node)
     assert (await call(gate, claim(node, "deposit"), status=500)).status == 500
-    (task,) = ledger.refunds()
-    chain, draft = refund_due(task, ledger.payments_of(task.id))
+    (task,) = payment_store.refunds()
+    chain, draft = refund_due(task, payment_store.payments_of(task.id))
     assert (chain, draft.tx.outputs[0].script) == ("bsv:regtest", CLIENT.script)
     txid = node.rpc("sendrawtransaction", sign(draft, SERVER).raw.hex())
     node.mine()
@@ -116,14 +116,14 @@ async def test_the_refund_of_failed_work_is_signed_and_mined(
 
 
 async def test_a_claim_is_checked_by_the_node_and_a_double_spend_is_not_counted(
-    node: Bitcoind, payment_node: PaymentNode, ledger: PaymentLedger
+    node: Bitcoind, payment_node: PaymentNode, payment_store: PaymentStore
 ) -> None:
     async def reason(value: dict[str, Any]) -> str:
         sources = PaymentSources(chains={"BSV": await payment_node.chain()}, nodes={"BSV": payment_node})
         answer = await check_claim(value, offers_in(PRICE), sources)
         return str(answer["reasons"][0]["code"]) if answer["reasons"] else "ok"
 
-    gate, paying = PaymentGate(PRICE, ledger, payment_node), coin(node)
+    gate, paying = PaymentGate(PRICE, payment_store, payment_node), coin(node)
     paid, other = claim(node, "full", paying), claim(node, "full", paying, fee_rate=500)
     assert await reason(paid.value) == "ok"
     altered = paid.payment.tx.outputs[0]._replace(satoshis=50_001)
@@ -139,6 +139,6 @@ async def test_a_claim_is_checked_by_the_node_and_a_double_spend_is_not_counted(
     node.rpc("sendrawtransaction", raw(other.payment.tx))
     node.mine(2)
     await gate.maintain()
-    entry = ledger.payment("bsv:regtest", paid.payment.tx.txid)
+    entry = payment_store.payment("bsv:regtest", paid.payment.tx.txid)
     assert entry is not None
-    assert (entry.state, ledger.counted()) == (PaymentState.CONFLICTED, 0)
+    assert (entry.state, payment_store.counted()) == (PaymentState.CONFLICTED, 0)

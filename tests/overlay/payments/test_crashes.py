@@ -13,7 +13,7 @@ from typing import Any
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import WORK_SECONDS
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Transaction
 from tests.overlay.payments.crashing import Crash, Steps
@@ -36,16 +36,16 @@ class Story:
         self, steps: Steps, run: Callable[[PaymentGate], Awaitable[GateAnswer | None]]
     ) -> GateAnswer | None:
         """One run of the server's process; None where it crashed, or has no answer."""
-        ledger = PaymentLedger.open(self.url)
+        payment_store = PaymentStore.open(self.url)
         try:
             with suppress(Crash):
                 gate = PaymentGate(
-                    [price(**self.members)], steps.wrap(ledger), steps.wrap(self.node), clock=lambda: self.time
+                    [price(**self.members)], steps.wrap(payment_store), steps.wrap(self.node), clock=lambda: self.time
                 )
                 return await run(gate)
             return None
         finally:
-            ledger.close()
+            payment_store.close()
 
     async def call(self, gate: PaymentGate, claim: Any) -> GateAnswer:
         async def work() -> GateAnswer:
@@ -67,23 +67,23 @@ class Story:
     def once(self, *txs: Transaction) -> int:
         """Satoshis counted; nothing was sent twice, and what is counted is what the node has."""
         assert len(self.node.sent) == len(set(self.node.sent))
-        ledger = PaymentLedger.open(self.url)
+        payment_store = PaymentStore.open(self.url)
         try:
-            entries = [ledger.payment("bsv:regtest", tx.txid) for tx in txs]
+            entries = [payment_store.payment("bsv:regtest", tx.txid) for tx in txs]
             for tx, entry in zip(txs, entries, strict=True):
                 is_counted = entry is not None and entry.state is PaymentState.SENT
                 assert is_counted == (tx.hex_id in self.node.mempool)
-            return ledger.counted()
+            return payment_store.counted()
         finally:
-            ledger.close()
+            payment_store.close()
 
     def task_state(self) -> TaskState | None:
-        ledger = PaymentLedger.open(self.url)
+        payment_store = PaymentStore.open(self.url)
         try:
-            task = ledger.task(TASK)
+            task = payment_store.task(TASK)
             return task.state if task else None
         finally:
-            ledger.close()
+            payment_store.close()
 
 
 async def test_a_full_payment_survives_a_crash_at_every_step(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ async def test_a_deposit_survives_a_crash_at_every_step(tmp_path: Path) -> None:
         await story.process(steps, lambda gate: story.call(gate, claim))  # noqa: B023
         await story.recovered()
         counted = story.once(deposit)
-        ledger = PaymentLedger.open(story.url)
-        task = ledger.task(TASK)
-        ledger.close()
+        payment_store = PaymentStore.open(story.url)
+        task = payment_store.task(TASK)
+        payment_store.close()
         # a deposit that was sent waits for its final payment, or is refunded; one that was not can be sent again
         if counted:
             assert task is not None

@@ -1,4 +1,4 @@
-"""docs/payments.md runs as it is written, but for the node, the address and where the ledger is."""
+"""docs/payments.md runs as it is written, but for the node, the address and the location of the database."""
 
 from __future__ import annotations
 

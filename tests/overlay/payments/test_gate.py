@@ -15,7 +15,7 @@ from overlay.systems.payments.checking import UnreadableOfferError
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
@@ -52,7 +52,7 @@ async def test_a_full_payment_is_sent_after_the_work_and_before_its_answer(serve
     assert [read_exactly(raw).txid for raw in server.node.sent] == [tx.txid]
     assert server.state_of(tx) is PaymentState.SENT
     assert server.task(header(answer, "A2B-Task")) is TaskState.COMPLETED
-    assert server.ledger.counted() == 50_000
+    assert server.payment_store.counted() == 50_000
 
 
 @pytest.mark.parametrize("fails", [500, ValueError("broken")])
@@ -68,7 +68,7 @@ async def test_failed_work_gives_a_full_payment_back_and_it_may_be_claimed_again
     assert (server.state_of(tx), server.task(), server.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
     server.fails = 0
     assert (await server.call(claim_of(tx), A2B_Task=TASK)).status == 200
-    assert server.ledger.counted() == 50_000
+    assert server.payment_store.counted() == 50_000
 
 
 async def test_a_transaction_pays_once_and_so_does_each_of_its_coins(server: PaidServer) -> None:
@@ -78,7 +78,7 @@ async def test_a_transaction_pays_once_and_so_does_each_of_its_coins(server: Pai
     assert (await server.call(claim_of(first))).status == 200
     assert refusal(await server.call(claim_of(first))) == (402, -32031, "duplicate")
     assert refusal(await server.call(claim_of(again))) == (402, -32031, "input-spent")
-    assert (server.done, len(server.node.sent), server.ledger.counted()) == (1, 1, 50_000)
+    assert (server.done, len(server.node.sent), server.payment_store.counted()) == (1, 1, 50_000)
 
 
 async def test_a_coin_that_another_claim_holds_unsent_is_refused(server: PaidServer) -> None:
@@ -106,7 +106,7 @@ async def test_a_double_spend_during_the_work_withholds_the_answer(server: PaidS
 
     answer = await server.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)
     assert refusal(answer) == (402, -32031, "not-accepted")
-    assert (server.state_of(tx), server.ledger.counted(), server.node.sent) == (PaymentState.REFUSED, 0, [])
+    assert (server.state_of(tx), server.payment_store.counted(), server.node.sent) == (PaymentState.REFUSED, 0, [])
 
 
 async def test_a_double_spend_after_the_sending_is_seen_and_not_counted(two_stages: PaidServer) -> None:
@@ -115,7 +115,7 @@ async def test_a_double_spend_after_the_sending_is_seen_and_not_counted(two_stag
     assert refusal(await server.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK))[2] == "needs-final"
     server.node.double_spend(coin)
     await server.gate.maintain()
-    assert (server.state_of(deposit), server.task(), server.ledger.counted()) == (
+    assert (server.state_of(deposit), server.task(), server.payment_store.counted()) == (
         PaymentState.CONFLICTED, TaskState.FAILED, 0,
     )  # fmt: skip
     final = claim_of(server.pays(40_000), stage="final")
@@ -144,7 +144,7 @@ async def test_deposit_then_work_then_402_then_final_then_the_answer(two_stages:
     answer = await server.call(claim_of(final, stage="final"), A2B_Task=TASK)
     assert restarted
     assert (answer.status, answer.body, header(answer, "Content-Type")) == (200, b"work 1", "text/plain")
-    assert (server.task(), server.ledger.counted(), server.done) == (TaskState.COMPLETED, 50_000, 1)
+    assert (server.task(), server.payment_store.counted(), server.done) == (TaskState.COMPLETED, 50_000, 1)
     assert [read_exactly(raw).txid for raw in server.node.sent] == [deposit.txid, final.txid]
 
 
@@ -153,7 +153,7 @@ async def test_failed_work_after_a_deposit_fails_the_task_and_prepares_a_refund(
     server.fails = 500
     claim = claim_of(deposit, stage="deposit", refundAddress=address_of(PAYER))
     assert (await server.call(claim, A2B_Task=TASK)).status == 500
-    task = server.ledger.task(TASK)
+    task = server.payment_store.task(TASK)
     assert task is not None
     assert task.state is TaskState.FAILED
     refund = read_exactly(task.refund or b"")
@@ -172,7 +172,7 @@ async def test_a_missing_final_payment_fails_the_task_after_thirty_minutes(two_s
     assert server.task() is TaskState.NEEDS_FINAL
     server.time += 1
     await server.gate.maintain()
-    task = server.ledger.task(TASK)
+    task = server.payment_store.task(TASK)
     assert task is not None
     assert (task.state, task.body, task.refund is not None) == (TaskState.FAILED, None, True)
     late = claim_of(server.pays(40_000), stage="final")
@@ -270,14 +270,14 @@ async def test_a_payment_is_watched_until_it_is_deep_and_sent_again_when_forgott
     coin = tx.inputs[0].prevout
     server.node.double_spend(coin)
     await server.gate.maintain()
-    assert (server.state_of(tx), server.ledger.counted()) == (PaymentState.CONFLICTED, 0)
+    assert (server.state_of(tx), server.payment_store.counted()) == (PaymentState.CONFLICTED, 0)
     server.node.evict()  # the other one is gone: what was sent first is valid again
     await server.gate.maintain()
-    assert (server.state_of(tx), server.ledger.counted()) == (PaymentState.SENT, 50_000)
+    assert (server.state_of(tx), server.payment_store.counted()) == (PaymentState.SENT, 50_000)
     for _ in range(DEPTH):
         server.node.mine()
     await server.gate.maintain()
-    assert (server.state_of(tx), server.ledger.watched("bsv:regtest", 0)) == (PaymentState.SETTLED, [])
+    assert (server.state_of(tx), server.payment_store.watched("bsv:regtest", 0)) == (PaymentState.SETTLED, [])
 
 
 async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(server: PaidServer) -> None:
@@ -314,7 +314,7 @@ async def test_each_carrier_of_a_claim_is_read(server: PaidServer) -> None:
     for number, (headers, body) in enumerate(bodies(), 1):
         answer = await server.gate.answer(headers, body, server.work)
         assert (answer.status, answer.body) == (200, b"work %d" % number), body
-    assert server.ledger.counted() == 350_000
+    assert server.payment_store.counted() == 350_000
 
 
 async def test_json_rpc_calls_are_refused_in_their_own_form(server: PaidServer) -> None:
@@ -328,7 +328,7 @@ async def test_json_rpc_calls_are_refused_in_their_own_form(server: PaidServer) 
 
 async def test_what_asks_for_no_work_or_is_named_as_free_is_free(server: PaidServer) -> None:
     server.prices[:] = [price(skillIds=["paid"])]
-    server.gate = PaymentGate(server.prices, server.ledger, server.node, free=["free", "resources/read"])
+    server.gate = PaymentGate(server.prices, server.payment_store, server.node, free=["free", "resources/read"])
     for method in ("tools/list", "initialize", "notifications/initialized", "tasks/get", "resources/read"):
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
         assert (await server.gate.answer({}, body, server.work)).status == 200, method
@@ -378,8 +378,8 @@ async def test_logs_hold_neither_claims_nor_tasks(server: PaidServer, caplog: py
 
 
 def test_two_processes_open_one_new_ledger(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    first, second = PaymentLedger.open(url), PaymentLedger.open(url)
+    url = f"sqlite:///{tmp_path / 'payments.db'}"
+    first, second = PaymentStore.open(url), PaymentStore.open(url)
     assert first.counted() == second.counted() == 0
     first.close()
     second.close()
@@ -432,11 +432,11 @@ def test_a_price_that_cannot_be_read_is_an_error_of_the_gate_that_names_it(
 ) -> None:
     prices = [price(), price(id="q") | wrong if isinstance(wrong, dict) else wrong]
     with pytest.raises(UnreadableOfferError, match=f"the price {words}"):
-        PaymentGate(prices, server.ledger, server.node)
+        PaymentGate(prices, server.payment_store, server.node)
     with pytest.raises(UnreadableOfferError, match=f"the price /x-payment-config{words}"):
-        PaymentGate({"name": "An agent", "x-payment-config": prices}, server.ledger, server.node)
+        PaymentGate({"name": "An agent", "x-payment-config": prices}, server.payment_store, server.node)
 
 
 def test_more_prices_than_are_read_are_an_error_of_the_gate(server: PaidServer) -> None:
     with pytest.raises(UnreadableOfferError, match="only the first 64 of 65 prices"):
-        PaymentGate([price(id=str(number)) for number in range(65)], server.ledger, server.node)
+        PaymentGate([price(id=str(number)) for number in range(65)], server.payment_store, server.node)

@@ -22,7 +22,7 @@ from overlay.systems.payments.carriers import read_call
 from overlay.systems.payments.checking import offers_in
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from parsers.bitcoin.tx import Outpoint
 from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError
@@ -36,9 +36,9 @@ TOOL = price(id="tool", amount="0.0002", skillIds=["chart"])
 @pytest.fixture
 def tool(tmp_path: Path, server: PaidServer) -> Iterator[PaidServer]:
     """The tool's own server, on the same chain."""
-    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'tool.db'}")
-    yield PaidServer(ledger, node=server.node).with_prices(TOOL)
-    ledger.close()
+    payment_store = PaymentStore.open(f"sqlite:///{tmp_path / 'tool.db'}")
+    yield PaidServer(payment_store, node=server.node).with_prices(TOOL)
+    payment_store.close()
 
 
 def agent_pays(node: FakeNode) -> SignedPayment:
@@ -60,11 +60,11 @@ async def test_a_paid_agent_pays_for_its_tool(server: PaidServer, tool: PaidServ
     body = a2a({"data": {"x-payment": claim_of(paid)}})
     answer = await server.gate.answer({}, body, lambda: agent(tool, hop))
     assert (answer.status, answer.body, tool.done) == (200, b"work 1", 1)
-    assert (server.ledger.counted(), tool.ledger.counted()) == (50_000, 20_000)
+    assert (server.payment_store.counted(), tool.payment_store.counted()) == (50_000, 20_000)
     assert {hop.payment.tx.hex_id, paid.hex_id} <= server.node.mempool.keys()
     # who repeats the hop, because its answer got lost, pays once
     assert (await agent(tool, hop)).body == b"work 1"
-    assert (tool.done, tool.ledger.counted()) == (1, 20_000)
+    assert (tool.done, tool.payment_store.counted()) == (1, 20_000)
 
 
 @pytest.mark.parametrize("why", ["the tool fails", "the tool is not paid enough"])
@@ -76,7 +76,7 @@ async def test_neither_is_paid_where_the_tool_does_not_answer(server: PaidServer
         tool.with_prices(TOOL | {"amount": "0.0003"})
     body = a2a({"data": {"x-payment": claim_of(paid)}})
     assert (await server.gate.answer({}, body, lambda: agent(tool, hop))).status == 502
-    assert (server.ledger.counted(), tool.ledger.counted(), server.node.sent) == (0, 0, [])
+    assert (server.payment_store.counted(), tool.payment_store.counted(), server.node.sent) == (0, 0, [])
 
 
 def test_a_claim_is_carried_as_servers_read_it() -> None:
@@ -146,7 +146,7 @@ async def test_a_gate_of_its_own_reads_the_stored_rates(server: PaidServer, tmp_
     engine = connect(f"sqlite:///{tmp_path / 'rates.db'}")
     exchange, now = ExchangeRates(Quotes(engine).newest), int(time())
     in_usd = price(currency="USD", amount="0.05", acceptedCurrencies=["USD", "BSV"])
-    gate = PaymentGate(in_usd, server.ledger, server.node, exchange=exchange, clock=lambda: server.time)
+    gate = PaymentGate(in_usd, server.payment_store, server.node, exchange=exchange, clock=lambda: server.time)
     carried = {"A2B-Payment": json.dumps(claim_of(server.pays(100_000)))}
     assert refusal(await gate.answer(carried, b"", server.work))[2] == "no-rate"
     table = RateTable(base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="", quoted_at=now,

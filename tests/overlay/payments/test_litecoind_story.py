@@ -17,7 +17,7 @@ from overlay.systems.payments.aiohttp_gate import middleware
 from overlay.systems.payments.checking import PaymentSources, check_claim
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.settlement import DEPTH
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, serialise
 from parsers.claims.payment import UtxoChain
@@ -86,10 +86,10 @@ async def node(wallet: Wallet) -> AsyncIterator[PaymentNode]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
-    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield ledger
-    ledger.close()
+def payment_store(tmp_path: Path) -> Iterator[PaymentStore]:
+    payment_store = PaymentStore.open(f"sqlite:///{tmp_path / 'payments.db'}")
+    yield payment_store
+    payment_store.close()
 
 
 async def serve(gate: PaymentGate, runner: web.AppRunner) -> str:
@@ -101,12 +101,12 @@ async def serve(gate: PaymentGate, runner: web.AppRunner) -> str:
 
 
 async def test_deposit_work_402_final_and_the_transactions_are_seen(
-    wallet: Wallet, node: PaymentNode, ledger: PaymentLedger
+    wallet: Wallet, node: PaymentNode, payment_store: PaymentStore
 ) -> None:
     async def work(_request: web.Request) -> web.Response:
         return web.Response(text="the watchtower watches")
 
-    gate = PaymentGate(price(wallet, depositPct=Decimal("0.2"), amount=Decimal("0.12")), ledger, node)
+    gate = PaymentGate(price(wallet, depositPct=Decimal("0.2"), amount=Decimal("0.12")), payment_store, node)
     app = web.Application(middlewares=[middleware(gate, {"/work": None})])
     app.router.add_post("/work", work)
     runner = web.AppRunner(app)
@@ -128,11 +128,11 @@ async def test_deposit_work_402_final_and_the_transactions_are_seen(
         await runner.cleanup()
     wallet.node.mine(DEPTH)
     await gate.maintain()
-    states = [ledger.payment("ltc:regtest", tx.txid) for tx in (deposit, final)]
+    states = [payment_store.payment("ltc:regtest", tx.txid) for tx in (deposit, final)]
     assert [entry.state if entry else None for entry in states] == [PaymentState.SETTLED] * 2
-    task = ledger.task(TASK)
+    task = payment_store.task(TASK)
     assert task is not None
-    assert (task.state, ledger.counted()) == (TaskState.COMPLETED, 12_000_000)
+    assert (task.state, payment_store.counted()) == (TaskState.COMPLETED, 12_000_000)
 
 
 async def post(client: ClientSession, value: Any) -> dict[str, Any]:
@@ -144,9 +144,9 @@ async def post(client: ClientSession, value: Any) -> dict[str, Any]:
 
 
 async def test_a_double_spend_is_seen_before_and_after_the_sending(
-    wallet: Wallet, node: PaymentNode, ledger: PaymentLedger
+    wallet: Wallet, node: PaymentNode, payment_store: PaymentStore
 ) -> None:
-    gate = PaymentGate(price(wallet), ledger, node)
+    gate = PaymentGate(price(wallet), payment_store, node)
     coin = wallet.coin()
     tx, other = wallet.pays(coin, 9_900_000), wallet.pays(coin, 9_850_000)
     carried = {"A2B-Payment": json.dumps(claim(wallet, tx))}
@@ -171,9 +171,9 @@ async def test_a_double_spend_is_seen_before_and_after_the_sending(
     wallet.node.rpc("generateblock", address, [raw])
     wallet.node.rpc("generateblock", address, [])
     await gate.maintain()
-    entry = ledger.payment("ltc:regtest", tx.txid)
+    entry = payment_store.payment("ltc:regtest", tx.txid)
     assert entry is not None
-    assert (entry.state, ledger.counted()) == (PaymentState.CONFLICTED, 0)
+    assert (entry.state, payment_store.counted()) == (PaymentState.CONFLICTED, 0)
 
 
 async def test_the_dry_run_checks_the_inputs_by_the_node(wallet: Wallet, node: PaymentNode) -> None:

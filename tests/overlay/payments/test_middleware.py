@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from overlay.systems.payments.aiohttp_gate import middleware
 from overlay.systems.payments.asgi_gate import MAX_BODY_BYTES, AsgiGate
 from overlay.systems.payments.gate import PaymentGate
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
 
@@ -29,10 +29,10 @@ def node() -> FakeNode:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
-    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield ledger
-    ledger.close()
+def payment_store(tmp_path: Path) -> Iterator[PaymentStore]:
+    payment_store = PaymentStore.open(f"sqlite:///{tmp_path / 'payments.db'}")
+    yield payment_store
+    payment_store.close()
 
 
 def paying(node: FakeNode, satoshis: int = 50_000, **members: Any) -> dict[str, str]:
@@ -41,7 +41,7 @@ def paying(node: FakeNode, satoshis: int = 50_000, **members: Any) -> dict[str, 
 
 
 @pytest.fixture
-async def client(node: FakeNode, ledger: PaymentLedger) -> AsyncIterator[ClientSession]:
+async def client(node: FakeNode, payment_store: PaymentStore) -> AsyncIterator[ClientSession]:
     """A client of an aiohttp server with a paid path, a path that answers by exception, and a free one."""
 
     async def echo(request: web.Request) -> web.Response:
@@ -50,7 +50,7 @@ async def client(node: FakeNode, ledger: PaymentLedger) -> AsyncIterator[ClientS
     async def refuse(_request: web.Request) -> web.Response:
         raise web.HTTPNotFound(text="nothing here")
 
-    gate = PaymentGate([price()], ledger, node)
+    gate = PaymentGate([price()], payment_store, node)
     app = web.Application(middlewares=[middleware(gate, {"/paid": None, "/none": None})])
     app.add_routes([web.post("/paid", echo), web.post("/none", refuse), web.post("/free", echo)])
     runner = web.AppRunner(app)
@@ -87,7 +87,7 @@ async def test_aiohttp_gives_back_what_an_exception_did_not_earn(client: ClientS
 PREFLIGHT = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
 
 
-async def test_aiohttp_lets_only_a_preflight_through(ledger: PaymentLedger, node: FakeNode) -> None:
+async def test_aiohttp_lets_only_a_preflight_through(payment_store: PaymentStore, node: FakeNode) -> None:
     done: list[str] = []
 
     async def work(request: web.Request) -> web.Response:
@@ -99,7 +99,7 @@ async def test_aiohttp_lets_only_a_preflight_through(ledger: PaymentLedger, node
             return response.status
 
     for prefix in ("", "/api"):
-        app = web.Application(middlewares=[middleware(PaymentGate([price()], ledger, node), {"/paid": ""})])
+        app = web.Application(middlewares=[middleware(PaymentGate([price()], payment_store, node), {"/paid": ""})])
         app.router.add_route("*", "/{any:.*}", work)
         outer = web.Application() if prefix else app
         if prefix:
@@ -117,11 +117,11 @@ async def test_aiohttp_lets_only_a_preflight_through(ledger: PaymentLedger, node
 
 @pytest.mark.parametrize("prefix", ["", "/api"])
 @pytest.mark.parametrize("path", ["/paid/../free", "/paid/%2e%2e/free", "/paid/..%2Fx/../free", "/paid/.."])
-async def test_dots_lead_out_of_no_paid_path(ledger: PaymentLedger, node: FakeNode, prefix: str, path: str) -> None:
+async def test_dots_leave_no_paid_path(payment_store: PaymentStore, node: FakeNode, prefix: str, path: str) -> None:
     async def work(_request: web.Request) -> web.Response:
         raise AssertionError("unpaid work")
 
-    app = web.Application(middlewares=[middleware(PaymentGate([price()], ledger, node), {"/paid": ""})])
+    app = web.Application(middlewares=[middleware(PaymentGate([price()], payment_store, node), {"/paid": ""})])
     app.router.add_route("*", "/{any:.*}", work)
     outer = web.Application() if prefix else app
     if prefix:
@@ -133,11 +133,11 @@ async def test_dots_lead_out_of_no_paid_path(ledger: PaymentLedger, node: FakeNo
         writer.close()
 
 
-async def test_a_paid_path_of_a_sub_application_is_paid(ledger: PaymentLedger, node: FakeNode) -> None:
+async def test_a_paid_path_of_a_sub_application_is_paid(payment_store: PaymentStore, node: FakeNode) -> None:
     async def echo(_request: web.Request) -> web.Response:
         return web.Response(text="work")
 
-    below = web.Application(middlewares=[middleware(PaymentGate([price()], ledger, node), {"/paid": ""})])
+    below = web.Application(middlewares=[middleware(PaymentGate([price()], payment_store, node), {"/paid": ""})])
     below.add_routes([web.post("/paid", echo), web.post("/free", echo)])
     app = web.Application()
     app.add_subapp("/api", below)
@@ -171,14 +171,14 @@ async def streaming(scope: Message, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body[3:]})
 
 
-def asgi(ledger: PaymentLedger, node: FakeNode, **members: Any) -> httpx.AsyncClient:
-    gate = PaymentGate([price(**members)], ledger, node)
+def asgi(payment_store: PaymentStore, node: FakeNode, **members: Any) -> httpx.AsyncClient:
+    gate = PaymentGate([price(**members)], payment_store, node)
     app = AsgiGate(streaming, gate, {"/paid": None, "/events": None})
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server.example")
 
 
-async def test_asgi_answers_what_is_paid_for(ledger: PaymentLedger, node: FakeNode) -> None:
-    async with asgi(ledger, node) as client:
+async def test_asgi_answers_what_is_paid_for(payment_store: PaymentStore, node: FakeNode) -> None:
+    async with asgi(payment_store, node) as client:
         assert (await client.post("/free", content=b"a")).text == "echo a"
         assert (await client.post("/paid", content=b"a")).status_code == 402
         paid = await client.post("/paid", content=b"a", headers=paying(node))
@@ -186,8 +186,8 @@ async def test_asgi_answers_what_is_paid_for(ledger: PaymentLedger, node: FakeNo
         assert (await client.post("/paid", content=b" " * (MAX_BODY_BYTES + 1))).status_code == 413
 
 
-async def test_a_stream_ends_only_after_the_final_payment(ledger: PaymentLedger, node: FakeNode) -> None:
-    async with asgi(ledger, node, depositPct="0.2") as client:
+async def test_a_stream_ends_only_after_the_final_payment(payment_store: PaymentStore, node: FakeNode) -> None:
+    async with asgi(payment_store, node, depositPct="0.2") as client:
         stream = await client.post("/events", headers=paying(node, 10_000, stage="deposit"))
         *events, last = stream.text.rstrip("\n").split("\n\n")
         assert (stream.status_code, events) == (200, ["data: 0", "data: 1"])
@@ -200,8 +200,8 @@ async def test_a_stream_ends_only_after_the_final_payment(ledger: PaymentLedger,
     assert [read_exactly(raw).outputs[0].satoshis for raw in node.sent] == [10_000, 40_000]
 
 
-async def test_a_paid_stream_ends_after_its_payment_was_sent(ledger: PaymentLedger, node: FakeNode) -> None:
-    async with asgi(ledger, node) as client:
+async def test_a_paid_stream_ends_after_its_payment_was_sent(payment_store: PaymentStore, node: FakeNode) -> None:
+    async with asgi(payment_store, node) as client:
         stream = await client.post("/events", headers=paying(node))
         assert stream.text == "data: 0\n\ndata: 1\n\ndata: 2\n\n"
     assert len(node.sent) == 1

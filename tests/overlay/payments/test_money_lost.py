@@ -18,7 +18,7 @@ from overlay.systems.payments.gate import KEPT_SECONDS, REOPEN_SECONDS, PaymentG
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.refunds import refund
 from overlay.systems.payments.settlement import CONFLICT_SECONDS, LEASE_SECONDS
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.script import p2pkh
@@ -56,7 +56,7 @@ def deposit(tx: Transaction, **members: Any) -> dict[str, Any]:
 def two_chains(server: PaidServer) -> tuple[PaidServer, BchNode]:
     bch = BchNode()
     server.prices[:] = [price(), ON_BCH]
-    server.gate = PaymentGate(server.prices, server.ledger, bch, server.node, clock=lambda: server.time)
+    server.gate = PaymentGate(server.prices, server.payment_store, bch, server.node, clock=lambda: server.time)
     return server, bch
 
 
@@ -71,7 +71,7 @@ async def test_a_payment_on_a_chain_that_is_no_longer_configured_is_left_as_it_i
 ) -> None:
     tx = server.pays()
     await server.call(claim_of(tx))
-    elsewhere = PaymentGate(server.prices, server.ledger, BchNode(), clock=lambda: server.time)
+    elsewhere = PaymentGate(server.prices, server.payment_store, BchNode(), clock=lambda: server.time)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             await elsewhere.maintain()
@@ -121,10 +121,10 @@ async def test_the_deposit_that_was_sent_is_refunded_and_not_one_that_was_refuse
     server.node.send, server.fails, server.time = send, 500, server.time + 1  # type: ignore[method-assign]
     sent = server.pays(10_000)
     assert (await server.call(deposit(sent), A2B_Task=TASK)).status == 500
-    task = server.ledger.task(TASK)
+    task = server.payment_store.task(TASK)
     assert task is not None
     assert outpoints(task.refund) == [sent.outpoint(0)]
-    assert [one.id for one in server.ledger.refunds()] == [TASK]
+    assert [one.id for one in server.payment_store.refunds()] == [TASK]
 
 
 async def test_a_failed_task_whose_deposit_was_sent_is_not_used_again(server: PaidServer, caplog: Any) -> None:
@@ -137,7 +137,7 @@ async def test_a_failed_task_whose_deposit_was_sent_is_not_used_again(server: Pa
     assert TASK in caplog.text  # by which the operator finds it
     server.time += 1
     assert refusal(await server.call(deposit(server.pays(10_000)), A2B_Task=TASK))[:2] == (402, -32031)
-    assert (server.done, len(server.node.sent), server.ledger.refunds()) == (1, 1, [])
+    assert (server.done, len(server.node.sent), server.payment_store.refunds()) == (1, 1, [])
 
 
 @pytest.mark.parametrize("without_prefix", [str, lambda text: text.rpartition(":")[2]])
@@ -180,7 +180,7 @@ class Rates(ExchangeRates):
 
 async def test_a_paid_call_is_repeated_at_whatever_rate_there_is_by_then(server: PaidServer) -> None:
     rates, in_usd = Rates(), price(currency="USD", amount="0.05", acceptedCurrencies=["USD", "BSV"])
-    server.gate = PaymentGate([in_usd], server.ledger, server.node, exchange=rates, clock=lambda: server.time)
+    server.gate = PaymentGate([in_usd], server.payment_store, server.node, exchange=rates, clock=lambda: server.time)
     claim = claim_of(server.pays())
     first = await server.call(claim, A2B_Task=TASK)
     rates.bsv_per_usd *= 2
@@ -198,7 +198,7 @@ async def test_a_client_that_sends_its_own_payment_during_the_work_has_paid(serv
         return await server.work()
 
     assert (await server.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
-    assert (server.state_of(tx), server.ledger.counted()) == (PaymentState.SENT, 50_000)
+    assert (server.state_of(tx), server.payment_store.counted()) == (PaymentState.SENT, 50_000)
 
 
 async def test_a_task_that_failed_or_whose_answer_is_gone_says_so(server: PaidServer) -> None:
@@ -232,7 +232,7 @@ async def test_a_task_that_failed_or_whose_answer_is_gone_says_so(server: PaidSe
 async def test_failed_work_is_not_charged_whatever_form_its_error_has(server: PaidServer, body: bytes) -> None:
     server.body = body
     answer = await server.call(body=mcp(**{"x-payment": claim_of(server.pays())}))
-    assert (answer.status, answer.body, server.node.sent, server.ledger.counted()) == (200, body, [], 0)
+    assert (answer.status, answer.body, server.node.sent, server.payment_store.counted()) == (200, body, [], 0)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ async def test_failed_work_is_not_charged_whatever_form_its_error_has(server: Pa
 async def test_done_work_is_charged(server: PaidServer, body: bytes) -> None:
     server.body = body
     await server.call(body=a2a({"data": {"x-payment": claim_of(server.pays())}}))
-    assert server.ledger.counted() == 50_000
+    assert server.payment_store.counted() == 50_000
 
 
 # -- renewals
@@ -258,7 +258,7 @@ async def test_renewals_at_once_all_count(server: PaidServer) -> None:
     subscription = header(await server.call(claim_of(server.pays())), "A2B-Subscription")
     claims = [claim_of(server.pays()) for _ in range(4)]
     await asyncio.gather(*(server.call(claim, A2B_Subscription=subscription) for claim in claims))
-    stored = server.ledger.paid_interval(subscription)
+    stored = server.payment_store.paid_interval(subscription)
     assert stored is not None
     assert stored.periods == 5
 
@@ -292,14 +292,14 @@ async def test_a_double_spent_payment_is_not_watched_for_ever(server: PaidServer
     await server.call(claim_of(server.pays(coin=coin)))
     server.node.double_spend(coin)
     await server.gate.maintain()
-    assert len(server.ledger.watched("bsv:regtest", int(server.time) - CONFLICT_SECONDS)) == 1
+    assert len(server.payment_store.watched("bsv:regtest", int(server.time) - CONFLICT_SECONDS)) == 1
     server.time += CONFLICT_SECONDS + 1
-    assert server.ledger.watched("bsv:regtest", int(server.time) - CONFLICT_SECONDS) == []
+    assert server.payment_store.watched("bsv:regtest", int(server.time) - CONFLICT_SECONDS) == []
 
 
 async def test_work_may_take_as_long_as_the_gate_says(server: PaidServer) -> None:
     hours = 6 * 3_600
-    slow = PaymentGate(server.prices, server.ledger, server.node, work_seconds=hours, clock=lambda: server.time)
+    slow = PaymentGate(server.prices, server.payment_store, server.node, work_seconds=hours, clock=lambda: server.time)
 
     async def work() -> GateAnswer:
         server.time += hours - 1
@@ -311,7 +311,7 @@ async def test_work_may_take_as_long_as_the_gate_says(server: PaidServer) -> Non
     assert server.state_of(tx) is PaymentState.SENT
 
 
-# -- the ledger's own database
+# -- the payments' own database
 
 
 async def test_a_payment_that_was_sent_before_its_ledger_failed_is_finished_when_the_ledger_works_again(
@@ -333,12 +333,12 @@ async def test_a_payment_that_was_sent_before_its_ledger_failed_is_finished_when
     server.time += LEASE_SECONDS
     with pytest.raises(StoreError, match="paid_intervals"):
         await server.gate.maintain()
-    server.ledger.close()
-    server.ledger = PaymentLedger.open(database_url)
+    server.payment_store.close()
+    server.payment_store = PaymentStore.open(database_url)
     server.gate = server.new_gate()
     server.time += LEASE_SECONDS
     await server.gate.maintain()
     assert (server.task(), server.state_of(tx)) == (TaskState.COMPLETED, PaymentState.SENT)
     answer = await server.call(claim_of(tx), **repeated)
     assert (answer.status, answer.body, len(server.node.sent), server.done) == (200, b"work 1", 1, 1)
-    server.ledger.close()
+    server.payment_store.close()

@@ -18,7 +18,7 @@ from overlay.publish.coins import Coin
 from overlay.publish.keys import PublisherKey
 from overlay.systems.payments.checking import offers_in
 from overlay.systems.payments.settlement import LEASE_SECONDS
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import PaymentState, TaskState
 from parsers.bitcoin.tx import Transaction
 from tests import bitcoind
@@ -130,10 +130,10 @@ async def test_a_claim_pays_for_a_request_beyond_the_limit_before_and_after_a_re
         assert sorted(payer.mempool()) == sorted([txid, later])
     _leave_half_done(database_url, TASKS[1])
     async with serving(built(tmp_path, payer.chains, **flags)) as client:
-        ledger = PaymentLedger.open(database_url)
-        await until(lambda: (task := ledger.task(TASKS[1])) is not None and task.state is TaskState.COMPLETED)
-        assert [one.state for task in TASKS for one in ledger.payments_of(task)] == [PaymentState.SENT] * 2
-        ledger.close()
+        payment_store = PaymentStore.open(database_url)
+        await until(lambda: (task := payment_store.task(TASKS[1])) is not None and task.state is TaskState.COMPLETED)
+        assert [one.state for task in TASKS for one in payment_store.payments_of(task)] == [PaymentState.SENT] * 2
+        payment_store.close()
         await use_up(client)
         assert (await ask(client, TASKS[1], second))[0] == 200
         assert sorted(payer.mempool()) == sorted([txid, later])

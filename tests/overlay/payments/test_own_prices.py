@@ -21,7 +21,7 @@ from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.systems.a2a.own_card import own_card
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.own_payments import OwnPayments
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from parsers import cards
 from parsers.cards import Kind
 from tests.overlay.conftest import Serve
@@ -37,15 +37,15 @@ def node() -> FakeNode:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
-    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
-    yield ledger
-    ledger.close()
+def payment_store(tmp_path: Path) -> Iterator[PaymentStore]:
+    payment_store = PaymentStore.open(f"sqlite:///{tmp_path / 'payments.db'}")
+    yield payment_store
+    payment_store.close()
 
 
 @pytest.fixture
-async def client(serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode) -> ClientSession:
-    gate = PaymentGate([price()], ledger, node)
+async def client(serve: Serve, services: AppServices, payment_store: PaymentStore, node: FakeNode) -> ClientSession:
+    gate = PaymentGate([price()], payment_store, node)
     return await serve(
         changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a", "mcp"))
     )
@@ -135,9 +135,9 @@ async def test_a_claim_is_read_where_the_protocol_carries_it(client: ClientSessi
 
 
 async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
-    serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode
+    serve: Serve, services: AppServices, payment_store: PaymentStore, node: FakeNode
 ) -> None:
-    gate = PaymentGate([price(interval="day")], ledger, node)
+    gate = PaymentGate([price(interval="day")], payment_store, node)
     client = await serve(
         changed(services, limits=QUOTAS, brought=selling(gate, price(interval="day")), systems=(*ALWAYS, "a2a"))
     )
@@ -155,11 +155,11 @@ async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
 async def test_a_ledger_that_does_not_answer_is_503_in_the_form_of_the_api(
     serve: Serve, services: AppServices, tmp_path: Path, node: FakeNode
 ) -> None:
-    class Broken(PaymentLedger):
+    class Broken(PaymentStore):
         def payment(self, *_key: object) -> NoReturn:
             raise StoreUnavailableError("the database is gone")
 
-    gate = PaymentGate([price()], Broken.open(f"sqlite:///{tmp_path / 'ledger.db'}"), node)
+    gate = PaymentGate([price()], Broken.open(f"sqlite:///{tmp_path / 'payments.db'}"), node)
     client = await serve(changed(services, limits=QUOTAS, brought=selling(gate, price()), systems=(*ALWAYS, "a2a")))
     assert [await status(client) for _ in range(3)] == [200, 200, 429]
     tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)

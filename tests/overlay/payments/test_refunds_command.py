@@ -12,7 +12,7 @@ import pytest
 
 from indexer.store import connect
 from overlay import cli
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from parsers.bitcoin.tx import read_exactly
 from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, price, script_of
 from tests.overlay.payments.paid_server import TASK, PaidServer
@@ -25,12 +25,12 @@ def url(tmp_path: Path) -> str:
 
 async def fail_after_deposit(url: str) -> PaidServer:
     """A task failed after its deposit of 10,000 satoshis was sent."""
-    ledger = PaymentLedger.open(url)
-    server = PaidServer(ledger).with_prices(price(depositPct="0.2"))
+    payment_store = PaymentStore.open(url)
+    server = PaidServer(payment_store).with_prices(price(depositPct="0.2"))
     server.fails = 500
     claim = claim_of(server.pays(10_000), stage="deposit", refundAddress=address_of(PAYER))
     assert (await server.call(claim, A2B_Task=TASK)).status == 500
-    ledger.close()
+    payment_store.close()
     return server
 
 

@@ -52,7 +52,7 @@ async def test_the_id_of_tasks_send_names_the_task_whose_final_part_is_paid(serv
     due = error(await server.call(body=call(None, method, id_)))
     assert [one["extra"]["stage"] for one in due["accepts"]] == ["final"]
     answer = await server.call(body=call(stage(server, "final"), method, id_))
-    assert (answer.status, answer.body, server.ledger.counted()) == (200, b"work 1", 50_000)
+    assert (answer.status, answer.body, server.payment_store.counted()) == (200, b"work 1", 50_000)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_messages_of_one_a2a_task_are_paid_each_and_answered_again(server:
     assert [answer.body for answer in answers] == [b"work 1", b"work 2", b"work 3"]
     again = [await server.call(body=call(claim, taskId=id_)) for claim in claims]
     assert [answer.body for answer in again] == [b"work 1", b"work 2", b"work 3"]
-    assert (server.done, server.ledger.counted()) == (3, 150_000)
+    assert (server.done, server.payment_store.counted()) == (3, 150_000)
     elsewhere = await server.call(body=call(claims[1], taskId=str(uuid4())))
     assert error(elsewhere)["reason"] == "duplicate", "who does not know the task gets no answer"
 

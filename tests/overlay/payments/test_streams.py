@@ -96,8 +96,8 @@ async def test_a_stream_that_ends_after_parts_were_delivered_is_paid(
     stream = Stream(server, stage=stage)
     await stream.end(ending, PARTS[:2])
     assert stream.delivered[:1] == PARTS[:1]
-    assert (server.ledger.counted(), len(server.node.sent)) == (stream.satoshis, 1)
-    assert server.ledger.refunds() == []
+    assert (server.payment_store.counted(), len(server.node.sent)) == (stream.satoshis, 1)
+    assert server.payment_store.refunds() == []
     assert server.task() is (TaskState.COMPLETED if stage == "full" else TaskState.FAILED)
 
 
@@ -109,7 +109,7 @@ async def test_a_stream_that_ends_before_a_part_was_delivered_gives_its_full_pay
     await stream.end(ending, [])
     if ending == "cancelled":
         assert stream.delivered == [CANCELED], "it was the only part, and of failed work"
-    assert (server.ledger.counted(), server.node.sent, server.task()) == (0, [], TaskState.FAILED)
+    assert (server.payment_store.counted(), server.node.sent, server.task()) == (0, [], TaskState.FAILED)
 
 
 @pytest.mark.parametrize("ending", [one for one in ENDINGS if one != "late"])
@@ -118,7 +118,7 @@ async def test_a_stream_that_ends_before_a_part_was_delivered_has_its_deposit_re
 ) -> None:
     stream = Stream(server, stage="deposit")
     await stream.end(ending, [])
-    assert [task.id for task in server.ledger.refunds()] == [TASK]
+    assert [task.id for task in server.payment_store.refunds()] == [TASK]
 
 
 async def test_no_part_is_delivered_for_a_coin_that_was_spent_while_the_work_began(server: PaidServer) -> None:
@@ -131,7 +131,7 @@ async def test_no_part_is_delivered_for_a_coin_that_was_spent_while_the_work_beg
             await deliver(part)
 
     await stream.run(app)
-    assert (stream.sent[0]["status"], stream.delivered, server.ledger.counted()) == (402, [], 0)
+    assert (stream.sent[0]["status"], stream.delivered, server.payment_store.counted()) == (402, [], 0)
 
 
 async def test_an_application_that_goes_on_after_a_refusal_delivers_nothing(server: PaidServer) -> None:
@@ -147,7 +147,7 @@ async def test_an_application_that_goes_on_after_a_refusal_delivers_nothing(serv
                 continue
 
     await stream.run(app)
-    assert (stream.sent[0]["status"], stream.delivered, server.ledger.counted()) == (402, [], 0)
+    assert (stream.sent[0]["status"], stream.delivered, server.payment_store.counted()) == (402, [], 0)
 
 
 async def test_while_the_node_does_not_answer_a_stream_is_withheld_and_there_later(server: PaidServer) -> None:
@@ -169,7 +169,7 @@ async def test_while_the_node_does_not_answer_a_stream_is_withheld_and_there_lat
     server.time += LEASE_SECONDS
     await server.gate.maintain()
     answer = await server.call(claim_of(stream.tx), A2B_Task=TASK)
-    assert (answer.status, answer.body, server.ledger.counted()) == (200, b"".join(PARTS), 50_000)
+    assert (answer.status, answer.body, server.payment_store.counted()) == (200, b"".join(PARTS), 50_000)
 
 
 async def test_a_stream_that_ends_well_gives_its_last_part_again(server: PaidServer) -> None:
@@ -180,7 +180,7 @@ async def test_a_stream_that_ends_well_gives_its_last_part_again(server: PaidSer
             await deliver(part)
 
     await stream.run(app)
-    assert (stream.delivered, server.ledger.counted()) == (PARTS, 50_000)
+    assert (stream.delivered, server.payment_store.counted()) == (PARTS, 50_000)
     answer = await server.call(claim_of(stream.tx), A2B_Task=TASK)
     assert (answer.status, answer.body) == (200, PARTS[2])
     server.time += 2 * 86_400

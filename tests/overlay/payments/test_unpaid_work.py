@@ -75,7 +75,7 @@ def refusal_of_rpc(answer: Any) -> tuple[int, int, str]:
 
 def test_a_card_without_a_price_guards_nothing_and_is_refused(server: PaidServer) -> None:
     with pytest.raises(ValueError, match="no price"):
-        PaymentGate({"name": "An agent"}, server.ledger, server.node)
+        PaymentGate({"name": "An agent"}, server.payment_store, server.node)
 
 
 @pytest.mark.parametrize("stage", ["full", "deposit"])
@@ -86,7 +86,7 @@ async def test_an_answer_that_is_too_large_to_be_withheld_is_neither_delivered_n
     server.body, tx = b"x" * (MAX_ANSWER_BYTES + 1), server.pays()
     answer = await server.call(claim_of(tx, stage=stage), A2B_Task=TASK)
     assert (answer.status, len(answer.body) < 500) == (500, True)
-    assert server.ledger.counted() == (0 if stage == "full" else 50_000)
+    assert server.payment_store.counted() == (0 if stage == "full" else 50_000)
 
 
 async def test_a_renewal_by_another_price_does_not_lengthen_a_subscription(server: PaidServer) -> None:
@@ -110,13 +110,13 @@ async def test_a_double_spend_takes_back_the_interval_that_it_paid_for(server: P
     renewed = await server.call(claim_of(server.pays(coin=coin)), A2B_Subscription=subscription)
     server.node.double_spend(coin)
     await server.gate.maintain()
-    stored = server.ledger.paid_interval(subscription)
+    stored = server.payment_store.paid_interval(subscription)
     assert stored is not None
     assert (stored.periods, timestamp(stored.paid_until)) == (1, header(first, "A2B-Paid-Until"))
     assert (await server.call(A2B_Subscription=subscription)).status == 200
     server.node.evict()  # the other one is gone
     await server.gate.maintain()
-    restored = server.ledger.paid_interval(subscription)
+    restored = server.payment_store.paid_interval(subscription)
     assert restored is not None
     assert (restored.periods, timestamp(restored.paid_until)) == (2, header(renewed, "A2B-Paid-Until"))
 

@@ -1,4 +1,4 @@
-"""The law of the ledger: no sequence of claims, also at once, of reorganisations, crashes and double spends counts a
+"""The law of payments: no sequence of claims, also at once, of reorganisations, crashes and double spends counts a
 satoshi twice, or grants an interval of a subscription that no counted payment paid for."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from indexer.errors import RefusedTransactionError, SourceError
 from overlay.systems.payments.gate import PaymentGate
 from overlay.systems.payments.gate_answers import GateAnswer
 from overlay.systems.payments.settlement import DEPTH, WORK_SECONDS
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import COUNTED, GIVEN_BACK, TaskState
 from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.overlay.payments.crashing import Crash, Steps
@@ -45,7 +45,7 @@ class World:
     """A server, its clients and their node."""
 
     def __init__(self, folder: str) -> None:
-        self.ledger = PaymentLedger.open(f"sqlite:///{Path(folder) / 'ledger.db'}")
+        self.payment_store = PaymentStore.open(f"sqlite:///{Path(folder) / 'payments.db'}")
         self.node, self.time = FakeNode(), 1_700_000_000.0
         self.coins = [self.node.mint(90_000) for _ in range(COINS)]
         self.claimed: dict[bytes, Transaction] = {}
@@ -57,7 +57,7 @@ class World:
 
     def gate(self, steps: Steps) -> PaymentGate:
         prices = [price(depositPct="0.2", interval="month")]
-        return PaymentGate(prices, steps.wrap(self.ledger), steps.wrap(self.node), clock=lambda: self.time)
+        return PaymentGate(prices, steps.wrap(self.payment_store), steps.wrap(self.node), clock=lambda: self.time)
 
     async def claim(
         self, coin: int, satoshis: int, stage: str, task: str, fails: bool, crash: tuple[int, bool] | None,
@@ -104,20 +104,22 @@ class World:
 
     def counted(self) -> list[Transaction]:
         """The transactions that are counted: no two of them spend the same coin."""
-        entries = {txid: self.ledger.payment("bsv:regtest", txid) for txid in self.claimed}
+        entries = {txid: self.payment_store.payment("bsv:regtest", txid) for txid in self.claimed}
         counted = [self.claimed[txid] for txid, entry in entries.items() if entry and entry.state in COUNTED]
         spent: list[Outpoint] = [tx_input.prevout for tx in counted for tx_input in tx.inputs]
         assert len(spent) == len(set(spent))
-        assert self.ledger.counted() == sum(tx.outputs[0].satoshis for tx in counted)
+        assert self.payment_store.counted() == sum(tx.outputs[0].satoshis for tx in counted)
         self.check_intervals()
         return counted
 
     def check_intervals(self) -> None:
         """Every interval of a subscription was paid for by a task whose payments are all counted."""
-        subscriptions = [self.ledger.paid_interval(task) for task in TASKS]
+        subscriptions = [self.payment_store.paid_interval(task) for task in TASKS]
         granted = sum(subscription.periods for subscription in subscriptions if subscription)
-        tasks = [task for task in map(self.ledger.task, TASKS) if task and task.state is TaskState.COMPLETED]
-        states = [{entry.state for entry in self.ledger.payments_of(task.id)} - set(GIVEN_BACK) for task in tasks]
+        tasks = [task for task in map(self.payment_store.task, TASKS) if task and task.state is TaskState.COMPLETED]
+        states = [
+            {entry.state for entry in self.payment_store.payments_of(task.id)} - set(GIVEN_BACK) for task in tasks
+        ]
         assert granted <= sum(paid_by <= set(COUNTED) for paid_by in states)
 
 
@@ -142,11 +144,11 @@ def test_no_history_counts_a_satoshi_twice(history: list[tuple[object, ...]]) ->
             await world.act(("wait",))
         present = {*world.node.mempool, *(tx.hex_id for block in world.node.blocks for tx in block)}
         assert {tx.hex_id for tx in world.counted()} <= present
-        assert not world.ledger.unfinished(int(world.time))
+        assert not world.payment_store.unfinished(int(world.time))
 
     with TemporaryDirectory() as folder:
         world = World(folder)
         try:
             asyncio.run(live(world))
         finally:
-            world.ledger.close()
+            world.payment_store.close()

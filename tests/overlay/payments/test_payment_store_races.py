@@ -5,12 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from overlay.systems.payments.store import PaymentLedger
+from overlay.systems.payments.store import PaymentStore
 from overlay.systems.payments.store_records import (
     DuplicatePaymentError,
-    LedgerPayment,
     PaidTask,
     PaymentState,
+    StoredPayment,
     TaskState,
     TaskStateError,
 )
@@ -20,30 +20,30 @@ RACERS = 6
 COIN = Outpoint(b"c" * 32, 0)
 
 
-def entry(number: int, *, txid: bytes, stage: str = "full", task: str = "") -> tuple[LedgerPayment, PaidTask]:
+def entry(number: int, *, txid: bytes, stage: str = "full", task: str = "") -> tuple[StoredPayment, PaidTask]:
     id_ = task or f"task-{number}"
-    payment = LedgerPayment(
+    payment = StoredPayment(
         chain="bsv:regtest", txid=txid, task=id_, config="p", stage=stage, needed=5, paid=5, raw=b"raw",
         created_at=1, updated_at=1,
     )  # fmt: skip
     return payment, PaidTask(id=id_, state=TaskState.RUNNING, config="p", updated_at=1, deadline=9)
 
 
-def race(url: str, entries: list[tuple[LedgerPayment, PaidTask]], spends: list[Outpoint]) -> list[bool]:
+def race(url: str, entries: list[tuple[StoredPayment, PaidTask]], spends: list[Outpoint]) -> list[bool]:
     """Whether each of these payments was reserved, all tried at once."""
     barrier = Barrier(len(entries))
 
     def reserve(number: int) -> bool:
-        ledger = PaymentLedger.open(url)
+        payment_store = PaymentStore.open(url)
         try:
             barrier.wait()
-            ledger.reserve(entries[number][0], [spends[number]], entries[number][1])
+            payment_store.reserve(entries[number][0], [spends[number]], entries[number][1])
         except (DuplicatePaymentError, TaskStateError):
             return False
         else:
             return True
         finally:
-            ledger.close()
+            payment_store.close()
 
     with ThreadPoolExecutor(len(entries)) as threads:
         return list(threads.map(reserve, range(len(entries))))
@@ -66,17 +66,17 @@ def test_one_of_many_payments_gets_a_task(database_url: str) -> None:
 
 
 def test_one_of_many_processes_takes_up_a_payment(database_url: str) -> None:
-    ledger = PaymentLedger.open(database_url)
+    payment_store = PaymentStore.open(database_url)
     payment, task = entry(0, txid=b"t" * 32)
-    ledger.reserve(payment, [COIN], task)
+    payment_store.reserve(payment, [COIN], task)
     barrier = Barrier(RACERS)
 
     def take_up(_: int) -> bool:
         barrier.wait()
-        return ledger.move(payment, PaymentState.SENDING, 100)
+        return payment_store.move(payment, PaymentState.SENDING, 100)
 
     try:
         with ThreadPoolExecutor(RACERS) as threads:
             assert sum(threads.map(take_up, range(RACERS))) == 1
     finally:
-        ledger.close()
+        payment_store.close()
