@@ -181,7 +181,7 @@ async def test_a_refused_block_is_left_out_with_all_on_top_of_it(plug: Plug, cha
     assert existing == [kit["3"].hash, *[block.hash for block in kit.branch(kit["5a"])[4 : tip.height + 1]]]
 
 
-async def test_values_are_told_of_outputs_made_before_and_nothing_is_invented(
+async def test_values_of_earlier_outputs_are_returned_and_none_is_invented(
     plug: Plug, chain: Chain, kit: ChainKit
 ) -> None:
     tip = await reached(chain, kit.tip)
@@ -213,7 +213,7 @@ async def test_ancestors_are_handed_over_as_far_as_they_are_wanted(plug: Plug, c
     await chain.ancestors(tip, lambda _: set())
 
 
-async def test_heights_are_told_of_transactions_in_blocks(plug: Plug, chain: Chain, kit: ChainKit) -> None:
+async def test_heights_of_transactions_in_blocks_are_returned(plug: Plug, chain: Chain, kit: ChainKit) -> None:
     tip = await reached(chain, kit.tip)
     coming = kit.pay()
     plug.announce(coming.txid, kit.raw(coming))
@@ -222,9 +222,7 @@ async def test_heights_are_told_of_transactions_in_blocks(plug: Plug, chain: Cha
     assert await chain.heights([], tip) == {}
 
 
-async def test_the_mempool_is_told_where_there_is_one_with_its_transactions(
-    plug: Plug, chain: Chain, kit: ChainKit
-) -> None:
+async def test_the_mempool_is_listed_with_its_transactions(plug: Plug, chain: Chain, kit: ChainKit) -> None:
     await reached(chain, kit.tip)
     coming = kit.pay()
     plug.announce(coming.txid, kit.raw(coming))

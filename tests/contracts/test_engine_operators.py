@@ -41,7 +41,7 @@ def say(engine: SearchIndex) -> None:
         ("search", {"1", "2", "5"}),
     ],
 )
-def test_a_phrase_stands_word_for_word_in_one_text(engine: SearchIndex, phrase: str, meant: set[str]) -> None:
+def test_a_phrase_is_matched_word_for_word_in_one_text(engine: SearchIndex, phrase: str, meant: set[str]) -> None:
     say(engine)
     assert with_operators(engine, phrases=tuple(sequences(phrase)[:1])) == meant
     assert with_operators(engine, phrase, phrases=tuple(sequences(phrase)[:1])) == meant

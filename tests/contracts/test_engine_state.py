@@ -335,7 +335,7 @@ def test_a_listing_that_floods_offers_and_skills_is_filtered_exactly(engine: Sea
     assert hit.cheapest.amount == "9"
 
 
-def test_long_ids_owners_and_currencies_are_told_apart(engine: SearchIndex) -> None:
+def test_long_ids_owners_and_currencies_are_distinguished(engine: SearchIndex) -> None:
     long = "https://example.org/" + "a" * 2_000
     put(engine, *(listing(long + end, "alpha", owner=long + end, domain=end * 250) for end in "xy"))
     assert engine.get(long + "x") is not None

@@ -256,7 +256,7 @@ def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: SearchIndex
     assert cheapest(price_currency="EUR") is None
 
 
-def test_amounts_that_differ_in_the_ninetieth_digit_are_told_apart(engine: SearchIndex) -> None:
+def test_amounts_that_differ_in_the_ninetieth_digit_are_distinguished(engine: SearchIndex) -> None:
     less, more = "0." + "1" * 89 + "1", "0." + "1" * 89 + "2"
     put(engine, listing("1", offers=[price(less, id="x")]), listing("2", offers=[price(more, id="x")]))
     assert matching_ids(engine, max_price=less) == {"1"}
@@ -339,7 +339,7 @@ def test_what_was_superseded_is_found_at_its_height_only(engine: SearchIndex) ->
     assert b'"said": "burned"' in (engine.get("2") or b"")
 
 
-def test_who_has_said_so_longest_stands_first_of_equals_and_without_words_the_latest_does(engine: SearchIndex) -> None:
+def test_the_oldest_text_ranks_first_of_equals_and_without_words_the_latest_update(engine: SearchIndex) -> None:
     same = [listing(id_, "Twins", height=5) for id_ in ("b", "a", "c")]
     put(
         engine,
@@ -424,7 +424,7 @@ def test_facets_count_listings_of_the_set_that_was_ranked(engine: SearchIndex) -
     assert ask(engine, "alpha").facets is None
 
 
-def test_of_many_values_the_fifty_commonest_are_told(engine: SearchIndex) -> None:
+def test_of_many_values_the_fifty_commonest_are_counted(engine: SearchIndex) -> None:
     put(engine, *(listing(str(index), tags=[f"t{number:02}" for number in range(index, 70)]) for index in range(3)))
     facets = ask(engine, facets="tag").facets
     assert facets is not None

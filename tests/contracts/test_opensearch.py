@@ -167,7 +167,7 @@ def counts(engine: SearchIndex) -> list[dict[str, int]]:
     return [{word: n for word, n in of.items() if n} for of in (held.surfaces, held.terms)]
 
 
-def test_words_are_the_same_after_their_base_was_written_anew(
+def test_words_are_the_same_after_their_base_was_rewritten(
     index: SearchIndex, other: SearchIndex, opensearch_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(term_counts, "_LEAST", 10)

@@ -96,7 +96,7 @@ def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: SearchIndex
     assert generations(engine_url) == 1
 
 
-def test_one_process_at_a_time_makes_it_anew(index: SearchIndex, other: SearchIndex, engine_url: str) -> None:
+def test_one_process_at_a_time_rebuilds_it(index: SearchIndex, other: SearchIndex, engine_url: str) -> None:
     with index.rebuilding():
         with pytest.raises(BusyError, match=r"another process \w+ the index"):
             other.rebuilding().__enter__()
@@ -114,7 +114,9 @@ def test_only_what_was_made_beside_an_index_takes_its_place(index: SearchIndex, 
     assert matching_ids(index, "alpha") == {"1", "2"}
 
 
-def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: SearchIndex, other: SearchIndex) -> None:
+def test_the_writer_of_the_old_index_continues_the_new_one_from_its_position(
+    index: SearchIndex, other: SearchIndex
+) -> None:
     """A writer that did not notice gets an error and must read again, so that no position goes back."""
     with other.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), seq=7)
@@ -230,7 +232,7 @@ def duplicates(tmp_path: Path) -> Iterator[DuplicateIndex]:
         yield opened
 
 
-def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
+def test_searches_during_a_rebuild_find_everything(
     registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
@@ -366,7 +368,7 @@ def test_broken_off_it_stays_as_it_was(
     assert (count(engine), generations(engine_url), engine.progress()) == (COUNT, 1, None)
 
 
-def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
+def test_a_database_that_is_replaced_meanwhile_is_read_again(
     registry: tuple[Store, Writer], tmp_path: Path, engine: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, _ = registry

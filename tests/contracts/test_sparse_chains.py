@@ -79,9 +79,7 @@ async def test_it_says_what_it_is_once_it_is_open(plug: Plug, world: World) -> N
     assert world.chain.checked
 
 
-async def test_blocks_are_told_in_order_up_to_the_tip_and_are_those_that_the_source_has(
-    plug: Plug, world: World
-) -> None:
+async def test_blocks_come_in_order_up_to_the_tip_and_are_those_of_the_source(plug: Plug, world: World) -> None:
     for _ in range(2):
         plug.say()
         plug.pass_by()

@@ -91,7 +91,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
         ("", None),
     ],
 )  # fmt: skip
-def test_metrics_are_told_at_an_address_and_nowhere_by_default(text: str, meant: ListenAddress | None) -> None:
+def test_metrics_are_served_at_an_address_and_nowhere_by_default(text: str, meant: ListenAddress | None) -> None:
     metrics = Settings.load({}, {"A2B_METRICS": text}).metrics
     assert metrics == meant
 
@@ -324,7 +324,7 @@ TWO = {"chains": "bsv=http://node:8332?from=5&zmq=tcp://node:1 ltc=files:blocks"
         ("ltc=9 700", ("http://node:8332?zmq=tcp://node:1&from=700", "files:blocks?from=9")),
     ],
 )
-def test_reading_starts_where_it_is_told_to(text: str, urls: tuple[str, ...]) -> None:
+def test_reading_starts_at_the_configured_height(text: str, urls: tuple[str, ...]) -> None:
     loaded = Settings.load({**TWO, "from_height": text})
     assert tuple(chain.url for chain in loaded.chains) == urls
 
@@ -348,13 +348,13 @@ def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
         ({"change_blocks": "1e3"}, "must be a whole number of blocks"),
     ],
 )
-def test_what_the_fetcher_is_told_wrongly_is_named(supplied: dict[str, str], text: str) -> None:
+def test_wrong_settings_of_the_fetcher_are_named(supplied: dict[str, str], text: str) -> None:
     answer = refused(flags=supplied)
     assert text in answer
     assert "secret" not in answer
 
 
-def test_the_fetcher_is_told_of_a_gateway_with_its_password(tmp_path: Path) -> None:
+def test_the_fetcher_gets_a_gateway_with_its_password(tmp_path: Path) -> None:
     settings = Settings.load(
         {"ipfs_gateway": "http://me:secret@127.0.0.1:8080", "fetch_ca_file": certificate(tmp_path)}
     )

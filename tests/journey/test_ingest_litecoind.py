@@ -56,7 +56,7 @@ def diagnosis(overlay: Running, txid: str) -> Any:
     return answer, next(step for step in answer["steps"] if step["step"] == "requested")
 
 
-def test_what_was_broadcast_a_second_ago_is_taken_and_told_of_until_it_is_listed(
+def test_a_transaction_broadcast_a_second_ago_is_accepted_and_followed_until_it_is_listed(
     node: Litecoind, overlay: Running
 ) -> None:
     tx = node.inscribe(CARD)
@@ -92,7 +92,7 @@ def test_what_the_node_does_not_know_yet_is_asked_for_again(node: Litecoind, ove
     overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(created)])
 
 
-def test_what_is_no_registration_is_told_why(node: Litecoind, overlay: Running) -> None:
+def test_a_transaction_without_a_registration_is_explained(node: Litecoind, overlay: Running) -> None:
     tx = node.inscribe({"name": "No Skills", "url": "https://x.example"})
     ingest(overlay, str(tx)[:64])
     node.mine()

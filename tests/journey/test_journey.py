@@ -64,7 +64,7 @@ def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
     assert all({"time", "level", "logger", "message"} <= json.loads(line).keys() for line in up.err.splitlines())
 
 
-def test_status_stands_at_the_tip_with_the_stated_hash(up: Running, expected: dict[str, Any]) -> None:
+def test_status_is_at_the_tip_with_the_stated_hash(up: Running, expected: dict[str, Any]) -> None:
     until_hashed(up, "demo", 125)
     status = up.get("/v1/status")
     meets(status, "Status")
@@ -112,7 +112,7 @@ def test_a_typo_and_filters_lead_to_the_same_offer(up: Running) -> None:
     assert page["index"]["heights"] == {"demo": 125}
 
 
-def test_the_publisher_is_told_why(up: Running, expected: dict[str, Any]) -> None:
+def test_the_publisher_gets_the_reason(up: Running, expected: dict[str, Any]) -> None:
     for rejected in expected["rejected"]:
         answer = up.get(f"/v1/diagnose/{rejected['outpoint']}")
         meets(answer, "Diagnosis")

@@ -458,7 +458,7 @@ async def test_strangers_change_nothing_but_the_anchors(registry: Registry) -> N
     assert await registry.matching(q="beta") == []
 
 
-async def test_an_index_that_is_made_anew_holds_the_same(registry: Registry) -> None:
+async def test_a_rebuilt_index_is_the_same(registry: Registry) -> None:
     registry.block("1", points("a.example", ALPHA), points("b.example", BETA), points("c.example", ALPHA))
     registry.fetched("a.example", ALPHA)
     registry.fetched("b.example", BETA)

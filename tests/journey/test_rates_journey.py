@@ -86,7 +86,7 @@ async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: 
             assert [item["usable"] for item in status["rates"]["feeds"]] == [True]
 
 
-async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing(tmp_path: Path) -> None:
+async def test_a_feed_that_fails_is_replaced_by_the_next_and_false_rates_change_nothing(tmp_path: Path) -> None:
     async with RateServer() as server:
         server.tell("/a", {"USD": 50})
         server.tell("/b", {"USD": 51})

@@ -42,7 +42,7 @@ def serving(node: Node, tmp_path: Path, answer: dict[str, Any]) -> Iterator[Runn
         yield running
 
 
-def test_an_index_is_made_anew_while_others_feed_and_serve_it(shared_settings: dict[str, Any], tmp_path: Path) -> None:
+def test_an_index_is_rebuilt_while_others_write_and_serve_it(shared_settings: dict[str, Any], tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.mine(25)
     with serving(node, tmp_path, shared_settings) as running:

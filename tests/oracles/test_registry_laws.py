@@ -109,7 +109,7 @@ def test_a_burned_satoshi_that_is_alone_again_is_nobodys_until_a_new_card() -> N
     assert answer.ids("live") == {str(reborn)}
 
 
-def test_a_card_before_which_a_coin_stands_is_a_new_listing_and_the_old_one_burns() -> None:
+def test_a_card_with_a_coin_before_it_is_a_new_listing_and_the_old_one_burns() -> None:
     kit = ChainKit()
     first = kit.inscribe(agent("One"))
     second = kit.displace(first, agent("Two"))

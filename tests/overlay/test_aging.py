@@ -72,7 +72,7 @@ async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
     assert list(by_height.values()) == [set(), set(), {PRICE}]
 
 
-async def test_a_new_owner_who_redirects_payments_is_warned_of(
+async def test_payments_redirected_by_a_new_owner_are_warned_of(
     indexing: tuple[Indexing, MemoryChain], kit: ChainKit
 ) -> None:
     index, chain = indexing

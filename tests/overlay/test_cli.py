@@ -215,7 +215,7 @@ def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> Non
     assert run("search", "zzyzzyzzyzzy", "--data", data) == Done(1, "0 listings\n", "")
 
 
-def test_status_tells_how_far_an_index_is_that_is_made_anew(run: Run, data: Path) -> None:
+def test_status_shows_the_progress_of_a_rebuild(run: Run, data: Path) -> None:
     with closing(SearchIndex(f"native:{data}/index")) as engine, engine.rebuilding():
         engine.report_progress(2_000, 5_001)
         result = run("status", "--data", data)
@@ -401,7 +401,7 @@ def test_a_file_that_is_not_there_is_wrong_usage(command: list[str], run: Run, d
         assert (result.code, result.out, result.err) == (2, "", f"a2b: {name}: {why}\n")
 
 
-def test_an_offer_says_what_it_takes_how_often_and_who_is_paid() -> None:
+def test_an_offer_shows_currencies_interval_and_payee() -> None:
     offer = {"id": "basic", "currency": "BSV", "amount": "1", "interval": "", "skillIds": ["a", "b"]}
     assert (
         offer_line(offer | {"acceptedCurrencies": ["BSV", "USD"]}) == "basic: 1 BSV per call, also takes USD, for a, b"
@@ -592,7 +592,7 @@ def test_a_running_overlay_gives_the_same_answers(
     assert (result.code, result.json["chains"][0]["height"]) == (0, 125)
 
 
-def test_a_running_overlay_s_refusals_are_told_apart(run: Run, data: Path, served: str) -> None:
+def test_a_running_overlay_s_refusals_are_distinguished(run: Run, data: Path, served: str) -> None:
     unknown = run("show", "00" * 32 + "_0", "--url", served)
     assert unknown == run("show", "00" * 32 + "_0", "--data", data)
     refused = run("search", "--limit", "x", "--url", f"{served}/")
@@ -896,7 +896,7 @@ def test_a_local_search_imports_nothing_heavy_but_the_kernels(data: Path, tmp_pa
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_up_speaks_before_it_imports_what_takes_long(tmp_path: Path) -> None:
+def test_up_prints_before_it_imports_slow_modules(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from overlay import cli\n"
@@ -921,6 +921,6 @@ def test_module_and_command_are_the_same(tmp_path: Path) -> None:
     assert a2b("--help", cwd=tmp_path).stdout.startswith("usage: a2b ")
 
 
-def test_a_chain_s_scheme_decides_who_reads_it(tmp_path: Path) -> None:
+def test_a_chain_s_scheme_decides_its_source(tmp_path: Path) -> None:
     settings = Settings.load({"chains": f"demo=files:{tmp_path}?chain=bsv&network=regtest"})
     assert create(*settings.chains[0]).name == "demo"

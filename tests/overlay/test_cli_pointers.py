@@ -76,7 +76,7 @@ def test_what_is_not_listed_yet_says_why(store: Store, run: Run, tmp_path: Path)
     assert run("history", "b.example", "--data", tmp_path / "a2b-data").code == 0
 
 
-def test_status_tells_how_fetching_stands(store: Store, run: Run, tmp_path: Path) -> None:
+def test_status_shows_the_state_of_fetching(store: Store, run: Run, tmp_path: Path) -> None:
     shown = run("status", "--data", tmp_path / "a2b-data")
     assert "pointed at: 1 new, 1 mismatch" in shown.out.splitlines()
     assert run("status", "--data", tmp_path / "a2b-data", "--json").json["pointers"]["mismatch"] == 1

@@ -43,7 +43,7 @@ def exchange(*tables: RateTable) -> ExchangeRates:
     return exchange_rates
 
 
-def test_other_rates_of_the_same_moment_are_told_from_the_first() -> None:
+def test_other_rates_of_the_same_moment_are_distinguished_from_the_first() -> None:
     other = replace(FIRST, rates={**FIRST.rates, "EUR": Decimal(60)})
     assert other.quoted_at == FIRST.quoted_at
     assert exchange(other).stamp() != exchange(FIRST).stamp() == exchange(replace(FIRST)).stamp()
@@ -136,7 +136,7 @@ def test_where_prices_are_converted_the_answer_says_which_offers_were_not_compar
     assert "https://a.example does not quote" in parsed.notes[0].detail
 
 
-def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
+def test_converted_prices_are_shown_with_their_rate_and_per_day() -> None:
     exchange_rates = exchange(FIRST)
     parsed = ask("priceCurrency=usd&maxPrice=5&explain=1", exchange_rates)
     assert parsed.rates

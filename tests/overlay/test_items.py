@@ -51,9 +51,7 @@ def named(listings: list[Registration], name: str) -> Registration:
     return next(listing for listing in listings if name in (listing.card_body or b"").decode())
 
 
-def test_every_registration_shows_where_it_stands(
-    listings: list[Registration], oracle: dict[str, dict[str, Any]]
-) -> None:
+def test_every_registration_shows_its_state(listings: list[Registration], oracle: dict[str, dict[str, Any]]) -> None:
     for listing in listings:
         expected = oracle[listing.state.id]
         for result in shown(listing):

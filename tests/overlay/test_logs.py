@@ -50,7 +50,7 @@ def lines() -> Iterator[list[str]]:
     logs._Lines.counters = None
 
 
-def test_a_line_of_json_says_when_who_and_what() -> None:
+def test_a_line_of_json_has_time_logger_and_message() -> None:
     body = json.loads(JsonLines().format(record("%d blocks", 3, members={"status": 200}, created=1_700_000_000.0625)))
     assert body == {
         "time": "2023-11-14T22:13:20.062Z", "level": "info", "logger": "overlay.test", "message": "3 blocks",
@@ -131,7 +131,9 @@ async def test_every_line_of_a_request_carries_the_id_of_its_answer(
     assert REQUEST_ID.get() == "", "nothing is left outside of requests"
 
 
-async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services: AppServices, lines: list[str]) -> None:
+async def test_requests_are_logged_where_that_is_configured(
+    serve: Serve, services: AppServices, lines: list[str]
+) -> None:
     client = await serve(changed(services, log_requests=True))
     async with client.get("/v1/search?q=tower&token=hunter2") as response:
         request_id = response.headers["X-Request-Id"]
@@ -143,7 +145,7 @@ async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services:
     assert answer["level"] == "info"
 
 
-async def test_without_being_asked_only_slow_answers_are_told(
+async def test_by_default_only_slow_answers_are_logged(
     client: ClientSession, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with client.get("/v1/search?q=tower"):

@@ -39,7 +39,7 @@ class Library:
         return 0
 
 
-def test_memory_holds_what_it_held_and_lies_in_as_many_large_pages_as_is_said() -> None:
+def test_memory_is_unchanged_and_in_the_returned_number_of_large_pages() -> None:
     held = bytearray(range(256)) * (BYTES // 256)
     moved = use_large_pages()
     assert held == bytes(range(256)) * (BYTES // 256)
@@ -66,7 +66,7 @@ def test_memory_that_is_hardly_used_is_not_made_larger() -> None:
     assert memory_bytes("Anonymous") - before < BYTES // 2
 
 
-def test_an_administrator_who_wants_no_large_pages_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_large_pages_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     real = memory.read_system_file
     monkeypatch.setattr(
         memory, "read_system_file", lambda path: "always madvise [never]" if "huge" in path else real(path)

@@ -65,7 +65,7 @@ async def test_scrapes_at_the_same_time_are_answered_one_after_the_other(serve: 
     assert most == 1
 
 
-async def test_chains_listings_and_the_index_are_told(serve: Serve, services: AppServices) -> None:
+async def test_chains_listings_and_the_index_are_measured(serve: Serve, services: AppServices) -> None:
     def answer() -> dict[str, Any]:
         status_now = status()
         row = status_now["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
@@ -90,7 +90,7 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Ap
     assert value(result, "a2b_info", version="0.1.0") == 1
 
 
-async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: Serve, services: AppServices) -> None:
+async def test_the_progress_of_a_rebuild_is_measured(serve: Serve, services: AppServices) -> None:
     index = {"engine": "fake", "seq": 7, "behind": 3}
     answers = {"index": index}
     client = await serve(changed(services, status=lambda: status() | answers))
@@ -104,9 +104,7 @@ async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: 
         assert "2,000 of 5,001 registrations" in await response.text()
 
 
-async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
-    serve: Serve, services: AppServices
-) -> None:
+async def test_while_the_database_is_unavailable_other_metrics_are_served(serve: Serve, services: AppServices) -> None:
     def away() -> dict[str, Any]:
         raise StoreUnavailableError("gone")
 
@@ -121,7 +119,7 @@ async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
     assert not [name for name, _ in result if name.startswith(("a2b_chain", "a2b_listings"))]
 
 
-async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: AppServices) -> None:
+async def test_blocks_and_fetches_are_counted_by_outcome(serve: Serve, services: AppServices) -> None:
     progress = SyncProgress("bsv", blocks=7, bytes=900, event_counts=Counter(inscribed=3, rejected=2))
     reporting = changed(
         services, ingested=lambda: {"bsv": progress}, fetched=lambda: {"met": 5, "fetch-dns": 2},
@@ -148,7 +146,7 @@ async def test_errors_that_are_logged_are_counted(client: ClientSession, service
     assert value(result, "a2b_log_lines_total", level="error") == 1
 
 
-async def test_requests_that_wait_are_told(client: ClientSession) -> None:
+async def test_waiting_requests_are_measured(client: ClientSession) -> None:
     assert value(await scrape(client), "a2b_ingest_requests", state="waiting") == 0
     await client.post("/v1/ingest", json={"txid": "ab" * 32})
     assert value(await scrape(client), "a2b_ingest_requests", state="waiting") == 1
@@ -201,13 +199,13 @@ async def test_streams_are_counted_while_they_are_open_and_not_timed(client: Cli
     assert not any("/v1/stream" in repr(labels) for _, labels in await scrape(client))
 
 
-async def test_openmetrics_is_served_to_who_asks_for_it(client: ClientSession) -> None:
+async def test_openmetrics_is_served_where_it_is_accepted(client: ClientSession) -> None:
     async with client.get("/metrics", headers={"Accept": OPENMETRICS}) as response:
         assert response.content_type == "application/openmetrics-text"
         assert (await response.text()).endswith("# EOF\n")
 
 
-async def test_no_sample_is_told_twice_whatever_was_asked_of_every_route(client: ClientSession) -> None:
+async def test_no_sample_is_repeated_after_requests_to_every_route(client: ClientSession) -> None:
     for route in ROUTES:
         if STREAM not in route.media:
             async with client.request(route.method, route.path):
@@ -226,7 +224,7 @@ async def test_no_sample_is_told_twice_whatever_was_asked_of_every_route(client:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns where other tests left threads
-def test_counts_of_several_processes_are_told_by_each() -> None:
+def test_each_process_reports_the_counts_of_all() -> None:
     counters = Counters(3)
     for number in range(1, 3):
         child = os.fork()

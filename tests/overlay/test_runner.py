@@ -245,7 +245,7 @@ async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over
             assert not task.done()
 
 
-async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(tmp_path: Path) -> None:
+async def test_status_shows_the_progress_of_a_rebuild_by_another_process(tmp_path: Path) -> None:
     seen: list[dict[str, int] | None] = []
 
     def tell(*_: int) -> None:
@@ -420,7 +420,7 @@ async def test_who_was_ready_is_not_while_the_index_stays_behind(
         assert runner.status.unread_changes() == 0
 
 
-def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:
+def test_heights_are_shown_only_once_the_index_has_them(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     service = StatusService(settings(tmp_path), Store(engine), None, "1")
     progress = SyncProgress("live", "bsv:regtest", "following", height=7, tip=9)
@@ -534,7 +534,7 @@ class Timer:
         """Time stands still in this test."""
 
 
-async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
+async def test_other_processes_get_a_signal_at_once_and_all_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[str] = []

@@ -104,7 +104,7 @@ def test_a_node_on_another_chain_is_named_as_such(node: Litecoind, tmp_path: Pat
         assert outcomes(report)["newest"] == "not checked"
 
 
-def test_a_node_says_what_it_does_not_know_and_who_may_not_ask(node: Litecoind) -> None:
+def test_a_node_reports_unknown_blocks_and_refused_logins(node: Litecoind) -> None:
     trusted = open_source(node.url)
     nowhere = Outpoint(b"\1" * 32, 0)
     assert trusted.holds(b"\1" * 80, 5) is None

@@ -562,7 +562,7 @@ def test_the_fewest_headers_are_asked_for() -> None:
 # -- a file of headers ------------------------------------------------------------------------------------------------
 
 
-def test_a_file_of_headers_holds_what_stands_in_it_as_a_header(tmp_path: Path) -> None:
+def test_a_file_of_headers_has_the_blocks_of_its_headers(tmp_path: Path) -> None:
     headers = [bytes([number]) * 80 for number in range(1, 6)]
     joined = b"".join(headers)
     for name, text in {

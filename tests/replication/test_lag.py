@@ -48,7 +48,7 @@ def resume(primary: Server, standby: Server) -> None:
     caught_up(primary, standby)
 
 
-async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_path: Path) -> None:
+async def test_a_lagging_replica_does_not_reset_its_readers(pair: Pair, tmp_path: Path) -> None:
     (primary, standby), growing = pair, GrowingChain()
     growing.mine(2)
     with Indexing(primary.url("registry"), growing.chain) as indexing:

@@ -85,7 +85,7 @@ def born(uri: str, agent: int = 22, owner: str = ALICE) -> list[kit.Log]:
     return [kit.transfer(agent, NOBODY, owner), wallet, kit.registered(agent, uri, owner)]
 
 
-def test_a_file_on_chain_is_a_registration_told_once_with_owner_and_metadata() -> None:
+def test_a_file_on_chain_is_one_registration_event_with_owner_and_metadata() -> None:
     chain = Registry()
     [event] = chain.mine(born(data_uri(file())))
     assert event.kind is EventKind.INSCRIBED
@@ -100,7 +100,7 @@ def test_a_file_on_chain_is_a_registration_told_once_with_owner_and_metadata() -
     assert json.loads(chain.cards[state.card]) == file()
 
 
-def test_a_new_file_is_a_revision_whoever_of_the_owners_operators_set_it() -> None:
+def test_a_new_file_is_a_revision_by_any_of_the_owners_operators() -> None:
     chain = Registry()
     chain.mine(born(data_uri(file())))
     first = chain.state()
@@ -219,7 +219,7 @@ def test_a_burned_entry_is_over(forgets: bool) -> None:
     assert chain.mine([kit.uri_updated(22, data_uri(file()), ALICE)], [kit.uri_updated(23, HTTPS, ALICE)]) == []
 
 
-def test_an_entry_made_before_reading_began_is_taken_up_where_it_speaks() -> None:
+def test_an_entry_from_before_reading_began_is_read_from_its_next_event() -> None:
     chain = Registry()
     assert chain.mine([kit.transfer(22, ALICE, BOB)], [kit.metadata_set(22, "k", b"v")]) == []
     [event] = chain.mine([kit.uri_updated(22, HTTPS, CAROL)])
@@ -250,7 +250,7 @@ def test_metadata_is_kept_as_text_within_bounds() -> None:
     assert not {"", "long"} & state.map.keys()
 
 
-def test_several_uris_of_one_transaction_are_told_in_order() -> None:
+def test_several_uris_of_one_transaction_are_events_in_order() -> None:
     chain = Registry()
     events = chain.mine([*born(HTTPS), kit.uri_updated(22, data_uri(file()), ALICE), kit.transfer(22, ALICE, BOB)])
     assert kinds(events) == ["pointed", "inscribed"]

@@ -193,7 +193,7 @@ async def test_what_is_read_after_restarts_and_reorganisations_is_what_is_read_a
     await other.close()
 
 
-async def test_reading_starts_where_it_is_told(server: EvmServer, tmp_path: object) -> None:
+async def test_reading_starts_at_the_configured_height(server: EvmServer, tmp_path: object) -> None:
     server.mine(says(SHOP))
     server.mine_empty(8)
     followed = server.chain("&from=5")
@@ -207,7 +207,7 @@ async def test_reading_starts_where_it_is_told(server: EvmServer, tmp_path: obje
 
 
 @pytest.mark.parametrize("number", [0, 1, 6, 9, 10])
-async def test_without_being_told_reading_starts_where_the_contract_was_made(
+async def test_by_default_reading_starts_where_the_contract_was_created(
     server: EvmServer, tmp_path: object, number: int
 ) -> None:
     server.mine_empty(10)
@@ -375,7 +375,7 @@ async def test_ranges_grow_again_after_they_were_halved(server: EvmServer, index
 # -- nodes behind an endpoint that do not know the newest blocks
 
 
-async def test_logs_that_a_node_has_not_heard_of_yet_are_asked_for_by_their_block(
+async def test_logs_that_a_node_does_not_have_yet_are_requested_by_their_block(
     server: EvmServer, indexing: Indexing
 ) -> None:
     server.mine_empty(40)
@@ -592,7 +592,7 @@ async def test_logs_that_cannot_be_true_are_not_believed_and_following_goes_on(
     assert pointers(indexing) == [(1, SHOP)]
 
 
-async def test_a_log_that_is_told_twice_counts_once(server: EvmServer, indexing: Indexing) -> None:
+async def test_a_repeated_log_counts_once(server: EvmServer, indexing: Indexing) -> None:
     server.mine(says(SHOP), carried(CARD))
     server.alter("eth_getLogs", lambda rows: [*rows, *rows][::-1])
     await indexing.catch_up()
@@ -662,7 +662,7 @@ def test_a_name_repeated_is_one_chain_over_several_endpoints() -> None:
 # -- messages for publishers
 
 
-async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer, indexing: Indexing) -> None:
+async def test_a_diagnosis_names_logs_and_no_satoshis(server: EvmServer, indexing: Indexing) -> None:
     for log in (says(SHOP), says("gopher://x"), {**says(SHOP), "data": "0x"}, carried(b"{}"), carried(CARD)):
         server.mine(log)
     await indexing.catch_up()

@@ -85,7 +85,7 @@ def test_what_is_written_as_nodes_write_it_is_read(value: int, raw: bytes) -> No
 
 
 @given(st.permutations(range(5)))
-def test_logs_come_in_the_order_of_the_chain_whatever_order_they_are_told_in(order: list[int]) -> None:
+def test_logs_are_sorted_in_the_order_of_the_chain(order: list[int]) -> None:
     server = EvmServer()
     rows = [
         row for _ in range(2) for row in server.mine(*[says(f"https://{index}.example") for index in range(3)]).logs

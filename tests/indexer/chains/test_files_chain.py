@@ -254,7 +254,7 @@ async def test_a_header_without_proof_of_work_is_refused_and_the_rest_is_read(
     assert [bad.reason for bad in chain.bad] == ["a block with a wrong size or proof of work"]
 
 
-async def test_a_size_that_lies_costs_only_its_block(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
+async def test_a_wrong_size_costs_only_its_block(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
     raw = [frame(block.raw) for block in trunk(kit)]
     torn = MAGIC + b"\xff\xff\xff\x7f" + spoiled_header(kit["4"])
     (tmp_path / "blk00000.dat").write_bytes(b"".join([*raw[:4], torn, *raw[4:]]))
@@ -621,7 +621,9 @@ async def test_behind_garbage_scrypt_work_is_asked_for(coin: str, tmp_path: Path
 # --- what the folder is
 
 
-async def test_blocks_of_another_network_are_told_by_their_magic(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
+async def test_blocks_of_another_network_are_recognised_by_their_magic(
+    kit: ChainKit, tmp_path: Path, opened: Open
+) -> None:
     kit.write(tmp_path)
     with pytest.raises(SourceError, match=r"magic fabfb5da, where bsv mainnet has f9beb4d9: that is bsv regtest"):
         await opened("?network=mainnet")

@@ -226,7 +226,7 @@ async def test_many_matches_come_in_pages(followed: Followed) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 3, 7])
-async def test_a_reorganisation_is_followed_and_what_was_found_is_proved_anew(followed: Followed, depth: int) -> None:
+async def test_a_reorganisation_is_followed_and_transactions_are_proved_again(followed: Followed, depth: int) -> None:
     kit = followed.kit
     echo, other = kit.inscribe(agent()), kit.inscribe(agent("Other"))
     kit.mine(echo)
@@ -246,7 +246,7 @@ async def test_a_reorganisation_is_followed_and_what_was_found_is_proved_anew(fo
     await followed.agrees()
 
 
-async def test_what_matches_is_found_though_the_server_told_the_block_first(followed: Followed) -> None:
+async def test_matches_are_found_though_the_server_sent_the_block_first(followed: Followed) -> None:
     kit = followed.kit
     echo = kit.inscribe(agent())
     kit.mine(echo)
@@ -296,7 +296,7 @@ async def test_the_state_hash_cannot_be_known_and_never_can_again(followed: Foll
     assert indexing.hashes([3]) == {3: None}
 
 
-async def test_when_an_owner_was_checked_is_remembered_and_told(followed: Followed) -> None:
+async def test_the_time_of_an_owner_check_is_stored_and_shown(followed: Followed) -> None:
     kit = followed.kit
     echo = kit.inscribe(agent())
     kit.mine(echo)
@@ -351,7 +351,7 @@ async def test_the_token_goes_with_every_request_and_nowhere_else(
     await chain.close()
 
 
-async def test_reading_starts_where_it_is_told_to(followed: Followed) -> None:
+async def test_reading_starts_at_the_configured_height(followed: Followed) -> None:
     kit = followed.kit
     before, after = kit.inscribe(agent("before")), kit.inscribe(agent("after"))
     kit.mine(before)

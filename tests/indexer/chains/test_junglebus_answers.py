@@ -50,7 +50,7 @@ heights, indices = st.integers(0, (1 << 31) - 1), st.integers(0, 1 << 40)
 
 
 @given(st.lists(st.tuples(hashes, hashes, heights, indices, st.binary(max_size=99))))
-def test_a_page_comes_back_as_it_was_told(answers: list[tuple[bytes, bytes, int, int, bytes]]) -> None:
+def test_a_page_is_parsed_as_written(answers: list[tuple[bytes, bytes, int, int, bytes]]) -> None:
     messages = [
         {
             "id": txid[::-1].hex(), "block_hash": block[::-1].hex(), "block_height": height, "block_index": index,

@@ -141,7 +141,7 @@ async def test_other_bytes_everywhere_never_count(followed: Followed, echo: Outp
     assert followed.indexing.live() == {str(echo)}
 
 
-async def test_a_transaction_told_of_another_block_is_refused_there_and_read_where_it_is(
+async def test_a_transaction_sent_for_another_block_is_refused_there_and_read_in_its_own(
     followed: Followed, echo: Outpoint
 ) -> None:
     def elsewhere(entry: dict[str, Any]) -> None:
@@ -305,7 +305,7 @@ async def test_another_chain_on_the_same_genesis_is_a_reorganisation_that_the_ne
 # -- forged spends
 
 
-async def test_lies_about_who_spent_an_owner_s_output_change_nothing(followed: Followed, echo: Outpoint) -> None:
+async def test_false_spenders_of_an_owner_s_output_change_nothing(followed: Followed, echo: Outpoint) -> None:
     kit = followed.kit
     await followed.look()
     payment = kit.pay()
@@ -410,7 +410,7 @@ async def test_control_codes_lead_on_wait_or_turn_back(followed: Followed, echo:
     await followed.agrees()
 
 
-async def test_the_loop_itself_goes_on_through_lies_and_faults(
+async def test_the_loop_continues_after_false_answers_and_faults(
     followed: Followed, echo: Outpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "BACKOFF", Backoff(0.01, 60))

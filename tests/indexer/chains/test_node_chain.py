@@ -61,7 +61,7 @@ async def test_the_sample_chain_asked_of_a_node_says_all_that_its_oracle_states(
         assert (node.requests["/rest/block"] > 0, node.requests["getblock"] > 1) == (rest, not rest)
 
 
-async def test_the_mempool_of_the_sample_chain_is_told_and_read(sample: Path, opened: Open) -> None:
+async def test_the_mempool_of_the_sample_chain_is_listed_and_read(sample: Path, opened: Open) -> None:
     memory = MemoryChain(*frames((sample / "blk00000.dat").read_bytes()))
     stated = json.loads((sample / "mempool.json").read_text())
     memory.unconfirmed = {bytes.fromhex(item["txid"])[::-1]: bytes.fromhex(item["hex"]) for item in stated}

@@ -86,7 +86,7 @@ async def test_an_address_that_may_not_ask_stops_with_what_to_configure(node: No
     assert "refuses requests (403); add this machine to rpcallowip" in str(error)
 
 
-async def test_a_cookie_is_read_anew_when_the_node_has_written_another(
+async def test_a_cookie_is_read_again_when_the_node_has_written_another(
     node: Node, kit: ChainKit, tmp_path: Path
 ) -> None:
     cookie = tmp_path / ".cookie"

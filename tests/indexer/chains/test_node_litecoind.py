@@ -273,7 +273,7 @@ async def test_a_node_killed_and_restarted_while_it_is_followed(
     agree(indexing, node)
 
 
-async def test_what_is_published_is_heard_at_once_beside_a_real_node(
+async def test_messages_of_a_real_node_are_received_at_once(
     start: Start, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Debian's build has no ZeroMQ: its blocks are published for it, each late, or never."""
@@ -327,7 +327,7 @@ async def test_a_node_says_which_outputs_no_block_has_spent(start: Start, follow
     assert await chain.unspent([outpoint, *spent]) == {outpoint}
 
 
-async def test_what_is_unconfirmed_is_told_and_may_be_replaced(start: Start, follow: Follow) -> None:
+async def test_unconfirmed_transactions_are_listed_and_may_be_replaced(start: Start, follow: Follow) -> None:
     node = start()
     indexing = await (await follow(node.url)).catch_up()
     chain = indexing.chains[0]

@@ -134,7 +134,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_a_large_block_lies_in_a_file_without_a_name_and_not_in_memory(
+async def test_a_large_block_is_in_a_file_without_a_name_and_not_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -154,7 +154,7 @@ async def test_a_large_block_lies_in_a_file_without_a_name_and_not_in_memory(
     assert open_files() == before
 
 
-def test_large_blocks_go_to_a_disk_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_large_blocks_are_written_to_disk_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     assert spill.folder() == Path("/var/tmp")  # noqa: S108 - the point
     monkeypatch.setattr(spill, "_DISK", tmp_path / "nowhere")
@@ -192,7 +192,7 @@ class Source:
         return [ref(height) for height in range(len(self.sizes))]
 
 
-async def test_blocks_come_in_order_whoever_is_quick() -> None:
+async def test_blocks_come_in_order_whichever_download_is_fastest() -> None:
     source = Source([5] * 200)
 
     async def slow(ref: BlockRef, spool: Spool, room: Room) -> memoryview:

@@ -87,9 +87,7 @@ async def test_the_stand_in_answers_as_the_node_did(name: str, node: Node, answe
 
 
 @pytest.mark.parametrize("name", PARTLY)
-async def test_what_the_stand_in_tells_of_itself_is_part_of_what_the_node_told(
-    name: str, node: Node, answers: Path
-) -> None:
+async def test_the_fake_node_describes_itself_as_the_real_node_does(name: str, node: Node, answers: Path) -> None:
     request = json.loads((answers / "requests.json").read_text())[name]
     ours, theirs = await ask(node, request, "user:pass/word"), recorded(answers / f"{name}.http")
     body, expected = json.loads(ours.body), json.loads(theirs.body)

@@ -62,7 +62,7 @@ async def test_a_source_that_tells_only_part_of_each_block_is_not_taken(kit: Cha
         assert "delivers only part of each block" in failover.sources[1]["error"]
 
 
-async def test_opening_waits_for_nobody_who_is_down(kit: ChainKit) -> None:
+async def test_opening_does_not_wait_for_sources_that_are_down(kit: ChainKit) -> None:
     gone = MemoryChain(*kit.blocks)
     gone.down = "no route"
     async with opened(gone, MemoryChain(*kit.blocks)) as failover:

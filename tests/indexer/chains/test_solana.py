@@ -326,7 +326,7 @@ async def test_what_changed_while_nobody_looked_is_said_after_a_restart(world: W
     assert sorted(await world.changes()) == [("burned", "b"), ("pointed", "d"), ("reinscribed", "a")]
 
 
-async def test_what_was_told_and_not_stored_is_told_again_with_what_came_since(
+async def test_changes_that_were_not_stored_are_delivered_again_with_later_ones(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.server.put("a", agent("One"))

@@ -32,7 +32,7 @@ __all__ = ["server"]
 @pytest.mark.parametrize(
     "forgery", [None, lambda _: None, lambda _: {}, lambda _: {"blockhash": "x", "blockTime": "x"}]
 )
-async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
+async def test_a_slot_without_a_block_is_named_by_its_accounts(
     server: SolanaServer, forgery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     if forgery is None:
@@ -69,7 +69,7 @@ async def test_an_endpoint_that_fails_for_the_block_of_a_slot_does_not_stop_the_
     await chain.close()
 
 
-async def test_a_blocks_time_is_asked_for_alone_where_the_block_is_not_told(server: SolanaServer) -> None:
+async def test_the_time_of_a_missing_block_is_requested_alone(server: SolanaServer) -> None:
     server.refuse("getBlock", -32601, "Method not found")
     chain = server.chain()
     await chain.open()

@@ -128,7 +128,7 @@ async def test_another_program_by_the_same_name_is_refused_and_burns_nothing(fol
 
 
 @pytest.mark.parametrize(("genesis", "network"), GENESIS.items())
-async def test_known_clusters_are_told_apart(server: SolanaServer, genesis: str, network: str) -> None:
+async def test_known_clusters_are_distinguished(server: SolanaServer, genesis: str, network: str) -> None:
     server.alter("getGenesisHash", lambda _: genesis)
     chain = server.chain()
     await chain.open()

@@ -128,7 +128,7 @@ def read_one(held: list[bytes | None]) -> tuple[Any, ...] | None:
 
 @settings(SLOWLY, max_examples=300)
 @given(histories)
-def test_what_stands_is_what_a_slow_reader_of_each_account_says(history: list[dict[bytes, bytes]]) -> None:
+def test_the_state_is_that_of_a_slow_oracle_for_each_account(history: list[dict[bytes, bytes]]) -> None:
     assert stand(follow(history)) == oracle(history)
 
 

@@ -85,7 +85,7 @@ async def test_one_that_lags_behind_what_was_read_is_passed_over(world: World) -
     assert await world.live() == world.ids("a", "b")
 
 
-async def test_one_that_lies_is_not_asked_the_next_time(world: World) -> None:
+async def test_a_source_with_a_false_answer_is_not_queried_the_next_time(world: World) -> None:
     world.put("a", agent("A"))
     await world.live()
     world.one.alter(ACCOUNTS, lambda answer: {**answer, "value": None})
@@ -126,7 +126,7 @@ async def test_accounts_of_another_cluster_are_not_read_though_the_first_endpoin
             await world.chain.close()
 
 
-async def test_what_told_accounts_and_then_is_gone_is_not_read_for_another(world: World) -> None:
+async def test_a_source_that_fails_after_its_accounts_is_not_replaced_in_one_reading(world: World) -> None:
     await world.live()
     world.put("a", agent("A"))
     world.one.fail("getGenesisHash", 500)

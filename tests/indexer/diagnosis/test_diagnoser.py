@@ -121,7 +121,7 @@ async def test_a_registration_that_burned_later_says_so_and_its_burn_how(indexin
     assert (diagnosis["listed"], diagnosis["records"][0]["kind"]) == ([], "update")
 
 
-async def test_a_transaction_that_burns_one_registration_and_makes_another_is_told_by_what_it_makes(
+async def test_a_transaction_that_burns_one_registration_and_makes_another_is_diagnosed_by_the_new_one(
     indexing: Indexing, kit: ChainKit
 ) -> None:
     first = kit.inscribe(agent("One"))

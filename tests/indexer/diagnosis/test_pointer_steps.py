@@ -52,7 +52,7 @@ def test_a_pointer_waits_is_fetched_and_is_listed(store: Store, writer: Writer, 
 
 
 @pytest.mark.parametrize("code", sorted(SENTENCES))
-def test_every_refusal_is_told_by_its_code(code: str, store: Store, writer: Writer, clock: Clock) -> None:
+def test_every_refusal_has_its_code(code: str, store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     visits.record_fetch(writer, "a.example", fails(clock.tick(), code))
     steps, listed = pointer_steps(store, "a.example")
@@ -80,7 +80,9 @@ def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store,
         assert f"what is served has another SHA-256: {served}{own}; it is fetched again" in message
 
 
-def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, writer: Writer, clock: Clock) -> None:
+def test_a_strangers_pointer_is_diagnosed_with_the_pointer_that_lists_the_card(
+    store: Store, writer: Writer, clock: Clock
+) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     clock.tick()
     visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))

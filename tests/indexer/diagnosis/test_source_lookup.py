@@ -121,7 +121,7 @@ async def test_a_pending_update_that_is_broken_says_at_which_step(village: Villa
     assert diagnosis["records"][0]["id"] == str(first)
 
 
-async def test_once_it_is_mined_the_block_is_told(village: Village) -> None:
+async def test_once_it_is_mined_the_block_is_shown(village: Village) -> None:
     first = village.kit.inscribe(agent())
     village.announce(first)
     await village.indexing.refresh()

@@ -42,7 +42,7 @@ def only(body: bytes) -> CardRequest:
 # -- one request
 
 
-async def test_a_request_says_who_asks_and_carries_nothing_else(server: Hostile, net: Net) -> None:
+async def test_a_request_names_its_client_and_carries_nothing_else(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(CARD, "Set-Cookie: id=1; Path=/", "Set-Cookie: other=2"))
     async with net.fetcher().visit() as visit:
         for _ in range(2):
@@ -58,7 +58,7 @@ async def test_a_request_says_who_asks_and_carries_nothing_else(server: Hostile,
     assert net.dialled == [(PUBLIC, 443)]
 
 
-async def test_what_the_environment_says_of_proxies_is_not_heard(
+async def test_proxies_of_the_environment_are_ignored(
     server: Hostile, net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
@@ -340,7 +340,7 @@ async def test_a_met_hash_counts_before_a_card_that_nobody_names(server: Hostile
     assert [attempt.state for attempt in result.attempts] == [CardState.UNHASHED, CardState.MET]
 
 
-async def test_a_hash_that_stands_behind_a_flood_of_wrong_ones_is_met(server: Hostile, net: Net) -> None:
+async def test_a_hash_after_many_wrong_ones_is_met(server: Hostile, net: Net) -> None:
     async def more(data: bytes) -> bool:
         return data == digest(CARD)
 
@@ -415,7 +415,7 @@ async def test_a_hash_beside_a_cid_must_be_met_too(blocks: tuple[Blocks, Gateway
 
 
 @pytest.mark.parametrize("name", ["raw", "file"])
-async def test_a_gateway_that_lies_is_caught(name: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
+async def test_false_bytes_of_a_gateway_are_refused(name: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
     served, gateway = blocks
     served.swap[VECTORS[name].base32] = bytes.fromhex(VECTORS["empty"].block)
     result = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS[name].base32}", ANYTHING)
@@ -424,7 +424,7 @@ async def test_a_gateway_that_lies_is_caught(name: str, blocks: tuple[Blocks, Ga
     assert result.refusal.code == "fetch-cid"
 
 
-async def test_a_directory_of_a_gateway_that_lies_leads_nowhere(blocks: tuple[Blocks, Gateway], net: Net) -> None:
+async def test_a_false_directory_of_a_gateway_is_refused(blocks: tuple[Blocks, Gateway], net: Net) -> None:
     served, gateway = blocks
     served.swap[VECTORS["dir"].base32] = bytes.fromhex(VECTORS["emptydir"].block)
     result = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['dir'].v0}/agent.json", ANYTHING)

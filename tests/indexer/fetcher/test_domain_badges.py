@@ -68,7 +68,7 @@ def badger(net: Net, names: NameServer) -> DomainVerifier:
     return DomainVerifier(net.fetcher(), TxtRecords([names.place]))
 
 
-async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
+async def test_a_host_confirms_by_both_of_its_cards_and_its_records(
     server: Hostile, names: NameServer, badger: DomainVerifier
 ) -> None:
     first, second = card("One", **{"x-a2b-id": ID}), card("Two", **{"x-a2b-id": [OTHER]})
@@ -238,7 +238,9 @@ async def test_by_hash_only_the_oldest_with_these_bytes_has_it_and_the_next_once
     assert registry.by(second, other) == ["hash", ""]
 
 
-async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_are_not(registry: BadgeRegistry) -> None:
+async def test_few_listings_without_a_badge_are_announced_after_a_check_and_many_are_not(
+    registry: BadgeRegistry,
+) -> None:
     agents = [registry.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
     await registry.mine(*agents)
     assert registry.record(HostNames()) == sorted(map(str, agents))
@@ -288,7 +290,7 @@ async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keep
     assert registry.by(hashed) == ["hash"]
 
 
-async def test_readers_look_again_at_who_loses_a_badge(registry: BadgeRegistry) -> None:
+async def test_a_listing_that_loses_its_badge_is_announced(registry: BadgeRegistry) -> None:
     """The list follows the outbox, as an index does: whichever comes later, the index says in the end what counts."""
     burned, hashed, stored, bare = (registry.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
     await registry.mine(burned, hashed, stored, bare)
@@ -339,7 +341,7 @@ async def test_a_reorganisation_takes_a_registration_from_the_list(registry: Bad
     assert registry.indexing.store.badges.get([str(echo)]) == {}
 
 
-async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(registry: BadgeRegistry) -> None:
+async def test_an_unreachable_host_loses_its_badges_only_after_a_week(registry: BadgeRegistry) -> None:
     echo, dns = registry.kit.inscribe(card()), registry.kit.inscribe(card("Dns"))
     await registry.mine(echo, dns)
     registry.record(HostNames(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
@@ -382,7 +384,7 @@ async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(reg
     assert registry.check(echo).reason == "fetch-missing"
 
 
-async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(registry: BadgeRegistry) -> None:
+async def test_the_list_is_rebuilt_from_the_store_and_continues_after_a_restart(registry: BadgeRegistry) -> None:
     first = registry.kit.inscribe(card())
     registry.chain.arrive(registry.kit.mine(first))
     await registry.indexing.catch_up()

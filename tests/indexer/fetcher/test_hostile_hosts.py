@@ -413,7 +413,7 @@ async def test_old_tls_is_refused(authority: trustme.CA) -> None:
         assert await refused(Net(server, authority).fetcher()) == "fetch-tls"
 
 
-async def test_a_server_that_speaks_no_tls_is_refused(authority: trustme.CA) -> None:
+async def test_a_server_without_tls_is_refused(authority: trustme.CA) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         await ok()(reader, writer)

@@ -310,7 +310,7 @@ def test_what_nobody_looked_for_lately_is_not_fetched_again(logos: QueuedLogos) 
     assert logos.due(NOW + 9 * REFETCH) == []
 
 
-def test_due_logos_are_told_in_pages(logos: QueuedLogos) -> None:
+def test_due_logos_are_listed_in_pages(logos: QueuedLogos) -> None:
     urls = [f"https://agent.example/{number}" for number in range(7)]
     logos.request(urls, NOW)
     first = logos.queue.due(NOW, 4)

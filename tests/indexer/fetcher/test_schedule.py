@@ -229,7 +229,7 @@ def test_a_missing_or_wrong_card_is_no_trouble() -> None:
         world.visit(job, trouble(code))
 
 
-def test_a_host_that_asks_to_wait_is_heard_up_to_an_hour() -> None:
+def test_a_retry_after_of_a_host_is_respected_up_to_an_hour() -> None:
     world = World(WIDE)
     for query, waited in ((1_000.0, 1_000), (80_000.0, 3_600)):
         world.add("agent.example")

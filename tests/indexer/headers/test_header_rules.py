@@ -374,7 +374,7 @@ def test_several_chains_may_be_mined_together() -> None:
         ({"header": b"\4\1\x63\0" + HEADER[4:]}, "names chain 0x63"),
     ],
 )
-def test_work_that_was_not_done_on_this_block_is_told(changes: dict[str, Any], text: str | None) -> None:
+def test_work_that_was_not_done_on_this_block_is_refused(changes: dict[str, Any], text: str | None) -> None:
     result = why(**changes)
     assert result == text or (text is not None and result is not None and text in result)
 
@@ -387,7 +387,7 @@ def test_the_testnet_of_dogecoin_asks_for_no_chain_in_versions() -> None:
     assert (proof_of_work.auxpow_chain_index(0, 1, 7), proof_of_work.auxpow_chain_index(0, 1, 98)) == (1, 0)
 
 
-def test_work_with_other_numbers_than_its_branch_is_told() -> None:
+def test_work_with_other_numbers_than_its_branch_is_refused() -> None:
     aux = merged_work(HEADER)
     root = sha256d(HEADER)[::-1]
     cut = merged_work(HEADER, script=root + b"\1\0\0\0")

@@ -43,7 +43,7 @@ def test_an_empty_chain_knows_nothing() -> None:
     chain.load()
 
 
-def test_a_header_is_told_as_a_block_with_its_80_bytes() -> None:
+def test_a_header_is_a_block_with_its_80_bytes() -> None:
     chain, answer = regtest(), line(3)
     chain.add(answer)
     tip = chain.tip()

@@ -29,7 +29,7 @@ async def test_each_event_of_the_sample_chain_is_proved(database_url: str, sampl
 
 
 @pytest.mark.parametrize("others", [0, 1, 2, 6, 30])
-async def test_a_proof_leads_up_from_wherever_in_the_block_it_stands(tmp_path: Path, others: int) -> None:
+async def test_a_proof_ends_at_the_root_from_any_position_in_the_block(tmp_path: Path, others: int) -> None:
     kit = ChainKit(funds=100)
     created = [kit.inscribe(agent(str(number))) for number in range(others)]
     kit.mine(*created)
@@ -40,7 +40,7 @@ async def test_a_proof_leads_up_from_wherever_in_the_block_it_stands(tmp_path: P
         assert check_proofs(indexing.store, "demo") >= 2 * others
 
 
-async def test_a_fork_takes_proofs_back_and_proves_anew(database_url: str) -> None:
+async def test_a_fork_deletes_proofs_and_proves_again(database_url: str) -> None:
     kit = ChainKit()
     first, second = kit.inscribe(agent("One")), kit.inscribe(agent("Two"))
     kit.mine(first)

@@ -52,7 +52,7 @@ def test_every_satoshi_lands_where_the_list_says(
 
 
 @given(values, outputs, st.data())
-def test_an_unknown_value_hides_what_stands_behind_it_and_bounds_where_it_may_be(
+def test_an_unknown_value_hides_later_positions_and_bounds_them(
     amounts: list[int], created: list[TxOutput], data: st.DataObject
 ) -> None:
     hidden = data.draw(st.sets(st.integers(0, len(amounts) - 1)))

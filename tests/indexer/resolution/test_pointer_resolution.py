@@ -120,7 +120,7 @@ def test_a_listing_that_no_longer_is_what_is_served_has_drifted_since_then() -> 
     assert shown(back) == (H1, "hash-verified", 10)
 
 
-def test_drift_to_what_was_served_before_is_told_since_it_is_known() -> None:
+def test_drift_to_earlier_bytes_is_shown_since_it_was_seen() -> None:
     resolution = stand([anchored(H1, 10)], (11, H2), (15, H1), (20, H2))
     assert resolution is not None
     assert resolution.drift == Drift(H2, 20)
@@ -260,7 +260,7 @@ def test_an_entry_that_changes_hands_keeps_its_card_and_has_a_new_owner() -> Non
     assert resolution.newest.owner == "0xbob"
 
 
-def test_an_entry_that_leads_to_the_same_place_anew_is_listed_by_its_newest_pointer() -> None:
+def test_an_entry_with_the_same_uri_again_is_listed_by_its_newest_pointer() -> None:
     anchors = [of_entry(10, "a"), of_entry(20, "a", event=EventKind.MAP_ONLY), of_entry(30, "a")]
     served = {"a": [FetchFact(H1, 11, 41)]}
     assert shown(resolve_entry(anchors[:2], served, is_card)) == (H1, "unhashed", 10)
@@ -298,7 +298,7 @@ def summed(fetches: Iterable[Fetch]) -> dict[str, list[FetchFact]]:
 
 
 @given(st.lists(happenings, max_size=14))
-def test_any_history_stands_as_the_oracle_says(story: list[Any]) -> None:
+def test_any_history_resolves_as_by_the_oracle(story: list[Any]) -> None:
     anchors, fetches = happened(story)
     expected = oracle.listed(anchors, fetches, CARDS)
     resolved = resolve(anchors, summed(fetches), is_card)

@@ -127,7 +127,7 @@ async def test_a_move_with_a_tape_merges_its_map(kit: ChainKit, look: Look) -> N
     assert indexing.registration(first)["map"] == {"app": "other", "type": "a2b-agent", "mood": "good"}
 
 
-async def test_the_map_in_the_envelope_is_heard_and_not_the_tape(kit: ChainKit, look: Look) -> None:
+async def test_the_map_in_the_envelope_counts_and_not_the_tape(kit: ChainKit, look: Look) -> None:
     first = kit.spend(
         [kit.fund()],
         [(10_000, p2pkh("bob")), (0, map_tape(TOOL))],
@@ -137,7 +137,7 @@ async def test_the_map_in_the_envelope_is_heard_and_not_the_tape(kit: ChainKit, 
     assert (await look(kit)).registration(first.outpoint(0))["type"] == "agent"
 
 
-async def test_only_the_first_op_return_output_is_heard(kit: ChainKit, look: Look) -> None:
+async def test_only_the_first_op_return_output_counts(kit: ChainKit, look: Look) -> None:
     first = kit.spend(
         [kit.fund()],
         [(10_000, p2pkh("bob")), (0, b"\x6a\x05hello"), (0, map_tape(AGENT))],
@@ -360,7 +360,7 @@ async def test_near_misses_are_recorded_where_their_satoshi_lands(kit: ChainKit,
     assert sorted(indexing.rejections(), key=str) == sorted([(str(item), reason) for item, reason in cases], key=str)
 
 
-async def test_an_annex_stands_behind_the_tapscript_and_other_inscriptions_are_not_ours(
+async def test_an_annex_after_the_tapscript_is_ignored_and_other_inscriptions_are_not_ours(
     kit: ChainKit, look: Look
 ) -> None:
     annexed = kit.spend(

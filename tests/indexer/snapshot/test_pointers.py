@@ -18,7 +18,7 @@ from tests.pointer_facts import card, digest, serves
 ALPHA = card("Alpha")
 
 
-async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
+async def test_pointers_are_imported_and_fetched_again(tmp_path: Path) -> None:
     kit = ChainKit()
     kit.mine(kit.point("a.example", digest(ALPHA)), kit.point("not a domain", digest(ALPHA)))
     tool = kit.map_only(kit.pay(), {"app": "x", "type": "a2b-mcp", "uri": "https://b.example/tool.json"})

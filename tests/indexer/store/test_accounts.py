@@ -16,7 +16,7 @@ def test_an_empty_store_knows_no_account(writer: Writer) -> None:
     assert (SourceStore(writer).newest_block("demo"), newest(writer)) == (None, {})
 
 
-def test_the_newest_event_of_each_account_of_a_chain_is_told(store: Store, writer: Writer) -> None:
+def test_the_newest_event_of_each_account_of_a_chain_is_returned(store: Store, writer: Writer) -> None:
     block_writer.append(
         writer, "demo", [says("0"), says("1", born("a"), near_miss("n", 1), points("p", card("P"), position=2))]
     )
@@ -32,12 +32,12 @@ def test_the_newest_event_of_each_account_of_a_chain_is_told(store: Store, write
     assert newest_event == store.history.of_transaction(name("a"))[-1].event
 
 
-def test_of_two_events_in_a_block_the_later_is_told(writer: Writer) -> None:
+def test_of_two_events_in_a_block_the_later_is_returned(writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a"), points("a", position=1))])
     assert newest(writer) == {name("a"): "pointed"}
 
 
-def test_what_is_forgotten_is_not_told(writer: Writer) -> None:
+def test_deleted_events_are_not_returned(writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", points("a"))])
     before = newest(writer)
     block_writer.forget(writer, "demo", 1)

@@ -81,7 +81,7 @@ def test_of_postgresql_every_stamp_is_another(request: pytest.FixtureRequest) ->
     store.close()
 
 
-def test_where_nothing_can_be_told_it_may_always_have_been_written(tmp_path: Path) -> None:
+def test_without_a_stamp_the_database_may_always_have_changed(tmp_path: Path) -> None:
     file = tmp_path / "a2b.db"
     store = Store(connect(f"sqlite:///{file}"))
     store.engine.dispose()

@@ -42,7 +42,7 @@ def filled(writer: Writer) -> Writer:
     return writer
 
 
-def test_the_newest_event_of_registration_or_pointer_speaks_for_each(store: Store, filled: Writer) -> None:
+def test_the_newest_event_of_registration_or_pointer_decides(store: Store, filled: Writer) -> None:
     newest_events = store.registrations.newest_events("demo", [entry(number) for number in range(1, 5)])
     assert {id_: (event.kind.value, event.pointer is not None) for id_, event in newest_events.items()} == {
         entry(1): ("pointed", True), entry(2): ("inscribed", False), entry(3): ("pointed", True),

@@ -94,7 +94,7 @@ def test_a_reorg_leaves_alone_what_another_pointer_still_names(store: Store, wri
     assert due(store) == ["a.example"]
 
 
-def test_a_place_that_says_something_else_is_seen_anew(store: Store, writer: Writer, clock: Clock) -> None:
+def test_an_entry_with_another_uri_is_seen_again(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA, "account"))])
     clock.tick()
     block_writer.append(writer, "demo", [says("1", points("b.example", BETA, "account"))])
@@ -106,7 +106,7 @@ def test_a_place_that_says_something_else_is_seen_anew(store: Store, writer: Wri
     assert seen(store) == {name("account"): ("a.example", 3_000)}
 
 
-def test_a_place_without_events_is_seen_anew_by_another_pointer(store: Store, writer: Writer, clock: Clock) -> None:
+def test_an_entry_without_events_is_seen_again_by_another_pointer(store: Store, writer: Writer, clock: Clock) -> None:
     """As after a backup was restored, and the account has changed meanwhile."""
     block_writer.append(writer, "demo", [says("0"), says("1", points("a.example", ALPHA, "account"))])
     block_writer.forget(writer, "demo", 0)
@@ -131,7 +131,7 @@ def test_a_pointer_keeps_the_kind_of_card_it_is_about(store: Store, writer: Writ
 # -- fetching ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: Clock) -> None:
+def test_fetched_bytes_are_stored_and_returned(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("0", points("a.example", ALPHA))])
     begun = clock.tick()
     assert visits.record_fetch(writer, "a.example", serves(begun, ALPHA, validators={"https://a.example": ["x"]})) == 1
@@ -273,7 +273,7 @@ def test_what_is_served_one_after_the_other_is_written_down(store: Store, writer
     assert store.pointers.servings(["a.example"]) == [*changes[1:], (digest(BETA), clock.now)]
 
 
-def test_a_drift_that_an_earlier_version_saw_is_told(store: Store, writer: Writer, clock: Clock) -> None:
+def test_a_drift_that_an_earlier_version_saw_is_returned(store: Store, writer: Writer, clock: Clock) -> None:
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     visits.record_fetch(writer, "a.example", serves(clock.tick(), ALPHA))
     visits.record_fetch(

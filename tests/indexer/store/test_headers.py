@@ -54,7 +54,7 @@ def test_headers_are_kept_over_starts_and_reorgs(writer: Writer) -> None:
     check_linked(third)
 
 
-def test_a_start_anew_replaces_what_was_kept(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_start_replaces_stored_headers(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     pointed = line(60)
     points = tuple(Checkpoint(height, sha256d(pointed[height])) for height in (0, 40))
     monkeypatch.setattr(module, "checkpoints", lambda _network: points)

@@ -80,7 +80,7 @@ def test_events_in_another_order_stand_in_that_order(store: Store, writer: Write
         assert store.pending.events("demo") == pending_events(*ids)
 
 
-def test_what_says_the_same_twice_stands_twice(store: Store, writer: Writer) -> None:
+def test_equal_events_are_stored_twice(store: Store, writer: Writer) -> None:
     (one,) = pending_events("a")
     twice = [one, replace(one, position=1)]
     pending.replace_pending(writer, "demo", twice, {})
@@ -89,7 +89,7 @@ def test_what_says_the_same_twice_stands_twice(store: Store, writer: Writer) -> 
     assert store.pending.events("demo") == [one]
 
 
-def test_all_places_are_given_anew_where_there_is_no_room_between(
+def test_all_positions_are_renumbered_where_no_number_is_free_between(
     store: Store, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrow = range(pending._PENDING_PLACES.start, pending._PENDING_PLACES.start + 7)
@@ -109,7 +109,7 @@ def test_chains_do_not_see_one_another(store: Store, writer: Writer) -> None:
     assert cards(store) == bodies(pending_events("a", "b"))
 
 
-def test_what_a_block_holds_and_does_not_say_is_told_to_have_left(store: Store, writer: Writer) -> None:
+def test_a_mined_transaction_without_an_event_is_announced_as_gone(store: Store, writer: Writer) -> None:
     """Unconfirmed it looked like a newcomer that moved on; in the block, behind its parent, it is something else."""
     newcomer, other = pending_events("b", "c")
     block_writer.append(writer, "demo", [says("1"), says("2", born("a"))])

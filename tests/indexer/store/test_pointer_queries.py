@@ -102,7 +102,7 @@ def test_facts_come_by_locator(store: Store, writer: Writer, clock: Clock) -> No
     assert store.pointers.facts(["a.example", "b.example", "c.example"]) == expected
 
 
-def test_a_listing_stands_as_the_store_tells_it(store: Store, writer: Writer, clock: Clock) -> None:
+def test_a_listing_resolves_from_the_store(store: Store, writer: Writer, clock: Clock) -> None:
     assert resolution(store) is None
     block_writer.append(writer, "demo", [says("1", points("a.example", ALPHA))])
     assert resolution(store) is None

@@ -17,7 +17,7 @@ from tests.chain_records import anchors
 from tests.facts import CARD, born, burned, moved, name, near_miss, outpoint_of, says, state, undecided
 
 
-def test_only_the_newest_seat_of_a_registration_is_taken(store: Store, writer: Writer) -> None:
+def test_only_the_newest_outpoint_of_a_registration_is_returned(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), born("b", 1, 1), born("c", 2, 1))])
     block_writer.append(writer, "demo", [says("2", moved("a", "a", "a2"), burned("b", "b", "end", 1))])
     assert set(store.registrations.outpoints("demo")) == {outpoint_of("a2"), outpoint_of("c")}
@@ -40,7 +40,7 @@ def test_only_the_newest_seat_of_a_registration_is_taken(store: Store, writer: W
     assert store.registrations.at_outpoints("demo", []) == {}
 
 
-def test_a_registration_that_returns_to_no_seat_is_found_by_those_it_had(store: Store, writer: Writer) -> None:
+def test_a_burned_registration_is_found_by_its_earlier_outpoints(store: Store, writer: Writer) -> None:
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1)), says("2", moved("a", "a", "a2"))])
     block_writer.append(writer, "demo", [says("3", burned("a", "a2", "end"))])
     assert [past.event.txid for past in store.history.departures(outpoint_of("a"))] == [name("a2")]
@@ -51,7 +51,7 @@ def test_a_registration_that_returns_to_no_seat_is_found_by_those_it_had(store: 
     assert store.registrations.spent_above("demo", 2) == [outpoint_of("a2")]
 
 
-def test_several_registrations_may_share_a_seat(store: Store, writer: Writer) -> None:
+def test_several_registrations_may_share_an_outpoint(store: Store, writer: Writer) -> None:
     second = replace(born("b", 1, 1), outpoint=outpoint_of("a"), state=state("b", "a", 1, offset=7, satoshis=546))
     block_writer.append(writer, "demo", [says("0"), says("1", born("a", height=1), second)])
     assert sorted(

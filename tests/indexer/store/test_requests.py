@@ -126,7 +126,7 @@ async def test_what_nobody_knows_is_tried_with_doubling_delay_for_an_hour(worked
     assert ended.client == "", "who asked is forgotten"
 
 
-async def test_what_was_given_up_may_be_asked_for_anew(worked: Worked) -> None:
+async def test_an_ended_request_may_be_repeated(worked: Worked) -> None:
     worked.ask(b"\1" * 32)
     await worked.until_nothing_is_due(TRIED_FOR)
     again = worked.ask(b"\1" * 32)

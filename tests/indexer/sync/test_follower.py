@@ -78,7 +78,7 @@ async def test_a_source_without_blocks_is_waited_for(url: str, kit: ChainKit) ->
             await until(lambda: follower.progress.height == 1)
 
 
-async def test_news_are_told_after_each_write(url: str, kit: ChainKit) -> None:
+async def test_changes_are_announced_after_each_write(url: str, kit: ChainKit) -> None:
     kit.mine_empty(8)
     chain = MemoryChain(*kit.blocks)
     with Indexing(url, chain) as indexing, pytest.MonkeyPatch.context() as patched:

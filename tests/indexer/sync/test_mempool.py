@@ -265,7 +265,7 @@ async def test_a_value_that_an_unconfirmed_parent_holds_is_looked_up(registry: M
     assert state.outpoint == carried.outpoint(1)
 
 
-async def test_what_cannot_be_told_is_undecided_until_it_can(registry: MempoolRegistry) -> None:
+async def test_an_event_without_its_values_is_undecided_until_they_are_there(registry: MempoolRegistry) -> None:
     kit = registry.kit
     echo = kit.inscribe(agent("Echo"))
     registry.mine(echo)
@@ -283,7 +283,7 @@ async def test_what_cannot_be_told_is_undecided_until_it_can(registry: MempoolRe
     assert registry.kinds(echo)[1] == ["moved"]
 
 
-async def test_pointers_and_near_misses_are_told_of_their_transaction(registry: MempoolRegistry) -> None:
+async def test_pointers_and_near_misses_are_events_of_their_transaction(registry: MempoolRegistry) -> None:
     pointer, near = registry.kit.point("echo.example"), registry.kit.inscribe(b"{", satoshis=2)
     registry.announce(pointer, near)
     await registry.look()

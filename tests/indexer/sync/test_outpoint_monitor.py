@@ -129,7 +129,7 @@ async def test_a_source_that_fails_in_between_loses_no_answer(database_url: str)
         assert set(await watch.look(60)) == {created[1]}
 
 
-async def test_the_outbox_is_told_now_and_then_and_not_at_every_check(database_url: str) -> None:
+async def test_checks_are_announced_now_and_then_and_not_every_time(database_url: str) -> None:
     kit, created = minted(2)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
@@ -145,7 +145,7 @@ async def test_the_outbox_is_told_now_and_then_and_not_at_every_check(database_u
         assert sorted(received) == sorted([str(item) for item in created] * 2)
 
 
-async def test_somebody_who_asks_now_has_a_share_of_the_budget(database_url: str) -> None:
+async def test_requests_of_clients_have_a_share_of_the_budget(database_url: str) -> None:
     kit, created = minted(15)
     with Indexing(database_url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()

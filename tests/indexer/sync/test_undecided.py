@@ -121,7 +121,7 @@ async def test_a_value_that_was_looked_up_once_is_kept(url: str) -> None:
         assert indexing.kinds(first) == ["inscribed", "reinscribed"]
 
 
-async def test_values_of_transactions_that_are_read_anyway_and_of_seats_are_not_asked_for(url: str) -> None:
+async def test_values_of_transactions_that_are_read_anyway_and_of_registrations_are_not_requested(url: str) -> None:
     kit = ChainKit()
     one, two = kit.inscribe(agent("One")), kit.inscribe(agent("Two"))
     kit.mine(one, two)
@@ -137,7 +137,7 @@ async def test_values_of_transactions_that_are_read_anyway_and_of_seats_are_not_
         assert indexing.registration(two)["outpoint"] == str(moved.outpoint(2))
 
 
-async def test_what_stands_before_the_unknown_is_decided_and_cards_that_it_cannot_reach_are_new(url: str) -> None:
+async def test_events_before_the_unknown_value_are_decided_and_cards_that_it_cannot_reach_are_new(url: str) -> None:
     kit = ChainKit()
     one, two, fund = kit.inscribe(agent("One")), kit.inscribe(agent("Two")), kit.fund()
     kit.mine(one, two)

@@ -101,9 +101,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND")
 
 
 @pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
-async def test_every_route_takes_its_methods_and_names_them_to_who_asks_with_others(
-    client: ClientSession, path: str
-) -> None:
+async def test_every_route_accepts_its_methods_and_names_them_for_others(client: ClientSession, path: str) -> None:
     taken = {route.method for route in ROUTES if route.path == path}
     if "GET" in taken:
         taken.add("HEAD")

@@ -157,7 +157,7 @@ async def test_a_reader_goes_on_where_it_was(serve: Serve, streaming: AppService
 
 
 @pytest.mark.parametrize(("query", "last"), ELSEWHERE)
-async def test_a_cursor_of_another_database_is_reset_and_everything_told_anew(
+async def test_a_cursor_of_another_database_is_reset_and_everything_sent_again(
     serve: Serve, streaming: AppServices, query: str, last: str
 ) -> None:
     client = await serve(streaming)
@@ -324,7 +324,7 @@ async def test_a_feed_that_cannot_be_read_ends_the_stream_and_not_the_server(
         assert seqs(await reader.read(1)) == [4]
 
 
-async def test_a_database_that_is_away_is_told_of_once(
+async def test_an_unavailable_database_is_logged_once(
     serve: Serve,
     streaming: AppServices,
     outbox: Outbox,

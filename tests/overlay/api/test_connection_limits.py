@@ -76,7 +76,7 @@ async def test_who_takes_nothing_of_an_answer_is_left(address, monkeypatch: pyte
     assert await head(reader) == b"HTTP/1.1 200 OK"
 
 
-async def test_who_comes_when_all_places_are_taken_is_told_so(address) -> None:  # type: ignore[no-untyped-def]
+async def test_connections_beyond_the_limit_are_refused_with_a_reason(address) -> None:  # type: ignore[no-untyped-def]
     runner, connect = address
     runner.server.limits = ConnectionLimits(ClientAddresses(), 2)
     stored = [await connect(), await connect()]

@@ -183,7 +183,7 @@ def whole(connection: socket.socket) -> bytes:
     return received
 
 
-def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tmp_path: Path) -> None:
+def test_workers_finish_their_requests_when_the_first_of_them_is_stopped(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -32,7 +32,7 @@ def steps(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {step["step"]: step for step in result["steps"]}
 
 
-async def test_a_request_is_taken_with_202_and_says_where_it_stands(client: ClientSession) -> None:
+async def test_a_request_is_accepted_with_202_and_its_state(client: ClientSession) -> None:
     async with client.post("/v1/ingest", json={"txid": TXID}) as response:
         assert response.status == 202
         assert response.content_type == "application/json"

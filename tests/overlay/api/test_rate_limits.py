@@ -69,7 +69,7 @@ def test_a_limit_is_a_token_bucket(quota: Quota, pauses: list[int]) -> None:
         assert ("Retry-After" in taken.headers) == (not good)
 
 
-def test_waiting_as_long_as_one_is_told_helps() -> None:
+def test_waiting_for_retry_after_helps() -> None:
     now = 0.0
     limit = RateLimit("read", Quota(3, 10), SharedBuckets(), clock=lambda: now)
     for _ in range(3):

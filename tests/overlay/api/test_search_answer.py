@@ -92,7 +92,7 @@ def test_no_item_takes_long_to_mark() -> None:
 
 
 @given(st.text(st.sampled_from("ab \U0001f600é"), min_size=1), st.data())
-def test_ranges_are_told_as_javascript_counts(text: str, data: st.DataObject) -> None:
+def test_ranges_are_counted_as_in_javascript(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     ((first, last),) = in_utf16(text, [(start, end)])
@@ -134,7 +134,7 @@ def test_factors_multiply_to_the_score_and_what_counts_is_marked(engine: SearchI
     ]
 
 
-def test_why_a_word_is_found_is_told(engine: SearchIndex) -> None:
+def test_the_reason_of_a_match_is_explained(engine: SearchIndex) -> None:
     def match(q: str) -> set[tuple[str, int | None]]:
         _, more = answer_of(engine, ("q", q), ("explain", "1"))
         return {

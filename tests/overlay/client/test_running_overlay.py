@@ -46,7 +46,7 @@ def test_a_listing_is_read_by_its_outpoint_and_its_transaction(overlay_url: str)
     assert calls.get("a").read({"ids": ["a_0", "a_1"]}) == ListingIds(ids=("a_0", "a_1"))
 
 
-async def test_what_is_refused_and_what_is_missing_are_told_apart(overlay_url: str) -> None:
+async def test_refused_and_missing_are_distinguished(overlay_url: str) -> None:
     async with AsyncOverlayClient(overlay_url) as overlay:
         with pytest.raises(NotThereError) as missing:
             await overlay.get(f"{'0' * 64}_0")

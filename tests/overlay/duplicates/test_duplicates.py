@@ -202,7 +202,7 @@ def test_the_next_one_is_found_when_the_oldest_is_gone_or_says_something_else(re
     assert registry.matching()["a"]["duplicates"] == 2
 
 
-def test_the_one_whose_domain_speaks_for_it_is_found_before_older_ones(registry: Registry) -> None:
+def test_the_listing_confirmed_by_its_domain_is_found_before_older_ones(registry: Registry) -> None:
     registry.block("1", inscribed("a", BETA), inscribed("b", BETA), bodies=(BETA,))
     registry.badge("b", "beta.example", BETA)
     result = registry.matching()
@@ -462,7 +462,7 @@ def test_a_domains_own_pointer_is_not_warned_of_its_own_url(registry: Registry) 
 # -- the index --------------------------------------------------------------------------------------------------------
 
 
-def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(registry: Registry) -> None:
+def test_a_rebuilt_index_is_the_same_also_where_the_text_keys_were_lost(registry: Registry) -> None:
     body = priced("Alpha", "0xabc")
     registry.block("1", inscribed("a", body), inscribed("b", body), inscribed("c", ALPHA), bodies=(body, ALPHA))
     registry.block("2", again("b", BETA, 2), bodies=(BETA,))
@@ -514,7 +514,7 @@ def test_a_rebuild_writes_a_registration_on_two_chains_once(
     assert [hit.id for hit in registry.ask(with_duplicates=True, sort="name").hits] == followed
 
 
-def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry: Registry) -> None:
+def test_changes_while_the_text_keys_were_lost_are_announced_for_all_others(registry: Registry) -> None:
     """No process knows what the others received before."""
     body, theirs = priced("Alpha", "0xabc"), card("Gamma")
     same_name = card("Gamma", url="https://elsewhere.example/")
@@ -528,7 +528,7 @@ def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry
     assert registry.warned("d") == {}
 
 
-def test_claims_of_a_future_that_the_database_has_lost_are_read_anew(registry: Registry, tmp_path: Path) -> None:
+def test_text_keys_of_a_future_that_the_database_has_lost_are_read_again(registry: Registry, tmp_path: Path) -> None:
     """A database that was restored together with an index in it, and the text keys beside them not."""
     body, copied = priced("Alpha", "0xabc"), priced("Beta", "0xdef")
     registry.block("1", inscribed("a", body), inscribed("b", copied), bodies=(body, copied))

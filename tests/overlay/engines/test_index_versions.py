@@ -133,7 +133,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SearchInde
         yield engine
 
 
-def test_the_first_index_of_all_lies_where_it_always_did(index: SearchIndex, tmp_path: Path) -> None:
+def test_the_first_index_is_at_its_former_path(index: SearchIndex, tmp_path: Path) -> None:
     """So one made by an earlier release is found, though nothing names it."""
     [folder] = folders(tmp_path)
     assert "." not in folder
@@ -159,7 +159,7 @@ def test_a_pointer_that_names_no_index_leads_to_the_first(tmp_path: Path, held: 
     assert IndexVersions(tmp_path, "native-7").live() == tmp_path / "native-7"
 
 
-def test_an_index_that_was_exchanged_by_a_process_that_died_there_is_left_by_who_writes_next(
+def test_an_index_that_was_replaced_by_a_process_that_died_there_is_kept_by_the_next_writer(
     index: SearchIndex, tmp_path: Path
 ) -> None:
     url = f"{index.name}:{tmp_path}"

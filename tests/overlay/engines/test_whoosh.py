@@ -31,7 +31,7 @@ engine.close()
 
 
 @pytest.mark.parametrize("warnings", ["error", "default"])
-def test_nobody_is_told_that_whoosh_is_old(tmp_path: Path, warnings: str) -> None:
+def test_no_warning_about_whoosh_is_shown(tmp_path: Path, warnings: str) -> None:
     text = f"pycache_prefix={tmp_path / 'compiled'}"  # most warnings come when Whoosh is compiled
     options = ["-W", warnings, "-X", text]
     result = subprocess.run(

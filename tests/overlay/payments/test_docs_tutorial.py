@@ -28,7 +28,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(payment_node, "PaymentNode", lambda _name, _url: fake)
     wallet = [{"outpoint": str(fake.mint(60_000)), "satoshis": 60_000} for _ in range(2)]
-    (tmp_path / "key.txt").write_bytes(base58.b58encode_check(b"\xef" + PAYER + b"\x01"))
+    (key_file := tmp_path / "key.txt").write_bytes(base58.b58encode_check(b"\xef" + PAYER + b"\x01"))
+    key_file.chmod(0o600)
     (tmp_path / "coins.json").write_text(json.dumps(wallet))
     return fake
 

@@ -377,7 +377,7 @@ async def test_logs_hold_neither_claims_nor_tasks(server: PaidServer, caplog: py
     assert TASK not in caplog.text
 
 
-def test_two_processes_open_one_new_ledger(tmp_path: Path) -> None:
+def test_two_processes_open_one_new_payment_store(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'payments.db'}"
     first, second = PaymentStore.open(url), PaymentStore.open(url)
     assert first.counted() == second.counted() == 0

@@ -314,7 +314,7 @@ async def test_work_may_take_as_long_as_the_gate_says(server: PaidServer) -> Non
 # -- the payments' own database
 
 
-async def test_a_payment_that_was_sent_before_its_ledger_failed_is_finished_when_the_ledger_works_again(
+async def test_a_payment_that_was_sent_before_its_database_failed_is_finished_when_the_database_works_again(
     server: PaidServer, database_url: str
 ) -> None:
     """The state in which earlier versions left payments to an overlay: they had no table of paid intervals."""

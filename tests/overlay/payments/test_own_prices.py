@@ -152,7 +152,7 @@ async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
         assert response.status == 402
 
 
-async def test_a_ledger_that_does_not_answer_is_503_in_the_form_of_the_api(
+async def test_an_unavailable_payment_store_is_503_in_the_form_of_the_api(
     serve: Serve, services: AppServices, tmp_path: Path, node: FakeNode
 ) -> None:
     class Broken(PaymentStore):

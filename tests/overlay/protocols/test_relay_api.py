@@ -277,7 +277,7 @@ def market(client: Client, agent: Agent | None, query: str = "capability=web_sea
     return answer
 
 
-def test_candidates_are_ranked_by_the_trust_of_the_one_who_asks(client: Client, shared: Path) -> None:
+def test_candidates_are_ranked_by_the_trust_of_the_observer(client: Client, shared: Path) -> None:
     schema = json.loads((shared / "vectors/trust/motebit-schemas/route-score-v1.json").read_text())
     alice = market(client, ALICE)
     for score in alice["candidates"]:

@@ -118,7 +118,7 @@ async def test_a_key_that_turns_out_to_be_ones_own_counts_no_more(registry: Regi
     assert registry.rating(alice).score is None
 
 
-async def test_a_payment_counts_once_in_full_and_by_who_is_proved_to_have_paid(registry: Registry) -> None:
+async def test_a_payment_counts_once_in_full_and_by_its_proved_payer(registry: Registry) -> None:
     alice = await registry.inscribe(ALICE)
     registry.bind(ALICE, alice)
     task, proof = await registry.paid(Payer(1))
@@ -298,7 +298,7 @@ async def test_payments_from_before_the_card_named_their_address_are_none(regist
     assert registry.rating(alice).rung == 2
 
 
-async def test_a_receipt_that_is_signed_anew_makes_no_payment_fresh(registry: Registry) -> None:
+async def test_a_receipt_that_is_signed_again_makes_no_payment_fresh(registry: Registry) -> None:
     alice = await registry.inscribe(ALICE)
     registry.bind(ALICE, alice)
     task, proof = await registry.paid(Payer(1))

@@ -25,7 +25,7 @@ def trust_between(world: World, submitter: Agent, worker: Agent) -> TrustEdge | 
     return world.store.tasks.trust(MEMBERS).get((submitter.id, worker.id))
 
 
-def test_each_hop_of_a_chain_is_trusted_by_who_submitted_its_task(world: World) -> None:
+def test_each_hop_of_a_chain_is_trusted_by_the_submitter_of_its_task(world: World) -> None:
     top, sub = world.task(ALICE, BOB), world.task(BOB, CAROL)
     nested = CAROL.receipt(relay_task_id=sub, status="failed")
     receipt = BOB.receipt(nested=[nested], relay_task_id=top)

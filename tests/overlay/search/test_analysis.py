@@ -79,7 +79,7 @@ def test_an_address_and_a_hash_stay_whole() -> None:
     assert parts_of("ab" * 32) == ["ab" * 32]
 
 
-def test_voiced_and_unvoiced_kana_are_told_apart() -> None:
+def test_voiced_and_unvoiced_kana_are_distinguished() -> None:
     assert set(words("か")).isdisjoint(words("が"))
 
 
@@ -215,7 +215,7 @@ def test_a_plural_meets_its_singular(plural: str, singular: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["news", "status", "business", "bus", "aws", "dns", "gas", "tls1", "новости"])
-def test_what_only_looks_like_a_plural_stands_for_itself(word: str) -> None:
+def test_a_word_that_only_looks_like_a_plural_is_not_changed(word: str) -> None:
     assert stem(word) == word
 
 

@@ -38,7 +38,7 @@ from overlay.search.spans import spans
         ("圖書館", "书馆", ["書館"]),
     ],
 )
-def test_a_word_is_found_where_it_stands(text: str, word: str, where: list[str]) -> None:
+def test_a_word_is_found_at_its_place(text: str, word: str, where: list[str]) -> None:
     assert [text[span.start : span.end] for span in spans(text) if span.word == word] == where
 
 
@@ -58,6 +58,6 @@ def test_the_words_are_those_of_the_analyser_and_stand_in_the_text(text: str) ->
 
 @given(st.text("abcXY_.+# 4支付éไทย🔥", max_size=40))
 @example("ทaX+")
-def test_a_word_by_itself_is_what_stands_in_its_place(text: str) -> None:
+def test_the_span_of_a_word_is_its_text(text: str) -> None:
     for span in spans(text):
         assert span.word in set(words(text[span.start : span.end]))

@@ -35,7 +35,7 @@ async def test_texts_of_strangers_are_proposed_as_texts(client: ClientSession) -
     assert "script" not in {tag for tag, attributes in html.tags if not attributes.get("src")}
 
 
-async def test_filters_to_leave_out_are_told_in_the_words_of_the_page(client: ClientSession) -> None:
+async def test_filters_to_leave_out_are_named_in_the_words_of_the_page(client: ClientSession) -> None:
     html = await page(client, "/?q=tower&type=tool&status=undecided")
     assert "Leave out What “tool” and Status “undecided”: 2 listings" in html.text
 

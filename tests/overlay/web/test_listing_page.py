@@ -86,7 +86,7 @@ async def test_who_holds_a_listing_leads_to_all_that_they_hold(client: ClientSes
         ("price-changed", "1 X per P1Mx is 2 X per P", WarningText("1 X per P1Mx is 2 X per P", "")),
     ],
 )  # fmt: skip
-def test_a_warning_is_told_in_words_and_leads_to_the_listing_it_names(
+def test_a_warning_is_a_sentence_with_a_link_to_the_listing_it_names(
     code: str, detail: str, expected: WarningText
 ) -> None:
     assert warning_text({"code": code, "detail": detail, "pointer": ""}) == expected

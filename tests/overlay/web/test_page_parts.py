@@ -91,7 +91,7 @@ def test_entries_with_names_may_change_places(skills: list[dict[str, Any]], rand
     assert differences(dumped({"skills": skills}), dumped({"skills": moved})) == []
 
 
-def test_a_change_is_told_where_it_is() -> None:
+def test_a_change_is_shown_at_its_position() -> None:
     before = {"name": "A", "skills": [{"id": "x", "tags": ["a", "b"]}, {"id": "y"}], "price": 1.10}
     after = {"name": "B", "skills": [{"id": "y"}, {"id": "x", "tags": ["b", "c"]}], "more": None}
     assert differences(dumped(before), dumped(after)) == [
@@ -132,7 +132,9 @@ def test_no_name_is_taken_for_the_way_to_another_value(name: str, shown: str) ->
         ({"": 1}, [1], ("prices[1]", 'prices.""')),
     ],
 )  # fmt: skip
-def test_entries_by_name_by_number_and_members_are_told_apart(before: Any, after: Any, where: tuple[str, ...]) -> None:
+def test_entries_by_name_by_number_and_members_are_distinguished(
+    before: Any, after: Any, where: tuple[str, ...]
+) -> None:
     changes = differences(dumped({"prices": before}), dumped({"prices": after}))
     assert changes is not None
     assert tuple(item.where for item in changes) == where
@@ -146,7 +148,7 @@ hostile = st.recursive(
 
 
 @given(hostile)
-def test_no_two_values_of_a_card_are_told_of_the_same_place(card: Any) -> None:
+def test_no_two_values_of_a_card_have_the_same_label(card: Any) -> None:
     changes = differences(dumped("another"), dumped(card))
     assert changes is not None
     added = [item.where for item in changes if item.kind == "added"]
@@ -404,7 +406,7 @@ ITEM: dict[str, Any] = {"status": "live", "domain": None, "integrity": "inscribe
                         "command": "npx", "args": [], "env": {}, "url": "", "serverName": "clock"}  # fmt: skip
 
 
-def test_every_badge_has_a_meaning_that_is_told_once() -> None:
+def test_every_badge_has_a_meaning_that_is_shown_once() -> None:
     hosted = {**ITEM, "domain": {"host": "a.example", "verified": True}, "integrity": "drifted", "pending": {}}
     shown = badges(hosted, proved=True)
     assert [badge.word for badge in shown] == ["update waiting", "a.example", "drifted", "on chain"]

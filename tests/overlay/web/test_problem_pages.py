@@ -65,7 +65,7 @@ async def test_what_cannot_be_answered_for_now_is_a_page_in_a_browser(
                 await problem(answer, 503)
 
 
-async def test_an_unknown_listing_is_a_page_for_all_who_want_no_json(client: ClientSession) -> None:
+async def test_an_unknown_listing_is_a_page_unless_json_is_preferred(client: ClientSession) -> None:
     assert "No listing has the id" in (await page(client, "/listings/nobody", 404)).text
     async with client.get("/listings/nobody", headers={"Accept": "application/json"}) as answer:
         await problem(answer, 404)

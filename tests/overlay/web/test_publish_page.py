@@ -110,7 +110,7 @@ async def test_a_registration_of_several_tools_shows_each(serve: Serve, services
     assert len(ids) == 2
 
 
-async def test_what_is_listed_and_cannot_be_shown_yet_is_told_by_its_id(serve: Serve, services: AppServices) -> None:
+async def test_a_listing_that_cannot_be_shown_yet_is_named_by_its_id(serve: Serve, services: AppServices) -> None:
     client = await serve(tracing(services, listed=["ef" * 32 + "_0"]))
     html = await page(client, f"/publish?tx={TXID}")
     assert f"Listed: {'ef' * 12}…" in html.text
@@ -134,7 +134,7 @@ async def test_a_raw_transaction_is_previewed_as_it_would_be_listed(
 
 
 @pytest.mark.parametrize("tx", ["x", "ab", "g" * 64, "<b>", f"{TXID}_x", f"{TXID}_99999999999"])
-async def test_what_is_no_transaction_is_told_so(client: ClientSession, tx: str) -> None:
+async def test_a_text_that_is_not_a_transaction_is_refused(client: ClientSession, tx: str) -> None:
     async with client.get("/publish", params={"tx": tx}, headers=BROWSER) as answer:
         assert answer.status == 400
         assert "neither a txid" in await answer.text()
@@ -142,7 +142,7 @@ async def test_what_is_no_transaction_is_told_so(client: ClientSession, tx: str)
         await problem(answer, 400)
 
 
-async def test_the_same_urls_answer_json_to_who_asks_for_it(client: ClientSession) -> None:
+async def test_the_same_urls_answer_json_where_it_is_preferred(client: ClientSession) -> None:
     wanted = {"Accept": "application/json"}
     async with client.get(f"/publish?tx={TXID}", headers=wanted) as ours, client.get(f"/v1/diagnose/{TXID}") as theirs:
         assert await ours.json() == await theirs.json()

@@ -282,7 +282,7 @@ async def test_fields_left_empty_in_the_form_are_no_part_of_the_search(client: C
         (None, False),
     ],
 )
-async def test_the_same_url_answers_json_to_who_asks_for_it(
+async def test_the_same_url_answers_json_where_it_is_preferred(
     client: ClientSession, accept: str | None, json_wanted: bool
 ) -> None:
     headers = {} if accept is None else {"Accept": accept}
@@ -376,9 +376,7 @@ async def test_an_unknown_listing_is_a_page_that_says_so(client: ClientSession) 
     assert "No listing has the id 'nobody'" in html.text
 
 
-async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(
-    serve: Serve, services: AppServices
-) -> None:
+async def test_facts_of_the_indexing_process_are_not_shown_by_others(serve: Serve, services: AppServices) -> None:
     note = "only the process that indexes it knows"
     followed = services.process.status()
     [chain] = followed["chains"]
@@ -418,7 +416,7 @@ async def test_the_documentation_names_every_route_and_parameter_of_every_system
             assert await response.json() == api
 
 
-async def test_what_pages_load_may_be_kept_for_ever_and_is_asked_for_anew_when_it_changes(
+async def test_assets_may_be_cached_for_ever_and_have_a_new_url_when_they_change(
     client: ClientSession,
 ) -> None:
     html = await page(client, "/")
@@ -453,7 +451,7 @@ async def test_the_style_sheet_loads_nothing(client: ClientSession) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-async def test_crawlers_are_told_what_to_leave_alone(client: ClientSession) -> None:
+async def test_robots_txt_names_the_paths_that_crawlers_avoid(client: ClientSession) -> None:
     async with client.get("/robots.txt") as response:
         assert "Disallow: /v1/" in await response.text()
         assert response.content_type == "text/plain"

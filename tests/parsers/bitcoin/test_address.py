@@ -88,7 +88,7 @@ def test_any_script_has_an_owner_or_none_on_every_chain(script: bytes) -> None:
 
 
 @given(st.binary(max_size=120))
-def test_the_lock_of_a_script_without_conditions_is_what_stands_before_op_return(tail: bytes) -> None:
+def test_the_lock_of_a_script_without_conditions_ends_at_op_return(tail: bytes) -> None:
     assert lock(LOCK + b"\x6a" + tail) == LOCK
 
 

@@ -332,7 +332,7 @@ def test_a_copy_may_be_written_out_in_full() -> None:
         )
 
 
-def test_a_copy_stands_only_at_the_end_of_a_level() -> None:
+def test_a_copy_is_only_at_the_end_of_a_level() -> None:
     left, right = txid(0), txid(1)
     with pytest.raises(ParseError, match="not the level's end"):
         MerklePath(1, ((PathLeaf(0, None), PathLeaf(1, right, True)),))

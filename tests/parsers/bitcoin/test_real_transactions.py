@@ -100,7 +100,7 @@ def test_a_body_by_pushdata4_and_map_inside_the_envelope_are_read(real: Real) ->
     assert address.owner(parsed.script) is None  # a contract, and no address
 
 
-def test_a_record_and_its_map_only_update_are_told_apart(real: Real) -> None:
+def test_a_record_and_its_map_only_update_are_distinguished(real: Real) -> None:
     first, update = output_record.read(real["668fd698"], 0), output_record.read(real["d8fad9be"], 0)
     assert first.inscription is not None
     assert (first.inscription.body, first.inscription.content_type) == (b"video-test", "text/plain")

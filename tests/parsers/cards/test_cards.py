@@ -78,7 +78,7 @@ def codes(card: AgentCard | McpServer | ToolConfig) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_an_agent_that_breaks_hard_rules_hears_each_in_order_of_importance(
+def test_the_hard_rules_that_an_agent_breaks_are_listed_in_order_of_importance(
     changes: dict[str, Any], messages: list[str]
 ) -> None:
     assert sentences(MINIMAL | changes) == messages
@@ -173,7 +173,7 @@ def test_wrong_types_are_ignored_with_a_warning_that_names_the_place() -> None:
         ({"supportedInterfaces": None, "signatures": None, "protocolVersion": 3}, "0.1"),
     ],
 )
-def test_the_version_is_told_by_what_only_it_has(changes: dict[str, Any], version: str) -> None:
+def test_the_version_is_recognised_by_its_own_members(changes: dict[str, Any], version: str) -> None:
     assert agent(**changes).protocol == version
 
 
@@ -385,11 +385,11 @@ def test_the_stated_interface_of_a_card_without_url_is_called() -> None:
         ({"mcpServers": {"é" * 129: {}}}, ["a name in mcpServers is longer than 256 bytes"]),
     ],
 )
-def test_a_tool_that_breaks_hard_rules_hears_so(value: Any, messages: list[str]) -> None:
+def test_the_hard_rules_that_a_tool_breaks_are_listed(value: Any, messages: list[str]) -> None:
     assert sentences(value) == messages
 
 
-def test_the_kind_is_told_by_mcp_servers_unless_it_is_given() -> None:
+def test_the_kind_follows_from_mcp_servers_unless_it_is_passed() -> None:
     both = MINIMAL | {"mcpServers": {"a": {"command": "x"}}}
     assert read(body(both)).kind is Kind.TOOL
     assert read(body(both), Kind.AGENT).kind is Kind.AGENT
@@ -540,7 +540,7 @@ def test_a_server_named_by_a_number_is_not_taken_for_the_number_of_an_inscriptio
 
 
 @given(st.sampled_from(["ab_0", "ab_0#3"]), st.text("0123456789a#%١", max_size=4))
-def test_ids_of_registrations_and_servers_are_told_apart(registration: str, key: str) -> None:
+def test_ids_of_registrations_and_servers_are_distinguished(registration: str, key: str) -> None:
     base, name = split_id(server_id(registration, key, 2))
     assert (base, unquote(name or "")) == (registration, key)
 

@@ -59,7 +59,7 @@ ONE = offers({})
         ([], []),
     ],
 )
-def test_what_is_told_of_a_revision(after: list[dict[str, Any]], messages: list[tuple[str, str]]) -> None:
+def test_the_price_changes_of_a_revision(after: list[dict[str, Any]], messages: list[tuple[str, str]]) -> None:
     assert [reason[:2] for reason in price_changes(ONE, offers(*after))] == messages
 
 
@@ -67,7 +67,7 @@ def test_a_card_that_had_no_prices_changed_none() -> None:
     assert price_changes((), ONE) == ()
 
 
-def test_many_changes_are_told_in_one_reason_with_what_else_is_said() -> None:
+def test_many_changes_are_one_reason_beside_the_others() -> None:
     before = offers(*({} for _ in range(20)))
     [reason] = price_changes(before, offers(*({"amount": 3} for _ in range(20))), ", by another owner")
     assert reason.detail.endswith(f" and {20 - MAX_LISTED} more, by another owner")

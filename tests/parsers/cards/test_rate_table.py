@@ -129,7 +129,7 @@ def test_what_is_not_quoted_has_no_rate_but_everything_is_worth_itself() -> None
         ("1e499", f"PT0.{'0' * 60}1S", None),
     ],
 )  # fmt: skip
-def test_a_price_for_an_interval_is_told_per_day(amount: str, interval: str | None, a_day: str | None) -> None:
+def test_a_price_for_an_interval_is_converted_per_day(amount: str, interval: str | None, a_day: str | None) -> None:
     result = per_day(Decimal(amount), interval_key(interval))
     assert result == (None if a_day is None else Decimal(a_day))
 

@@ -103,14 +103,14 @@ def test_what_a_card_lacks_is_what_the_schema_of_its_version_says(
     assert 200 <= passing < 233
 
 
-def test_cards_with_capabilities_of_another_type_are_told_so(a2a: list[tuple[dict[str, Any], Examination]]) -> None:
+def test_capabilities_of_another_type_are_warned_of(a2a: list[tuple[dict[str, Any], Examination]]) -> None:
     for entry, result in a2a:
         value = entry["card"].get("capabilities")
         answer = ("wrong-type", "/capabilities") in [(warning.code, warning.pointer) for warning in result.warnings]
         assert answer == (value is not None and not isinstance(value, dict))
 
 
-def test_cards_with_price_lists_of_their_own_are_told_where_prices_belong(
+def test_other_price_lists_in_cards_are_warned_of_with_the_right_member(
     a2a: list[tuple[dict[str, Any], Examination]],
 ) -> None:
     own = [result for entry, result in a2a if "pricing" in entry["card"] and result.card]

@@ -121,7 +121,7 @@ def test_only_the_delegatee_attenuates_and_no_further_than_allowed() -> None:
     assert code(denied) == "capability_not_granted"
 
 
-def test_a_block_is_revoked_by_who_signed_it_and_a_chain_by_who_is_above() -> None:
+def test_a_block_is_revoked_by_its_signer_and_a_chain_by_a_signer_above() -> None:
     dct = attenuated()
     root_id, own_id = tokens.revocation_ids(tokens.read_dct(dct))
 

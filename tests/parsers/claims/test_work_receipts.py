@@ -78,7 +78,7 @@ def ed25519_id(seed: bytes) -> str:
     return base64url_text(ed25519.public_key_of(seed))
 
 
-def test_evidence_of_mrp_is_counter_signed_by_who_asked_for_the_work() -> None:
+def test_evidence_of_mrp_is_counter_signed_by_the_requester() -> None:
     document = {"envelope": EVIDENCE, "keys": MRP_KEYS}
     (alone,) = receipts_in("mrp-evidence", document, NOW)
     (work,) = receipts_in("mrp-evidence", {**document, "request": EXECUTE}, NOW)

@@ -169,7 +169,7 @@ def test_a_script_without_envelope_has_no_near_miss() -> None:
     assert near_misses(LOCK + b"\x6a" + push(b"words about order")) == ()
 
 
-def test_ten_thousand_broken_envelopes_are_told_in_at_most_sixteen_near_misses() -> None:
+def test_ten_thousand_broken_envelopes_are_at_most_sixteen_near_misses() -> None:
     script = b"".join(OPENING + b"\x51" + push(str(n).encode()) + b"\x61" for n in range(10_000))
     assert len(near_misses(script)) == 16
 

@@ -88,7 +88,7 @@ def test_map_may_stand_in_any_tape() -> None:
     assert read(b"\x6a\x00" + tape("type", "post")) is None
 
 
-def test_only_set_sets_and_other_commands_are_told() -> None:
+def test_only_set_sets_and_other_commands_are_named() -> None:
     script = b"\x6a" + tape("type", "a2b", command="GET") + push(b"|") + tape("app", "x") + push(b"|") + push(PREFIX)
     assert read(script) == Map({"app": "x"}, ("GET", "SET", ""))
     assert read(b"\x6a" + tape("type", "a2b", command="set")) == Map({}, ("set",))

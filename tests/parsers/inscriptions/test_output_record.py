@@ -106,7 +106,7 @@ def test_every_first_record_of_the_sample_chain_has_the_kind_of_its_oracle(chain
             assert parsed.satoshis == 1
 
 
-def test_near_misses_of_the_sample_chain_are_told_in_its_oracles_words(chain: Any, expected: Any) -> None:
+def test_near_misses_of_the_sample_chain_have_the_reasons_of_its_oracle(chain: Any, expected: Any) -> None:
     answers = {}
     for want in expected["rejected"]:
         txid, vout = place(want["outpoint"])
@@ -124,7 +124,7 @@ def test_near_misses_of_the_sample_chain_are_told_in_its_oracles_words(chain: An
     }
 
 
-def test_a_command_other_than_set_is_told_by_the_map(chain: Any, expected: Any) -> None:
+def test_a_command_other_than_set_is_named_by_the_map(chain: Any, expected: Any) -> None:
     (want,) = (want for want in expected["rejected"] if want["reason"] == SENTENCES["map-command"])
     txid, vout = place(want["outpoint"])
     assert output_record.read(chain[txid], vout).map == Map({}, ("GET",))
@@ -169,7 +169,7 @@ def stack(*fields: tuple[bytes, bytes]) -> tuple[bytes, ...]:
     return build_witness("application/json", CARD, fields, chunk=4), b"\xc0" + bytes(32)
 
 
-def test_map_of_a_tapscript_is_its_field_or_stands_in_the_first_op_return_output() -> None:
+def test_map_of_a_tapscript_is_its_field_or_in_the_first_op_return_output() -> None:
     data = b"\0" + build({"app": "outside", "type": "a2b-agent"}), build({"app": "second"})
 
     def record(witness: tuple[bytes, ...], *outputs: bytes) -> OutputRecord:

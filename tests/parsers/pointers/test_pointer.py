@@ -493,7 +493,7 @@ def test_uris_that_name_nothing_say_why(uri: str, code: str) -> None:
     assert locate(uri) == Reason(code)
 
 
-def test_the_host_is_told_as_written_also_when_it_is_refused() -> None:
+def test_the_host_is_named_as_written_also_when_it_is_refused() -> None:
     assert host_of("https://[::1]:8/x?y") == "[::1]:8"
     assert host_of("https://Map.Example?y") == "Map.Example"
     assert host_of("ipfs://x") == host_of("nothing") == ""

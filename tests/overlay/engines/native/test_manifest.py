@@ -318,6 +318,6 @@ def test_a_stamp_that_cannot_be_opened_for_another_reason_is_an_error(
         CommitStamp(tmp_path)
 
 
-def test_a_short_stamp_is_extended_by_who_may_write(tmp_path: Path) -> None:
+def test_a_short_stamp_is_extended_by_the_writer(tmp_path: Path) -> None:
     (tmp_path / "stamp").write_bytes(b"\x05")
     assert CommitStamp(tmp_path).value() == 5

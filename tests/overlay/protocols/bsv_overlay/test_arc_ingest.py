@@ -72,7 +72,7 @@ async def test_a_rejected_transaction_is_deleted_with_its_descendants(tmp_path: 
 
 
 @pytest.mark.parametrize("token", [TOKEN, ""])
-async def test_only_who_knows_the_token_may_report(tmp_path: Path, token: str) -> None:
+async def test_only_reports_with_the_token_are_accepted(tmp_path: Path, token: str) -> None:
     mint = Mint()
     raw = mint.inscribed("Kept")
     rejected = {"txid": read(raw).hex_id, "txStatus": "REJECTED"}
