@@ -126,8 +126,9 @@ def _numbers(text: str) -> list[int]:
     """The rows of the word pieces of a text, in order."""
     plain, word = text.lower(), _ASCII_WORD
     if not text.isascii():
-        plain = "".join(sign for sign in unicodedata.normalize("NFD", plain) if unicodedata.category(sign) != "Mn")
-        word = _WORD
+        plain, word = unicodedata.normalize("NFD", plain), _WORD
+        if marks := [sign for sign in set(plain) if sign > "\x7f" and unicodedata.category(sign) == "Mn"]:
+            plain = plain.translate(dict.fromkeys(map(ord, marks)))
     return list(chain.from_iterable(map(_PIECES.__getitem__, word.findall(plain.replace("_", " _ ")))))
 
 

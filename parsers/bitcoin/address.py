@@ -144,6 +144,7 @@ def _hash_of(address: str, versions: tuple[int, ...]) -> bytes | None:
     return raw[1:] if len(raw) == 21 and raw[0] in versions else None
 
 
+@lru_cache(maxsize=256)  # the offers of a card are mostly paid to one address
 def looks_valid(address: str) -> bool:
     """Whether a text can be an address of BSV or BTC: base58 with a valid checksum over 21 bytes.
 

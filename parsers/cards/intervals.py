@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Context, Decimal, Inexact
+from functools import lru_cache
 
 from parsers.cards.money import MOST_EXPONENT
 
@@ -36,6 +37,7 @@ def interval_key(text: str | None) -> str:
     return meant(text) or str(text)
 
 
+@lru_cache(maxsize=256)  # few are in use
 def meant(text: str | None) -> str | None:
     """The canonical form of an interval; None for a text that is not an interval."""
     words = " ".join(text.lower().split()) if text else ""
@@ -48,6 +50,7 @@ def meant(text: str | None) -> str | None:
     return _canonical(*measure) if measure else None
 
 
+@lru_cache(maxsize=256)
 def duration(text: str) -> tuple[Decimal, Decimal, Decimal] | None:
     """An ISO 8601 duration as (months, days, seconds), exact; None for any other text."""
     match = _DURATION.fullmatch(text)

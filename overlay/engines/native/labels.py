@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def labels_of_document(document: Document) -> dict[str, None]:
     """The labels of a document, each once. That of its name has no id."""
     labels = chain((Suggestion(document.name, "listing"),), labels_of(document.tags, document.skills))
-    return dict.fromkeys(map(packed, labels))
+    return dict.fromkeys(map(packed, dict.fromkeys(labels)))
 
 
 def packed(label: Suggestion) -> str:
