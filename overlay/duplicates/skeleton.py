@@ -73,7 +73,7 @@ def _joined(text: str) -> str:
 
 def _letters(text: str) -> str:
     """The letters, vowel signs and digits of a text."""
-    return "".join(filter(_is_letter, text))
+    return "".join(filter(str.isalnum if text.isascii() else _is_letter, text))
 
 
 @lru_cache(maxsize=8_192)

@@ -88,7 +88,8 @@ class Analysed:
     def plain_words(self, field: int | None = None) -> set[str]:
         """The same without those that contain a digit; with a `field`, those of this one."""
         texts = chain.from_iterable(self.compounds) if field is None else self.compounds[field]
-        return set(chain.from_iterable(map(_PLAIN.__getitem__, chain.from_iterable(texts))))
+        distinct = set(chain.from_iterable(texts))  # of a long text a third, and a set of them is looked up faster
+        return set(chain.from_iterable(map(_PLAIN.__getitem__, distinct)))
 
     @property
     def name_is_compound(self) -> bool:
@@ -122,7 +123,7 @@ class Analysed:
             keywords += (skill.name, skill.id) if skill.name and skill.name != skill.id else (skill.id,)
             keywords += skill.tags
             texts += (skill.description, *skill.examples)
-        return cls([list(map(compounds, filter(None, group))) for group in ([card.name], keywords, [*texts, *more])])
+        return cls([list(map(_compounds, filter(None, group))) for group in ([card.name], keywords, [*texts, *more])])
 
     def terms(self) -> set[str]:
         """The distinct index terms."""
@@ -139,6 +140,14 @@ class Analysed:
         return [sequence for texts in self.fields for tokens in texts for sequence in tokens.sequences()]
 
 
+def _compounds(text: str) -> list[str]:
+    """The compounds of a text, of which no caller changes the list."""
+    return compounds(text) if len(text) > _SHORT else _COMPOUNDS[text]
+
+
+_SHORT = 32
+"""Characters of a text that is mostly a tag or the name or id of a skill, which repeat across listings."""
+_COMPOUNDS = Memo(compounds)
 _SURFACES = Memo(lambda compound: tokens_of(compound).surfaces)
 _PLAIN = Memo(lambda compound: _without_digits(tokens_of(compound).surfaces))
 

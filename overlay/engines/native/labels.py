@@ -23,6 +23,7 @@ def labels_of_document(document: Document) -> dict[str, None]:
     return dict.fromkeys(map(packed, dict.fromkeys(labels)))
 
 
+@lru_cache(maxsize=8_192)  # tags and names of skills repeat across listings
 def packed(label: Suggestion) -> str:
     """A label as a string."""
     id_ = label.id or ""

@@ -86,14 +86,16 @@ def committed(
         builders[document.until_height is not None].add(document)
     before = view.segments if registrations is not None else ()
     facts = [f"registration:{registration}" for registration in dict.fromkeys(registrations or ())]
+    newest = max(view.manifest.newest if before else 0, *(builder.newest for builder in builders.values()))
     entries: list[SegmentEntry] = []
-    for is_history, builder in builders.items():
+    for is_history in (False, True):
         parts = [_without(segment, facts) for segment in before if segment.is_history == is_history]
+        builder = builders.pop(is_history)
         if builder.documents:
             parts.append(_CommitPart(builder.arrays(), np.ones(builder.documents, np.uint8), None))
+        del builder  # it takes more memory than its arrays
         merged = _merged(folder, parts, merging, grouping)
         entries += [_stored(folder, part, is_history=is_history) for part in merged]
-    newest = max(view.manifest.newest if before else 0, *(builder.newest for builder in builders.values()))
     return _published(folder, view, Manifest(0, cursor, newest, tuple(entries), table_hash()))
 
 
