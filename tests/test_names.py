@@ -78,6 +78,17 @@ _BANNED = re.compile(rf"\b[Hh]ouses?\b|\b[Dd]oors?\b|\bCONTRACT\b|\banew\b|shown
 _OUTSIDE = re.compile(r"A2B_DOORS|--doors|`doors`|^doors$|^doors is the former name of systems")
 """The former name of a setting, in the texts that name it."""
 
+_IN_TEST_NAMES = re.compile(r"_(?:told|anew|seats?|lies|stands|heard|hears|speaks|crowds?|voices?|who|whoever)(?:_|$)")
+"""Words that the name of a test does not use: programs do not speak, and a test names what it shows."""
+
+_PAYMENTS = ("parsers/claims/payment.py", "overlay/systems/payments/", "overlay/client/payment_claims.py")
+"""Where a claim is a payment claim. Elsewhere a body of the API and a fact of Motebit have the name outside."""
+
+_CLAIMS_OUTSIDE = {"overlay/api/request_bodies.py": {"claim"}, "parsers/claims/motebit/identifiers.py": {"CLAIMED"}}
+
+_LEDGERS = ("overlay/systems/relay/", "indexer/store/locks.py")
+"""Where the ledger of the relay is."""
+
 SCRIPTS = sorted((ROOT / "overlay" / "web" / "static").glob("*.js"))
 
 PLUGS = ("indexer/chains/", "overlay/engines/", "overlay/systems/")
@@ -110,6 +121,14 @@ def test_names_say_what_they_hold(path: Path) -> None:
     assert not bad, f"{name_of(path)}: {', '.join(bad)}"
 
 
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_claim_is_a_payment_claim_and_the_ledger_is_the_relays(path: Path) -> None:
+    name = name_of(path)
+    stored = {declared for declared, _ in names(parsed(path))} - _CLAIMS_OUTSIDE.get(name, set())
+    assert name.startswith(_PAYMENTS) or not {word for word in stored if "claim" in word.lower()}
+    assert name.startswith(_LEDGERS) or not {word for word in stored if "ledger" in word.lower()}
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of the docstrings, comments and strings of a module, or of a whole file that is not Python."""
     if path.suffix != ".py":
@@ -139,7 +158,13 @@ def test_names_in_tests_say_what_they_hold() -> None:
         if not {"python_modules", "node_modules"} & set(path.parts):
             stored = [(path.stem, 0), *names(parsed(path))]
             bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if name.strip("_").lower() in NEVER]
+            bad += [f"{name_of(path)}:{line} {name}" for name, line in stored if _is_unclear_test(name)]
     assert not bad, "\n".join(bad)
+
+
+def _is_unclear_test(name: str) -> bool:
+    """Whether the name of a test has one of the words that test names avoid."""
+    return name.startswith("test_") and _IN_TEST_NAMES.search(name) is not None
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=name_of)

@@ -144,10 +144,10 @@ class BadgeQueue:
     def step(self, now: int) -> int:
         """Process the next changes; their number. `now` in milliseconds since 1970: new registrations are due then.
         Raises StoreError."""
-        cursor = self._store.badges.cursor()
-        if cursor is None:
+        position = self._store.badges.position()
+        if position is None:
             return self._scan(now)
-        changes = self._store.outbox.after(cursor, BATCH)
+        changes = self._store.outbox.after(position, BATCH)
         if changes:
             ids = list(dict.fromkeys(change.id for change in changes))
             candidates, signed = self._look(ids)

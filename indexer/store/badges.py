@@ -29,9 +29,9 @@ from sqlalchemy import (
 from indexer.store import checks as queue
 from indexer.store.checks import GRACE, CheckKind
 from indexer.store.queries import Queries, Row, batches, rows_in
-from indexer.store.schema import badges, blocks, checks, cursors, events, meta
+from indexer.store.schema import badges, blocks, checks, events, meta, outbox_positions
 
-CURSOR = "fetch candidates"
+POSITION = "fetch candidates"
 
 MAX_ANNOUNCED = 32
 """Registrations of a host without a badge up to which each is announced when the host was checked. Of more, which
@@ -82,11 +82,12 @@ class BadgeQueries(Queries):
         matches = (row for batch in batches(registrations) for row in self._rows(_badges_of(), registrations=batch))
         return {row["registration"]: DomainBadge(**row) for row in matches}
 
-    def cursor(self, name: str = CURSOR) -> int | None:
-        """The sequence number of the outbox up to which a reader, that of candidates, has read; None where that must
+    def position(self, name: str = POSITION) -> int | None:
+        """The outbox position of a reader, by default that of candidates; None where the reader must
         restart."""
         epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
-        seq: int | None = self._scalar(select(cursors.c.seq).where(cursors.c.name == name, cursors.c.epoch == epoch))
+        is_own = (outbox_positions.c.name == name, outbox_positions.c.epoch == epoch)
+        seq: int | None = self._scalar(select(outbox_positions.c.seq).where(*is_own))
         return seq
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, Select, case, delete, func, insert, l
 
 from indexer.store.database import StoreUnavailableError, reading_at_once
 from indexer.store.queries import Queries
-from indexer.store.schema import changes, cursors, meta
+from indexer.store.schema import changes, meta, outbox_positions
 
 log = logging.getLogger(__name__)
 
@@ -117,11 +117,11 @@ def announce(connection: Connection, ids: Iterable[str], reason: str, chain: str
     return len(rows)
 
 
-def move_cursor(connection: Connection, seq: int, name: str) -> None:
-    """Store up to which sequence number a reader has read the outbox."""
+def move_position(connection: Connection, seq: int, name: str) -> None:
+    """Store the outbox position of a reader: it has read up to this sequence number."""
     epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
-    connection.execute(delete(cursors).where(cursors.c.name == name))
-    connection.execute(insert(cursors).values(name=name, epoch=epoch, seq=seq))
+    connection.execute(delete(outbox_positions).where(outbox_positions.c.name == name))
+    connection.execute(insert(outbox_positions).values(name=name, epoch=epoch, seq=seq))
 
 
 def follow_timeline(connection: Connection) -> None:

@@ -172,7 +172,7 @@ changes = rebuilt_table(
 )
 """The outbox: the ids that readers must look at again. Append-only, never rolled back."""
 
-cursors = rebuilt_table("cursors", *keys(name=String), *required(epoch=String, seq=BigInteger))
+outbox_positions = rebuilt_table("cursors", *keys(name=String), *required(epoch=String, seq=BigInteger))
 
 pending = rebuilt_table(
     "pending",

@@ -18,7 +18,7 @@ from indexer.model import EventKind, RegistrationState
 from indexer.store import outbox, rows
 from indexer.store.queries import Queries, batches
 from indexer.store.registrations import newest_events
-from indexer.store.schema import blocks, changes, cursors, events, meta, state_hashes, state_lines
+from indexer.store.schema import blocks, changes, events, meta, outbox_positions, state_hashes, state_lines
 from indexer.store.writer import Writer
 
 _LINES_AT_ONCE, _INSERTED_AT_ONCE = 10_000, 1_000
@@ -81,21 +81,21 @@ def _update(connection: Connection, chain: str) -> None:
 
 
 def _update_lines(connection: Connection, chain: str) -> None:
-    """Bring the lines of a chain up to date with the outbox, from its cursor on or from scratch."""
+    """Bring the lines of a chain up to date with the outbox, from its position on or from scratch."""
     name = f"state:{chain}"
     epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
     seq = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
-    own_cursor = (cursors.c.name == name, cursors.c.epoch == epoch)
-    cursor = connection.execute(select(cursors.c.seq).where(*own_cursor)).scalar()
-    if cursor is None or seq - cursor > MAX_CHANGES:
+    is_own = (outbox_positions.c.name == name, outbox_positions.c.epoch == epoch)
+    position = connection.execute(select(outbox_positions.c.seq).where(*is_own)).scalar()
+    if position is None or seq - position > MAX_CHANGES:
         connection.execute(delete(state_lines).where(state_lines.c.chain == chain))
         _insert(connection, chain, read_states(connection, chain))
     else:
-        changed = select(changes.c.id).where(changes.c.seq > cursor, changes.c.chain == chain).distinct()
+        changed = select(changes.c.id).where(changes.c.seq > position, changes.c.chain == chain).distinct()
         for ids in batches(connection.execute(changed).scalars()):
             connection.execute(delete(state_lines).where(state_lines.c.chain == chain, state_lines.c.id.in_(ids)))
             _insert(connection, chain, read_states(connection, chain, ids))
-    outbox.move_cursor(connection, seq, name)
+    outbox.move_position(connection, seq, name)
 
 
 def read_states(connection: Connection, chain: str, ids: list[str] | None = None) -> Iterator[RegistrationState]:

@@ -39,7 +39,7 @@ def update_candidates(
         card_signatures.enlist(connection, signed, now_ms)
         outbox.announce(connection, lost, "domain-checked")
         if seq is not None:
-            outbox.move_cursor(connection, seq, badges.CURSOR)
+            outbox.move_position(connection, seq, badges.POSITION)
 
 
 def record_host(writer: Writer, verdict: HostVerdict, now_ms: int) -> int:

@@ -38,10 +38,10 @@ def index_copy(args: Namespace) -> int:
     if not Path(path).is_dir():
         raise MissingError(f"there is no index {path} to copy")
     try:
-        cursor = copy_index(Path(path), args.folder)
+        position = copy_index(Path(path), args.folder)
     except OSError as error:
         if error.errno != EXDEV:
             raise
         raise UsageError(f"{args.folder} is on another file system than {path}: hard links cannot lead there") from None
-    say(f"copied the index up to change {cursor.seq:,} to {args.folder}")
+    say(f"copied the index up to change {position.seq:,} to {args.folder}")
     return 0

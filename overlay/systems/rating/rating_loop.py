@@ -15,7 +15,7 @@ from overlay.jobs import PeriodicJob, Role
 from overlay.listings.repository import ListingRepository
 from overlay.systems.rating.listing_facts import FactsReader, agent_listing
 from overlay.systems.rating.store import (
-    CURSOR,
+    POSITION,
     ReceiptQueries,
     StoredRating,
     prove_payments,
@@ -78,7 +78,7 @@ class RatingLoop:
         """Mark listings to be rated again that have changed: in their card, owner, or host."""
         newest = self._store.outbox.position()
         if newest.epoch != self._epoch:
-            stored = self._store.badges.cursor(CURSOR)
+            stored = self._store.badges.position(POSITION)
             self._epoch, self._seq = newest.epoch, newest.newest_seq if stored is None else stored
         changes = self._store.outbox.after(self._seq, CHANGES)
         listings = {change.id for change in changes if change.reason != "rated"}

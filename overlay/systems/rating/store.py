@@ -43,8 +43,8 @@ from parsers.claims.rating_windows import MAX_READ, paid_window, signed_window
 MAX_FORMS = 8
 """Records of one receipt that are as strong as another, by keys that work for no listing: keys cost nothing."""
 
-CURSOR = "ratings"
-"""The cursor of the outbox up to which changed listings were marked to be rated again."""
+POSITION = "ratings"
+"""The name of the outbox position up to which changed listings were marked to be rated again."""
 
 ratings = rebuilt_table(
     "ratings",
@@ -326,7 +326,7 @@ def rate_again(writer: Writer, listings: Iterable[str], seq: int) -> None:
     """Have those of these listings rated again that have receipts; the outbox was read up to `seq`."""
     with writer.transaction() as connection:
         touch_rated(connection, listings)
-        outbox.move_cursor(connection, seq, CURSOR)
+        outbox.move_position(connection, seq, POSITION)
 
 
 def prove_payments(writer: Writer, chain: str, blocks: Iterable[BlockPayment]) -> None:

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from indexer.store.database import writing
 from indexer.store.locks import AdvisoryLock
 from indexer.store.queries import Queries, Row, count, row_of, upsert
-from indexer.store.schema import BYTEWISE, columns_of, cursors, keys, original_table, required
+from indexer.store.schema import BYTEWISE, columns_of, keys, original_table, outbox_positions, required
 
 PER_CLIENT, IN_ALL = 5, 10_000
 """Subscriptions that may be active at once."""
@@ -39,7 +39,8 @@ MAX_REPORTED = 1_000
 ENDED_SECONDS = 7 * 86_400
 """How long an ended subscription can be read, for the reason."""
 
-CURSOR = "subscriptions"
+POSITION = "subscriptions"
+"""The name of the outbox position up to which changes were compared with the subscriptions."""
 
 
 class TooManyWebhooksError(Exception):
@@ -163,7 +164,7 @@ class StoredWebhooks(Queries):
 
     def position(self) -> tuple[str, int] | None:
         """The epoch and the last change of the outbox that was compared with all subscriptions."""
-        row = self._first(select(cursors).where(cursors.c.name == CURSOR))
+        row = self._first(select(outbox_positions).where(outbox_positions.c.name == POSITION))
         return (row["epoch"], row["seq"]) if row else None
 
     def reports(self, registrations: Iterable[str]) -> dict[tuple[str, str], ListingReport]:
@@ -179,11 +180,12 @@ class StoredWebhooks(Queries):
         """Queue deliveries and move the position, in one transaction. Returns False, and changes nothing, if another
         process has moved it. Subscriptions that ended meanwhile get none."""
         with writing(self._engine, AdvisoryLock.SUBSCRIPTIONS) as connection:
-            row = connection.execute(select(cursors).where(cursors.c.name == CURSOR)).mappings().first()
+            stored = select(outbox_positions).where(outbox_positions.c.name == POSITION)
+            row = connection.execute(stored).mappings().first()
             if (None if row is None else (row["epoch"], row["seq"])) != before:
                 return False
             moved = {"epoch": after[0], "seq": after[1]}
-            statement = upsert(connection, cursors).values(name=CURSOR, **moved)
+            statement = upsert(connection, outbox_positions).values(name=POSITION, **moved)
             connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=moved))
             live = select(subscriptions.c.id).where(subscriptions.c.ended_at.is_(None))
             active = set(connection.execute(live).scalars()) if new else set()

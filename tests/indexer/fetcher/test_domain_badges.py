@@ -388,9 +388,9 @@ async def test_the_list_is_rebuilt_from_the_store_and_continues_after_a_restart(
     first = registry.kit.inscribe(card())
     registry.chain.arrive(registry.kit.mine(first))
     await registry.indexing.catch_up()
-    assert registry.indexing.store.badges.cursor() is None
+    assert registry.indexing.store.badges.position() is None
     registry.enlist()
-    assert registry.indexing.store.badges.cursor() == registry.indexing.store.outbox.newest_seq()
+    assert registry.indexing.store.badges.position() == registry.indexing.store.outbox.newest_seq()
     registry.record(named(first))
     registry.indexing.restart()
     await registry.mine(registry.kit.inscribe(card("Second")))
