@@ -159,11 +159,11 @@
   };
 
   /* The satoshi's way: every transaction is in a block and spends the one before, the last made the outpoint shown. */
-  const way = async (proof, claim) => {
-    const segwit = "segwit" in claim;
+  const way = async (proof, expected) => {
+    const segwit = "segwit" in expected;
     const hops = [...proof.before, proof, ...proof.after];
     for (const [number, hop] of hops.entries()) {
-      const problem = hop === proof ? "" : await wrong(hop, segwit, claim.work);
+      const problem = hop === proof ? "" : await wrong(hop, segwit, expected.work);
       if (problem) return `transaction ${String(hop.txid).slice(0, 16)}…: ${problem}.`;
       if (number && !spends(bytes(hop.rawTx), segwit, bytes(hops[number - 1].txid).toReversed())) {
         return `transaction ${hop.txid.slice(0, 16)}… does not spend the one before it.`;
@@ -171,7 +171,7 @@
     }
     const last = proof.after.length ? proof.current : proof;
     if (last?.txid !== hops.at(-1).txid) return "where the satoshi is now is not the last transaction of its way.";
-    return (last.outpoint ?? "") === claim.outpoint ? "" : "it ends elsewhere than this page says.";
+    return (last.outpoint ?? "") === expected.outpoint ? "" : "it ends elsewhere than this page says.";
   };
 
   /* One step: what was looked at, and how that went; null for what was not checked. */
@@ -194,7 +194,7 @@
   };
 
   const check = async () => {
-    const claim = place.dataset;
+    const expected = place.dataset;
     const proof = await (await get("/proof")).json();
     const card = new Uint8Array(await (await get("/card")).arrayBuffer());
     const raw = bytes(proof.rawTx);
@@ -202,16 +202,16 @@
     const results = [];
 
     const digest = await sha256(card);
-    results.push(say(hex(digest) === claim.card, "The card", `its ${card.length.toLocaleString("en")} bytes have the SHA-256 ${hex(digest).slice(0, 16)}…, ${hex(digest) === claim.card ? "the one" : "not the one"} that this page names.`));
+    results.push(say(hex(digest) === expected.card, "The card", `its ${card.length.toLocaleString("en")} bytes have the SHA-256 ${hex(digest).slice(0, 16)}…, ${hex(digest) === expected.card ? "the one" : "not the one"} that this page names.`));
 
-    const txid = await sha256d(named(raw, "segwit" in claim));
-    results.push(say(shown(txid) === claim.txid, "The transaction", `the double SHA-256 of its ${raw.length.toLocaleString("en")} bytes is ${shown(txid).slice(0, 16)}…, ${shown(txid) === claim.txid ? "its id" : "not the id that this page names"}.`));
+    const txid = await sha256d(named(raw, "segwit" in expected));
+    results.push(say(shown(txid) === expected.txid, "The transaction", `the double SHA-256 of its ${raw.length.toLocaleString("en")} bytes is ${shown(txid).slice(0, 16)}…, ${shown(txid) === expected.txid ? "its id" : "not the id that this page names"}.`));
 
-    if (claim.holds === "card") {
+    if (expected.holds === "card") {
       const inside = holds(raw, card) || holds(raw, pushes(card));
       results.push(say(inside, "The place of the card", inside ? "all its bytes are in the transaction." : "its bytes are not in the transaction."));
-    } else if (claim.holds === "hash") {
-      const inside = holds(raw, digest) || holds(raw, new TextEncoder().encode(claim.card));
+    } else if (expected.holds === "hash") {
+      const inside = holds(raw, digest) || holds(raw, new TextEncoder().encode(expected.card));
       results.push(say(inside, "The hash on chain", inside ? "the transaction names the SHA-256 of the card." : "the transaction does not name the SHA-256 of the card."));
     } else {
       say(null, "The card", "the transaction names a place and no hash, so that nothing ties these bytes to it.");
@@ -220,22 +220,22 @@
     const leads = await root(bytes(proof.bump), txid);
     results.push(say(same(leads, header.subarray(36, 68)), "The merkle path", `from the transaction it leads to ${shown(leads).slice(0, 16)}…, ${same(leads, header.subarray(36, 68)) ? "the root in" : "not the root in"} the header of block ${proof.height.toLocaleString("en")}.`));
 
-    if ("segwit" in claim && claim.holds === "card") {
+    if ("segwit" in expected && expected.holds === "card") {
       const problem = await unwitnessed(proof);
       results.push(say(!problem, "The witness", `${problem || "it is the one that the coinbase of its block commits to"}.`));
     }
 
     const block = await sha256d(header);
     results.push(say(shown(block) === proof.blockHash, "The header", `its hash is ${shown(block).slice(0, 24)}…${shown(block) === proof.blockHash ? "" : ", not the one that the server says"}.`));
-    if (claim.work === "header") {
+    if (expected.work === "header") {
       const tries = (1n << 256n) / (target(header) + 1n);
-      results.push(say(worked(header, block), "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in claim ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
+      results.push(say(worked(header, block), "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in expected ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
     } else {
       say(null, "The proof of work", "this chain's is over scrypt, which browsers do not offer; a2b verify computes it.");
     }
-    if (claim.holds !== "card") return results.every(Boolean); // a pointer moves nowhere
+    if (expected.holds !== "card") return results.every(Boolean); // a pointer moves nowhere
     if (proof.before && proof.after) {
-      const problem = await way(proof, claim);
+      const problem = await way(proof, expected);
       const count = proof.before.length + proof.after.length + 1;
       results.push(say(!problem, "The way of the satoshi", problem || `${count.toLocaleString("en")} transaction${count === 1 ? "" : "s"} from the registration to where it is now, each in a block and spending the one before.`));
     } else {
