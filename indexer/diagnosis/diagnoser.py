@@ -481,7 +481,7 @@ def _steps(event: Event, conflict: Reason | None = None, *, mined: bool = True) 
 def requested(request: TransactionRequest) -> dict[str, Any]:
     """The step on the progress of a publisher's request for the transaction."""
     times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
-    detail = f"asked for at {_clock(request.requested_at)}, looked for {times}"
+    detail = f"at {_clock(request.requested_at)}, looked for {times}"
     if request.state is RequestState.GIVEN_UP:
         detail = f"{detail} and given up: {request.detail}; ask again once it is broadcast"
         return _step("requested", detail, ok=False, code="given-up")

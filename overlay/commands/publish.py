@@ -287,6 +287,15 @@ def _key(args: Namespace) -> PublisherKey:
 
 
 def _coins(args: Namespace, key: PublisherKey) -> list[Coin]:
+    from overlay.publish.coins import CoinsError, largest_first
+
+    coins = _usable_coins(args, key)
+    if not largest_first(coins):
+        raise CoinsError(f"there are no coins of more than one satoshi: pay some satoshis to {key.address} first")
+    return coins
+
+
+def _usable_coins(args: Namespace, key: PublisherKey) -> list[Coin]:
     import asyncio
 
     from overlay.publish.coins import from_file, from_node, largest_first, unspent
@@ -308,14 +317,9 @@ def _coins(args: Namespace, key: PublisherKey) -> list[Coin]:
 
 
 def _first(coins: Sequence[Coin]) -> Coin:
-    from overlay.publish.coins import CoinsError, largest_first
+    from overlay.publish.coins import largest_first
 
-    usable = largest_first(coins)
-    if not usable:
-        raise CoinsError(
-            "there are no coins of more than one satoshi: pay some satoshis to the address of the key first"
-        )
-    return usable[0]
+    return largest_first(coins)[0]
 
 
 def _registration(args: Namespace, id_: str) -> RegistrationOutput:

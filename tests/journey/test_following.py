@@ -197,7 +197,7 @@ def test_a_request_that_was_answered_outlives_a_kill(node: Node, tmp_path: Path)
         running.stop(signal.SIGKILL)
     with Running("up", "--port", "0", cwd=folder(tmp_path, "after"), **answers) as running:
         step = running.until(lambda: requested(running, first["txid"], "looked for"))
-        assert step["detail"].startswith(f"asked for at {first['askedAt']}, looked for ")
+        assert step["detail"].startswith(f"at {first['askedAt']}, looked for ")
         again = running.get("/v1/ingest", json.dumps({"txid": "AB" * 32}).encode())
         assert (again["askedAt"], again["state"]) == (first["askedAt"], "waiting")
         running.until(lambda: requested(running, first["txid"], "not known to live"))

@@ -113,9 +113,7 @@ async def test_what_was_asked_for_is_found_in_the_mempool_and_then_in_a_block(tm
             await client.post(f"{runner.url}/v1/ingest", json={"txid": name})
             await until(lambda: (answer := requests.get(txid)) and answer.tries)
             waiting = steps(diagnose(setup.settings, setup.store, name))["requested"]
-            assert re.fullmatch(
-                r"asked for at \S+, looked for \d times?: not known to live; next at \S+", waiting["detail"]
-            )
+            assert re.fullmatch(r"at \S+, looked for \d times?: not known to live; next at \S+", waiting["detail"])
             chain.unconfirmed[txid] = raw
             await until(lambda: state() == "found")
             assert steps(diagnose(setup.settings, setup.store, name))["requested"]["ok"] is True
@@ -175,7 +173,6 @@ def test_giving_up_is_said_with_what_to_do(tmp_path: Path) -> None:
     step = diagnose(options, store, TXID)["steps"][0]
     assert (step["step"], step["ok"], step["code"]) == ("requested", False, "given-up")
     assert step["detail"] == (
-        "asked for at 2027-01-15T08:00:00Z, looked for 13 times and given up: not known to live; ask again once it is "
-        "broadcast"
+        "at 2027-01-15T08:00:00Z, looked for 13 times and given up: not known to live; ask again once it is broadcast"
     )
     store.engine.dispose()

@@ -315,6 +315,7 @@ async def test_other_answers_are_no_refusal() -> None:
         (("inscribe",), 2, "needs FILE and --app"), (("inscribe", "card.json"), 2, "--app"),
         (("inscribe", "card.json", "--app", "x"), 2, "--coins FILE"),
         (("inscribe", "card.json", "--app", "x", "--coins", "none.json"), 1, "none.json"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "dust.json"), 1, f"pay some satoshis to {KEY.address}"),
         (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--broadcast"), 2, "--out FILE"),
         (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--fee-rate", "0"), 2, "--fee-rate"),
         (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--broadcast", "--out", "o"), 2, "--node"),
@@ -327,6 +328,7 @@ def test_mistakes_are_named(arguments: tuple[str, ...], code: int, why: str, tmp
     card = {"name": "Alpha", "url": "https://a.example", "skills": [{"id": "s", "name": "s"}]}
     (tmp_path / "card.json").write_text(json.dumps(card))
     (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "dust.json").write_text(json.dumps([{"txid": "11" * 32, "vout": 0, "satoshis": 1}]))
     (tmp_path / "coins.json").write_text(json.dumps([{"txid": "11" * 32, "vout": 0, "satoshis": 90_000}]))
     done = a2b(*arguments, cwd=tmp_path, A2B_KEY=wif())
     assert (done.returncode, why in done.stderr) == (code, True), done.stderr
