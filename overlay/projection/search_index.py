@@ -6,6 +6,7 @@ them. Beyond the candidates the engine's order applies. Every other order is the
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, nextafter
@@ -267,27 +268,63 @@ def _resolved(engine: Engine, query: Query) -> Query:
 
 
 def _page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
-    """The results of the requested page."""
+    """The results of the requested page. In orders that continue after a key, the last one's key says whether the next
+    result has the same."""
+    if not query.limit or not _continues_by_key(query):
+        return _read_page(engine, query, planned)
+    return _with_tie(_read_page(engine, query._replace(limit=query.limit + 1), planned), query.limit)
+
+
+def _read_page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
     after, query = query.after, query._replace(after=None)
     if after is None:
         return _between(engine, query, planned, query.offset, query.offset + query.limit)
     if query.shown:
         return _unshown(engine, query, planned)
-    if order(query) != "relevance" and not _is_by_age(query):
-        return engine.search(query._replace(after=after), planned, 0, query.limit)
-    if query.offset:  # the end of the previous page, if the index is unchanged
+    has_keys, is_tie = _continues_by_key(query), str(after[-1]).endswith(_TIE)
+    if is_tie:
+        after = (*after[:-1], after[-1].removesuffix(_TIE))
+    if query.offset and (is_tie or not has_keys):  # the end of the previous page, if the index is unchanged
         page = _between(engine, query, planned, query.offset - 1, query.offset + query.limit)
         if page.rows and page.rows[0].key == tuple(after):
             return page._replace(rows=page.rows[1:])
+    if has_keys:
+        return engine.search(query._replace(after=after), planned, 0, query.limit)
     raise StaleCursorError  # any change can move any listing
 
 
+def _continues_by_key(query: Query) -> bool:
+    """Whether a page begins after a sort key, also where the index has changed."""
+    return order(query) != "relevance" and not _is_by_age(query)
+
+
+_TIE = "\0"
+"""Ends the key of a page's last listing where the next one has the same: one id on two chains that split from each
+other. Then the next page begins at its position, if the index is unchanged."""
+
+
+def _with_tie(page: Matches, limit: int) -> Matches:
+    """At most so many results of a page that was read with one more."""
+    rows, following = page.rows[:limit], page.rows[limit:]
+    if rows and following and rows[-1].key == following[0].key:
+        *others, last = rows[-1].key
+        rows = [*rows[:-1], rows[-1]._replace(key=(*others, f"{last}{_TIE}"))]
+    return page._replace(rows=rows)
+
+
 def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
-    """The first results that no previous page has shown, even if the index has changed since."""
+    """The first results that no previous page has shown, even if the index has changed since. Of listings of one id, on
+    chains that split from each other, as many count as shown as there are marks."""
     marks = query.shown
-    shown = {marks[start : start + MARK_BYTES] for start in range(0, len(marks), MARK_BYTES)}
-    candidates = _between(engine, query, planned, 0, len(shown) + query.limit)
-    rows = [row for row in candidates.rows if shown_mark(row.record.id) not in shown]
+    shown = Counter(marks[start : start + MARK_BYTES] for start in range(0, len(marks), MARK_BYTES))
+    candidates = _between(engine, query, planned, 0, shown.total() + query.limit)
+    rows = []
+    for row in candidates.rows:
+        mark = shown_mark(row.record.id)
+        if shown[mark] > 0:
+            shown[mark] -= 1
+        else:
+            rows.append(row)
     return candidates._replace(rows=rows[: query.limit])
 
 

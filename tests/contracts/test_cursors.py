@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -181,3 +182,20 @@ def test_beyond_what_a_cursor_remembers_it_leads_on_in_an_unchanged_index(engine
     put(engine, *(listing(f"{index:04}", "alpha") for index in range(MOST_SHOWN + 150)))
     read = [hit.id for page in pages(engine, q="alpha", limit=100) for hit in page.hits]
     assert len(read) == len(set(read)) == MOST_SHOWN + 150
+
+
+@pytest.mark.parametrize("text", ["", "alpha"])
+@pytest.mark.parametrize("sort", [sign + sort for sort in SORTS for sign in ("", "-")])
+def test_one_id_on_two_chains_is_two_listings_also_at_the_border_of_pages(
+    engine: SearchIndex, sort: str, text: str
+) -> None:
+    """A transaction may be valid on chains that split from each other."""
+    both = [
+        replace(some(number, "alpha"), chain=chain, item=json.dumps({"id": f"{number} on {chain}"}).encode())
+        for number in range(1, 41)
+        for chain in ("bsv", "bch")
+    ]
+    put(engine, *both)
+    limit = 3 if text else 1
+    read = [bytes(hit.item) for page in pages(engine, q=text, sort=sort, limit=limit) for hit in page.hits]
+    assert sorted(read) == sorted(bytes(document.item) for document in both)

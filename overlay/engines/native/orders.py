@@ -136,15 +136,16 @@ class _Run:
         return self._row(part.segment, int(part.segment.arrays["id_order"][rank]))[0].key
 
     def first(self, most: int) -> list[Row]:
-        """The first results."""
+        """The first results. Those of one key, of an id on two chains, are in the same order for any `most`."""
         rows = [
-            self._row(segment, document)
-            for segment, documents, values in self._parts
+            (self._row(segment, document), number, int(segment.arrays["id_rank"][document]))
+            for number, (segment, documents, values) in enumerate(self._parts)
             for document in kernels.first(
                 documents, values, segment.arrays["id_rank"], most, self._is_reversed
             ).tolist()
         ]
-        return sorted(rows, key=lambda row: row[0].key, reverse=self._is_reversed)[:most]
+        rows.sort(key=lambda entry: (entry[0][0].key, *entry[1:]), reverse=self._is_reversed)
+        return [row for row, _, _ in rows[:most]]
 
     def _row(self, segment: Segment, document: int) -> Row:
         record = NativeRecord(segment, document)
