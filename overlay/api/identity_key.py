@@ -92,13 +92,6 @@ def restore(file: Path, key: IdentityKey) -> IdentityKey:
     return read(file)
 
 
-def remove(file: Path, key: IdentityKey) -> None:
-    """Remove a file that holds these keys, and no other. Raises OSError."""
-    with suppress(IdentityKeyError):
-        if read(file) == key:
-            file.unlink()
-
-
 def _new_secp256k1() -> bytes:
     while True:
         key = secrets.token_bytes(32)

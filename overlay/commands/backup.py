@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +70,8 @@ def restore(args: Namespace) -> int:
     head = file_of.read_head(first)
     engine = open_database(settings)
     try:
-        with restored_keys(settings, head.keys) as put_keys, progress_of("restoring", "rows") as progress:
+        put_keys = restored_keys(settings, head.keys)
+        with progress_of("restoring", "rows") as progress:
             count = file_of.restore(engine, chain([first], lines), progress, put_keys)
     finally:
         engine.dispose()
@@ -95,17 +96,15 @@ def _stored_keys(settings: Settings) -> dict[str, str] | None:
         raise SettingsError(str(error)) from None
 
 
-@contextmanager
-def restored_keys(settings: Settings, keys: Mapping[str, str] | None) -> Iterator[Callable[[], None]]:
-    """A function that makes the file of the keys of a backup, called when all rows are read, as a server that finds no
-    keys makes new ones; after an error the file is as before. Raises SettingsError for a file with other keys,
-    BackupError."""
+def restored_keys(settings: Settings, keys: Mapping[str, str] | None) -> Callable[[], None]:
+    """A function that makes the file of the keys of a backup. It is the last step before the commit, so that rows are
+    never there without their keys: a server that finds none makes new ones. Keys without rows are harmless: a second
+    restoration compares them. Raises SettingsError for a file with other keys, also here; BackupError."""
     from indexer.store.backup import BackupError
     from overlay.api import identity_key
 
     if keys is None:
-        yield lambda: None
-        return
+        return lambda: None
     file = _key_file(settings)
     try:
         expected = identity_key.parse(keys)
@@ -122,12 +121,6 @@ def restored_keys(settings: Settings, keys: Mapping[str, str] | None) -> Iterato
                 f"{file} holds other keys than the backup: move it away, or name another A2B_IDENTITY_KEY"
             )
 
-    existed = file.exists()
-    if existed:
+    if file.exists():
         put()  # which only compares
-    try:
-        yield put
-    except BaseException:
-        if not existed:
-            identity_key.remove(file, expected)
-        raise
+    return put

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from indexer.settings import Settings, SettingsError
+from indexer.store import backup as file_of
 from indexer.store import connect
 from indexer.store.backup import BackupError
+from indexer.store.schema import cards
 from overlay.api import identity_key
+from overlay.commands import backup
 from overlay.commands.backup import restored_keys
 from overlay.systems.relay.store import RelayStore
 from tests.databases import Cluster
@@ -127,22 +132,64 @@ def test_a_restore_that_fails_leaves_neither_rows_nor_keys(tmp_path: Path) -> No
     assert identity_key.read(tmp_path / "keys.json") == first
 
 
+@pytest.mark.parametrize("moment", ["after the commit", "in the commit"])
+def test_rows_are_never_there_without_their_keys_and_keys_without_rows_are_no_obstacle(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the progress bar ends; the connection to the database is lost before its reply to the commit."""
+    source = connect(f"sqlite:///{tmp_path}/old.db")
+    with source.begin() as connection:
+        connection.execute(cards.insert(), [{"sha256": b"1" * 32, "body": b"{}"}])
+    source.dispose()
+    first = identity_key.read_or_create(tmp_path / "old.json")
+    use = ("--data", str(tmp_path / "data"), "--identity-key", str(tmp_path / "keys.json"))
+    done = a2b(
+        "backup", "whole", "--database", f"sqlite:///{tmp_path}/old.db", "--identity-key", str(tmp_path / "old.json"),
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+    @contextmanager
+    def interrupted(*_: str) -> Iterator[Callable[[int, int], None]]:
+        yield lambda _done, _total: None
+        raise KeyboardInterrupt
+
+    def lost(_engine: object, _lines: object, _progress: object, before_commit: Callable[[], None]) -> int:
+        before_commit()
+        raise BackupError("the connection is lost")
+
+    with monkeypatch.context() as patched:
+        if moment == "after the commit":
+            patched.setattr(backup, "progress_of", interrupted)
+        else:
+            patched.setattr(file_of, "restore", lost)
+        settings = Settings.load({"data": tmp_path / "data", "identity_key": str(tmp_path / "keys.json")})
+        patched.setattr(backup, "settings_of", lambda _args: settings)
+        with pytest.raises((KeyboardInterrupt, BackupError)):
+            backup.restore(Namespace(file=tmp_path / "whole"))
+    assert identity_key.read(tmp_path / "keys.json") == first
+    restored = connect(f"sqlite:///{tmp_path}/data/a2b.db")
+    with restored.connect() as connection:
+        assert len(connection.execute(cards.select()).all()) == (1 if moment == "after the commit" else 0)
+    restored.dispose()
+    done = a2b("restore", "whole", *use, cwd=tmp_path)
+    again = (3, "holds cards already") if moment == "after the commit" else (0, "")
+    assert (done.returncode, again[1] in done.stderr) == (again[0], True), done.stderr
+    assert identity_key.read(tmp_path / "keys.json") == first
+
+
 def test_keys_that_were_there_are_there_after_a_restore_that_fails(tmp_path: Path) -> None:
     file, others = tmp_path / "keys.json", tmp_path / "others.json"
     settings = Settings.load({"identity_key": str(file)})
     first, other = identity_key.read_or_create(file), identity_key.read_or_create(others)
-
-    def fail(meanwhile: Callable[[], object]) -> None:
-        with restored_keys(settings, first.as_json()) as put:
-            meanwhile()
-            put()
-            raise BackupError("later")
-
-    for is_there in (True, False):
-        with pytest.raises(BackupError, match="later"):
-            fail(bool)
-        assert file.exists() == is_there
-        file.unlink(missing_ok=True)
+    restored_keys(settings, first.as_json())()
+    assert identity_key.read(file) == first
+    file.unlink()
+    put = restored_keys(settings, first.as_json())
+    assert not file.exists()
+    others.rename(file)  # a server that starts meanwhile makes keys of its own
     with pytest.raises(SettingsError, match="holds other keys"):
-        fail(lambda: others.rename(file))  # a server that starts meanwhile makes keys of its own
+        put()
+    with pytest.raises(SettingsError, match="holds other keys"):
+        restored_keys(settings, first.as_json())
     assert identity_key.read(file) == other
