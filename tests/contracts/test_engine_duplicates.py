@@ -77,7 +77,7 @@ def test_words_of_duplicates_count_once_and_they_are_not_proposed(engine: Search
     assert [item.id for item in engine.suggest("payment g", 8) if item.kind == "listing"] == ["1"]
 
 
-def test_who_comes_to_stand_first_is_found_from_then_on(engine: SearchIndex) -> None:
+def test_a_listing_that_becomes_first_is_found_from_then_on(engine: SearchIndex) -> None:
     put(engine, *duplicates())
     put(engine, listing("1", "Something else"), listing("2", **SAME, owner="bob"), seq=2)
     assert ids(ask(engine, "gateway")) == ["2"]

@@ -78,7 +78,7 @@ def copy(name: str, position: int = 0, height: int = 1) -> Event:
     return replace(event, card=digest(SAME), state=replace(event.state, card=digest(SAME)))
 
 
-def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
+def test_a_reader_with_a_complete_index_reads_no_text_keys(
     store: Store, writer: Writer, engine_url: str, tmp_path: Path
 ) -> None:
     with closing(Machine(store, engine_url, tmp_path / "1")) as one:
@@ -94,7 +94,7 @@ def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
             assert two.shown() == {"a": 2}
 
 
-def test_who_takes_over_goes_on_where_the_other_one_was_killed(
+def test_a_new_writer_continues_where_the_other_one_was_killed(
     store: Store, writer: Writer, engine_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before it announced what follows for others; its claims are lost with it."""
@@ -114,7 +114,7 @@ def test_who_takes_over_goes_on_where_the_other_one_was_killed(
         assert two.shown() == {"b": 2}
 
 
-def test_who_fed_before_goes_on_from_where_its_own_claims_stand(
+def test_a_former_writer_continues_from_its_own_text_keys(
     store: Store, writer: Writer, engine_url: str, tmp_path: Path
 ) -> None:
     with closing(Machine(store, engine_url, tmp_path / "1")) as one:

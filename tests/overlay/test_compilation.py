@@ -177,7 +177,7 @@ async def test_of_several_processes_one_compiles_and_the_others_wait_for_it(fold
     assert is_compiled(LOOPS)
 
 
-async def test_who_ends_while_loops_are_compiled_waits_for_the_compiler_to_end(
+async def test_a_process_that_ends_during_compilation_waits_for_the_compiler(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     children: list[asyncio.subprocess.Process] = []

@@ -177,7 +177,7 @@ def test_what_the_other_one_leaves_out_is_said_and_proves_nothing_against_ours(w
     assert "theirs leaves out some that the local index has" in words(report, "complete", verify.PROVED)
 
 
-def test_who_admits_what_is_no_record_frames_nobody(world: World) -> None:
+def test_an_overlay_that_admits_other_transactions_frames_nobody(world: World) -> None:
     other = world.overlay()
     height = next(height for height, listed in other.listed.items() if len(listed) == 2 and height > 3)
     paid = world.paid.txid
@@ -187,7 +187,7 @@ def test_who_admits_what_is_no_record_frames_nobody(world: World) -> None:
     assert f"theirs: the merkle path of {paid[::-1].hex()}" in messages
 
 
-def test_who_contradicts_itself_frames_nobody_and_is_not_complete(world: World) -> None:
+def test_an_overlay_that_contradicts_itself_frames_nobody_and_is_not_complete(world: World) -> None:
     remote_overlay = Unchained(world.overlay().hashes, world.overlay().listed)
     remote_overlay.broken = 3
     remote = RemoteAnchors("theirs", post_of(remote_overlay))

@@ -393,7 +393,7 @@ async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_p
     served.close()
 
 
-async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> None:
+async def test_a_ready_server_is_not_ready_while_the_index_is_lost(tmp_path: Path) -> None:
     async with running(new_app(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
         await until(lambda: runner.status.ready() is None)
         engine = runner.context.engine
@@ -405,7 +405,7 @@ async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> N
         assert count(engine) == 3
 
 
-async def test_who_was_ready_is_not_while_the_index_stays_behind(
+async def test_a_ready_server_is_not_ready_while_the_index_stays_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load balancer must not send to a server whose index does not go on."""
@@ -582,7 +582,7 @@ async def test_a_worker_that_dies_ends_the_group(monkeypatch: pytest.MonkeyPatch
     assert group.children == []
 
 
-async def test_who_only_serves_tells_heights_once_its_index_has_them_and_of_blocks_without_news_too(
+async def test_a_serving_process_shows_heights_once_its_index_has_them_and_of_empty_blocks_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, held = mined(3), threading.Event()

@@ -435,7 +435,7 @@ def test_a_majority_of_feeds_decides_and_of_two_the_steady_and_then_the_preferre
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_who_climbs_by_small_steps_is_left_behind_by_two_that_agree(place: int) -> None:
+def test_a_feed_that_climbs_by_small_steps_is_outvoted_by_two_that_agree(place: int) -> None:
     before = [table(Decimal(50))] * 3
     for step in range(1, 20):
         answers = [

@@ -38,7 +38,7 @@ def cards(store: Store) -> dict[bytes, bytes]:
         return {row[0]: row[1] for row in connection.execute(select(pending_cards.c.sha256, pending_cards.c.body))}
 
 
-def test_who_comes_and_goes_leaves_the_others_where_they_are(store: Store, writer: Writer) -> None:
+def test_transactions_that_come_and_go_leave_the_others_in_order(store: Store, writer: Writer) -> None:
     pending.replace_pending(writer, "demo", pending_events("a", "c", "e"), bodies(pending_events("a", "c", "e")))
     before = positions(store)
     for ids in (("a", "b", "c", "e"), ("c", "e", "f"), ("0", "c", "d", "e"), ("c", "e")):

@@ -76,9 +76,7 @@ def test_each_story_ends_as_a_fresh_index(
 
 @pytest.mark.parametrize("content", ["agent", "plain"])
 @pytest.mark.parametrize("number", range(4))
-def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(
-    number: int, content: str, empty: Path
-) -> None:
+def test_a_transaction_read_before_its_parents_is_read_again_with_them(number: int, content: str, empty: Path) -> None:
     """One transaction a look: which comes first is chance, so it is tried with several."""
     LivingChain.empty = empty
     life = LivingChain()

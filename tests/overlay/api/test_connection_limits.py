@@ -44,7 +44,7 @@ async def head(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("begun", [b"", HELLO, b"GET / HT", b"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Le"])
-async def test_who_says_nothing_more_is_left(
+async def test_a_silent_connection_is_closed(
     monkeypatch: pytest.MonkeyPatch, services: AppServices, begun: bytes
 ) -> None:
     monkeypatch.setattr(server, "IDLE_SECONDS", 0.5)
@@ -63,7 +63,7 @@ async def test_who_says_nothing_more_is_left(
         await runner.cleanup()
 
 
-async def test_who_takes_nothing_of_an_answer_is_left(address, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+async def test_a_connection_that_reads_nothing_is_closed(address, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     runner, connect = address
     monkeypatch.setattr(server, "STUCK_SECONDS", 0.2)
     _, slow = await connect()

@@ -180,7 +180,7 @@ async def test_clients_at_once_spend_no_unit_more(serve: Serve, services: AppSer
     assert results.count((403, "budget_exceeded")) == 15
 
 
-async def test_who_submits_proves_to_be_the_last_delegatee(client: ClientSession) -> None:
+async def test_a_submission_needs_the_proof_of_the_last_delegatee(client: ClientSession) -> None:
     assert await submitted(client, SUBMIT, "") == (401, "proof_required")
     assert await submitted(client, SUBMIT, proof(AGENT, "POST", INGEST, TXID)) == (0, "")
     assert await submitted(client, SUBMIT, proof(STRANGER, "POST", INGEST, TXID)) == (401, "invalid_proof")
@@ -190,7 +190,7 @@ async def test_who_submits_proves_to_be_the_last_delegatee(client: ClientSession
     assert await submitted(client, stripped(leaf), proof(HELPER, "POST", INGEST, TXID)) == (401, "invalid_proof")
 
 
-async def test_who_rates_proves_it_too(client: ClientSession) -> None:
+async def test_a_rating_needs_the_proof_too(client: ClientSession) -> None:
     path, rate = "/v1/evidence", issued(capability("rate", "tool:evidence"))
     assert await refused(client, SUBMIT, path, method="POST", data=b"{}") == (403, "capability_not_granted")
     assert await refused(client, rate, path, method="POST", data=b"{}") == (401, "proof_required")

@@ -125,7 +125,7 @@ def test_a_limit_holds_for_all_processes_together() -> None:
         ("a.example", NOWHERE),
     ],
 )
-def test_who_a_client_is(text: str, who: str) -> None:
+def test_the_client_of_a_request(text: str, who: str) -> None:
     assert client(text) == who
 
 

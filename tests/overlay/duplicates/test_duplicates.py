@@ -223,7 +223,7 @@ def test_a_strangers_domain_that_serves_a_verified_card_does_not_take_its_place(
     assert registry.matching()["a"]["duplicates"] == 2
 
 
-def test_whoever_said_a_card_first_goes_first_however_old_his_registration(registry: Registry) -> None:
+def test_the_first_to_publish_a_text_ranks_first_for_any_age_of_the_registration(registry: Registry) -> None:
     registry.block("1", inscribed("old", ALPHA), bodies=(ALPHA,))
     registry.block("2", inscribed("author", BETA, height=2), bodies=(BETA,))
     registry.block("3", again("old", BETA, 3))
@@ -399,7 +399,7 @@ def test_a_domain_that_names_a_listing_keeps_its_update_from_warnings(registry: 
     assert foretold(registry, body, "alice", str(place("b"))) == {}
 
 
-def test_who_took_up_a_name_later_is_not_named_as_the_first_to_have_it(registry: Registry) -> None:
+def test_a_later_user_of_a_name_is_not_named_as_the_first(registry: Registry) -> None:
     renamed = card("Alpha", url="https://old.example/")
     registry.block("1", inscribed("old", BETA), bodies=(BETA,))
     registry.block("2", inscribed("a", ALPHA, height=2), bodies=(ALPHA,))

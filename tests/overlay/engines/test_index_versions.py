@@ -295,7 +295,7 @@ def test_a_promotion_that_increased_no_stamp_is_seen_a_second_later(
     assert looks
 
 
-def test_who_writes_or_removes_looks_at_the_pointer_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_and_removers_read_the_pointer_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a version would be removed that was promoted without its stamp."""
     first = promoted(tmp_path, 1)
     other = IndexVersions(tmp_path, "native-1")

@@ -89,7 +89,7 @@ async def test_only_a_key_that_consents_is_bound_and_to_one_listing(registry: Re
     assert registry.rating(thief) is None
 
 
-async def test_who_slanders_with_a_key_that_the_card_does_not_name_is_refused(registry: Registry) -> None:
+async def test_a_receipt_of_a_key_that_the_card_does_not_name_is_refused(registry: Registry) -> None:
     alice = await registry.inscribe(ALICE)
     registry.bind(ALICE, alice)
     assert code(registry, "receipt", registry.work(DAVE, BOB, status="failed"), listing=alice) == "not-bound"
@@ -311,7 +311,7 @@ async def test_a_receipt_that_is_signed_again_makes_no_payment_fresh(registry: R
     assert registry.rating(alice).score == aged
 
 
-async def test_who_hands_in_a_payment_without_its_payer_does_not_keep_others_from_it(registry: Registry) -> None:
+async def test_a_payment_without_its_payer_can_be_submitted_with_it_later(registry: Registry) -> None:
     alice = await registry.inscribe(ALICE)
     registry.bind(ALICE, alice)
     task, proof = await registry.paid(Payer(1))
@@ -330,7 +330,7 @@ async def test_a_price_that_nobody_can_pay_is_not_paid(registry: Registry) -> No
     assert registry.rating(alice).rung == 1
 
 
-async def test_who_is_rated_itself_pays_for_more_and_two_that_pay_each_other_do_not(registry: Registry) -> None:
+async def test_a_rated_payer_counts_for_more_and_two_that_pay_each_other_do_not(registry: Registry) -> None:
     agents = {name: Agent(number) for number, name in enumerate(("alice", "bob"), 30)}
     ids = {name: await registry.inscribe(worker, name) for name, worker in agents.items()}
     for name, worker in agents.items():

@@ -18,11 +18,11 @@ def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkey
         calls[text] += 1
         return text.upper()
 
-    loud = Memo(shout)
+    upper = Memo(shout)
     for number in range(1_000):
-        assert loud["often"] == "OFTEN"
-        assert loud[f"once {number}"] == f"ONCE {number}"
-        assert len(loud) <= 4
+        assert upper["often"] == "OFTEN"
+        assert upper[f"once {number}"] == f"ONCE {number}"
+        assert len(upper) <= 4
     assert calls["often"] == 1
-    assert loud["once 0"] == "ONCE 0"
+    assert upper["once 0"] == "ONCE 0"
     assert calls["once 0"] == 2

@@ -58,7 +58,9 @@ async def test_without_rates_there_is_no_column_for_converted_prices(client: Cli
     assert "Nothing is converted: there are no exchange rates" in html.text
 
 
-async def test_who_holds_a_listing_leads_to_all_that_they_hold(client: ClientSession, services: AppServices) -> None:
+async def test_the_owner_of_a_listing_links_to_all_listings_of_the_owner(
+    client: ClientSession, services: AppServices
+) -> None:
     listing = services.store.listing(TOWER)
     assert listing is not None
     links = (await page(client, f"/listings/{TOWER}")).links()

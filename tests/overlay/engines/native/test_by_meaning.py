@@ -136,7 +136,7 @@ def ids_between(index: SearchIndex, start: int, stop: int) -> list[str]:
     return [hit.id for hit in ask(index, QUESTION, offset=start, limit=stop - start).hits]
 
 
-def test_who_floods_a_topic_does_not_push_others_out(index: SearchIndex) -> None:
+def test_a_flooded_topic_does_not_push_others_out(index: SearchIndex) -> None:
     flood = [
         listing(str(100 + n), f"Meteo {n}", description="Weather today: rainy, cloudy or sunny", owner="mallory")
         for n in range(NEAREST * 2)
