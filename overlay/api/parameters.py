@@ -201,7 +201,8 @@ SEARCH = table(
     parameter(
         "asOfHeight",
         "The registry after this block of `chain` (default: the first configured), at most the "
-        "newest one indexed; nothing unconfirmed, and of each listing the last 256 states.",
+        "newest one indexed; nothing unconfirmed, and of each listing the last 256 states, "
+        "and of these as many as have 32 MB of cards together.",
         values.whole, **WHOLE,
     ),
     _words(

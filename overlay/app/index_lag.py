@@ -7,8 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 
 MOST_SECONDS = 600
-"""How far an index may be behind in seconds while its server is ready: a rebuild beside the live index, which reads
-changes less often, is within it."""
+"""How far an index may be behind in seconds while its server is ready."""
 
 _EVERY, _MOST = 10.0, 1_000
 

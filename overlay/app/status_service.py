@@ -157,8 +157,8 @@ class StatusService:
 
     def ready(self) -> str | None:
         """None once everything was indexed for the first time, unless the index is lost later, or is behind for
-        `index_lag.MOST_SECONDS`; else what is missing, in a sentence. Raises UnavailableError where the index is in a
-        database that does not answer."""
+        `index_lag.MOST_SECONDS` without being rebuilt; else what is missing, in a sentence. Raises UnavailableError
+        where the index is in a database that does not answer."""
         if self._engine is not None and self._engine.is_compiling:
             return str(CompilingError())
         if not self._was_ready:
@@ -168,6 +168,8 @@ class StatusService:
             self._was_ready = True
         if self._engine is not None and self._engine.cursor() is None:
             return "the index was lost, and is being rebuilt"
+        if self._engine is not None and self._engine.progress() is not None:
+            return None  # it answers meanwhile, and may read no changes for hours
         count = self.unread_changes()
         seconds = self._lag.add(self._store.outbox.newest_seq(), count)
         if seconds > MOST_SECONDS:

@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from Stemmer import Stemmer
 
+from overlay.search.memo import memoized
+
 MAX_WORD = 64  # characters; longer words are truncated, in listings and queries alike
 MAX_PARTS = 8  # a compound of more parts is a sentence or an id, not a name
 
@@ -132,7 +134,7 @@ def joined(compounds: Iterable[str]) -> Tokens:
     return Tokens(*map(tuple, map(chain.from_iterable, zip(*analysed, strict=True)))) if analysed else _NO_TOKENS
 
 
-@lru_cache(maxsize=16_384)  # nine words in ten are among the commonest
+@memoized
 def tokens_of(compound: str) -> Tokens:
     """The index terms of a compound."""
     if compound.isascii() and compound.isalnum() and (compound.islower() or compound[1:].islower()):
@@ -189,7 +191,7 @@ def query_words(text: str) -> list[Compound]:
     return list(by_parts.values())
 
 
-@lru_cache(maxsize=16_384)
+@memoized
 def _query_words_of(compound: str) -> tuple[Compound, ...]:
     if compound.isascii() and compound.isalpha() and compound.islower():
         return (Compound(compound, (compound[:MAX_WORD],), None),)

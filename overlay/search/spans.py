@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from overlay.search.analysis import MAX_PARTS, MAX_WORD, clusters_of, compounds_of, fold, pieces, without_symbols
+from overlay.search.memo import memoized
 
 
 class Span(NamedTuple):
@@ -35,7 +35,7 @@ def spans(text: str) -> Iterator[Span]:
                 yield Span(starts[offset + start], ends[offset + end - 1], word)
 
 
-@lru_cache(maxsize=16_384)
+@memoized
 def _in_compound(compound: str) -> tuple[Span, ...]:
     clusters: list[Span] = []
     parts: list[Span] = []
@@ -70,7 +70,7 @@ def _aligned(text: str) -> tuple[str, list[int] | None, list[int] | None]:
     return folded, starts, ends
 
 
-_folded = lru_cache(maxsize=8_192)(fold)
+_folded = memoized(fold)
 
 
 def _letters(text: str) -> list[str]:

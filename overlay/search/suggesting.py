@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
 from overlay.search.analysis import query_words, stem, words
+from overlay.search.memo import memoized
 from overlay.search.planner import Alternative, QueryPlan, TermGroup
 from overlay.search.query import EngineHit, Suggestion
 from overlay.search.stop_words import stop_words
@@ -102,7 +102,7 @@ def completes(joined: str, beginnings: Sequence[str]) -> bool:
     return all(beginning in joined for beginning in beginnings)
 
 
-@lru_cache(maxsize=8_192)  # tags and names of skills repeat across listings
+@memoized  # tags and names of skills repeat across listings
 def joined_words(text: str) -> str:
     """The words of a text, with a space before each of them."""
     return "".join(f" {word}" for word in words(text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -33,7 +33,7 @@ def price_lines(
     """Lines of the prices with more than one amount, in the order of the newest card, at most MAX_LINES; amounts are
     compared in one currency and interval. `revisions` are the newest ones, newest first, `bodies` their cards by
     SHA-256 (hex). A line ends on the day of `now` (seconds since 1970)."""
-    cards = list(_cards(item, revisions, bodies))
+    cards = _cards(item, revisions, bodies)
     lines: list[Drawing] = []
     for price, offer in cards[-1][1].items() if cards else ():
         steps = _steps(cards, price)
@@ -44,17 +44,22 @@ def price_lines(
 
 def _cards(
     item: Mapping[str, Any], revisions: Sequence[Mapping[str, Any]], bodies: Mapping[str, bytes]
-) -> Iterator[tuple[int, dict[_Price, Offer]]]:
-    """The time of each valid mined revision, oldest first, and its prices; none of a card that was not read."""
+) -> list[tuple[int, dict[_Price, Offer]]]:
+    """The time of each valid mined revision after the newest whose card was not read, oldest first, and its prices."""
     kind = Kind(item["type"])
+    cards: list[tuple[int, dict[_Price, Offer]]] = []
     for revision in reversed(revisions):
         digest, mined_at = revision["cardSha256"], revision["timestamp"]
-        if revision["valid"] and digest and mined_at:
-            by_server = card_offers(bodies[digest], kind) if digest in bodies else {}
-            prices: dict[_Price, Offer] = {}
-            for offer in by_server.get(item["serverName"] if kind is Kind.TOOL else "", ()):
-                prices.setdefault((offer.id, offer.currency, offer.interval_key), offer)
-            yield int(datetime.fromisoformat(mined_at).timestamp()), prices
+        if not (revision["valid"] and digest and mined_at):
+            continue
+        if digest not in bodies:
+            cards.clear()
+            continue
+        prices: dict[_Price, Offer] = {}
+        for offer in card_offers(bodies[digest], kind).get(item["serverName"] if kind is Kind.TOOL else "", ()):
+            prices.setdefault((offer.id, offer.currency, offer.interval_key), offer)
+        cards.append((int(datetime.fromisoformat(mined_at).timestamp()), prices))
+    return cards
 
 
 def _steps(cards: Sequence[tuple[int, dict[_Price, Offer]]], price: _Price) -> list[_Step]:

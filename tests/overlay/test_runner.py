@@ -415,6 +415,12 @@ async def test_a_ready_server_is_not_ready_while_the_index_stays_behind(
         assert runner.status.ready() is None
         monkeypatch.setattr(status_service, "MOST_SECONDS", 0)
         assert runner.status.ready() == "the index has not seen 3 changes, the first of them for 0 minutes"
+        engine = runner.context.engine
+        assert engine is not None
+        with engine.rebuilding():
+            engine.report_progress(1, 3)
+            assert runner.status.ready() is None
+        assert runner.status.ready() is not None
         monkeypatch.undo()
         assert runner.status.ready() is None
         assert runner.status.unread_changes() == 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections import Counter
 
 import pytest
 
-from overlay.search import memo
-from overlay.search.memo import Memo
+from overlay.engines.native import labels
+from overlay.search import analysis, memo, spans, suggesting
+from overlay.search.memo import LONGEST, Memo, memoized
+from overlay.search.query import Suggestion
 
 
 def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +30,41 @@ def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkey
     assert calls["often"] == 1
     assert upper["once 0"] == "ONCE 0"
     assert calls["once 0"] == 2
+
+
+def test_long_texts_are_computed_again_and_not_kept() -> None:
+    calls: Counter[str] = Counter()
+
+    @memoized
+    def shout(text: str) -> str:
+        calls[text] += 1
+        return text.upper()
+
+    for text in ("a" * LONGEST, "a" * (LONGEST + 1)):
+        assert [shout(text), shout(text)] == [text.upper()] * 2
+    assert list(calls.values()) == [1, 2]
+
+
+def test_no_function_of_the_search_keeps_what_it_computed_of_long_texts() -> None:
+    """Whoever registers cards chooses the texts."""
+
+    def use(number: int) -> None:
+        compound = f"{number}_b-" * 10_000
+        for text in (compound, "a" + "\u0301" * 50_000 + str(number)):
+            analysis.tokenize(text)
+            list(analysis.query_words(text))
+            list(spans.spans(text))
+            suggesting.joined_words(text)
+            labels.unpacked(labels.packed(Suggestion(text, "skill", text)).encode())
+
+    use(0)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(1, 6):
+            use(number)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000

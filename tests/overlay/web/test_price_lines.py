@@ -35,14 +35,16 @@ def card(*prices: dict[str, Any]) -> bytes:
     return json.dumps(agent).encode()
 
 
-def lines(*cards: bytes, kind: str = "agent", server: str = "", **last: Any) -> list[Drawing]:
+def lines(
+    *cards: bytes, kind: str = "agent", server: str = "", unread: int | None = None, **last: Any
+) -> list[Drawing]:
     """The lines of a listing with these cards, one a day; `last` are members of the last revision."""
     revisions = [
         {"cardSha256": str(number), "valid": True, "timestamp": timestamp(NOON + number * DAY)}
         for number in range(len(cards))
     ]
     revisions[-1] |= last
-    bodies = {str(number): body for number, body in enumerate(cards)}
+    bodies = {str(number): body for number, body in enumerate(cards) if number != unread}
     item = {"type": kind, "serverName": server}
     return price_lines(item, revisions[::-1], bodies, NOON + 10 * DAY)
 
@@ -79,6 +81,12 @@ def test_a_price_that_was_dropped_for_a_time_has_a_gap() -> None:
     (line,) = lines(card(price(1)), card(), card(price(2)))
     assert "no price from 2026-09-02 12:00 UTC; 2.00 BSV from 2026-09-03" in words(line)
     assert path(line).count("M") == 2
+
+
+def test_a_line_begins_after_a_card_that_was_not_read() -> None:
+    """The page reads the newest cards up to a number of bytes: an older one may be among them, since it returned."""
+    (line,) = lines(card(price("1")), card(price("2")), card(price("3")), card(price("4")), unread=1)
+    assert words(line) == "3.00 BSV from 2026-09-03 12:00 UTC; 4.00 BSV from 2026-09-04 12:00 UTC."
 
 
 def test_only_valid_mined_revisions_count() -> None:
