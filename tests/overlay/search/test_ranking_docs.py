@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pkgutil import resolve_name
 
 from tests.bench.relevance.ablation import RULES, without
 from tests.conftest import ROOT
@@ -18,7 +19,8 @@ def test_every_rule_is_documented_and_measured() -> None:
 def test_every_rule_can_be_switched_off() -> None:
     for rule in RULES:
         with without(rule):
-            pass
+            assert all(resolve_name(target) is value for target, value in rule.without)
+        assert not any(resolve_name(target) is value for target, value in rule.without)
 
 
 def test_the_files_that_prove_rules_exist() -> None:
