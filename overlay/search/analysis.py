@@ -244,7 +244,7 @@ def is_spelt(word: str) -> bool:
     return word.isalpha() and (word.isascii() or not _RUN.search(word))
 
 
-@lru_cache(maxsize=16_384)
+@memoized
 def stem(word: str) -> str:
     """The stem of an English word of four letters or more (`integrate`, `integrations`: `integr`); an Arabic word
     without article. Other words are returned unchanged."""

@@ -140,8 +140,10 @@ class SegmentBuilder:
         self._offers.append(self._offers[-1] + len(document.offers))
 
     def arrays(self) -> Arrays:
-        """The primary arrays, with the strings of tables in order."""
+        """The primary arrays, with the strings of tables in order. To be called once: what they are made of is freed
+        meanwhile."""
         arrays: Arrays = {"offers_offsets": np.array(self._offers, "<i8")}
+        of_texts = self._texts.arrays(len(self._numbers["surfaces"])) | self._vectors()
         ranks = {}
         for table, numbers in self._numbers.items():
             ordered = sorted(numbers)
@@ -150,7 +152,8 @@ class SegmentBuilder:
             rank = np.empty(len(ordered), np.uint32)
             rank[[numbers[text] for text in ordered]] = np.arange(len(ordered), dtype=np.uint32)
             ranks[table] = rank
-        arrays |= self._texts.arrays(len(self._numbers["surfaces"])) | self._vectors()
+            numbers.clear()
+        arrays |= of_texts
         for member in MEMBERS:
             if member.name not in arrays:
                 arrays |= self._member(member)
@@ -163,8 +166,8 @@ class SegmentBuilder:
         return {"vector": of_all, "vector_offsets": np.arange(0, len(of_all) + 1, VECTOR, dtype=np.int64)}
 
     def _member(self, member: ArrayMember) -> Arrays:
-        rows = self._rows[member.name] if member.is_rows else None
-        values = rows.values if rows else self._columns[member.name]
+        rows = self._rows.pop(member.name) if member.is_rows else None
+        values = rows.values if rows else self._columns.pop(member.name)
         numbers = np.frombuffer(values, f"<{member.dtype}").copy() if len(values) else np.empty(0, f"<{member.dtype}")
         return {member.name: numbers} | ({f"{member.name}_offsets": np.array(rows.ends, "<i8")} if rows else {})
 

@@ -4,7 +4,7 @@ compounds until their rows of terms and words are made of these in one compiled 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +26,10 @@ class _TokenNumbers:
     """Numbers of one kind for each compound."""
 
     def __init__(self, number: Number) -> None:
-        self._number, self._values, self._counts = number, array("I"), array("I")
-
-    def add(self, texts: Sequence[str]) -> None:
-        self._counts.append(len(texts))
-        if texts:
-            self._values.extend(map(self._number, texts))
+        self.number, self.values, self.counts = number, array("I"), array("I")
 
     def rows(self) -> TokenRows:
-        return TokenRows.of(_numbers(self._values), _offsets(self._counts))
+        return TokenRows.of(_numbers(self.values), _offsets(self.counts))
 
 
 class _Compounds(dict[str, int]):
@@ -46,7 +41,9 @@ class _Compounds(dict[str, int]):
     def __missing__(self, compound: str) -> int:
         self[compound] = number = len(self)
         for kind, texts in zip(self.kinds, tokens_of(compound), strict=True):
-            kind.add(texts)
+            kind.counts.append(len(texts))
+            if texts:
+                kind.values.extend(map(kind.number, texts))
         return number
 
 

@@ -79,7 +79,8 @@ def test_large_arrays_are_merged_in_files_that_nobody_sees(tmp_path: Path, monke
     assert_equal(merged, expected)
     builder = SegmentBuilder()
     builder.add(listing("a", "alpha"))
-    assert_equal(derived(builder.arrays(), tmp_path), derived(builder.arrays()))
+    primary = builder.arrays()
+    assert_equal(derived(primary, tmp_path), derived(primary))
     assert isinstance(merged["item"].base.obj, mmap.mmap)
     assert not list(tmp_path.iterdir())
 
