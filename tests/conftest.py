@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +15,9 @@ from overlay.installation import declare_tables
 from tests import lanes
 from tests.databases import database_url, empty_database_url, postgresql
 from tests.opensearch_server import new_opensearch_url, opensearch, opensearch_programs, opensearch_url
+
+if TYPE_CHECKING:
+    from tests.chainkit import ChainKit
 
 __all__ = [
     "database_url",
@@ -91,3 +94,11 @@ def shared() -> Path:
 def sample() -> Path:
     """The sample chain mined by a real BSV node."""
     return SAMPLE
+
+
+@pytest.fixture
+def kit() -> ChainKit:
+    """A new builder of a chain."""
+    from tests.chainkit import ChainKit  # here: most tests build no chain, and need none of its imports
+
+    return ChainKit()

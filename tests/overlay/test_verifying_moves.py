@@ -28,11 +28,6 @@ PLACE = {"owner", "outpoint", "status"}
 
 
 @pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
-@pytest.fixture
 def listed(kit: ChainKit) -> Outpoint:
     """A registration that was updated once and moved once, each in a block of its own."""
     first = kit.inscribe(agent("First"))

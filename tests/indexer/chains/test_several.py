@@ -17,11 +17,6 @@ from tests.indexer.chains.sources import QUICK, heights, opened, states
 from tests.waiting import until
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 async def test_waiting_ends_with_news_of_any_source(kit: ChainKit) -> None:
     first, second = MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)
     async with opened(first, second) as failover:

@@ -12,11 +12,6 @@ from tests.indexer.chains.sources import QUICK, compared, opened, source_heights
 from tests.waiting import until
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 async def test_the_preferred_source_is_returned_to_when_it_has_answered_for_a_while(kit: ChainKit) -> None:
     clock, first, second = Clock(), MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)
     async with opened(first, second, clock=clock) as failover:

@@ -17,11 +17,6 @@ from tests.indexing import Indexing
 from tests.waiting import until
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 @pytest.mark.parametrize("call", ["tip", "ref", "values", "transactions", "mempool", "blocks"])
 async def test_whatever_is_asked_another_source_answers_when_one_does_not(kit: ChainKit, call: str) -> None:
     outpoint, first = kit.funds(3), MemoryChain(*kit.blocks)

@@ -15,11 +15,6 @@ from tests.indexer.chains.sources import QUICK, heights, opened, states
 from tests.waiting import until
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 async def test_the_first_configured_of_equals_is_read_and_the_others_stand_by(kit: ChainKit) -> None:
     async with opened(MemoryChain(*kit.blocks), MemoryChain(*kit.blocks)) as failover:
         assert (await failover.tip()) == MemoryChain(*kit.blocks).best[-1]

@@ -26,11 +26,6 @@ AGENT = {"app": "test", "type": "a2b-agent"}
 BSV = {"demo": ChainRules(RULES["bsv"], "regtest")}
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 @pytest_asyncio.fixture
 async def indexing(kit: ChainKit, tmp_path: Path) -> AsyncIterator[Indexing]:
     """An indexer that has not looked at the mint yet."""

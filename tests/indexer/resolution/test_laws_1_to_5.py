@@ -16,11 +16,6 @@ AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b
 BROKEN = b'{"name":"Echo",'
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 def name(indexing: Indexing, id_: Outpoint) -> str:
     """The name on the card that counts."""
     card = indexing.registration(id_)["card"]

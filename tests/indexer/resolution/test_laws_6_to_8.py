@@ -19,11 +19,6 @@ AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b
 BROKEN = b'{"name":"Echo",'
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 # -- law 6: one body of several servers is one registration ----------------------------------------------------------
 
 

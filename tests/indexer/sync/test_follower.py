@@ -26,11 +26,6 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/a2b.db"
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 @asynccontextmanager
 async def following(indexing: Indexing) -> AsyncIterator[Follower]:
     """The loop, running."""

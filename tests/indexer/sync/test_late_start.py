@@ -33,11 +33,6 @@ SAME = ("type", "map", "status", "outpoint", "owner", "card", "updatedHeight", "
 
 
 @pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
-@pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/a2b.db"
 

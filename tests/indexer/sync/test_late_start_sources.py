@@ -32,11 +32,6 @@ from tests.oracles.registry import read_chain
 Start = Callable[..., Indexing]
 
 
-@pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is undecided is looked for again at every look."""

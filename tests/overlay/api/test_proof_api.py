@@ -36,11 +36,6 @@ def indexed(kit: ChainKit, folder: Path, coin: str = "bsv") -> Indexing:
 
 
 @pytest.fixture
-def kit() -> ChainKit:
-    return ChainKit()
-
-
-@pytest.fixture
 def first(kit: ChainKit) -> Outpoint:
     """A registration, updated twice and moved, each in a block of its own."""
     listed = kit.inscribe(agent("First"))
