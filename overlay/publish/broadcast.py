@@ -16,6 +16,7 @@ from parsers.bitcoin.tx import sha256d
 ARC_TOKEN = "A2B_ARC_TOKEN"  # noqa: S105 - the name of a variable
 RESPONSE_BYTES = 1 << 20
 SECONDS = 60.0
+"""Seconds for one request at most, and from the answer of ARC that it has a transaction until the network has it."""
 
 PAUSE = 2.0
 """Seconds between two looks at a transaction that ARC has and the network may not have."""
@@ -51,22 +52,21 @@ async def to_arc(url: str, extended: bytes, txid: str) -> str:
     address, body = f"{url.rstrip('/')}/v1/tx", json.dumps({"rawTx": extended.hex()}).encode()
     try:
         status = _status(url, await client.request("POST", address, RESPONSE_BYTES, body, "the transaction"), txid)
-        for _ in range(int(SECONDS / PAUSE)):
-            if status in _ON_NETWORK:
-                return txid
-            await asyncio.sleep(PAUSE)
-            answer = await client.request("GET", f"{address}/{txid}", RESPONSE_BYTES, None, "the transaction's status")
-            status = _status(url, answer, txid) if answer.status < 400 else status
+        async with asyncio.timeout(SECONDS):
+            while status not in _ON_NETWORK:
+                await asyncio.sleep(PAUSE)
+                look = await client.request("GET", f"{address}/{txid}", RESPONSE_BYTES, None, "the transaction's status")
+                status = _status(url, look, txid) if look.status < 400 else status
+        return txid
+    except TimeoutError:
+        raise SourceError(
+            f"ARC at {url} has transaction {txid} as {status} {SECONDS:g} seconds after it took it, and does not say "
+            "that the network has it: send it again later"
+        ) from None
     except CutError as error:
         raise SourceError(f"ARC at {url} cannot be reached: {error}") from None
     finally:
         await client.close()
-    if status in _ON_NETWORK:
-        return txid
-    raise SourceError(
-        f"ARC at {url} has transaction {txid} as {status} after {SECONDS:.0f} seconds, and does not say that the "
-        "network has it: send it again later"
-    )
 
 
 def _status(url: str, response: Response, txid: str) -> str:

@@ -272,9 +272,32 @@ async def test_what_arc_only_holds_is_not_called_sent(monkeypatch: pytest.Monkey
     monkeypatch.setattr(broadcast, "PAUSE", 0.001)
     monkeypatch.setattr(broadcast, "SECONDS", 2.0)
     server = await answering(200, arc("STORED"), (200, arc("STORED")))
-    with pytest.raises(SourceError, match=r"has transaction ab as STORED after 2 seconds.* send it again later"):
+    with pytest.raises(SourceError, match=r"has transaction ab as STORED 2 seconds after it took it.* send it again later"):
         await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
     await server.close()
+
+
+@pytest.mark.parametrize("whole", [0.05, 5.0])
+async def test_the_wait_for_arc_is_bounded_by_time_however_slowly_it_answers(
+    whole: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes a large part of the wait, or does not end within it."""
+    monkeypatch.setattr(broadcast, "PAUSE", 0.001)
+    monkeypatch.setattr(broadcast, "SECONDS", 0.2)
+    looks: list[str] = []
+
+    async def tx(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            looks.append(request.path)
+            await asyncio.sleep(whole)
+        return web.json_response(arc("STORED"))
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", tx)
+    async with TestServer(app) as server:
+        with pytest.raises(SourceError, match=r"as STORED 0.2 seconds after it took it.* send it again later"):
+            await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
+    assert 1 <= len(looks) <= 4
 
 
 @pytest.mark.parametrize(
