@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.commands import sending
 from overlay.commands.check import show_review
 from overlay.commands.options import UsageError, add_json, ask, command, settings_of
-from overlay.text.terminal import say, say_json
+from overlay.text.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -231,9 +231,10 @@ def _finish(
 
 
 def _purpose(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> str:
-    """What a transaction from a file does, which must spend no registration but that of the id; "" where that cannot be
-    looked up, and for a payment. Raises RegistrationError, UsageError."""
+    """What a transaction from a file does, which must spend no registration but that of the id; "" for a payment, and
+    where there is no local database with the listing, unless it is sent. Raises RegistrationError, UsageError."""
     from overlay.app.storage import MissingError
+    from overlay.listings.lookup import ListingNotFoundError
     from overlay.publish.registration_output import RegistrationError, change_text
 
     ones = [str(coin.outpoint) for coin in draft.coins if coin.satoshis == 1]
@@ -245,10 +246,11 @@ def _purpose(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> str:
     if id_:
         try:
             held = _registration(args, id_)
-        except MissingError:
+        except (MissingError, ListingNotFoundError):
             if args.broadcast:
                 raise
-            say(f"not looked up: what {id_} is, and whether {', '.join(ones)} holds it (--url does)")
+            spent = ", ".join(ones) or "an input"
+            complain(f"not looked up: what {id_} is, and whether {spent} holds it (--url does)")
             return ""
         if ones != [str(held.coin.outpoint)]:
             raise RegistrationError(f"{args.file} spends {', '.join(ones)}, and {id_} is at {held.coin.outpoint}")

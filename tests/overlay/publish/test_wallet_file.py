@@ -124,6 +124,40 @@ def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> 
     assert (other.returncode, "does not pay to" in other.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("is_database", [False, True])
+def test_a_change_of_a_listing_that_is_not_in_a_local_database_is_signed_and_not_sent(
+    tmp_path: Path, *, is_database: bool
+) -> None:
+    """The remark is on standard error: with --json, standard output holds nothing else."""
+    held, listing = Coin(Outpoint(b"\x07" * 32, 3), 1, KEY.script), f"{'07' * 32}_3"
+    registration = RegistrationOutput(held, listing, Kind.AGENT, "test", KEY.address, "Tide tables")
+    for name, outputs in (("transfer", [KEY.script]), ("update", unsigned_outputs())):
+        file = unsigned_change(registration, outputs, COINS, listing=listing).as_json()
+        (tmp_path / name).write_text(json.dumps(file))
+    if is_database:
+        (tmp_path / "a2b-data").mkdir()
+        connect(Settings.load({"data": str(tmp_path / "a2b-data")}).database).dispose()
+    for name in ("transfer", "update"):
+        done = a2b("sign", name, "--json", cwd=tmp_path, A2B_KEY=KEY.private.hex())
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert (answer["listing"], answer["purpose"], answer["sent"]) == (listing, "", False)
+        assert f"not looked up: what {listing} is, and whether {listing} holds it" in done.stderr
+    done = a2b(
+        "sign", "transfer", "--broadcast", "--out", "signed", "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path,
+        A2B_KEY=KEY.private.hex(),
+    )  # fmt: skip
+    why = "no listing has the id" if is_database else "there is no database"
+    assert (done.returncode, why in done.stderr) == (1 if is_database else 3, True), done.stderr
+    assert not (tmp_path / "signed").exists()
+
+
+def unsigned_outputs() -> list[bytes]:
+    """The script of an update."""
+    created = unsigned_registration(CARD, Kind.AGENT, "test", KEY.address, [])
+    return [output.script for output in created.outputs]
+
+
 def test_a_nodes_wallet_funds_and_signs_a_pointer(tmp_path: Path) -> None:
     if binary() is None:
         missing("litecoind")
