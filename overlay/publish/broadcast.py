@@ -55,7 +55,9 @@ async def to_arc(url: str, extended: bytes, txid: str) -> str:
         async with asyncio.timeout(SECONDS):
             while status not in _ON_NETWORK:
                 await asyncio.sleep(PAUSE)
-                look = await client.request("GET", f"{address}/{txid}", RESPONSE_BYTES, None, "the transaction's status")
+                look = await client.request(
+                    "GET", f"{address}/{txid}", RESPONSE_BYTES, None, "the transaction's status"
+                )
                 status = _status(url, look, txid) if look.status < 400 else status
         return txid
     except TimeoutError:

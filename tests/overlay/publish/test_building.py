@@ -272,7 +272,9 @@ async def test_what_arc_only_holds_is_not_called_sent(monkeypatch: pytest.Monkey
     monkeypatch.setattr(broadcast, "PAUSE", 0.001)
     monkeypatch.setattr(broadcast, "SECONDS", 2.0)
     server = await answering(200, arc("STORED"), (200, arc("STORED")))
-    with pytest.raises(SourceError, match=r"has transaction ab as STORED 2 seconds after it took it.* send it again later"):
+    with pytest.raises(
+        SourceError, match=r"has transaction ab as STORED 2 seconds after it took it.* send it again later"
+    ):
         await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
     await server.close()
 
