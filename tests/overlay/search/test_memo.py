@@ -64,7 +64,7 @@ def test_no_function_of_the_search_keeps_what_it_computed_of_long_texts() -> Non
         for number in range(1, 6):
             use(number)
         gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
+        size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 100_000
+    assert size < 100_000
