@@ -41,7 +41,7 @@ async def to_node(url: str, raw: bytes) -> str:
 
 async def to_arc(url: str, extended: bytes, txid: str) -> str:
     """Send a transaction in extended format through the ARC at a base URL (its `POST /v1/tx`; the token in
-    `A2B_ARC_TOKEN`), and wait until it says that the network has it: before, another transaction may have spent the
+    `A2B_ARC_TOKEN`), and wait until ARC reports that the network has it: before, another transaction may have spent the
     same coins. Returns the txid. Raises RefusedTransactionError, SourceError."""
     token = os.environ.get(ARC_TOKEN, "")
     headers = {"Content-Type": "application/json", "X-WaitFor": "SEEN_ON_NETWORK"}

@@ -16,7 +16,7 @@ MAX_COINS = 10_000
 _SUPPLY = 21_000_000 * 100_000_000
 
 _NO_ADDRESS = -5
-"""Error code of a node for an address that is none on its network (RPC_INVALID_ADDRESS_OR_KEY)."""
+"""Error code of a node for an invalid address on its network (RPC_INVALID_ADDRESS_OR_KEY)."""
 
 
 class CoinsError(Exception):
@@ -25,7 +25,7 @@ class CoinsError(Exception):
 
 class Coin(NamedTuple):
     """An unspent output of the publisher's key: its value in satoshis, its script (None for plain P2PKH), and the BEEF
-    of its transaction, where that is known."""
+    of its transaction, if known."""
 
     outpoint: Outpoint
     satoshis: int
@@ -40,9 +40,9 @@ def from_file(file: Path) -> list[Coin]:
 
 
 def record_spent(file: Path, spent: Collection[Outpoint], change: Iterable[Coin]) -> None:
-    """Replace spent coins in a JSON file by the change of the transaction that spends them; other entries stay as they
-    are. A file without these coins is left alone, so that repeating it changes nothing. Raises CoinsError, OSError;
-    then the file is as before."""
+    """Replace spent coins in a JSON file by the change of the transaction that spends them; other entries are not
+    changed. A file without these coins is not changed: repeating it has no effect. Raises CoinsError, OSError; then the
+    file is as before."""
     file = file.resolve()  # a link stays one
     with locked(file):
         entries = _entries(file)

@@ -17,12 +17,12 @@ _WIF = {0x80: "mainnet", 0xEF: "testnet"}
 
 
 class PrivateKeyError(Exception):
-    """A private key that cannot be used; the message says where it was read from, and never repeats it."""
+    """A private key that cannot be used; the message names its source, and never repeats the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublisherKey:
-    """A private key of secp256k1 (32 bytes) and the network whose addresses it is shown with."""
+    """A private key of secp256k1 (32 bytes) and the network of its addresses."""
 
     private: bytes = field(repr=False)
     network: str

@@ -22,7 +22,7 @@ MAX_NAME = 100
 
 
 class RegistrationError(Exception):
-    """A registration that cannot be spent now, or not by this key; the message says why."""
+    """A registration that cannot be spent now, or not by this key; the message gives the reason."""
 
 
 class PublishedSource(Protocol):
@@ -43,7 +43,7 @@ class PublishedSource(Protocol):
 
 class RegistrationOutput(NamedTuple):
     """A registration's satoshi: its output as a coin; id, kind, `app` and owner of the registration, and the name in
-    its card, or those of its servers. Its methods say what a transaction does that spends it."""
+    its card, or those of its servers. Its methods describe the effect of a transaction that spends it."""
 
     coin: Coin
     id: str
@@ -53,7 +53,7 @@ class RegistrationOutput(NamedTuple):
     name: str
 
     def update_text(self, name: str | None) -> str:
-        """An update to a card of this name, None for one of the MAP alone."""
+        """An update to a card of this name, None for an update of the MAP alone."""
         return f"updates {self._title} {'without a new card' if name is None else f'to the card of {_quoted(name)}'}"
 
     def transfer_text(self, owner: str) -> str:

@@ -14,7 +14,7 @@ RELAYED_BYTES = 83
 """Bytes of a data output's script that nodes of BTC, LTC and DOGE relay."""
 
 PART_BYTES = RELAYED_BYTES - 10
-"""Bytes of a part of a split pointer: the rest is OP_RETURN, the mark and `<i>/<n>`, with their lengths."""
+"""Bytes of a part of a split pointer; the others are OP_RETURN, the mark and `<i>/<n>`, with their lengths."""
 
 
 def inscription(owner: bytes, card: bytes, kind: Kind, app: str) -> bytes:

@@ -1,7 +1,7 @@
 """Transactions of a publisher: the satoshi of the registration first, then coins that pay the fee, change last.
 
-The registration's satoshi is the first of the first input and of the first output, so that it goes from one to the
-other first in, first out (law 3).
+The registration's satoshi is the first of the first input and of the first output: it moves from one to the other first
+in, first out (law 3).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Draft:
 
     @classmethod
     def of(cls, tx: Transaction, coins: Sequence[Coin], owner: bytes = b"") -> Draft:
-        """A transaction whose inputs spend these coins, in order; coins without a script have the script `owner`."""
+        """A transaction with inputs that spend these coins, in order; coins without a script have the script
+        `owner`."""
         spent = tuple(TxOutput(coin.satoshis, coin.script or owner) for coin in coins)
         fee = sum(coin.satoshis for coin in coins) - sum(output.satoshis for output in tx.outputs)
         return cls(tx, tuple(coins), spent, fee)
@@ -141,8 +142,8 @@ def sign(draft: Draft, key: PublisherKey) -> Draft:
 
 
 def beef_of(draft: Draft) -> bytes | None:
-    """The BEEF (V1) of a signed transaction, None where that of a coin is not known. Raises ParseError for a coin's
-    BEEF that is none, or that does not contain the coin."""
+    """The BEEF (V1) of a signed transaction, None where that of a coin is unknown. Raises ParseError for an invalid
+    BEEF of a coin, or one that does not contain the coin."""
     members: dict[bytes, tuple[bytes, MerklePath | None]] = {}
     for coin in draft.coins:
         if coin.beef is None:

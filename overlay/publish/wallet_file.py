@@ -42,7 +42,7 @@ class UnsignedRegistration(NamedTuple):
         return file | (draft_json(self.draft) if self.draft else {})
 
     def _action(self) -> dict[str, Any]:
-        """The arguments of `createAction` of a BRC-100 wallet. The order of outputs decides where the satoshi goes."""
+        """The arguments of `createAction` of a BRC-100 wallet. The order of outputs decides where the satoshi moves."""
         outputs = [
             {"satoshis": output.satoshis, "lockingScript": output.script.hex(), "outputDescription": "A2B registration"}
             for output in self.outputs
@@ -70,8 +70,8 @@ def draft_json(draft: Draft) -> dict[str, Any]:
 def unsigned_registration(
     card: bytes, kind: Kind, app: str, owner: str, coins: Sequence[Coin], *, fee_rate: int = DEFAULT_FEE_RATE
 ) -> UnsignedRegistration:
-    """The registration of a card for the holder of an address, who also gets the change. Raises ValueError for what is
-    no address or app, CoinsError where the coins do not suffice."""
+    """The registration of a card for the holder of an address, who also gets the change. Raises ValueError for an
+    invalid address or app, CoinsError where the coins do not suffice."""
     hash160 = key_hash(owner)
     if hash160 is None:
         raise ValueError(f"{owner[:100]!a} is not a P2PKH address of Bitcoin SV")

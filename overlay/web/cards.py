@@ -55,8 +55,8 @@ _NAME, _SUMMARY, _COMMAND, _TAGS, _TAG = 120, 160, 160, 5, 40
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """The contents of a result card. `url` is "" for a preview; `cheapest` a mapping with amount, currency and
-    interval; `logo` the address of the thumbnail, "" for none; `tags` are pairs of a tag and its HTML; `says` is an
-    excerpt with query words that the card does not show otherwise."""
+    interval; `logo` the address of the thumbnail, "" without one; `tags` are pairs of a tag and its HTML; `says` is an
+    excerpt with query words that the rest of the card does not show."""
 
     item: Mapping[str, Any]
     name: Markup

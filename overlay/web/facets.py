@@ -40,8 +40,8 @@ _Value = TypeVar("_Value")
 
 
 class FacetCache:
-    """A cache of facet counts by search and index generation, so that paging and sorting count nothing again. Used
-    in one thread."""
+    """A cache of facet counts by search and index generation: paging and sorting count nothing again. Used in one
+    thread."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -55,8 +55,8 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(item: Mapping[str, Any], ranges_by_pointer: RangesByPointer, shown: Iterable[str]) -> Excerpt | None:
-    """A piece of the first text with a query word that the texts at the pointers `shown` do not contain; None where
-    there is none."""
+    """A piece of the first text with a query word that the texts at the pointers `shown` do not contain; None without
+    one."""
     seen = set(shown)
     shown_words = {
         word

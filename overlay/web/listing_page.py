@@ -34,11 +34,10 @@ _TYPES = {"streamable-http": "http", "sse": "sse"}
 
 
 def install_config(item: Mapping[str, Any]) -> str | None:
-    """The `mcpServers` entry of a tool as JSON to paste into a client's settings; None where there is neither command
-    nor URL.
+    """The `mcpServers` entry of a tool as JSON to paste into a client's settings; None without command and URL.
 
     Environment variables and headers have no values: those of the card are public descriptions. Invisible characters
-    are escaped, so that what is copied is what was read.
+    are escaped: the copied text is the one that was read.
     """
     if item["type"] != "tool" or not (item["command"] or item["url"]):
         return None
@@ -59,8 +58,8 @@ def install_config(item: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Provable:
-    """What a browser can verify. `holds`: what the transaction contains (card, hash or nothing); `work`: how proof
-    of work is checked with SHA-256 only (header or none); `regtest`: its work proves nothing."""
+    """The facts that a browser can verify. `holds`: what the transaction contains (card, hash or nothing); `work`: how
+    proof of work is checked with SHA-256 only (header or none); `regtest`: its work proves nothing."""
 
     holds: str
     work: str

@@ -63,7 +63,7 @@ def _cards(
 
 
 def _steps(cards: Sequence[tuple[int, dict[_Price, Offer]]], price: _Price) -> list[_Step]:
-    """The amounts of a price by time, from the first one on; None while a card has no such price."""
+    """The amounts of a price by time, from the first one on; None while a card lacks the price."""
     steps = [(time, prices[price].amount if price in prices else None) for time, prices in cards]
     first = next(number for number, (_, amount) in enumerate(steps) if amount is not None)
     return steps[first:]

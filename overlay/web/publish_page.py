@@ -76,20 +76,20 @@ def _lead(services: AppServices, item: dict[str, Any]) -> Leads:
 
 
 def previews(services: AppServices, preview_json: dict[str, Any] | None) -> list[Result]:
-    """The result cards of a checked card file; none for prices alone."""
+    """The result cards of a checked card file; empty for prices alone."""
     if preview_json is None or preview_json["type"] == "prices":
         return []
     return [preview(server, services.exchange) for server in preview_json.get("servers", [preview_json])[:10]]
 
 
 def previews_of(services: AppServices, raw: bytes) -> list[Result]:
-    """The result cards of the inscriptions in a raw transaction; none for bytes that cannot be parsed."""
+    """The result cards of the inscriptions in a raw transaction; empty for bytes that cannot be parsed."""
     bodies = [inscription.body for inscription in _inscriptions(raw) if is_json(inscription.content_type)]
     return [card for body in bodies[:MOST] for card in previews(services, reviewed(services, body)["preview"])][:MOST]
 
 
 def _inscriptions(raw: bytes) -> Iterator[Inscription]:
-    """The inscriptions in outputs and witnesses: the bytes do not say which chain they are of."""
+    """The inscriptions in outputs and witnesses: the bytes do not show their chain."""
     for segwit in (False, True):
         with suppress(ParseError):
             transaction = tx.read_exactly(raw, segwit=segwit, max_items=MOST_PARTS)

@@ -96,8 +96,8 @@ class RegistrationForm:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationOutcome:
-    """The form with what came of it: the check of the card, the unsigned registration with what it does in words, or
-    the fault."""
+    """The form with its outcome: the check of the card, the unsigned registration with its effect in words, or the
+    fault."""
 
     form: RegistrationForm
     checked: dict[str, Any] | None = None

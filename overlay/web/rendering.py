@@ -1,5 +1,5 @@
-"""Templates and HTML responses: escaped, under a policy that lets a page load nothing from elsewhere, and below 100 kB
-with all they load, for any card."""
+"""Templates and HTML responses: escaped, under a policy that forbids loading anything from elsewhere, and below 100 kB
+with all assets, for any card."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def problem_page(problem: ProblemError, request_id: str = "") -> web.Response:
 
 
 PAGE_BYTES = 65_000
-"""Bytes of a page, so that style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
+"""Bytes of a page: style sheet, scripts, a logo and later updates fit beside it into 100 kB."""
 
 LISTING_BYTES = 57_900
 """The same for a listing's page with the script that verifies the proof."""

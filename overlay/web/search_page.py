@@ -43,7 +43,7 @@ LONGEST = 4_096
 """Characters of a query string: the page repeats it in every link. /v1/search accepts more."""
 
 CARDS_BYTES = 48_000
-"""Bytes of cards on a page; the rest is left to the next page."""
+"""Bytes of cards on a page; further cards are on the next page."""
 
 SIGN_BYTES = 64
 """Bytes by which an identicon is longer than the address of a logo, at most."""

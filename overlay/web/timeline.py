@@ -99,7 +99,7 @@ def _text(way: Way) -> str:
 
 
 def _step(step: str | ListStep) -> str:
-    """A step as text. A name in digits is quoted, so that it is not a number of an entry."""
+    """A step as text. A name in digits is quoted, to distinguish it from the number of an entry."""
     if isinstance(step, str):
         return f".{_quoted(step)}"
     name = step.name
@@ -111,7 +111,7 @@ def _quoted(name: str) -> str:
 
 
 def _names(values: list[Any]) -> list[str]:
-    """Unique names of a list's entries (their id or name), or none."""
+    """Unique names of a list's entries (their id or name), or an empty list."""
     if all(isinstance(entry, str) and len(entry) <= _SHORT for entry in values) and len(set(values)) == len(values):
         return values
     for member in _NAMES:
