@@ -1,4 +1,4 @@
-"""Compilation of loops by Numba: once per installation, for one signature, without the GIL.
+"""Compilation of loops by Numba: once per data folder, for one signature, without the GIL.
 
 A **kernel** is called from Python with positional arguments, a **compiled** function from kernels only. A kernel is
 compiled for one signature, so that running it once on tiny arrays (`prepare` functions, in a separate process:

@@ -83,7 +83,7 @@ class IndexSummary(Record, kw_only=True):
     compiling: Annotated[
         bool,
         Meta(
-            description="While code that every search needs is compiled, once per installation. Until it is done "
+            description="While code that every search needs is compiled, once per data folder. Until it is done "
             "searches are answered with 503."
         ),
     ] = False

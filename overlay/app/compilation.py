@@ -1,4 +1,4 @@
-"""Kernels are compiled once per installation, in a process of their own: where Numba's cache is, and which process
+"""Kernels are compiled once per data folder, in a process of their own: where Numba's cache is, and which process
 compiles.
 
 The cache is in the data folder, else in the user's cache folder, in a folder named by a digest of all sources of
@@ -139,7 +139,7 @@ def wait_until_compiled(loops: CompiledLoops = SEARCH_LOOPS) -> None:
     """Fill the cache for a command in a separate process, and wait for it. When that fails, kernels are compiled
     here at their first use."""
     if not is_compiled(loops):
-        complain("compiling the search, once per installation, which takes about ten seconds")
+        complain("compiling the search, once per data folder, which takes about ten seconds")
         import subprocess
 
         command = _command(loops)

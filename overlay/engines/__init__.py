@@ -35,10 +35,10 @@ class UnavailableError(EngineError):
 
 
 class CompilingError(UnavailableError):
-    """Kernels that every search needs are being compiled, once per installation; retry in some seconds."""
+    """Kernels that every search needs are being compiled, once per data folder; retry in some seconds."""
 
     def __init__(self) -> None:
-        super().__init__("the search is being compiled, once per installation; try again in a few seconds")
+        super().__init__("the search is being compiled, once per data folder; try again in a few seconds")
 
 
 class UnknownEngineError(EngineError):

@@ -92,7 +92,7 @@ async def test_while_the_search_is_compiled_pages_are_served_and_searches_are_re
             for path in SEARCHES:
                 status, again, body = await answers(session, path)
                 assert (path, status, again) == (path, 503, "5")
-                assert "being compiled, once per installation" in body
+                assert "being compiled, once per data folder" in body
             status, again, body = await answers(session, "/?q=tower", Accept="text/html")
             assert (status, again, "data-again" in body, 'value="tower"' in body) == (503, "5", True, True)
             for path in ("/docs", "/status", "/publish", "/healthz"):
@@ -209,7 +209,7 @@ async def test_what_fails_to_compile_is_not_taken_as_compiled(folder: Path) -> N
 def test_a_command_says_on_standard_error_that_it_compiles_and_waits(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for line in ("a2b: compiling the search, once per installation, which takes about ten seconds\n", ""):
+    for line in ("a2b: compiling the search, once per data folder, which takes about ten seconds\n", ""):
         wait_until_compiled(LOOPS)
         assert capsys.readouterr() == ("", line)
     assert len(compilers(folder)) == 1
