@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from overlay.publish.keys import PublisherKey
     from overlay.publish.registration_output import RegistrationOutput
     from overlay.publish.transactions import Draft
+    from parsers.inscriptions.envelope import Inscription
 
 MAX_CARD_BYTES = 2 << 20
 MAX_SAVED_BYTES = 32 << 20
@@ -172,7 +173,6 @@ def sign(args: Namespace) -> int:
 
     from overlay.publish.wallet_file import read_draft
     from parsers.bitcoin.address import owner
-    from parsers.inscriptions import output_record
 
     key = _key(args)
     try:
@@ -180,14 +180,14 @@ def sign(args: Namespace) -> int:
     except (ValueError, RecursionError):
         raise UsageError(f"{args.file} is not JSON") from None
     draft, listing = read_draft(document), str(document.get("listing") or "")
-    inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
+    inscription = _inscription(draft)
     if not args.json:
         for number, output in enumerate(draft.tx.outputs):
             payee = owner(output.script, "bsv", key.network) or "a script without an address"
             say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
     purpose = _purpose(args, key, draft, listing)
     checked = _checked(args, inscription.body, None, key.address, listing) if inscription else {}
-    id_ = listing or (sending.NEW_LISTING if inscription else "")
+    id_ = listing or (sending.NEW_LISTING if inscription and purpose else "")
     return sending.finish(args, key, draft, checked, id_, purpose)
 
 
@@ -227,7 +227,16 @@ def _finish(
     built = [TxOutput(satoshis, script) for satoshis, script in outputs]
     first = registration.coin if registration else None
     draft = fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built)
-    return sending.finish(args, key, draft, checked, id_, change_text(registration, draft.tx, key.network))
+    return sending.finish(args, key, draft, checked, id_, change_text(registration, draft, key.network))
+
+
+def _inscription(draft: Draft) -> Inscription | None:
+    """The inscription that updates the registration that a transaction spends, or the one in its first output."""
+    from parsers.inscriptions import output_record
+
+    held = next((number for number, coin in enumerate(draft.coins) if coin.satoshis == 1), None)
+    vout = 0 if held is None else draft.target(held)
+    return None if vout is None or not draft.tx.outputs else output_record.read(draft.tx, vout).inscription
 
 
 def _purpose(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> str:
@@ -254,7 +263,7 @@ def _purpose(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> str:
             return ""
         if ones != [str(held.coin.outpoint)]:
             raise RegistrationError(f"{args.file} spends {', '.join(ones)}, and {id_} is at {held.coin.outpoint}")
-    return change_text(held, draft.tx, key.network)
+    return change_text(held, draft, key.network)
 
 
 def _show_invalid(checked: Mapping[str, Any], *, as_json: bool) -> int:

@@ -44,8 +44,9 @@ class OutgoingTransaction(NamedTuple):
 
 
 def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str, purpose: str) -> int:
-    """Sign a transaction, save and send it as requested, and show it. What is sent is saved before. `id_` is the
-    listing that it concerns: NEW_LISTING for a new one, "" for an unknown one; `purpose` what it does in words."""
+    """Sign a transaction, show it, and save and send it as requested. What is sent is saved and shown before; only JSON
+    is printed afterwards. `id_` is the listing that it concerns: NEW_LISTING for a new one, "" for an unknown one;
+    `purpose` what it does in words."""
     from overlay.publish import transactions
 
     if args.broadcast and args.out is None:
@@ -57,11 +58,17 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
     draft = transactions.sign(draft, key)
     listing = f"{draft.tx.hex_id}_0" if id_ == NEW_LISTING else id_
     saved = OutgoingTransaction(draft.raw, draft.extended)
+    answer = _answer(args, draft, checked, listing, purpose)
     if args.out is not None:
         _save(args.out, saved)
+    if not args.json:
+        _show(answer, checked)
     if args.broadcast:
         send(args, saved, args.out)
-    _show(args, draft, checked, listing, purpose)
+    if not args.json:
+        _show_end(answer)
+    elif not args.wait:
+        say_json(answer)
     return follow_up(args, saved, listing) if args.broadcast else 0
 
 
@@ -128,35 +135,39 @@ def _next(args: Namespace, saved: OutgoingTransaction) -> str:
     return f"a2b diagnose {saved.txid} --follow{f' --url {args.url}' if args.url else ''}"
 
 
-def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str, purpose: str) -> None:
+def _answer(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str, purpose: str) -> dict[str, Any]:
+    """What `--json` prints of a signed transaction."""
     from overlay.publish.transactions import beef_of
 
     beef, about = beef_of(draft), _about(args, draft.fee)
-    answer = {
+    return {
         "txid": draft.tx.hex_id, "outpoint": f"{draft.tx.hex_id}_0", "bytes": draft.tx.size, "fee": draft.fee,
         "sent": args.broadcast, "listing": listing or None, "purpose": purpose, "rawTx": draft.raw.hex(),
         "extended": draft.extended.hex(), "beef": beef.hex() if beef else None,
         "warnings": checked.get("warnings", []), "preview": checked.get("preview"),
         "about": about._asdict() if about else None,
     }  # fmt: skip
-    if args.json:
-        if not args.wait:
-            say_json(answer)
-        return
+
+
+def _show(answer: Mapping[str, Any], checked: Mapping[str, Any]) -> None:
     if checked:
         show_review(checked)
-    say(f"transaction {answer['txid']}, {draft.tx.size:,} bytes")
-    if purpose:
-        say(f"it {purpose}")
-    say(f"costs {draft.fee:,} satoshis of fee{f', about {about.amount} {about.currency}' if about else ''}")
-    if args.broadcast:
+    say(f"transaction {answer['txid']}, {answer['bytes']:,} bytes")
+    if answer["purpose"]:
+        say(f"it {answer['purpose']}")
+    about = ", about {amount} {currency}".format(**answer["about"]) if answer["about"] else ""
+    say(f"costs {answer['fee']:,} satoshis of fee{about}")
+
+
+def _show_end(answer: Mapping[str, Any]) -> None:
+    if answer["sent"]:
         say("sent")
         return
     say("not sent (--broadcast sends it); the signed transaction:")
-    say(draft.raw.hex())
-    if beef:
+    say(answer["rawTx"])
+    if answer["beef"]:
         say("as BEEF:")
-        say(beef.hex())
+        say(answer["beef"])
 
 
 def _about(args: Namespace, satoshis: int) -> About | None:

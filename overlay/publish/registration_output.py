@@ -9,9 +9,10 @@ from indexer.model import EventKind
 from indexer.resolution import verdict
 from overlay.listings.ids import parse_id
 from overlay.publish.coins import Coin
+from overlay.publish.transactions import Draft
 from overlay.text.safe_text import on_one_line
 from parsers.bitcoin import address
-from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput, read_exactly
+from parsers.bitcoin.tx import Outpoint, Transaction, read_exactly
 from parsers.cards import Kind, ToolConfig
 from parsers.cards import read as read_card
 from parsers.errors import CardError, ParseError
@@ -74,25 +75,45 @@ def registration_text(kind: Kind, name: str, owner: str) -> str:
     return f"registers the {kind.value} {_quoted(name)} for {owner}"
 
 
-def change_text(held: RegistrationOutput | None, tx: Transaction, network: str) -> str:
-    """What a transaction does that spends a registration, or registers a card in its first output; "" for another.
-    Addresses are of a network. Raises RegistrationError."""
-    first = tx.outputs[0] if tx.outputs else TxOutput(0, b"")
-    if first.satoshis != 1:
-        return held.delisting_text() if held else ""
-    record, owner = output_record.read(tx, 0), address.owner(first.script, "bsv", network)
-    to, card = owner or "a script without an address", record.inscription.body if record.inscription else b""
-    if held is None:
-        judged = verdict.judge_registration(record, elsewhere=False, one_sat_rule=True)
-        if judged is None or judged.event is not EventKind.INSCRIBED or record.kind is None:
-            return ""
-        return registration_text(record.kind, name_of(card, record.kind), to)
-    event, changes = verdict.judge_update(held.kind, record).event, []
-    if event in (EventKind.REINSCRIBED, EventKind.MAP_ONLY):
-        changes.append(held.update_text(name_of(card, held.kind) if event is EventKind.REINSCRIBED else None))
-    if not changes or owner != address.owner(held.coin.script or b"", "bsv", network):
-        changes.append(held.transfer_text(to))
+def change_text(held: RegistrationOutput | None, draft: Draft, network: str) -> str:
+    """What a transaction does that spends a registration, or registers cards; "" for another. The satoshi goes where
+    the indexer follows it (law 3), which the values that the signatures commit to decide. Addresses are of a network.
+    Raises RegistrationError."""
+    changes, target = [], None
+    if held is not None:
+        target = draft.target([coin.outpoint for coin in draft.coins].index(held.coin.outpoint))
+        changes = [held.delisting_text()] if target is None else _update_texts(held, draft.tx, target, network)
+    for vout, output in enumerate(draft.tx.outputs):
+        if vout != target and output.satoshis == 1:
+            changes += _new_texts(draft.tx, vout, network)
     return " and ".join(changes)
+
+
+def _update_texts(held: RegistrationOutput, tx: Transaction, vout: int, network: str) -> list[str]:
+    """What the record of the output that a registration goes to means for it (law 4)."""
+    record, script, changes = output_record.read(tx, vout), tx.outputs[vout].script, []
+    event = verdict.judge_update(held.kind, record).event
+    if event is EventKind.REINSCRIBED and record.inscription:
+        changes.append(held.update_text(name_of(record.inscription.body, held.kind)))
+    elif event is EventKind.MAP_ONLY:
+        changes.append(held.update_text(None))
+    if not changes or address.owner(script, "bsv", network) != address.owner(held.coin.script or b"", "bsv", network):
+        changes.append(held.transfer_text(_payee(script, network)))
+    return changes
+
+
+def _new_texts(tx: Transaction, vout: int, network: str) -> list[str]:
+    """The registration of an output without one, if it is valid (law 1)."""
+    record = output_record.read(tx, vout)
+    judged = verdict.judge_registration(record, elsewhere=False, one_sat_rule=True)
+    if judged is None or judged.event is not EventKind.INSCRIBED or not record.kind or not record.inscription:
+        return []
+    name = name_of(record.inscription.body, record.kind)
+    return [registration_text(record.kind, name, _payee(record.script, network))]
+
+
+def _payee(script: bytes, network: str) -> str:
+    return address.owner(script, "bsv", network) or "a script without an address"
 
 
 def _quoted(name: str) -> str:

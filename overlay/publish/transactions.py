@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from indexer.resolution.lineage import OutputRanges, positions
 from overlay.publish.coins import Coin, CoinsError, largest_first
 from overlay.publish.keys import PublisherKey
 from parsers.bitcoin import address, beef, signatures
@@ -47,6 +48,16 @@ class Draft:
         spent = tuple(TxOutput(coin.satoshis, coin.script or owner) for coin in coins)
         fee = sum(coin.satoshis for coin in coins) - sum(output.satoshis for output in tx.outputs)
         return cls(tx, tuple(coins), spent, fee)
+
+    def target(self, number: int) -> int | None:
+        """The output that the first satoshi of an input goes to, None where no output of one satoshi takes it, so that
+        its registration is burned (law 3)."""
+        prevouts = [coin.outpoint for coin in self.coins]
+        values = {coin.outpoint: coin.satoshis for coin in self.coins}
+        position = next(positions(prevouts, [(number, 0)], values.get))
+        assert isinstance(position, int)  # noqa: S101 - every value is there
+        location = OutputRanges(self.tx.outputs, one_sat_rule=True).locate(position)
+        return None if location.burned else location.vout
 
     @property
     def raw(self) -> bytes:

@@ -7,14 +7,24 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from overlay.publish.coins import Coin
 from overlay.publish.registration_output import RegistrationError, RegistrationOutput, change_text, find
-from parsers.bitcoin.tx import Outpoint, read
+from overlay.publish.transactions import Draft
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, serialise
 from parsers.cards import Kind
 from tests.chainkit import ChainKit, agent, tool
+from tests.chainkit_scripts import body_of, inscription, p2pkh
 from tests.overlay.forging_server import Look, Server, look
 
 __all__ = ["look"]
+
+
+def drafted(kit: ChainKit, tx: Transaction) -> Draft:
+    """A transaction of a kit, with the coins that it spends."""
+    return Draft.of(tx, [Coin(spent.prevout, kit.satoshis(spent.prevout)) for spent in tx.inputs])
 
 
 class World:
@@ -121,7 +131,7 @@ def test_what_a_transaction_does_is_read_from_its_outputs(world: World) -> None:
     kit, held = world.kit, find(world.honest, world.first)
 
     def text(spent: Outpoint, *, held: RegistrationOutput | None = held) -> str:
-        return change_text(held, read(kit.raw(spent)), "regtest")
+        return change_text(held, drafted(kit, read(kit.raw(spent))), "regtest")
 
     title = f"the agent “Second”, {world.first},"
     card = agent("Third")
@@ -139,3 +149,68 @@ def test_what_a_transaction_does_is_read_from_its_outputs(world: World) -> None:
     assert text(kit.pay(), held=None) == ""
     long = text(kit.inscribe(agent("x" * 300)), held=None)
     assert len(long) < 200
+
+
+CARD = inscription(body_of(agent("Third")), {"app": "test", "type": "a2b-agent"}, "alice")
+HELD, COINS = "the registration", {"a coin": 10_000, "another": 3_000}
+Payment = tuple[int, bytes | str]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "does", "owner", "name"),
+    [
+        (["a coin", HELD, "another"], [(1, CARD), (9_999, "alice"), (1, "mallory")],
+         "transfers {title} to {mallory} and registers the agent “Third” for {alice}", "mallory", "First"),
+        ([HELD, "another"], [(0, b"\x00\x6a"), (1, "mallory"), (2_000, "alice")],
+         "transfers {title} to {mallory}", "mallory", "First"),
+        (["another", HELD], [(1, CARD), (2_998, "alice")],
+         "delists {title} for good and registers the agent “Third” for {alice}", None, "First"),
+        (["another", HELD], [(2_999, "mallory"), (1, "alice"), (1, CARD)],
+         "updates {title} to the card of “Third”", "alice", "Third"),
+        ([HELD, "another"], [(1, "alice"), (1, CARD)],
+         "transfers {title} to {alice} and registers the agent “Third” for {alice}", "alice", "First"),
+        ([HELD], [], "delists {title} for good", None, "First"),
+        ([HELD], [(0, CARD)], "delists {title} for good", None, "First"),
+        (["another"], [(0, b"\x00\x6a"), (1, CARD)], "registers the agent “Third” for {alice}", "alice", "First"),
+    ],
+)  # fmt: skip
+def test_what_a_transaction_does_is_what_the_indexer_makes_of_it(
+    inputs: list[str], outputs: list[Payment], does: str, owner: str | None, name: str, look: Look
+) -> None:
+    """Also where the satoshi is not the first one, and goes to another output than the first."""
+    kit = ChainKit()
+    coins = {coin: kit.pay("alice", satoshis) for coin, satoshis in COINS.items()}
+    coins[HELD] = kit.inscribe(agent("First"), owner="alice")
+    kit.mine(*coins.values())
+    tx = kit.spend(
+        [coins[coin] for coin in inputs],
+        [(value, p2pkh(script) if isinstance(script, str) else script) for value, script in outputs],
+    )
+    id_, addresses = str(coins[HELD]), {name: kit.address(name) for name in ("alice", "mallory")}
+    held = RegistrationOutput(
+        Coin(coins[HELD], 1, p2pkh("alice")), id_, Kind.AGENT, "test", addresses["alice"], "First"
+    )  # fmt: skip
+    text = change_text(held if HELD in inputs else None, drafted(kit, tx), "regtest")
+    assert text == does.format(title=f"the agent “First”, {id_},", **addresses)
+    kit.mine(tx)
+    source = look(kit, "bsv")
+    shown = source.listing(id_)
+    assert (shown["status"], shown.get("owner"), shown["name"]) == (
+        ("live", addresses[owner], name) if owner else ("burned", None, name)
+    )
+    for vout in range(len(outputs)):
+        if "registers" in text and outputs[vout] == (1, CARD):
+            assert source.listing(f"{tx.hex_id}_{vout}")["name"] == "Third"
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.lists(st.integers(0, 4), max_size=6), st.data())
+def test_the_satoshi_of_a_draft_goes_first_in_first_out(ins: list[int], outs: list[int], data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, len(ins)))
+    ins.insert(number, 1)
+    coins = [Coin(Outpoint(bytes(32), vout), satoshis) for vout, satoshis in enumerate(ins)]
+    inputs = [TxInput(coin.outpoint, b"", 0) for coin in coins]
+    draft = Draft.of(read(serialise(inputs, [TxOutput(satoshis, b"") for satoshis in outs])), coins)
+    sources = [vin for vin, value in enumerate(ins) for _ in range(value)]
+    targets = [vout for vout, value in enumerate(outs) for _ in range(value)]
+    target = next((vout for vin, vout in zip(sources, targets, strict=False) if vin == number), None)
+    assert draft.target(number) == (target if target is not None and outs[target] == 1 else None)

@@ -120,6 +120,13 @@ def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> 
     assert f"output 0: 1 satoshis to {KEY.address}\n" in done.stdout
     assert "Tide tables" in done.stdout
     assert f"costs {fee} satoshis of fee, about 0.0000{fee * 5} USD\n" in done.stdout
+    done = a2b(
+        "sign", "unsigned.json", "--key-file", "key", "--out", "sent.json", "--broadcast",
+        "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, "\nsent\n" in done.stdout) == (3, False), done.stderr
+    for line in (f"it registers the agent “Tide tables” for {KEY.address}\n", f"costs {fee} satoshis of fee"):
+        assert line in done.stdout  # before it is sent
     other = a2b("sign", "unsigned.json", cwd=tmp_path, A2B_KEY="11" * 32)
     assert (other.returncode, "does not pay to" in other.stderr) == (1, True)
 
@@ -143,6 +150,7 @@ def test_a_change_of_a_listing_that_is_not_in_a_local_database_is_signed_and_not
         answer = json.loads(done.stdout)
         assert (answer["listing"], answer["purpose"], answer["sent"]) == (listing, "", False)
         assert f"not looked up: what {listing} is, and whether {listing} holds it" in done.stderr
+        assert (answer["preview"] or {}).get("name") == ("Tide tables" if name == "update" else None)
     done = a2b(
         "sign", "transfer", "--broadcast", "--out", "signed", "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path,
         A2B_KEY=KEY.private.hex(),
