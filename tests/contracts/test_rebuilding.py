@@ -490,7 +490,7 @@ def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 promote = index_versions.IndexVersions.promote
 work = {
     "before": (index_versions.IndexVersions, "promote", die),
-    "amid": (index_versions.Path, "replace", die),
+    "amid": (os, "replace", die),
     "shown": (index_versions.IndexVersions, "promote", lambda *given: die(promote(*given))),
     "after": (index_versions.IndexVersions, "_sweep", die),
 }
