@@ -189,8 +189,8 @@ class Publisher:
         return str(file)
 
     def matching(self, words: str, status: str) -> list[str]:
-        """The ids that a search finds."""
-        return [item["id"] for item in self.running.get(f"/v1/search?q={words}&status={status}")["items"]]
+        """The ids that a search finds; none while searches are refused, as the search is compiled."""
+        return [item["id"] for item in self.running.get(f"/v1/search?q={words}&status={status}").get("items", ())]
 
     def until(self, id_: str, **members: Any) -> dict[str, Any]:
         """The listing, once it has these members."""
