@@ -217,7 +217,7 @@ def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tu
 
     Raises ProblemError (503) where nothing was found because there is no index yet.
     """
-    if not hits.total and engine.cursor() is None:
+    if not hits.total and engine.position() is None:
         raise ProblemError(503, UNMADE, headers=AGAIN)
     more: dict[str, Any] = {} if hits.total else alternatives(engine, search_request)
     if search_request.highlight or search_request.explain:

@@ -46,7 +46,7 @@ async def search(request: web.Request) -> web.Response:
     """A page of items."""
     app = request.app
     services, kept_pages, engine = app[SERVICES], app[KEPT_PAGES], app[SERVICES].engine
-    index = await to_thread(engine.cursor) if engine.slow else engine.cursor()
+    index = await to_thread(engine.position) if engine.slow else engine.position()
     stamp = PageStamp(engine.version, index, services.chains(), services.heights(), services.exchange.stamp())
     question = Question(request.rel_url.raw_query_string, accepts_gzip(request))
     page = kept_pages.get(question, stamp)
@@ -105,7 +105,7 @@ async def with_extras(
 async def cursor(services: AppServices) -> IndexPosition | None:
     """The change that the index has read up to; a slow engine reads it in a thread."""
     engine = services.engine
-    return await to_thread(engine.cursor) if engine.slow else engine.cursor()
+    return await to_thread(engine.position) if engine.slow else engine.position()
 
 
 async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:

@@ -166,7 +166,7 @@ class StatusService:
             if missing is not None:
                 return missing
             self._was_ready = True
-        if self._engine is not None and self._engine.cursor() is None:
+        if self._engine is not None and self._engine.position() is None:
             return "the index was lost, and is being rebuilt"
         if self._engine is not None and self._engine.progress() is not None:
             return None  # it answers meanwhile, and may read no changes for hours
@@ -277,10 +277,10 @@ class StatusService:
     def _index(self) -> dict[str, Any] | None:
         if self._engine is None or self._projector is None:
             return None
-        cursor, rebuild = self._engine.cursor(), self._engine.progress()
+        position, rebuild = self._engine.position(), self._engine.progress()
         members: dict[str, Any] = {
             "engine": self._engine.name,
-            "seq": cursor.seq if cursor else 0,
+            "seq": position.seq if position else 0,
             "behind": self._projector.pending_changes(),
             "meaning": self._engine.has_meaning,
         }

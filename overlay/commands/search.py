@@ -235,7 +235,7 @@ def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
         if is_due(hits):
             hits = aged_hits(hits, _heights(settings), settings.change_blocks)
         hits, more = search_answer.extras(engine, question, hits)
-        return json.loads(b"".join(page(question, hits, engine.cursor(), {}, rates, more)))
+        return json.loads(b"".join(page(question, hits, engine.position(), {}, rates, more)))
 
 
 def _needs_rates(parameters: list[tuple[str, str]]) -> bool:

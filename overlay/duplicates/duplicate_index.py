@@ -1,7 +1,7 @@
 """The text keys of all indexed listings and the groups of near-identical texts (`text_key_groups`), beside the index.
 
-It is a projection with its own cursor, rebuilt with the index. A SQLite file has a row for each listing; the groups are
-in memory, read from the rows before the first use, and again after another process has written.
+It is a projection with its own position, rebuilt with the index. A SQLite file has a row for each listing; the groups
+are in memory, read from the rows before the first use, and again after another process has written.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class DuplicateIndex:
             self._groups, self._version = groups, version
         return self._groups
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far the store's changes were read; None where a rebuild is needed."""
         with self._transaction() as db:
             row = db.execute("SELECT epoch, seq FROM cursors").fetchone()
@@ -148,9 +148,11 @@ class DuplicateIndex:
             self._groups = None
             other._db.backup(self._db)
 
-    def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition | None) -> None:
+    def update(
+        self, registrations: Sequence[str], documents: Iterable[Document], position: IndexPosition | None
+    ) -> None:
         """Replace the text keys of registrations by those of documents. Other registrations whose status changes are
-        `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
+        `queued` until they are dequeued. `position` is None while a rebuild is in progress."""
         with self._transaction("IMMEDIATE") as db:
             groups = self._loaded(db)
             new = {(document.id, document.chain): document for document in documents if _has_text_keys(document)}
@@ -170,8 +172,8 @@ class DuplicateIndex:
             db.executemany(_WAIT_FOR, [(number,) for number in changed])
             _dequeue(db, registrations)
             db.execute("DELETE FROM cursors")
-            if cursor is not None:
-                db.execute("INSERT INTO cursors VALUES (?, ?)", cursor)
+            if position is not None:
+                db.execute("INSERT INTO cursors VALUES (?, ?)", position)
 
     def queued(self) -> list[str]:
         """Up to `AT_ONCE` registrations with a changed status."""

@@ -65,14 +65,14 @@ def is_further(left: IndexPosition | None, right: IndexPosition | None) -> bool:
 
 
 class Engine(Protocol):
-    """One search index: a disposable projection of the store with its own cursor. One process writes; others read the
+    """One search index: a disposable projection of the store with its own position. One process writes; others read the
     same index and see each commit. Thread-safe.
 
     Results by relevance of an engine that `ranks` are in their final order; those of others are candidates."""
 
     ranks: bool
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far this index has read; None when it is new, cleared or damaged, and needs a rebuild."""
         ...
 
@@ -81,9 +81,9 @@ class Engine(Protocol):
         ...
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
     ) -> None:
-        """Remove all documents of `registrations` (None: of all), add `documents`, and store `cursor`, in one durable
+        """Remove all documents of `registrations` (None: of all), add `documents`, and store `position`, in one durable
         commit, which searches see when it returns. Raises BusyError, EngineError."""
         ...
 

@@ -107,7 +107,7 @@ class IndexVersions:
         `folder` is no longer live."""
         with self._locked("commits", fcntl.LOCK_SH | fcntl.LOCK_NB, f"the index in {self._root} is being replaced"):
             if self._look() != folder:
-                raise BusyError(f"the index in {self._root} was replaced meanwhile; read its cursor again")
+                raise BusyError(f"the index in {self._root} was replaced meanwhile; read its position again")
             if self._stamp is None:
                 with suppress(OSError, ValueError):  # readers can do without it
                     ChangeCounter(self._path("stamp"))

@@ -1,1 +1,1 @@
-"""The projection of the store: an outbox consumer keeps one search index in step, with one cursor."""
+"""The projection of the store: an outbox consumer keeps one search index in step, with one position."""

@@ -31,16 +31,16 @@ def copy_index(root: Path, folder: Path) -> IndexPosition:
     with _beside(folder) as beside:
         # duplicates first: what the index has read further is read again, and nothing that waits is lost
         with closing(DuplicateIndex(str(root))) as duplicates, closing(DuplicateIndex(str(beside))) as copied:
-            if duplicates.cursor() is None:
+            if duplicates.position() is None:
                 raise EngineError(f"the duplicate index in {root} is being rebuilt: there is nothing to copy yet")
             copied.copy_from(duplicates)
-        cursor = link_commit(root, beside)
+        position = link_commit(root, beside)
         (beside / MARK).touch()
         for path in (beside / FILE, beside / MARK, beside):
             flush(path)
         os.replace(beside, folder)  # noqa: PTH105  as all system calls here, which the tests let fail
         flush(folder.parent)
-    return cursor
+    return position
 
 
 @contextmanager
@@ -70,12 +70,12 @@ def check_copy(root: Path, projector: IndexProjector) -> None:
     mark = root / MARK
     if not mark.is_file():  # a folder of that name may be a copy that was made there
         return
-    cursor = projector.cursor()
-    if cursor is None:
+    position = projector.position()
+    if position is None:
         raise EngineError(f"{root} is a copy of an index that this release cannot read: remove it, or copy again")
-    if not projector.is_of_this_database(cursor):
+    if not projector.is_of_this_database(position):
         raise EngineError(
             f"{root} is a copy of the index of another database, or of a later state of this one (epoch "
-            f"{cursor.epoch}, change {cursor.seq:,}): name the database that it was made from, or remove it"
+            f"{position.epoch}, change {position.seq:,}): name the database that it was made from, or remove it"
         )
     mark.unlink(missing_ok=True)

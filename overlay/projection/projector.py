@@ -1,4 +1,4 @@
-"""Project the store's changes into the search index: read the outbox after the index' cursor, and write in batches."""
+"""Project the store's changes into the search index: read the outbox after its position, and write in batches."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ REPLICA_SECONDS = 0.1
 """Between two looks at a replica that lags behind the index."""
 
 
-def _continues(cursor: IndexPosition, outbox: OutboxPosition) -> bool:
-    return cursor.epoch == outbox.epoch and cursor.seq <= outbox.newest_seq
+def _continues(position: IndexPosition, outbox: OutboxPosition) -> bool:
+    return position.epoch == outbox.epoch and position.seq <= outbox.newest_seq
 
 
 class IndexProjector:
@@ -56,43 +56,43 @@ class IndexProjector:
         self._is_fed_elsewhere = False
 
     def initialize(self) -> None:
-        """Give a new index of an empty store its cursor, so that searches need not wait for the first batch."""
+        """Give a new index of an empty store its position, so that searches need not wait for the first batch."""
         with suppress(BusyError, UnavailableError):
-            if self._engine.cursor() is None and not self._store.outbox.newest_seq():
+            if self._engine.position() is None and not self._store.outbox.newest_seq():
                 self.fill(lambda _: None)
 
     def cleanup(self) -> None:
         """Remove the partly built index of a process that was killed during a rebuild."""
         self._engine.cleanup()
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far the index has read."""
-        return self._engine.cursor()
+        return self._engine.position()
 
     def pending_changes(self) -> int:
         """Number of changes in the outbox that the index has not read."""
-        cursor = self._engine.cursor()
+        position = self._engine.position()
         outbox = self._store.outbox.position()
-        if cursor is not None and self._is_ahead(cursor, outbox):
+        if position is not None and self._is_ahead(position, outbox):
             return 0
-        return outbox.newest_seq - (cursor.seq if cursor and _continues(cursor, outbox) else 0)
+        return outbox.newest_seq - (position.seq if position and _continues(position, outbox) else 0)
 
-    def is_of_this_database(self, cursor: IndexPosition) -> bool:
-        """Whether the changes after a cursor are in this database, or in the primary of this replica."""
-        return self._continues(cursor) or self._is_ahead(cursor, self._store.outbox.position())
+    def is_of_this_database(self, position: IndexPosition) -> bool:
+        """Whether the changes after a position are in this database, or in the primary of this replica."""
+        return self._continues(position) or self._is_ahead(position, self._store.outbox.position())
 
-    def _continues(self, cursor: IndexPosition) -> bool:
-        """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
-        return _continues(cursor, self._store.outbox.position())
+    def _continues(self, position: IndexPosition) -> bool:
+        """Whether a position is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
+        return _continues(position, self._store.outbox.position())
 
-    def _is_ahead(self, cursor: IndexPosition, outbox: OutboxPosition) -> bool:
+    def _is_ahead(self, position: IndexPosition, outbox: OutboxPosition) -> bool:
         """Whether the index was fed from the primary of this replica, which has yet to catch up."""
-        if not outbox.is_replica or _continues(cursor, outbox):
+        if not outbox.is_replica or _continues(position, outbox):
             return False
-        if cursor.epoch == outbox.epoch:
+        if position.epoch == outbox.epoch:
             return True
         try:
-            return self._store.on_primary().outbox.position().epoch == cursor.epoch
+            return self._store.on_primary().outbox.position().epoch == position.epoch
         except StoreUnavailableError:
             return True
 
@@ -103,7 +103,7 @@ class IndexProjector:
         number of registrations written after each batch, and may raise to stop. Raises BusyError while another process
         feeds the index and has not finished.
         """
-        index, outbox = self._engine.cursor(), self._store.outbox.position()
+        index, outbox = self._engine.position(), self._store.outbox.position()
         if index is not None and self._is_ahead(index, outbox):
             return 0
         if self._is_fed_elsewhere and index == (outbox.epoch, outbox.newest_seq):
@@ -126,27 +126,27 @@ class IndexProjector:
         return total
 
     def _project(self, progress: Callable[[int], None]) -> int:
-        cursor = self._position()
-        if cursor is not None and self._continues(cursor):
-            return self.project_after(cursor)
-        if cursor is None and not self._store.outbox.newest_seq():
+        position = self._position()
+        if position is not None and self._continues(position):
+            return self.project_after(position)
+        if position is None and not self._store.outbox.newest_seq():
             return self.fill(progress)  # an empty store
         reason = (
             "it is empty or cannot be read, or its text keys were lost"
-            if cursor is None
+            if position is None
             else "it was built from another database"
         )
         log.info("index: rebuilding, because %s", reason)
         return self.rebuild(lambda done, _: progress(done))
 
-    def project_after(self, cursor: IndexPosition) -> int:
-        """Project the next batch of changes after `cursor`; their number."""
-        changes = self._store.outbox.after(cursor.seq, BATCH)
+    def project_after(self, position: IndexPosition) -> int:
+        """Project the next batch of changes after `position`; their number."""
+        changes = self._store.outbox.after(position.seq, BATCH)
         if not changes:
-            return self._reindex_changed(cursor)
+            return self._reindex_changed(position)
         registrations = list(dict.fromkeys(change.id for change in changes))
-        began, after = monotonic(), IndexPosition(cursor.epoch, changes[-1].seq)
-        self._write(registrations, cursor, after)
+        began, after = monotonic(), IndexPosition(position.epoch, changes[-1].seq)
+        self._write(registrations, position, after)
         self._reindex_changed(after)
         log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
@@ -154,10 +154,10 @@ class IndexProjector:
     def _position(self) -> IndexPosition | None:
         """What both the index and the duplicate index have read; None where they must be rebuilt, also where the
         text keys were lost or another machine fed the index before."""
-        index = self._engine.cursor()
+        index = self._engine.position()
         if index is None or self._duplicates is None or not self._continues(index):
             return index
-        duplicates = self._duplicates.cursor()
+        duplicates = self._duplicates.position()
         if duplicates is not None and self._continues(duplicates):
             return min(index, duplicates)
         self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
@@ -172,33 +172,33 @@ class IndexProjector:
         done = 0
         for ids, documents in self._reader.portions(registrations):
             done += len(ids)
-            cursor = after if done == len(registrations) else before
-            self._engine.replace(ids, self._documents(ids, documents, cursor if has_new_texts else None), cursor)
+            position = after if done == len(registrations) else before
+            self._engine.replace(ids, self._documents(ids, documents, position if has_new_texts else None), position)
         if not registrations:
             self._engine.replace([], self._documents([], (), after), after)
 
     def _documents(
-        self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition | None
+        self, registrations: Sequence[str], documents: Iterable[Document], position: IndexPosition | None
     ) -> Iterator[Document]:
-        """The documents of registrations with their duplicate status; with a `cursor`, once their text keys are
+        """The documents of registrations with their duplicate status; with a `position`, once their text keys are
         recorded. Nothing is done before the engine iterates: a process that may not write the index writes no text
         keys."""
         if self._duplicates is None:
             yield from documents
             return
-        if cursor is not None:
+        if position is not None:
             documents = list(documents)
-            self._duplicates.update(registrations, documents, cursor)
+            self._duplicates.update(registrations, documents, position)
         statuses = self._duplicates.statuses(registrations)
         yield from (document_with_status(document, statuses) for document in documents)
 
-    def _reindex_changed(self, cursor: IndexPosition) -> int:
+    def _reindex_changed(self, position: IndexPosition) -> int:
         """Reindex a batch of listings with a changed duplicate status; returns their number."""
         if self._duplicates is None:
             return 0
         changed = self._duplicates.queued()
         if changed:
-            self._write(changed, cursor, cursor, has_new_texts=False)
+            self._write(changed, position, position, has_new_texts=False)
             self._duplicates.dequeue(changed)
         return len(changed)
 
@@ -233,11 +233,11 @@ class IndexProjector:
         self._engine.report_progress(0, of)
         total = fresh.fill(report)
         while True:
-            cursor = fresh.cursor()
-            if cursor is None or not self._continues(cursor):
+            position = fresh.position()
+            if position is None or not self._continues(position):
                 total = fresh.fill(report)  # the database was replaced meanwhile
-            elif not (back := self._database_went_back()) and is_further(self._engine.cursor(), cursor):
-                if not fresh.project_after(cursor):
+            elif not (back := self._database_went_back()) and is_further(self._engine.position(), position):
+                if not fresh.project_after(position):
                     sleep(REPLICA_SECONDS)  # this replica lags behind what the live index has read
             elif self._engine.promote(fresh._engine, back=back):
                 return total
@@ -245,8 +245,8 @@ class IndexProjector:
 
     def _database_went_back(self) -> bool:
         """Whether the index has read changes that the database does not hold, as after a restored backup."""
-        cursor, outbox = self._engine.cursor(), self._store.outbox.position()
-        return cursor is not None and not _continues(cursor, outbox) and not self._is_ahead(cursor, outbox)
+        position, outbox = self._engine.position(), self._store.outbox.position()
+        return position is not None and not _continues(position, outbox) and not self._is_ahead(position, outbox)
 
     def fill(self, progress: Callable[[int], None]) -> int:
         """Write all registrations to an index that is not live yet; their number. Those whose duplicate status changes

@@ -102,9 +102,9 @@ class SearchIndex:
 
     # -- searching
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far the index has read; None when it is new or damaged, and needs a rebuild."""
-        return self._current().cursor()
+        return self._current().position()
 
     @property
     def version(self) -> Any:
@@ -174,14 +174,14 @@ class SearchIndex:
 
     # -- writing
 
-    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: IndexPosition) -> None:
-        """Remove all documents of `registrations`, add `documents`, and store `cursor`, in one durable commit. Raises
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], position: IndexPosition) -> None:
+        """Remove all documents of `registrations`, add `documents`, and store `position`, in one durable commit. Raises
         BusyError while another process writes."""
         with self._writable() as engine:
-            engine.write(registrations, documents, cursor)
+            engine.write(registrations, documents, position)
 
     def clear(self) -> None:
-        """Remove everything, the cursor too."""
+        """Remove everything, the position too."""
         with self._writable() as engine:
             engine.write(None, (), None)
 
@@ -196,7 +196,7 @@ class SearchIndex:
             before = self._version
             self._reopen()
             if self._version != before:
-                raise BusyError("the index was replaced meanwhile; read its cursor again")
+                raise BusyError("the index was replaced meanwhile; read its position again")
         with self._versions.writing(self._version):
             yield self._engine
 
@@ -223,9 +223,9 @@ class SearchIndex:
         one has read further, unless the database went `back`."""
         if fresh._is_live:
             raise EngineError("only a version that is being rebuilt can be promoted")
-        cursor = fresh.cursor()
+        position = fresh.position()
         with self._versions.promoting():
-            if not back and is_further(self.cursor(), cursor):
+            if not back and is_further(self.position(), position):
                 return False
             fresh._engine.close()
             self._versions.promote(fresh._version)

@@ -136,7 +136,7 @@ class Canned:
             tuple(Hit(item.id, item.item, 12.345678, cheapest, (1.0, item.id)) for item in first), 1_234, 1_234
         )
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         return IndexPosition("epoch", 1)
 
     def search(self, query: Query) -> Hits:  # noqa: ARG002 - whatever it is asked

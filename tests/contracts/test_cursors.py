@@ -44,7 +44,7 @@ def pages(engine: SearchIndex, **requests: object) -> Iterator[Hits]:
         )
         hits = engine.search(parsed.query)
         yield hits
-        cursor = next_cursor(parsed, hits, engine.cursor())
+        cursor = next_cursor(parsed, hits, engine.position())
 
 
 def changes(engine: SearchIndex) -> Callable[[], None]:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_new_index_knows_nothing_and_says_so(engine: SearchIndex) -> None:
-    assert engine.cursor() is None
+    assert engine.position() is None
     assert count(engine) == 0
     assert engine.get("1") is None
     assert engine.suggest("a", 5) == []
@@ -37,16 +37,16 @@ def test_a_new_index_knows_nothing_and_says_so(engine: SearchIndex) -> None:
 def test_replacing_forgets_all_documents_of_a_registration_and_no_others(engine: SearchIndex) -> None:
     tools = [listing(f"tool#{key}", "alpha", kind="tool") for key in "abc"]
     put(engine, *tools, listing("other", "alpha"), listing("tool2", "alpha"))
-    assert (count(engine), engine.cursor()) == (5, IndexPosition(EPOCH, 1))
+    assert (count(engine), engine.position()) == (5, IndexPosition(EPOCH, 1))
     assert matching_ids(engine, "alpha") == {"tool#a", "tool#b", "tool#c", "other", "tool2"}
     put(engine, tools[1], seq=2)
     assert matching_ids(engine, "alpha") == {"tool#b", "other", "tool2"}
     assert engine.get("tool#a") is None
     assert engine.get("tool#b") == tools[1].item
-    assert (count(engine), engine.cursor()) == (3, IndexPosition(EPOCH, 2))
+    assert (count(engine), engine.position()) == (3, IndexPosition(EPOCH, 2))
     engine.replace(["tool", "nobody", "tool"], [], IndexPosition("another", 0))
     assert matching_ids(engine, "alpha") == {"other", "tool2"}
-    assert (count(engine), engine.cursor()) == (2, IndexPosition("another", 0))
+    assert (count(engine), engine.position()) == (2, IndexPosition("another", 0))
 
 
 def test_a_replaced_document_is_found_by_its_new_words_only(engine: SearchIndex) -> None:
@@ -59,25 +59,25 @@ def test_a_replaced_document_is_found_by_its_new_words_only(engine: SearchIndex)
     assert ids(ask(engine, sort="name")) == ["2", "1"]
 
 
-def test_the_cursor_moves_without_documents(engine: SearchIndex) -> None:
+def test_the_index_position_moves_without_documents(engine: SearchIndex) -> None:
     engine.replace([], [], IndexPosition("e", 7))
-    assert (engine.cursor(), count(engine)) == (IndexPosition("e", 7), 0)
+    assert (engine.position(), count(engine)) == (IndexPosition("e", 7), 0)
     put(engine, listing("1", "alpha"), seq=8)
     engine.replace([], [], IndexPosition("e", 9))
-    assert (engine.cursor(), matching_ids(engine, "alpha")) == (IndexPosition("e", 9), {"1"})
+    assert (engine.position(), matching_ids(engine, "alpha")) == (IndexPosition("e", 9), {"1"})
 
 
 def test_clearing_forgets_everything(engine: SearchIndex, engine_url: str) -> None:
     put(engine, listing("1", "alpha", skills=("skill",)))
     engine.clear()
-    assert engine.cursor() is None
+    assert engine.position() is None
     assert (count(engine), engine.get("1"), matching_ids(engine), engine.suggest("skill", 3)) == (0, None, set(), [])
     put(engine, listing("2", "omega"))
     assert (matching_ids(engine), matching_ids(engine, "alpha"), matching_ids(engine, "omgea")) == ({"2"}, set(), {"2"})
     engine.clear()
     engine.close()
     again = SearchIndex(engine_url)
-    assert again.cursor() is None
+    assert again.position() is None
     again.close()
 
 
@@ -100,7 +100,7 @@ def test_an_index_that_is_opened_again_answers_the_same(engine: SearchIndex, eng
     assert all(hits.hits for hits in before)
     engine.close()
     again = SearchIndex(engine_url)
-    assert again.cursor() == IndexPosition(EPOCH, 6)
+    assert again.position() == IndexPosition(EPOCH, 6)
     assert count(again) == 15
     assert [ask(again, text, **query) for text, query in questions] == before
     put(again, listing("new", "payment"), seq=7)
@@ -117,7 +117,7 @@ def test_a_change_that_fails_leaves_everything_as_it_was(engine: SearchIndex) ->
 
     with pytest.raises(ZeroDivisionError):
         engine.replace(["1", "2"], broken(), IndexPosition(EPOCH, 2))
-    assert engine.cursor() == IndexPosition(EPOCH, 1)
+    assert engine.position() == IndexPosition(EPOCH, 1)
     assert (matching_ids(engine), matching_ids(engine, "alpha"), matching_ids(engine, "omega")) == (
         {"1", "2"},
         {"1"},
@@ -148,11 +148,11 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
         else:
             os.truncate(copy / path, int(share * (copy / path).stat().st_size))
         opened = SearchIndex(f"{scheme}:{copy}")
-        assert opened.cursor() is None or matching_ids(opened, "payment") == whole
+        assert opened.position() is None or matching_ids(opened, "payment") == whole
         ask(opened, "payment", facets="type")
         opened.clear()
         put(opened, listing("3", "payment"), seq=3)
-        assert (matching_ids(opened, "paymnet"), opened.cursor()) == ({"3"}, IndexPosition(EPOCH, 3))
+        assert (matching_ids(opened, "paymnet"), opened.position()) == ({"3"}, IndexPosition(EPOCH, 3))
         opened.close()
 
 
@@ -164,27 +164,27 @@ def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Sea
         yield listing("2", "alpha")
         for entry in (engine, other):
             assert matching_ids(entry, "alpha") == {"1"}
-            assert entry.cursor() == IndexPosition(EPOCH, 1)
+            assert entry.position() == IndexPosition(EPOCH, 1)
         with pytest.raises(BusyError):
             put(other, listing("3", "alpha"), seq=9)
 
     engine.replace(["2"], watching(), IndexPosition(EPOCH, 2))
     for item in (engine, other):
         assert matching_ids(item, "alpha") == {"1", "2"}
-        assert (item.cursor(), count(item)) == (IndexPosition(EPOCH, 2), 2)
+        assert (item.position(), count(item)) == (IndexPosition(EPOCH, 2), 2)
     other.close()
 
 
 def test_other_processes_see_every_commit(engine: SearchIndex, engine_url: str) -> None:
     reader = SearchIndex(engine_url)
-    assert reader.cursor() is None
+    assert reader.position() is None
     for seq in range(1, 30):
         put(engine, listing(f"{seq % 7}", f"alpha word{seq}"), seq=seq)
-        assert reader.cursor() == IndexPosition(EPOCH, seq)
+        assert reader.position() == IndexPosition(EPOCH, seq)
         assert matching_ids(reader, f"word{seq}") == {f"{seq % 7}"}
         assert count(reader) == min(seq, 7)
     engine.clear()
-    assert (reader.cursor(), matching_ids(reader)) == (None, set())
+    assert (reader.position(), matching_ids(reader)) == (None, set())
     reader.close()
 
 
@@ -353,11 +353,11 @@ from tests.contracts.listed import listing, price
 engine = SearchIndex(sys.argv[1])
 while True:
     try:
-        engine.replace([], [], engine.cursor() or IndexPosition("epoch", 0))
+        engine.replace([], [], engine.position() or IndexPosition("epoch", 0))
         break
     except BusyError:  # the lease of the one that was killed
         time.sleep(0.05)
-start = (engine.cursor() or IndexPosition("epoch", 0)).seq
+start = (engine.position() or IndexPosition("epoch", 0)).seq
 for seq in range(start + 1, start + 10_000):
     documents = [listing(str(at), f"alpha version{seq}", said=str(seq), offers=[price(str(seq))]) for at in range(40)]
     engine.replace([each.registration for each in documents], documents, IndexPosition("epoch", seq))
@@ -378,15 +378,15 @@ def test_killed_at_any_instant_an_index_holds_one_whole_state(engine_url: str) -
         writer.stdout.close()
         writer.wait()
         engine = SearchIndex(engine_url)
-        cursor = engine.cursor()
-        assert cursor is not None
-        assert cursor.seq in {answer, answer + 1}
+        position = engine.position()
+        assert position is not None
+        assert position.seq in {answer, answer + 1}
         assert (
-            matching_ids(engine, f"version{cursor.seq}")
+            matching_ids(engine, f"version{position.seq}")
             == matching_ids(engine, "alpha")
             == {str(index) for index in range(40)}
         )
-        assert matching_ids(engine, min_price=str(cursor.seq), max_price=str(cursor.seq)) == matching_ids(engine)
+        assert matching_ids(engine, min_price=str(position.seq), max_price=str(position.seq)) == matching_ids(engine)
         assert count(engine) == 40
         engine.close()
     assert answer >= 5

@@ -41,9 +41,9 @@ class Machine:
     def begin(self) -> None:
         """Feed the index, and go on having the right to."""
         self.feed.run()
-        cursor = self.engine.cursor()
-        assert cursor is not None
-        self.engine.replace([], [], cursor)
+        position = self.engine.position()
+        assert position is not None
+        self.engine.replace([], [], position)
 
     def shown(self) -> dict[str, int]:
         """How many duplicates each listing that is found has, by the letter of its registration."""
@@ -85,7 +85,7 @@ def test_a_reader_with_a_complete_index_reads_no_text_keys(
         one.begin()
         with closing(Machine(store, engine_url, tmp_path / "2")) as two:
             assert two.feed.step() == 0
-            assert two.duplicates.cursor() is None
+            assert two.duplicates.position() is None
             block_writer.append(writer, "demo", [says("2", copy("c", height=2))])
             with pytest.raises(BusyError):
                 two.feed.step()
@@ -129,4 +129,4 @@ def test_a_former_writer_continues_from_its_own_text_keys(
         block_writer.append(writer, "demo", [says("4", burned("b", "b", "dust", height=4))])
         one.feed.run()
         assert one.shown() == {"c": 0}
-        assert one.duplicates.cursor() == one.engine.cursor()
+        assert one.duplicates.position() == one.engine.position()

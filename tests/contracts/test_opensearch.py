@@ -80,13 +80,13 @@ def test_a_writer_that_was_overtaken_loses_and_nothing_of_it_is_seen(
             {"1"},
             set(),
         )
-        assert (count(item), item.cursor()) == (3, IndexPosition(EPOCH, 2))
+        assert (count(item), item.position()) == (3, IndexPosition(EPOCH, 2))
         assert item.terms().frequency("zeta") == 0
     put(index, listing("2", "zeta"), seq=3)
     assert (matching_ids(other, "zeta"), count(other)) == ({"2"}, 3)
 
 
-def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
+def test_a_bulk_request_that_fails_in_part_leaves_the_index_position(
     index: SearchIndex, other: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = clusters.OpenSearch.bulk
@@ -102,7 +102,7 @@ def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
         put(index, listing("1", "gamma"), listing("3", "gamma"), seq=2)
     monkeypatch.undo()
     for item in (index, other):
-        assert (matching_ids(item, "alpha"), matching_ids(item, "gamma"), item.cursor()) == (
+        assert (matching_ids(item, "alpha"), matching_ids(item, "gamma"), item.position()) == (
             {"1", "2"},
             set(),
             IndexPosition(EPOCH, 1),
@@ -127,7 +127,7 @@ def test_a_rebuilt_version_answers_everywhere_at_one_stroke(
         put(fresh, listing("5", "alpha"), seq=2)
         assert index.promote(fresh)
         for item in (index, other):
-            assert (matching_ids(item, "alpha"), item.cursor(), item.get("1")) == (
+            assert (matching_ids(item, "alpha"), item.position(), item.get("1")) == (
                 {"3", "5"},
                 IndexPosition(EPOCH, 2),
                 None,
@@ -186,9 +186,9 @@ def test_an_index_that_somebody_deletes_wants_a_rebuild(
 ) -> None:
     request(opensearch, "DELETE", f"/{name_of(opensearch_url)}.first")
     time.sleep(states.RECENT_SECONDS)  # until then a reader may find that it is unavailable
-    assert (other.cursor(), matching_ids(other, "alpha"), other.get("1")) == (None, set(), None)
+    assert (other.position(), matching_ids(other, "alpha"), other.get("1")) == (None, set(), None)
     put(index, listing("7", "alpha"), seq=5)
-    assert (matching_ids(other, "alpha"), other.cursor()) == ({"7"}, IndexPosition(EPOCH, 5))
+    assert (matching_ids(other, "alpha"), other.position()) == ({"7"}, IndexPosition(EPOCH, 5))
 
 
 def test_an_index_of_another_program_is_not_touched(opensearch: Node, opensearch_url: str) -> None:
@@ -357,5 +357,5 @@ def test_state_of_a_damaged_kind_is_refused(index: SearchIndex, opensearch: Node
     body = {"state": {"epoch": "e", "unknown": 1}}
     request(opensearch, "PUT", f"/{name_of(opensearch_url)}/_doc/state", body)
     with pytest.raises(EngineError, match="of another program"):
-        index.cursor()
-    assert states.OpenSearchCommitState().cursor is None
+        index.position()
+    assert states.OpenSearchCommitState().position is None

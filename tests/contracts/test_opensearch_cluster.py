@@ -66,7 +66,7 @@ def test_a_node_is_killed_while_writes_and_searches_go_on(opensearch_programs: D
             assert not errors
             assert len(looks) >= before + 3, "searches go on"
             seq = 3 + AFTER
-            assert reader.cursor() == IndexPosition(EPOCH, seq)
+            assert reader.position() == IndexPosition(EPOCH, seq)
             assert (count(reader), len(matching_ids(reader, "alpha"))) == (LISTINGS, LISTINGS)
             assert matching_ids(reader, f"word{seq}") == {str(index) for index in range(LISTINGS)}
             for counted in (reader.terms().counts.surfaces, reader.terms().counts.terms):
@@ -82,15 +82,15 @@ def manager(nodes: list[Node]) -> Node:
 
 
 def carry(writer: SearchIndex, last: int) -> None:
-    """Replace all listings with each commit, as a feed does: what failed is read from the cursor on again."""
+    """Replace all listings with each commit, as a feed does: what failed is read from the position on again."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            cursor = writer.cursor()
-            assert cursor is not None, "nothing is lost"
-            if cursor.seq >= last:
+            position = writer.position()
+            assert position is not None, "nothing is lost"
+            if position.seq >= last:
                 return
-            seq = cursor.seq + 1
+            seq = position.seq + 1
             put(writer, *(listing(str(index), f"alpha word{seq}") for index in range(LISTINGS)), seq=seq)
         except (UnavailableError, BusyError):
             assert time.monotonic() < until

@@ -60,7 +60,7 @@ def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other:
     with index.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), listing("4", "omega"))
         for item in (index, other):
-            assert (matching_ids(item, "alpha"), item.cursor()) == ({"1", "2"}, IndexPosition(EPOCH, 1))
+            assert (matching_ids(item, "alpha"), item.position()) == ({"1", "2"}, IndexPosition(EPOCH, 1))
         put(index, listing("5", "alpha"), seq=2)
         assert matching_ids(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
         assert not index.promote(fresh), "the new one has read less"
@@ -70,7 +70,7 @@ def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other:
         for item in (index, other):
             assert (matching_ids(item, "alpha"), count(item)) == ({"3", "5"}, 3)
             assert matching_ids(item, "omega") == {"4"}
-            assert item.cursor() == IndexPosition(EPOCH, 2)
+            assert item.position() == IndexPosition(EPOCH, 2)
             assert item.get("1") is None
     put(index, listing("6", "alpha"), seq=3)
     assert matching_ids(other, "alpha") == {"3", "5", "6"}
@@ -122,9 +122,9 @@ def test_the_writer_of_the_old_index_continues_the_new_one_from_its_position(
         put(fresh, listing("3", "alpha"), seq=7)
         assert other.promote(fresh)
     until_it_is_not_busy(
-        lambda: put(index, listing("4", "alpha"), seq=(index.cursor() or IndexPosition(EPOCH, 0)).seq + 1)
+        lambda: put(index, listing("4", "alpha"), seq=(index.position() or IndexPosition(EPOCH, 0)).seq + 1)
     )
-    assert (matching_ids(other, "alpha"), other.cursor()) == ({"3", "4"}, IndexPosition(EPOCH, 8))
+    assert (matching_ids(other, "alpha"), other.position()) == ({"3", "4"}, IndexPosition(EPOCH, 8))
 
 
 def until_it_is_not_busy(work: Callable[[], object]) -> None:
@@ -255,9 +255,9 @@ def test_searches_during_a_rebuild_find_everything(
         assert (COUNT, COUNT) in answers
         assert engine.progress() is other.progress() is None
         assert (
-            engine.cursor()
-            == other.cursor()
-            == duplicates.cursor()
+            engine.position()
+            == other.position()
+            == duplicates.position()
             == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
         )
         assert feed.step() == 0
@@ -319,7 +319,7 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
             assert IndexProjector(other_store, engine).step() == 2 * COUNT
             until_asked(askers, [asker.looks for asker in askers])
         assert [asker.totals for asker in askers] == [{COUNT, 2 * COUNT}] * 2
-        assert engine.cursor() == IndexPosition(other_store.outbox.epoch, other_store.outbox.newest_seq())
+        assert engine.position() == IndexPosition(other_store.outbox.epoch, other_store.outbox.newest_seq())
 
 
 def test_a_database_that_lost_changes_takes_its_index_back_with_it(
@@ -334,7 +334,7 @@ def test_a_database_that_lost_changes_takes_its_index_back_with_it(
         assert IndexProjector(store, engine, duplicates).run() == COUNT
         until_asked(askers, [asker.looks for asker in askers])
     assert [asker.totals for asker in askers] == [{9, COUNT}] * 2
-    assert engine.cursor() == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
+    assert engine.position() == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
 
 
 def test_an_index_that_was_lost_answers_nothing_or_all(
@@ -356,7 +356,7 @@ def test_broken_off_it_stays_as_it_was(
     store, _ = registry
     feed = IndexProjector(store, engine, duplicates)
     feed.run()
-    before = engine.cursor(), duplicates.cursor()
+    before = engine.position(), duplicates.position()
 
     def stop(done: int, _: int) -> None:
         if done >= 15:
@@ -364,7 +364,7 @@ def test_broken_off_it_stays_as_it_was(
 
     with pytest.raises(ZeroDivisionError):
         feed.rebuild(stop)
-    assert (engine.cursor(), duplicates.cursor()) == before
+    assert (engine.position(), duplicates.position()) == before
     assert (count(engine), generations(engine_url), engine.progress()) == (COUNT, 1, None)
 
 
@@ -384,7 +384,7 @@ def test_a_database_that_is_replaced_meanwhile_is_read_again(
                     monkeypatch.setattr(store, name, value)
 
         assert feed.rebuild(fail_over) == 9
-        assert engine.cursor() == IndexPosition(other_store.outbox.epoch, other_store.outbox.newest_seq())
+        assert engine.position() == IndexPosition(other_store.outbox.epoch, other_store.outbox.newest_seq())
         assert count(engine) == 9
 
 
@@ -395,7 +395,7 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
     store, writer = registry
     feed = IndexProjector(store, engine, duplicates)
     feed.run()
-    before = duplicates.cursor()
+    before = duplicates.position()
     (event, bodies) = inscribed("r001")
     same = replace(born("copy", 0, height=2), card=event.card)
     assert same.state is not None
@@ -409,13 +409,13 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
         patched.setattr(duplicates, "copy_from", killed)
         with pytest.raises(KeyboardInterrupt):
             feed.rebuild()
-    assert (duplicates.cursor(), engine.cursor()) == (
+    assert (duplicates.position(), engine.position()) == (
         before,
         IndexPosition(store.outbox.epoch, store.outbox.newest_seq()),
     )
     assert search_hits(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
     feed.run()
-    assert duplicates.cursor() == engine.cursor()
+    assert duplicates.position() == engine.position()
     block_writer.append(writer, "demo", [says("3", moved("r001", "r001", "gone", height=3))])
     block_writer.append(writer, "demo", [says("4", burned("r001", "gone", "ashes", height=4))])
     feed.run()
@@ -462,7 +462,7 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
         assert askers[0].totals == {COUNT}
         with closing(SearchIndex(engine_url)) as later:
             assert (count(later), len(matching_ids(later))) == (COUNT, COUNT)
-            assert later.cursor() == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
+            assert later.position() == IndexPosition(store.outbox.epoch, store.outbox.newest_seq())
             feed = IndexProjector(store, later, duplicates)
             until_it_is_not_busy(feed.run)
             until_tidy(later, engine_url)

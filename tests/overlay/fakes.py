@@ -55,7 +55,7 @@ class FakeEngine:
         self.position: IndexPosition | None = IndexPosition("epoch-1", 7)
         self.requests: list[Query] = []
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         return self.position
 
     def damage(self) -> str:

@@ -129,7 +129,7 @@ async def test_an_index_refuses_searches_and_writes_until_it_is_compiled(app_con
     for work in (engine.terms, engine.clear, lambda: engine.plan("tower"), lambda: engine.suggest("to", 8)):
         with pytest.raises(CompilingError):
             work()
-    assert engine.cursor() is None
+    assert engine.position() is None
     assert engine.get("anything") is None, "listings are read without their duplicates"
     app_context.close()
 
@@ -143,7 +143,7 @@ def test_an_index_is_opened_without_kernels(tmp_path: Path) -> None:
         "from overlay.projection.search_index import SearchIndex\n"
         "kernels = jit.unprepared()\n"
         f"index = SearchIndex('native:{tmp_path}')\n"
-        "assert index.cursor().seq == 7 and index.progress() is None\n"
+        "assert index.position().seq == 7 and index.progress() is None\n"
         "assert kernels == jit.unprepared(), kernels - jit.unprepared()\n"
     )
     subprocess.run([sys.executable, "-c", program], env=environment(), check=True, cwd=tmp_path)

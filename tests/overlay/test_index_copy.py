@@ -56,10 +56,10 @@ def commit(index: SearchIndex, claims: DuplicateIndex, seq: int) -> None:
 def contents(folder: Path) -> tuple[dict[str, str], int]:
     """The word of each listing in a copy, and the change that it has read."""
     with closing(SearchIndex(f"native:{folder}")) as copy:
-        cursor = copy.cursor()
-        assert cursor is not None
+        position = copy.position()
+        assert position is not None
         names = {hit.id: json.loads(bytes(hit.item))["name"] for hit in copy.search(Query(limit=100)).hits}
-    return {id_: name.removeprefix("alpha ") for id_, name in names.items()}, cursor.seq
+    return {id_: name.removeprefix("alpha ") for id_, name in names.items()}, position.seq
 
 
 def test_a_copy_is_one_commit_while_the_index_is_changed(index: SearchIndex, tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_a_copy_is_one_commit_while_the_index_is_changed(index: SearchIndex, tmp
         copies = [tmp_path / f"copy{number}" for number in range(6)]
         for folder in copies:
             copy_index(tmp_path / "index", folder)
-            copied = index.cursor()
-            while index.cursor() == copied:
+            copied = index.position()
+            while index.position() == copied:
                 pass
     finally:
         is_done.set()

@@ -163,7 +163,7 @@ async def test_a_commit_has_few_large_cards_and_the_last_one_moves_the_position(
     assert [count for count, _ in with_documents] == [3, 3, 1]
     newest = indexing.store.outbox.newest_seq()
     assert [seq < newest for _, seq in with_documents] == [True, True, is_rebuilt]
-    assert index.cursor() == (indexing.store.outbox.epoch, newest)
+    assert index.position() == (indexing.store.outbox.epoch, newest)
     assert index.search(Query()).total == 7
     index.close()
 

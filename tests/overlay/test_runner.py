@@ -382,7 +382,7 @@ async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_p
     seen: list[IndexPosition | None] = []
 
     def serving(_: str) -> None:
-        seen.append(served.engine.cursor() if served.engine else None)
+        seen.append(served.engine.position() if served.engine else None)
 
     runner = Runner(served, serving)
     task = asyncio.create_task(runner.run())

@@ -97,7 +97,7 @@ class NativeEngine:
         return self._view
 
     def _refresh(self) -> NativeView:
-        """Read the newest commit; one that is damaged has no cursor, and needs a rebuild. Raises OSError."""
+        """Read the newest commit; one that is damaged has no position, and needs a rebuild. Raises OSError."""
         with self._refreshing:
             for attempt in range(_ATTEMPTS):
                 seen = self._stamp.value()
@@ -113,9 +113,9 @@ class NativeEngine:
                 break
             return self._view
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far this index has read."""
-        return self._current().cursor
+        return self._current().position
 
     def damage(self) -> str:
         """What is wrong with the index."""
@@ -182,21 +182,21 @@ class NativeEngine:
                 self._lock = None
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
     ) -> None:
         """Replace documents."""
         with self._writing:
             self._take_lock()
             try:
                 view = self._refresh()
-                if registrations is not None and view.cursor is None and (view.damage or view.segments):
+                if registrations is not None and view.position is None and (view.damage or view.segments):
                     reason = view.damage or "its text vectors are of another table"
                     raise EngineError(f"the index in {self.folder} must be rebuilt: {reason}")
-                is_filled = cursor is not None and not cursor.seq  # no search comes before it has read any changes
-                was_filled = view.cursor is not None and not view.cursor.seq
+                is_filled = position is not None and not position.seq  # no search comes before it has read any changes
+                was_filled = view.position is not None and not view.position.seq
                 grouping = while_filled if is_filled else as_one if was_filled else None
                 manifest = committed(
-                    self.folder, view, registrations, documents, cursor, merging=self._merging, grouping=grouping
+                    self.folder, view, registrations, documents, position, merging=self._merging, grouping=grouping
                 )
                 self._finish(manifest)
             except OSError as error:
@@ -219,7 +219,7 @@ class NativeEngine:
     def _next_job(self) -> Job | None:
         """The work to do beside the commits."""
         view, now = self._view, monotonic()
-        if view.cursor is None or now < self.retry_at:
+        if view.position is None or now < self.retry_at:
             return None
         if now >= self.check_at:
             return partial(self._attempt, partial(self._check, view.manifest))

@@ -27,7 +27,7 @@ def link_commit(root: Path, copy: Path) -> IndexPosition:
         live = IndexVersions(root, LAYOUT).live()
         try:
             manifest = manifests.read(live)
-            if manifest is None or manifest.cursor is None:
+            if manifest is None or manifest.position is None:
                 raise EngineError(f"the index in {root} is empty or is being rebuilt: there is nothing to copy yet")
             _link(live, folder, manifest)
             manifests.publish(folder, manifest)
@@ -39,7 +39,7 @@ def link_commit(root: Path, copy: Path) -> IndexPosition:
         else:
             manifests.sweep(folder, manifest)
             flush(folder)
-            return manifest.cursor
+            return manifest.position
     raise AssertionError
 
 

@@ -52,11 +52,11 @@ class SegmentEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An index as of a commit. `cursor`: None when it must be rebuilt. `newest`: the newest block time of its
+    """An index as of a commit. `position`: None when it must be rebuilt. `newest`: the newest block time of its
     documents (Unix seconds). `vectors`: hash of the table that its text vectors are from; "" without any."""
 
     number: int
-    cursor: IndexPosition | None
+    position: IndexPosition | None
     newest: int
     segments: tuple[SegmentEntry, ...]
     vectors: str
@@ -91,15 +91,16 @@ def _decoded(data: bytes) -> Manifest:
         raise ValueError(f"is of layout {layout!r}, and this release reads {LAYOUT}")
     if check != value(encode(content)):
         raise ValueError("is damaged: its CRC-32C differs")
-    cursor = content.pop("cursor")
+    position = content.pop("cursor")
     segments = tuple(SegmentEntry(**entry) for entry in content.pop("segments"))
-    return Manifest(cursor=cursor and IndexPosition(*cursor), segments=segments, **content)
+    return Manifest(position=position and IndexPosition(*position), segments=segments, **content)
 
 
 def publish(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder durably, then increase the stamp. The files that it names must be there. Raises
     OSError: then the earlier manifest is read on, or the new one where only the folder could not be synced."""
-    content = asdict(manifest) | {"cursor": manifest.cursor and list(manifest.cursor)}
+    content = asdict(manifest)
+    content["cursor"] = content.pop("position")
     stamp = CommitStamp(folder)
     try:
         durable.replace(folder / _MANIFEST, [encode({"layout": LAYOUT, "crc32c": value(encode(content)), **content})])

@@ -58,10 +58,10 @@ class NativeView:
         return cls(manifest, tuple(segments), _without_folder("; ".join(damages), folder))
 
     @property
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far the index has read the outbox; None when it must be rebuilt, also where its text vectors are of
         another table than ours."""
-        return None if self.damage or self.manifest.vectors != table_hash() else self.manifest.cursor
+        return None if self.damage or self.manifest.vectors != table_hash() else self.manifest.position
 
     @cached_property
     def current(self) -> tuple[Segment, ...]:

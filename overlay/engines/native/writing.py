@@ -74,7 +74,7 @@ def committed(
     view: NativeView,
     registrations: Sequence[str] | None,
     documents: Iterable[Document],
-    cursor: IndexPosition | None,
+    position: IndexPosition | None,
     *,
     merging: Collection[str] = (),
     grouping: Grouping | None = None,
@@ -96,7 +96,7 @@ def committed(
         del builder  # it takes more memory than its arrays
         merged = _merged(folder, parts, merging, grouping)
         entries += [_stored(folder, part, is_history=is_history) for part in merged]
-    return _published(folder, view, Manifest(0, cursor, newest, tuple(entries), table_hash()))
+    return _published(folder, view, Manifest(0, position, newest, tuple(entries), table_hash()))
 
 
 def due(view: NativeView) -> tuple[Segment, ...]:

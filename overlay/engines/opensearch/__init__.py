@@ -66,9 +66,9 @@ class OpenSearchEngine:
         except NotFoundError as error:
             raise UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile") from error
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far this index has read."""
-        return self._state().cursor
+        return self._state().position
 
     def damage(self) -> str:
         """Nothing: its files are those of the cluster."""
@@ -107,13 +107,13 @@ class OpenSearchEngine:
     # -- writing
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
     ) -> None:
         """Replace documents. A failure leaves the previous commit."""
         with self._writing:
             before = self._begin()
             try:
-                state = self._written(before.state, registrations, documents, cursor)
+                state = self._written(before.state, registrations, documents, position)
                 self._cluster.refresh(self._index)
                 states.write(self._cluster, state, before)
             except BaseException:
@@ -136,7 +136,7 @@ class OpenSearchEngine:
         state: OpenSearchCommitState,
         registrations: Sequence[str] | None,
         documents: Iterable[Document],
-        cursor: IndexPosition | None,
+        position: IndexPosition | None,
     ) -> OpenSearchCommitState:
         """Write the documents of a commit; returns the state that makes it visible."""
         changes = TermCounts()
@@ -148,7 +148,7 @@ class OpenSearchEngine:
         self._cluster.bulk(self._index, _indexed(state.taken, "listing", sources))
         rows, state = self._term_counts.changed(state, changes)
         self._cluster.bulk(self._index, _indexed(state.taken, "terms", rows))
-        seq, epoch = (None, "") if cursor is None else (cursor.seq, cursor.epoch)
+        seq, epoch = (None, "") if position is None else (position.seq, position.epoch)
         return replace(state, epoch=epoch, seq=seq, commit=state.taken, writer="", until=0.0)
 
     def _removals(

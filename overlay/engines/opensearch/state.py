@@ -41,7 +41,7 @@ class OpenSearchCommitState:
     void: tuple[int, ...] = ()
 
     @property
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far the outbox has been read."""
         return None if self.seq is None else IndexPosition(self.epoch, self.seq)
 

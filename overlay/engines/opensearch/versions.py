@@ -71,7 +71,7 @@ class ClusterVersions:
     def writing(self, version: ClusterVersion) -> Iterator[None]:
         """Check that `version` is live; its lease excludes other writers. Raises BusyError when it is not."""
         if self.live() != version:
-            raise BusyError("the index was replaced meanwhile; read its cursor again")
+            raise BusyError("the index was replaced meanwhile; read its position again")
         yield
 
     @contextmanager

@@ -52,7 +52,7 @@ class WhooshEngine:
         self._current()
 
     def _current(self) -> WhooshView:
-        """The newest view, of this or another process; only while `_reading`. One of a damaged commit has no cursor,
+        """The newest view, of this or another process; only while `_reading`. One of a damaged commit has no position,
         and needs a rebuild."""
         for _ in range(_ATTEMPTS):
             try:
@@ -68,13 +68,13 @@ class WhooshEngine:
                 self._view = WhooshView(generation)
         return self._view
 
-    def cursor(self) -> IndexPosition | None:
+    def position(self) -> IndexPosition | None:
         """How far this index has read."""
         with self._reading:
-            return self._current().cursor
+            return self._current().position
 
     def damage(self) -> str:
-        """Nothing: an index that cannot be read has no cursor."""
+        """Nothing: an index that cannot be read has no position."""
         return ""
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
@@ -101,24 +101,24 @@ class WhooshEngine:
         """Nothing to release: files are open only while they are read or written."""
 
     def write(
-        self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: IndexPosition | None
+        self, registrations: Sequence[str] | None, documents: Iterable[Document], position: IndexPosition | None
     ) -> None:
         """Replace documents."""
         with self._writing, self._files.writing() as writer:
             with self._reading:
                 view = self._current()
-            if view.cursor is None and writer.segments and registrations is not None:
+            if view.position is None and writer.segments and registrations is not None:
                 raise EngineError(f"the index in {self._files.path} is damaged: rebuild it")
             gone = frozenset(registrations or ())
             former = [number for number, row in view.rows.items() if row.registration in gone]
-            for number in [*former, view.cursor_number] if view.cursor else former:
+            for number in [*former, view.position_number] if view.position else former:
                 writer.delete_document(number)
             for document in documents:
                 analysed = Analysed.of(document)
                 terms = {name: analysed.field_terms(field) for field, name in enumerate(FIELDS)}
                 writer.add_document(row=stored(document, analysed), **terms)
-            if cursor is not None:
-                writer.add_document(cursor=tuple(cursor))
+            if position is not None:
+                writer.add_document(cursor=tuple(position))
             writer.commit(mergetype=CLEAR if registrations is None else few_segments)
 
 

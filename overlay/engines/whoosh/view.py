@@ -53,7 +53,7 @@ def stored(document: Document, analysed: Analysed) -> tuple[Any, ...]:
 
 
 def _loaded(fields: dict[str, Any]) -> WhooshRow | IndexPosition:
-    """A stored document: a row, or the cursor of the commit."""
+    """A stored document: a row, or the position of the commit."""
     if "cursor" in fields:
         return IndexPosition(*fields["cursor"])
     registration, record, *others = fields["row"]
@@ -61,12 +61,12 @@ def _loaded(fields: dict[str, Any]) -> WhooshRow | IndexPosition:
 
 
 class WhooshView:
-    """`rows` are the documents by number, for `cursor_number` the cursor; numbers are valid in this view only. A new
-    one is empty. `frequencies` caches `_frequencies`. Not thread-safe."""
+    """`rows` are the documents by number, for `position_number` the position; numbers are valid in this view only. A
+    new one is empty. `frequencies` caches `_frequencies`. Not thread-safe."""
 
     def __init__(self, generation: int = -1) -> None:
-        self.generation, self.cursor_number = generation, -1
-        self.cursor: IndexPosition | None = None
+        self.generation, self.position_number = generation, -1
+        self.position: IndexPosition | None = None
         self.rows: dict[int, WhooshRow] = {}
         self._readers: list[tuple[int, Any]] = []  # the number of the first document, the reader
         self._files: dict[str, bytes] = {}
@@ -92,7 +92,7 @@ class WhooshView:
                 if isinstance(document, WhooshRow):
                     view.rows[base + number] = document
                 else:
-                    view.cursor, view.cursor_number = document, base + number
+                    view.position, view.position_number = document, base + number
             base += len(documents)
         return view
 

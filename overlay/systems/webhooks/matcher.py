@@ -161,7 +161,7 @@ class WebhookMatcher:
 
     def step(self) -> bool:
         """Compare the next batch of changes; False without changes, or where another process was faster."""
-        index, outbox, before = self._index.cursor(), self._store.outbox.position(), self._subscriptions.position()
+        index, outbox, before = self._index.position(), self._store.outbox.position(), self._subscriptions.position()
         end = min(index.seq if index and index.epoch == outbox.epoch else 0, outbox.newest_seq)
         if before == (outbox.epoch, end) or not (active := self._subscriptions.active()):
             return False

@@ -58,10 +58,10 @@ def update(index: DuplicateIndex, number: int) -> None:
 
 
 def is_current(index: DuplicateIndex) -> bool:
-    """Whether the statuses are those after the changes up to the cursor."""
-    cursor = index.cursor()
+    """Whether the statuses are those after the changes up to the position."""
+    position = index.position()
     current: Batch = {}
-    for number in range(1, cursor.seq + 1 if cursor else 1):
+    for number in range(1, position.seq + 1 if position else 1):
         current |= batch(number)
     statuses = {id_: status for (id_, _), status in index.statuses(current).items()}
     return statuses == expected_statuses(current)
@@ -74,9 +74,9 @@ from contextlib import closing
 from overlay.duplicates.duplicate_index import DuplicateIndex
 from tests.overlay.duplicates.test_duplicate_file import update
 with closing(DuplicateIndex(sys.argv[1])) as index:
-    cursor = index.cursor()
+    position = index.position()
     print("ready", flush=True)
-    for number in count(cursor.seq + 1 if cursor else 1):
+    for number in count(position.seq + 1 if position else 1):
         update(index, number)
 """
 
@@ -93,9 +93,9 @@ def test_killed_at_any_instant_it_has_all_of_a_change_or_nothing(tmp_path: Path)
         child.stdout.close()
         child.wait()
         with closing(DuplicateIndex(f"{tmp_path}")) as index:
-            cursor = index.cursor()
-            assert (cursor.seq if cursor else 0) >= reached
-            reached = cursor.seq if cursor else 0
+            position = index.position()
+            assert (position.seq if position else 0) >= reached
+            reached = position.seq if position else 0
             assert is_current(index)
     assert reached > 0
 
@@ -126,10 +126,10 @@ def test_each_write_that_fails_leaves_the_former_state(tmp_path: Path) -> None:
                 break
             failures += 1
             assert str(tmp_path / FILE) in message
-            assert index.cursor() == IndexPosition("e", 39)
+            assert index.position() == IndexPosition("e", 39)
             assert is_current(index)
         assert failures > 10
-        assert index.cursor() == IndexPosition("e", 40)
+        assert index.position() == IndexPosition("e", 40)
         assert is_current(index)
 
 
@@ -188,6 +188,6 @@ def test_a_damaged_row_is_replaced_by_a_new_file(tmp_path: Path, written: Path) 
     with closing(DuplicateIndex(f"{tmp_path}")) as index:
         with pytest.raises(EngineError, match="a row is damaged"):
             index.statuses("a")
-        assert index.cursor() is None
+        assert index.position() is None
         update(index, 1)
         assert is_current(index)

@@ -201,14 +201,14 @@ def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path:
     with closing(DuplicateIndex(str(tmp_path))) as duplicates, closing(DuplicateIndex(str(tmp_path))) as elsewhere:
         duplicates.update([], [], IndexPosition(EPOCH, 1))
         with closing(DuplicateIndex()) as fresh:
-            assert fresh.cursor() is None
+            assert fresh.position() is None
             fresh.update([], [], IndexPosition(EPOCH, 7))
-            assert (duplicates.cursor(), elsewhere.cursor()) == (IndexPosition(EPOCH, 1), IndexPosition(EPOCH, 1))
+            assert (duplicates.position(), elsewhere.position()) == (IndexPosition(EPOCH, 1), IndexPosition(EPOCH, 1))
             assert [path.name for path in tmp_path.iterdir()] == [FILE], "what is made beside has no name to be left"
             duplicates.copy_from(fresh)
-        assert (duplicates.cursor(), elsewhere.cursor()) == (IndexPosition(EPOCH, 7), IndexPosition(EPOCH, 7))
+        assert (duplicates.position(), elsewhere.position()) == (IndexPosition(EPOCH, 7), IndexPosition(EPOCH, 7))
         elsewhere.update([], [], IndexPosition(EPOCH, 8))
-        assert duplicates.cursor() == IndexPosition(EPOCH, 8)
+        assert duplicates.position() == IndexPosition(EPOCH, 8)
 
 
 def test_files_of_claims_in_older_layouts_are_removed(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_files_of_claims_in_older_layouts_are_removed(tmp_path: Path) -> None:
         (tmp_path / old).touch()
     (tmp_path / "duplicates.txt").touch()
     with closing(DuplicateIndex(str(tmp_path))) as duplicates:
-        assert duplicates.cursor() is None
+        assert duplicates.position() is None
     assert {path.name for path in tmp_path.iterdir()} == {FILE, "duplicates.txt"}
 
 

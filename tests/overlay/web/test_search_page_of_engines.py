@@ -41,7 +41,7 @@ def engine(
 def ask(engine: SearchIndex, query_string: str) -> dict[str, Any]:
     parsed = from_pairs(pairs(query_string), CHAINS)
     body: dict[str, Any] = json.loads(
-        b"".join(page(parsed, engine.search(parsed.query), engine.cursor(), {CHAIN: 125}))
+        b"".join(page(parsed, engine.search(parsed.query), engine.position(), {CHAIN: 125}))
     )
     return body
 
@@ -94,6 +94,6 @@ def test_any_parameters_give_a_page_or_a_problem(engine: SearchIndex, given_pair
     except BadRequestError:
         return
     hits = engine.search(parsed.query)
-    body = json.loads(b"".join(page(parsed, hits, engine.cursor(), {CHAIN: 125})))
+    body = json.loads(b"".join(page(parsed, hits, engine.position(), {CHAIN: 125})))
     assert len(body["items"]) <= parsed.query.limit
     assert body["total"] >= len(body["items"])

@@ -54,7 +54,7 @@ def rebuild(index: SearchIndex, seq: int) -> None:
 def work(url: str) -> Iterator[int]:
     """Change an index for ever; the number of each commit."""
     index = SearchIndex(url)
-    seq = (index.cursor() or IndexPosition("e", 0)).seq
+    seq = (index.position() or IndexPosition("e", 0)).seq
     while True:
         seq += 1
         index.replace(changed(seq), documents(seq, changed(seq)), IndexPosition("e", seq))

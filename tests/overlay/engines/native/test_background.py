@@ -77,7 +77,7 @@ def test_commits_during_a_merge_hold_afterwards(engine: NativeEngine, monkeypatc
     engine.jobs.wait()
     assert (ids_with(engine, "alpha"), ids_with(engine, "beta")) == (set("bcdegh"), {"a"})
     assert segments(engine) == [(8, 2), (1, 0)]
-    assert engine.cursor() == IndexPosition("e", 4)
+    assert engine.position() == IndexPosition("e", 4)
     assert engine.terms().frequency("alpha") == 6
     reader = NativeEngine(engine.folder, make=False)
     assert ids_with(reader, "alpha") == set("bcdegh")
@@ -145,7 +145,7 @@ def test_a_merge_reads_no_damaged_segment(engine: NativeEngine) -> None:
     put(engine, 2, "beta", *"efgh")
     engine.jobs.wait()
     assert engine.damage() == f"{entry.name}.segment is damaged: the CRC-32C of item differs"
-    assert engine.cursor() is None
+    assert engine.position() is None
     assert ids_with(engine, "beta") == set("efgh")
 
 

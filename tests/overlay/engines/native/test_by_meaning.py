@@ -119,11 +119,11 @@ def test_pages_follow_each_other_and_hold_every_result_once(index: SearchIndex) 
     skies = [listing(str(300 + n), f"Sky {n}", description="Rain and wind", owner=f"p{n}") for n in range(70)]
     put(index, *guides, *skies)
     request, seen = from_pairs([("q", QUESTION), ("limit", "20")], {}), list[str]()
-    cursor = index.cursor()
+    position = index.position()
     while True:
         hits = index.search(request.query)
         seen += [hit.id for hit in hits.hits]
-        following = search_answer.next_cursor(request, hits, cursor)
+        following = search_answer.next_cursor(request, hits, position)
         if following is None:
             break
         request = from_pairs([("q", QUESTION), ("limit", "20"), ("cursor", following)], {})
@@ -167,7 +167,7 @@ def test_explained_scores_are_the_scores(index: SearchIndex) -> None:
 def test_a_page_marks_what_meaning_found(index: SearchIndex) -> None:
     put(index, WEATHER, COINS, PHOTOS, VISIT)
     request = from_pairs([("q", QUESTION)], {})
-    pieces = search_answer.page(request, index.search(request.query), index.cursor(), {})
+    pieces = search_answer.page(request, index.search(request.query), index.position(), {})
     page = decode(b"".join(pieces))
     marked = {item["id"]: item.get("byMeaning") for item in page["items"]}
     assert (marked["1"], marked["4"]) == (True, None)
@@ -178,10 +178,10 @@ def test_an_index_of_another_table_is_to_be_rebuilt(
     index: SearchIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(index, WEATHER)
-    assert index.cursor() == IndexPosition("epoch", 1)
+    assert index.position() == IndexPosition("epoch", 1)
     monkeypatch.setattr("overlay.engines.native.view.table_hash", lambda: "another")
     with closing(SearchIndex(f"native:{tmp_path}/index")) as other:
-        assert other.cursor() is None
+        assert other.position() is None
 
 
 def states(*heights: int) -> list[Document]:

@@ -133,7 +133,7 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
     changed[0] = len(DOCUMENTS)
     segment_file.write(path, stored | {"term_documents": changed})
     engine = NativeEngine(folder, make=True)
-    assert engine.cursor() is None
+    assert engine.position() is None
     assert (
         engine.damage()
         == f"{entry.name}.segment is damaged: array term_documents has numbers outside of {entry.documents}"
@@ -146,7 +146,7 @@ def test_a_damaged_segment_is_named_and_left_out_and_the_others_are_searched(
         engine.write(["1"], [], IndexPosition("e", 9))
     engine.write(None, (), None)
     engine.write(["1"], [listing("1", "again")], IndexPosition("e", 1))
-    assert (engine.damage(), engine.cursor()) == ("", IndexPosition("e", 1))
+    assert (engine.damage(), engine.position()) == ("", IndexPosition("e", 1))
     engine.close()
 
 
@@ -155,7 +155,7 @@ def test_a_missing_segment_is_damage_and_one_replaced_meanwhile_is_not(folder: P
     entry = damaging.largest(folder)
     manifest.segment_path(folder, entry.name).unlink()
     opened = NativeEngine(folder, make=False)
-    assert (opened.cursor(), opened.damage()) == (
+    assert (opened.position(), opened.damage()) == (
         None,
         f"{entry.name}.segment cannot be read (No such file or directory)",
     )
@@ -163,7 +163,7 @@ def test_a_missing_segment_is_damage_and_one_replaced_meanwhile_is_not(folder: P
     assert damaging.searched(reader, Query(text="alpha")).total  # it still maps what it opened
     writer = NativeEngine(folder, make=True)
     writer.write(None, DOCUMENTS, IndexPosition("e", 5))
-    assert (reader.cursor(), reader.damage()) == (IndexPosition("e", 5), "")
+    assert (reader.position(), reader.damage()) == (IndexPosition("e", 5), "")
     for engine in (reader, opened, writer):
         engine.close()
 
@@ -194,7 +194,7 @@ def test_files_are_checked_again_after_a_day(folder: Path, monkeypatch: pytest.M
     engine.write([], [], IndexPosition("e", 8))
     engine.jobs.wait()
     assert "the CRC-32C of item differs" in engine.damage()
-    assert engine.cursor() is None
+    assert engine.position() is None
     engine.close()
 
 

@@ -90,7 +90,7 @@ def test_after_each_call_that_fails_a_retry_serves_what_a_fresh_index_does(
         work(engine)
         assert damaging.answers(reader) == expected
         for opened in (engine, reader, NativeEngine(folder, make=False)):
-            assert (opened.cursor(), opened.damage()) == (IndexPosition("e", 3), "")
+            assert (opened.position(), opened.damage()) == (IndexPosition("e", 3), "")
             opened.close()
         published = manifest.read(folder)
         assert published is not None
@@ -110,7 +110,7 @@ def test_a_second_writer_is_refused_until_the_first_closes(tmp_path: Path) -> No
         second.write([], [], IndexPosition("e", 2))
     first.close()
     second.write([], [], IndexPosition("e", 2))
-    assert second.cursor() == IndexPosition("e", 2)
+    assert second.position() == IndexPosition("e", 2)
     second.close()
 
 
@@ -136,13 +136,13 @@ def test_a_folder_of_another_release_or_program_says_what_to_do(
 ) -> None:
     (tmp_path / "manifest").write_bytes(content)
     engine = NativeEngine(tmp_path, make=True)
-    assert (engine.cursor(), engine.damage()) == (None, reason)
+    assert (engine.position(), engine.damage()) == (None, reason)
     assert f"the index in {tmp_path} is damaged, and must be rebuilt: {reason}" in caplog.text
     with pytest.raises(EngineError, match=f"the index in {tmp_path} must be rebuilt: manifest"):
         engine.write(["1"], [listing("1")], IndexPosition("e", 1))
     engine.write(None, (), None)
     engine.write([], [], IndexPosition("e", 1))
-    assert (engine.cursor(), engine.damage()) == (IndexPosition("e", 1), "")
+    assert (engine.position(), engine.damage()) == (IndexPosition("e", 1), "")
     engine.close()
 
 
@@ -185,9 +185,9 @@ def test_killed_at_any_instant_of_writing_merging_and_rebuilding_an_index_holds_
             assert last > seq
             index = SearchIndex(url)
             index.cleanup()
-            cursor = index.cursor()
-            assert cursor is not None
-            seq = cursor.seq
+            position = index.position()
+            assert position is not None
+            seq = position.seq
             assert seq in {last, last + 1}
             state = killing.state(seq)
             assert count(index) == len(state)
