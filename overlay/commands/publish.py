@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from overlay.commands.options import Commands
     from overlay.publish.coins import Coin
     from overlay.publish.keys import PublisherKey
-    from overlay.publish.registration_output import RegistrationOutput
+    from overlay.publish.registration_output import RegistrationOutput, TransactionEffect
     from overlay.publish.transactions import Draft
-    from parsers.inscriptions.envelope import Inscription
+    from parsers.bitcoin.tx import Outpoint
 
 MAX_CARD_BYTES = 2 << 20
 MAX_SAVED_BYTES = 32 << 20
@@ -128,7 +128,7 @@ def inscribe(args: Namespace) -> int:
         raise UsageError(str(error)) from None
     if args.sigma:
         script = with_sigma(script, first or _first(coins), key)
-    return _finish(args, key, [(1, script)], coins, registration, checked, args.update or sending.NEW_LISTING)
+    return _finish(args, key, [(1, script)], coins, registration, checked, args.update or "")
 
 
 def point(args: Namespace) -> int:
@@ -180,15 +180,12 @@ def sign(args: Namespace) -> int:
     except (ValueError, RecursionError):
         raise UsageError(f"{args.file} is not JSON") from None
     draft, listing = read_draft(document), str(document.get("listing") or "")
-    inscription = _inscription(draft)
     if not args.json:
         for number, output in enumerate(draft.tx.outputs):
             payee = owner(output.script, "bsv", key.network) or "a script without an address"
             say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
-    purpose = _purpose(args, key, draft, listing)
-    checked = _checked(args, inscription.body, None, key.address, listing) if inscription else {}
-    id_ = listing or (sending.NEW_LISTING if inscription and purpose else "")
-    return sending.finish(args, key, draft, checked, id_, purpose)
+    effect = _effect(args, key, draft, listing)
+    return sending.finish(args, key, draft, _checked_outputs(args, key, draft, listing, effect), listing, effect)
 
 
 def broadcast(args: Namespace) -> int:
@@ -217,7 +214,7 @@ def _finish(
     id_: str,
 ) -> int:
     """Build and sign, and then show, save and send the transaction that concerns a listing (`sending.finish`)."""
-    from overlay.publish.registration_output import change_text
+    from overlay.publish.registration_output import effect_of
     from overlay.publish.transactions import DEFAULT_FEE_RATE, fund
     from parsers.bitcoin.tx import TxOutput
 
@@ -227,43 +224,68 @@ def _finish(
     built = [TxOutput(satoshis, script) for satoshis, script in outputs]
     first = registration.coin if registration else None
     draft = fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built)
-    return sending.finish(args, key, draft, checked, id_, change_text(registration, draft, key.network))
+    return sending.finish(args, key, draft, checked, id_, effect_of(registration, draft, key.network))
 
 
-def _inscription(draft: Draft) -> Inscription | None:
-    """The inscription that updates the registration that a transaction spends, or the one in its first output."""
+def _checked_outputs(
+    args: Namespace, key: PublisherKey, draft: Draft, id_: str, effect: TransactionEffect
+) -> dict[str, Any]:
+    """The check of the cards in the outputs with a registration, or of the one in the first output, which registers
+    nothing: the preview is that of the first, the warnings are those of all."""
     from parsers.inscriptions import output_record
 
-    held = next((number for number, coin in enumerate(draft.coins) if coin.satoshis == 1), None)
-    vout = 0 if held is None else draft.target(held)
-    return None if vout is None or not draft.tx.outputs else output_record.read(draft.tx, vout).inscription
+    vouts = effect.outputs or range(len(draft.tx.outputs[:1]))
+    inscriptions = [output_record.read(draft.tx, vout).inscription for vout in vouts]
+    checks = [_checked(args, shown.body, None, key.address, id_) for shown in inscriptions if shown]
+    return checks[0] | {"warnings": [warning for check in checks for warning in check["warnings"]]} if checks else {}
 
 
-def _purpose(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> str:
-    """What a transaction from a file does, which must spend no registration but that of the id; "" for a payment, and
-    where there is no local database with the listing, unless it is sent. Raises RegistrationError, UsageError."""
+def _effect(args: Namespace, key: PublisherKey, draft: Draft, id_: str) -> TransactionEffect:
+    """What a transaction from a file does, which must spend no registration but that of the id, by input 0; without
+    words for a payment, and where there is no local database with the listing, unless it is sent. Raises
+    RegistrationError, UsageError."""
     from overlay.app.storage import MissingError
     from overlay.listings.lookup import ListingNotFoundError
-    from overlay.publish.registration_output import RegistrationError, change_text
+    from overlay.publish.registration_output import RegistrationError, effect_of, unknown_effect
 
-    ones = [str(coin.outpoint) for coin in draft.coins if coin.satoshis == 1]
+    first, ones = draft.coins[0].outpoint, [coin.outpoint for coin in draft.coins if coin.satoshis == 1]
     if not id_ and ones:
         raise RegistrationError(
             f"{args.file} spends {ones[0]}, which may hold a registration: its listing must name it"
         )
-    held = None
-    if id_:
-        try:
-            held = _registration(args, id_)
-        except (MissingError, ListingNotFoundError):
-            if args.broadcast:
-                raise
-            spent = ", ".join(ones) or "an input"
-            complain(f"not looked up: what {id_} is, and whether {spent} holds it (--url does)")
-            return ""
-        if ones != [str(held.coin.outpoint)]:
-            raise RegistrationError(f"{args.file} spends {', '.join(ones)}, and {id_} is at {held.coin.outpoint}")
-    return change_text(held, draft, key.network)
+    if not id_:
+        return effect_of(None, draft, key.network)
+    if ones != [first]:
+        raise RegistrationError(
+            f"{args.file} must spend the satoshi of {id_} by input 0 and no other output of one satoshi"
+        )
+    try:
+        held = _registration(args, id_)
+    except (MissingError, ListingNotFoundError) as error:
+        if args.broadcast:
+            raise
+        if isinstance(error, ListingNotFoundError):
+            _check_not_held(args, first, id_)
+        effect = unknown_effect(draft, key.network)
+        complain(f"not looked up: what {id_} is, and whether {first} holds it (--url does); {effect.text}")
+        return effect._replace(text="")
+    if held.coin.outpoint != first:
+        raise RegistrationError(f"{args.file} spends {first}, and {id_} is at {held.coin.outpoint}")
+    return effect_of(held, draft, key.network)
+
+
+def _check_not_held(args: Namespace, outpoint: Outpoint, id_: str) -> None:
+    """Raises RegistrationError where an output holds another registration than the id in the local data, or did."""
+    from overlay.app.storage import open_store
+    from overlay.listings.repository import ListingRepository
+    from overlay.publish.registration_output import RegistrationError
+
+    with closing(open_store(settings_of(args), create=False)) as store:
+        ids = ListingRepository(store).ids_of(outpoint.txid, outpoint)
+    if ids and ids != [id_]:
+        raise RegistrationError(
+            f"{args.file} spends {outpoint}, the satoshi of {', '.join(ids)}, and its listing is {id_}"
+        )
 
 
 def _show_invalid(checked: Mapping[str, Any], *, as_json: bool) -> int:

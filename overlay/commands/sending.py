@@ -17,11 +17,9 @@ from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.publish.keys import PublisherKey
+    from overlay.publish.registration_output import TransactionEffect
     from overlay.publish.transactions import Draft
     from overlay.web.amounts import About
-
-NEW_LISTING = "own"
-"""Instead of the id of a listing: the transaction registers a new one."""
 
 
 class OutgoingTransaction(NamedTuple):
@@ -43,10 +41,11 @@ class OutgoingTransaction(NamedTuple):
         return sha256d(self.raw)[::-1].hex()
 
 
-def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str, purpose: str) -> int:
+def finish(
+    args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any], id_: str, effect: TransactionEffect
+) -> int:
     """Sign a transaction, show it, and save and send it as requested. What is sent is saved and shown before; only JSON
-    is printed afterwards. `id_` is the listing that it concerns: NEW_LISTING for a new one, "" for an unknown one;
-    `purpose` what it does in words."""
+    is printed afterwards. `id_` is the listing that it changes, "" for none: then it is the first new one."""
     from overlay.publish import transactions
 
     if args.broadcast and args.out is None:
@@ -56,9 +55,9 @@ def finish(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[st
     if args.broadcast:
         _check_target(args)  # before the file is there, which another run would not replace
     draft = transactions.sign(draft, key)
-    listing = f"{draft.tx.hex_id}_0" if id_ == NEW_LISTING else id_
+    listing = id_ or next((str(draft.tx.outpoint(vout)) for vout in effect.outputs), "")
     saved = OutgoingTransaction(draft.raw, draft.extended)
-    answer = _answer(args, draft, checked, listing, purpose)
+    answer = _answer(args, draft, checked, listing, effect)
     if args.out is not None:
         _save(args.out, saved)
     if not args.json:
@@ -135,14 +134,17 @@ def _next(args: Namespace, saved: OutgoingTransaction) -> str:
     return f"a2b diagnose {saved.txid} --follow{f' --url {args.url}' if args.url else ''}"
 
 
-def _answer(args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str, purpose: str) -> dict[str, Any]:
+def _answer(
+    args: Namespace, draft: Draft, checked: Mapping[str, Any], listing: str, effect: TransactionEffect
+) -> dict[str, Any]:
     """What `--json` prints of a signed transaction."""
     from overlay.publish.transactions import beef_of
 
     beef, about = beef_of(draft), _about(args, draft.fee)
+    outpoint = draft.tx.outpoint(next(iter(effect.outputs), 0))
     return {
-        "txid": draft.tx.hex_id, "outpoint": f"{draft.tx.hex_id}_0", "bytes": draft.tx.size, "fee": draft.fee,
-        "sent": args.broadcast, "listing": listing or None, "purpose": purpose, "rawTx": draft.raw.hex(),
+        "txid": draft.tx.hex_id, "outpoint": str(outpoint), "bytes": draft.tx.size, "fee": draft.fee,
+        "sent": args.broadcast, "listing": listing or None, "purpose": effect.text, "rawTx": draft.raw.hex(),
         "extended": draft.extended.hex(), "beef": beef.hex() if beef else None,
         "warnings": checked.get("warnings", []), "preview": checked.get("preview"),
         "about": about._asdict() if about else None,

@@ -75,18 +75,39 @@ def registration_text(kind: Kind, name: str, owner: str) -> str:
     return f"registers the {kind.value} {_quoted(name)} for {owner}"
 
 
-def change_text(held: RegistrationOutput | None, draft: Draft, network: str) -> str:
-    """What a transaction does that spends a registration, or registers cards; "" for another. The satoshi goes where
-    the indexer follows it (law 3), which the values that the signatures commit to decide. Addresses are of a network.
-    Raises RegistrationError."""
-    changes, target = [], None
-    if held is not None:
-        target = draft.target([coin.outpoint for coin in draft.coins].index(held.coin.outpoint))
-        changes = [held.delisting_text()] if target is None else _update_texts(held, draft.tx, target, network)
+class TransactionEffect(NamedTuple):
+    """What a transaction does in the registry, in words, and its outputs with a registration: the one that it spends
+    first, then new ones."""
+
+    text: str
+    outputs: tuple[int, ...]
+
+
+def effect_of(held: RegistrationOutput | None, draft: Draft, network: str) -> TransactionEffect:
+    """What a transaction does that spends a registration by input 0, or registers cards; the text is "" for another.
+    The satoshi goes where the indexer follows it (law 3). Addresses are of a network. Raises RegistrationError."""
+    changes: list[str] = []
+    outputs: list[int] = []
+    if held is not None and (vout := draft.destination.vout) is not None and not draft.destination.burned:
+        changes, outputs = _update_texts(held, draft.tx, vout, network), [vout]
+    elif held is not None:
+        changes = [held.delisting_text()]
     for vout, output in enumerate(draft.tx.outputs):
-        if vout != target and output.satoshis == 1:
-            changes += _new_texts(draft.tx, vout, network)
-    return " and ".join(changes)
+        if vout not in outputs and output.satoshis == 1 and (texts := _new_texts(draft.tx, vout, network)):
+            changes, outputs = changes + texts, [*outputs, vout]
+    return TransactionEffect(" and ".join(changes), tuple(outputs))
+
+
+def unknown_effect(draft: Draft, network: str) -> TransactionEffect:
+    """Where the satoshi of input 0 goes, for one that cannot be looked up."""
+    vout, _, is_burned = draft.destination
+    if vout is None:
+        return TransactionEffect("the satoshi of input 0 goes to the fee, which delists a listing", ())
+    output = draft.tx.outputs[vout]
+    text = f"the satoshi of input 0 goes to {_payee(output.script, network)}"
+    if is_burned:
+        return TransactionEffect(f"{text}, in an output of {output.satoshis:,}, which delists a listing", ())
+    return TransactionEffect(text, (vout,))
 
 
 def _update_texts(held: RegistrationOutput, tx: Transaction, vout: int, network: str) -> list[str]:

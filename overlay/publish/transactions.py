@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from indexer.resolution.lineage import OutputRanges, positions
+from indexer.resolution.lineage import OutputRanges, SatLocation
 from overlay.publish.coins import Coin, CoinsError, largest_first
 from overlay.publish.keys import PublisherKey
 from parsers.bitcoin import address, beef, signatures
@@ -49,15 +49,12 @@ class Draft:
         fee = sum(coin.satoshis for coin in coins) - sum(output.satoshis for output in tx.outputs)
         return cls(tx, tuple(coins), spent, fee)
 
-    def target(self, number: int) -> int | None:
-        """The output that the first satoshi of an input goes to, None where no output of one satoshi takes it, so that
-        its registration is burned (law 3)."""
-        prevouts = [coin.outpoint for coin in self.coins]
-        values = {coin.outpoint: coin.satoshis for coin in self.coins}
-        position = next(positions(prevouts, [(number, 0)], values.get))
-        assert isinstance(position, int)  # noqa: S101 - every value is there
-        location = OutputRanges(self.tx.outputs, one_sat_rule=True).locate(position)
-        return None if location.burned else location.vout
+    @property
+    def destination(self) -> SatLocation:
+        """Where the first satoshi of input 0 goes (law 3): only the outputs decide that, and every signature commits to
+        all of them. Where that of a later input goes depends also on the values of the inputs before it: a signature
+        commits to none of these."""
+        return OutputRanges(self.tx.outputs, one_sat_rule=True).locate(0)
 
     @property
     def raw(self) -> bytes:

@@ -299,6 +299,8 @@ def test_a_file_that_spends_another_registration_than_it_names_is_not_signed(pub
     assert (code, f"spends {other}, and {first} is at {first}" in text) == (1, True), text
     code, text = sign("", *url)
     assert (code, f"spends {other}, which may hold a registration" in text) == (1, True), text
+    code, text = sign(f"{'ff' * 32}_0")
+    assert (code, f"spends {other}, the satoshi of {other}, and its listing is ffff" in text) == (1, True), text
     code, text = sign(other, "--data", "elsewhere")
     assert (code, f"not looked up: what {other} is" in text) == (0, True), text
 

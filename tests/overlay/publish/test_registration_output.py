@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.publish.coins import Coin
-from overlay.publish.registration_output import RegistrationError, RegistrationOutput, change_text, find
+from overlay.publish.registration_output import RegistrationError, RegistrationOutput, effect_of, find
 from overlay.publish.transactions import Draft
 from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, serialise
 from parsers.cards import Kind
@@ -131,7 +131,7 @@ def test_what_a_transaction_does_is_read_from_its_outputs(world: World) -> None:
     kit, held = world.kit, find(world.honest, world.first)
 
     def text(spent: Outpoint, *, held: RegistrationOutput | None = held) -> str:
-        return change_text(held, drafted(kit, read(kit.raw(spent))), "regtest")
+        return effect_of(held, drafted(kit, read(kit.raw(spent))), "regtest").text
 
     title = f"the agent “Second”, {world.first},"
     card = agent("Third")
@@ -159,13 +159,13 @@ Payment = tuple[int, bytes | str]
 @pytest.mark.parametrize(
     ("inputs", "outputs", "does", "owner", "name"),
     [
-        (["a coin", HELD, "another"], [(1, CARD), (9_999, "alice"), (1, "mallory")],
+        ([HELD, "a coin", "another"], [(1, "mallory"), (9_999, "alice"), (1, CARD)],
          "transfers {title} to {mallory} and registers the agent “Third” for {alice}", "mallory", "First"),
         ([HELD, "another"], [(0, b"\x00\x6a"), (1, "mallory"), (2_000, "alice")],
          "transfers {title} to {mallory}", "mallory", "First"),
-        (["another", HELD], [(1, CARD), (2_998, "alice")],
+        ([HELD, "another"], [(2_998, "alice"), (1, CARD)],
          "delists {title} for good and registers the agent “Third” for {alice}", None, "First"),
-        (["another", HELD], [(2_999, "mallory"), (1, "alice"), (1, CARD)],
+        ([HELD, "another"], [(0, b"\x51"), (1, CARD), (2_999, "mallory")],
          "updates {title} to the card of “Third”", "alice", "Third"),
         ([HELD, "another"], [(1, "alice"), (1, CARD)],
          "transfers {title} to {alice} and registers the agent “Third” for {alice}", "alice", "First"),
@@ -177,7 +177,7 @@ Payment = tuple[int, bytes | str]
 def test_what_a_transaction_does_is_what_the_indexer_makes_of_it(
     inputs: list[str], outputs: list[Payment], does: str, owner: str | None, name: str, look: Look
 ) -> None:
-    """Also where the satoshi is not the first one, and goes to another output than the first."""
+    """Also where the satoshi goes to another output than the first, which signatures commit to."""
     kit = ChainKit()
     coins = {coin: kit.pay("alice", satoshis) for coin, satoshis in COINS.items()}
     coins[HELD] = kit.inscribe(agent("First"), owner="alice")
@@ -190,7 +190,7 @@ def test_what_a_transaction_does_is_what_the_indexer_makes_of_it(
     held = RegistrationOutput(
         Coin(coins[HELD], 1, p2pkh("alice")), id_, Kind.AGENT, "test", addresses["alice"], "First"
     )  # fmt: skip
-    text = change_text(held if HELD in inputs else None, drafted(kit, tx), "regtest")
+    text, registered = effect_of(held if HELD in inputs else None, drafted(kit, tx), "regtest")
     assert text == does.format(title=f"the agent “First”, {id_},", **addresses)
     kit.mine(tx)
     source = look(kit, "bsv")
@@ -198,19 +198,17 @@ def test_what_a_transaction_does_is_what_the_indexer_makes_of_it(
     assert (shown["status"], shown.get("owner"), shown["name"]) == (
         ("live", addresses[owner], name) if owner else ("burned", None, name)
     )
-    for vout in range(len(outputs)):
-        if "registers" in text and outputs[vout] == (1, CARD):
-            assert source.listing(f"{tx.hex_id}_{vout}")["name"] == "Third"
+    now = [shown["outpoint"]] if HELD in inputs and owner else []
+    assert [str(tx.outpoint(vout)) for vout in registered[: len(now)]] == now
+    assert len(registered) == len(now) + ("registers" in text)
+    for vout in registered[len(now) :]:
+        assert source.listing(f"{tx.hex_id}_{vout}")["name"] == "Third"
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.lists(st.integers(0, 4), max_size=6), st.data())
-def test_the_satoshi_of_a_draft_goes_first_in_first_out(ins: list[int], outs: list[int], data: st.DataObject) -> None:
-    number = data.draw(st.integers(0, len(ins)))
-    ins.insert(number, 1)
-    coins = [Coin(Outpoint(bytes(32), vout), satoshis) for vout, satoshis in enumerate(ins)]
-    inputs = [TxInput(coin.outpoint, b"", 0) for coin in coins]
-    draft = Draft.of(read(serialise(inputs, [TxOutput(satoshis, b"") for satoshis in outs])), coins)
-    sources = [vin for vin, value in enumerate(ins) for _ in range(value)]
-    targets = [vout for vout, value in enumerate(outs) for _ in range(value)]
-    target = next((vout for vin, vout in zip(sources, targets, strict=False) if vin == number), None)
-    assert draft.target(number) == (target if target is not None and outs[target] == 1 else None)
+@given(st.lists(st.integers(0, 4), max_size=6))
+def test_the_first_satoshi_of_a_draft_goes_first_in_first_out(outs: list[int]) -> None:
+    coin = Coin(Outpoint(bytes(32), 0), 1)
+    tx = read(serialise([TxInput(coin.outpoint, b"", 0)], [TxOutput(satoshis, b"") for satoshis in outs]))
+    vout, offset, is_burned = Draft.of(tx, [coin]).destination
+    target = next((vout for vout, value in enumerate(outs) for _ in range(value)), None)
+    assert (vout, offset, is_burned) == (target, 0, target is None or outs[target] != 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
@@ -18,12 +18,14 @@ import pytest
 from indexer.settings import Settings
 from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
+from overlay.publish import scripts
 from overlay.publish.coins import Coin, CoinsError, from_node
 from overlay.publish.keys import PublisherKey
 from overlay.publish.registration_output import RegistrationError, RegistrationOutput
-from overlay.publish.transactions import sign
-from overlay.publish.wallet_file import read_draft, unsigned_change, unsigned_registration
-from parsers.bitcoin.tx import Outpoint, read
+from overlay.publish.transactions import Draft, sign
+from overlay.publish.wallet_file import draft_json, read_draft, unsigned_change, unsigned_registration
+from parsers.bitcoin.script import pushes
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from parsers.cards import Kind
 from parsers.cards.rate_table import RateTable
 from parsers.inscriptions import output_record
@@ -34,6 +36,8 @@ from tests.litecoind import Litecoind, binary
 from tests.running import a2b
 
 KEY = PublisherKey(sha256(b"who registers through the page").digest(), "testnet")
+WIF = base58.b58encode_check(b"\xef" + KEY.private + b"\x01").decode()
+STRANGER = PublisherKey(sha256(b"a stranger").digest(), "testnet")
 CARD = json.dumps(agent("Tide tables")).encode()
 COINS = [Coin(Outpoint(bytes((number,)) * 32, number), 10_000 * number) for number in (1, 2)]
 
@@ -101,7 +105,7 @@ def test_an_owner_or_app_that_is_none_is_named(owner: str, app: str) -> None:
 
 def test_the_command_shows_what_it_signs_and_what_that_costs(tmp_path: Path) -> None:
     (tmp_path / "unsigned.json").write_text(json.dumps(unsigned()))
-    (tmp_path / "key").write_bytes(base58.b58encode_check(b"\xef" + KEY.private + b"\x01"))
+    (tmp_path / "key").write_text(WIF)
     (tmp_path / "key").chmod(0o600)
     (tmp_path / "a2b-data").mkdir()
     rates = RateTable(
@@ -145,19 +149,84 @@ def test_a_change_of_a_listing_that_is_not_in_a_local_database_is_signed_and_not
         (tmp_path / "a2b-data").mkdir()
         connect(Settings.load({"data": str(tmp_path / "a2b-data")}).database).dispose()
     for name in ("transfer", "update"):
-        done = a2b("sign", name, "--json", cwd=tmp_path, A2B_KEY=KEY.private.hex())
+        done = a2b("sign", name, "--json", cwd=tmp_path, A2B_KEY=WIF)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         assert (answer["listing"], answer["purpose"], answer["sent"]) == (listing, "", False)
-        assert f"not looked up: what {listing} is, and whether {listing} holds it" in done.stderr
+        assert f"not looked up: what {listing} is, and whether {listing} holds it (--url does)" in done.stderr
+        assert f"the satoshi of input 0 goes to {KEY.address}\n" in done.stderr
         assert (answer["preview"] or {}).get("name") == ("Tide tables" if name == "update" else None)
     done = a2b(
         "sign", "transfer", "--broadcast", "--out", "signed", "--node", "http://a:b@127.0.0.1:1", cwd=tmp_path,
-        A2B_KEY=KEY.private.hex(),
+        A2B_KEY=WIF,
     )  # fmt: skip
     why = "no listing has the id" if is_database else "there is no database"
     assert (done.returncode, why in done.stderr) == (1 if is_database else 3, True), done.stderr
     assert not (tmp_path / "signed").exists()
+
+
+def sign_file(folder: Path, draft: Draft, listing: str = "") -> tuple[int, dict[str, Any], str]:
+    """The exit code, answer and standard error of `a2b sign` for a file of this draft."""
+    (folder / "unsigned.json").write_text(json.dumps(draft_json(draft) | {"listing": listing}))
+    done = a2b("sign", "unsigned.json", "--json", cwd=folder, A2B_KEY=WIF)
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+
+
+def drafted(coins: Sequence[Coin], *outputs: tuple[int, bytes]) -> Draft:
+    """A transaction of these coins of the key, and outputs."""
+    tx = serialise([TxInput(coin.outpoint, b"", 0) for coin in coins], [TxOutput(*output) for output in outputs])
+    return Draft.of(read(tx), coins, KEY.script)
+
+
+ONE = Coin(Outpoint(b"\x07" * 32, 3), 1)
+
+
+@pytest.mark.parametrize(
+    ("output", "place"),
+    [
+        ((1, STRANGER.script), STRANGER.address),
+        ((1, b"\x51"), "a script without an address"),
+        ((9_000, STRANGER.script), f"{STRANGER.address}, in an output of 9,000, which delists a listing"),
+        ((0, b"\x51"), "the fee, which delists a listing"),
+    ],
+)
+def test_of_a_change_that_is_not_looked_up_it_is_shown_where_the_satoshi_goes(
+    tmp_path: Path, output: tuple[int, bytes], place: str
+) -> None:
+    code, answer, remark = sign_file(tmp_path, drafted([ONE, *COINS], output), f"{'ff' * 32}_0")
+    assert (code, answer["purpose"]) == (0, ""), remark
+    assert f"the satoshi of input 0 goes to {place}\n" in remark
+
+
+@pytest.mark.parametrize("coins", [[Coin(Outpoint(b"\x09" * 32, 0), 0), ONE, *COINS], [*COINS, ONE], [ONE, ONE], COINS])
+def test_a_change_that_does_not_spend_its_satoshi_first_is_not_signed(tmp_path: Path, coins: list[Coin]) -> None:
+    """No signature of the key commits to the value of an input before it, which is of somebody else, so the file could
+    hide where the satoshi goes."""
+    code, _, why = sign_file(tmp_path, drafted(coins, (1, KEY.script), (1, STRANGER.script)), str(ONE.outpoint))
+    assert (code, "by input 0 and no other output" in why) == (1, True), why
+
+
+NOTE = KEY.script + b"\x00\x63" + pushes(b"ord", b"\x01", b"text/plain", b"", b"hello") + b"\x68"
+
+
+@pytest.mark.parametrize("first", [(1, NOTE), (2_000, KEY.script), (0, NOTE)])
+def test_a_registration_in_another_output_than_the_first_is_named_and_checked(
+    tmp_path: Path, first: tuple[int, bytes]
+) -> None:
+    [script] = unsigned_outputs()
+    code, answer, why = sign_file(tmp_path, drafted(COINS, first, (1, script), (4_000, KEY.script)))
+    assert code == 0, why
+    assert answer["purpose"] == f"registers the agent “Tide tables” for {KEY.address}"
+    assert answer["listing"] == answer["outpoint"] == f"{answer['txid']}_1"
+    assert answer["preview"]["name"] == "Tide tables"
+    assert answer["warnings"]
+
+
+def test_a_card_that_registers_nothing_is_checked_and_names_no_listing(tmp_path: Path) -> None:
+    script = scripts.inscription(KEY.script, b'{"name": 7}', Kind.AGENT, "test")
+    (tmp_path / "file").write_text(json.dumps(draft_json(drafted(COINS, (1, script), (4_000, KEY.script)))))
+    done = a2b("sign", "file", cwd=tmp_path, A2B_KEY=WIF)
+    assert (done.returncode, "error: " in done.stdout, "it registers" in done.stdout) == (0, True, False), done
 
 
 def unsigned_outputs() -> list[bytes]:
