@@ -119,7 +119,9 @@ def _flat(schema: Schema) -> Schema:
     if "$ref" in schema:
         return {"type": "object"}
     if "anyOf" in schema:
-        return {"anyOf": [_flat(part) for part in schema["anyOf"]]}
+        parts = list(map(_flat, schema["anyOf"]))
+        first, *others = [part for number, part in enumerate(parts) if part not in parts[:number]]
+        return {"anyOf": [first, *others]} if others else first
     flat = {name: part for name, part in schema.items() if name in ("type", "enum")}
     return flat | ({"items": _flat(schema["items"])} if "items" in schema else {})
 

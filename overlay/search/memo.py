@@ -7,29 +7,33 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
-MOST = 32_768
-"""Results in the memo at least; up to twice as many. Nine words in ten are among the commonest."""
+MOST = 128 << 10
+"""UTF-8 bytes of texts in the memo at least; up to twice as many. Nine words in ten are among the commonest. A result
+may take a hundred times the bytes of its text (in a script without spaces, or with a mark after every letter): with
+texts that strangers choose a memo takes 13 MB at most."""
 
-LONGEST = 64
-"""Characters of a text whose result is stored. Strangers write the texts: longer ones seldom repeat, and together could
-take any amount of memory."""
+LONGEST = 48
+"""UTF-8 bytes of a text whose result is stored; those of a longer one are seldom used again."""
 
 
 class Memo(dict[str, _Result]):
     """`memo[text]` is the result of a function for a text, computed at the first use. Reading takes a third of the time
-    of `lru_cache`. Once there are `MOST`, only those are kept that are used before there are as many again; those of
-    texts above `LONGEST` are not kept."""
+    of `lru_cache`. Once the texts have `MOST` bytes, only those are kept that are used before they have as many again;
+    those above `LONGEST` are not kept."""
 
     def __init__(self, function: Callable[[str], _Result]) -> None:
         super().__init__()
         self._function, self._before = function, dict[str, _Result]()
+        self._size = 0
 
     def __missing__(self, text: str) -> _Result:
-        if len(text) > LONGEST:
+        size = len(text) if text.isascii() else 3 * len(text)
+        if size > LONGEST:
             return self._function(text)
-        if len(self) >= MOST:
-            self._before = dict(self)
+        if self._size + size > MOST:
+            self._before, self._size = dict(self), 0
             self.clear()
+        self._size += size
         result = self._before.get(text)
         self[text] = result = self._function(text) if result is None else result
         return result

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import random
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +17,7 @@ from overlay.search.query import Suggestion
 
 
 def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memo, "MOST", 4)
+    monkeypatch.setattr(memo, "MOST", 40)
     calls: Counter[str] = Counter()
 
     def shout(text: str) -> str:
@@ -26,7 +28,7 @@ def test_what_is_used_again_is_computed_once_and_what_is_not_is_forgotten(monkey
     for number in range(1_000):
         assert upper["often"] == "OFTEN"
         assert upper[f"once {number}"] == f"ONCE {number}"
-        assert len(upper) <= 4
+        assert sum(map(len, upper)) <= 40
     assert calls["often"] == 1
     assert upper["once 0"] == "ONCE 0"
     assert calls["once 0"] == 2
@@ -40,17 +42,17 @@ def test_long_texts_are_computed_again_and_not_kept() -> None:
         calls[text] += 1
         return text.upper()
 
-    for text in ("a" * LONGEST, "a" * (LONGEST + 1)):
+    for text in ("a" * LONGEST, "a" * (LONGEST + 1), "\u00e4" * (LONGEST // 3), "\u00e4" * (LONGEST // 3 + 1)):
         assert [shout(text), shout(text)] == [text.upper()] * 2
-    assert list(calls.values()) == [1, 2]
+    assert list(calls.values()) == [1, 2, 1, 2]
 
 
 def test_no_function_of_the_search_keeps_what_it_computed_of_long_texts() -> None:
     """Whoever registers cards chooses the texts."""
 
     def use(number: int) -> None:
-        compound = f"{number}_b-" * 10_000
-        for text in (compound, "a" + "\u0301" * 50_000 + str(number)):
+        compound = f"{number}_b-" * 2_000
+        for text in (compound, "a" + "\u0301" * 5_000 + str(number)):
             analysis.tokenize(text)
             list(analysis.query_words(text))
             list(spans.spans(text))
@@ -68,3 +70,31 @@ def test_no_function_of_the_search_keeps_what_it_computed_of_long_texts() -> Non
     finally:
         tracemalloc.stop()
     assert size < 100_000
+
+
+@pytest.mark.parametrize(
+    "letters", [(0x4E00, 0x9FA5), (ord("A"), ord("Z")), (0x0E01, 0x0E2E)], ids=["han", "latin", "thai"]
+)
+@pytest.mark.parametrize(
+    "function",
+    [analysis.tokens_of, analysis._query_words_of, spans._in_compound, suggesting.joined_words],
+    ids=["tokens", "query", "spans", "completions"],
+)
+def test_memos_take_few_megabytes_whatever_words_strangers_choose(
+    function: Callable[[str], object], letters: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memo, "MOST", memo.MOST // 16)
+    chance = random.Random(1)
+    words = [
+        chance.choice(("", "_", "1")).join(chr(chance.randint(*letters)) for _ in range(chance.choice((4, 8, 16, 64))))
+        for _ in range(3_000)
+    ]
+    tracemalloc.start()
+    try:
+        for word in words:
+            function(word)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 6 << 20
