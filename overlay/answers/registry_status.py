@@ -163,7 +163,8 @@ class RegistryStatus(Record, kw_only=True):
 
 
 class ProcessHealth(Record, kw_only=True):
-    """The process answers, or is ready."""
+    """The process answers, or is ready; then with the number of changes that its index has not read."""
 
     status: str
     version: str
+    behind: Count | None = None

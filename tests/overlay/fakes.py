@@ -52,11 +52,11 @@ class FakeEngine:
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = sorted(documents, key=lambda document: document.id)
-        self.position: IndexPosition | None = IndexPosition("epoch-1", 7)
+        self.read_to: IndexPosition | None = IndexPosition("epoch-1", 7)
         self.requests: list[Query] = []
 
     def position(self) -> IndexPosition | None:
-        return self.position
+        return self.read_to
 
     def damage(self) -> str:
         return ""

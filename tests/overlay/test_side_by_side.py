@@ -138,7 +138,7 @@ async def test_every_system_writes_at_the_same_time_and_nothing_is_lost(
     assert PaymentStore(later).counted() == ROUNDS * 50_000
     assert [one.sequence for one in StoredWebhooks(later).active()] == [ROUNDS]
     books = RelayStore(later)
-    assert (books.payment_store.faults(), books.tasks.locked_by(ALICE.id)) == ([], 0)
+    assert (books.ledger.faults(), books.tasks.locked_by(ALICE.id)) == ([], 0)
     assert books.tasks.trust([ALICE.id, BOB.id])[ALICE.id, BOB.id].successes == ROUNDS
     with pytest.raises(Exception, match="the budget is spent"):
         await delegations(later)(0)

@@ -245,10 +245,10 @@ async def test_the_tag_of_a_page_changes_with_the_index_the_height_and_the_quest
     await note("oracle")
     height = 126
     await note("tower")
-    assert engine.position is not None
-    engine.position = engine.position._replace(seq=8)
+    assert engine.read_to is not None
+    engine.read_to = engine.read_to._replace(seq=8)
     await note("tower")
-    engine.position = engine.position._replace(epoch="epoch-2")
+    engine.read_to = engine.read_to._replace(epoch="epoch-2")
     await note("tower")
     assert len(set(tags)) == 5
 

@@ -68,13 +68,13 @@ async def test_nothing_found_is_an_empty_page(client: ClientSession) -> None:
 
 
 async def test_without_an_index_yet_nothing_found_is_no_answer(client: ClientSession, services: AppServices) -> None:
-    engine_of(services).position = None
+    engine_of(services).read_to = None
     async with client.get("/v1/search?q=zzzz") as response:
         body = await response.json()
         assert (response.status, response.headers["Retry-After"]) == (503, "5")
         assert body["error"].startswith("the search index is being built, so nothing can be found yet")
     assert (await get(client, "/v1/search?q=tower"))["total"] == 2, "what is found is reported"
-    engine_of(services).position = IndexPosition("epoch-1", 0)
+    engine_of(services).read_to = IndexPosition("epoch-1", 0)
     assert (await get(client, "/v1/search?q=zzzz"))["total"] == 0, "of an empty registry"
 
 

@@ -106,12 +106,12 @@ async def test_a_change_of_the_index_of_heights_chains_or_rates_makes_new_pages(
         pages = [await get(client, ALL) for _ in range(2)]
         assert pages[0] == pages[1]
         assert len(engine.requests) == expected
-        assert pages[0]["index"] == {"seq": engine.position and engine.position.seq, "heights": heights}
+        assert pages[0]["index"] == {"seq": engine.read_to and engine.read_to.seq, "heights": heights}
 
     await is_searched_once_more()
-    engine.position = IndexPosition("epoch-1", 8)
+    engine.read_to = IndexPosition("epoch-1", 8)
     await is_searched_once_more()
-    engine.position = IndexPosition("epoch-2", 8)
+    engine.read_to = IndexPosition("epoch-2", 8)
     await is_searched_once_more()
     engine.version = "fake-2"  # rebuilt, up to the same change
     await is_searched_once_more()
@@ -138,13 +138,13 @@ async def test_what_explains_converts_or_goes_on_is_searched_each_time(
 
 
 async def test_problems_are_not_kept(client: ClientSession, services: AppServices) -> None:
-    engine_of(services).position = None
+    engine_of(services).read_to = None
     for _ in range(2):
         async with client.get("/v1/search?q=zzzz") as response:
             await problem(response, 503)
         async with client.get("/v1/search?limit=x") as response:
             await problem(response, 400)
-    engine_of(services).position = IndexPosition("epoch-1", 7)
+    engine_of(services).read_to = IndexPosition("epoch-1", 7)
     assert (await get(client, "/v1/search?q=zzzz"))["total"] == 0
 
 

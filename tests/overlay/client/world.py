@@ -46,6 +46,7 @@ def paid_registry(home: Path) -> Iterator[PaidRegistry]:
     kit.write(home / "blocks")
     (home / "headers.bin").write_bytes(b"".join(block.raw[:80] for block in kit.blocks))
     (home / "key.txt").write_bytes(base58.b58encode_check(b"\xef" + PAYER.private + b"\x01"))
+    (home / "key.txt").chmod(0o600)
     coins = [{"txid": funding.hex_id, "vout": vout, "satoshis": 100_000} for vout in range(4)]
     (home / "coins.json").write_text(json.dumps(coins))
     with Running(

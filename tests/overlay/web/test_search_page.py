@@ -102,7 +102,7 @@ async def test_every_page_is_well_formed_and_loads_nothing_from_elsewhere(
 
 
 async def test_the_search_page_says_when_there_is_no_index_yet(client: ClientSession, services: AppServices) -> None:
-    engine_of(services).position = None
+    engine_of(services).read_to = None
     html = await page(client, "/?q=zzzz&type=tool", 503)
     assert "The index is not ready: the search index is being built" in html.text
     assert "Nothing found" not in html.text
