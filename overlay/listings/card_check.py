@@ -17,7 +17,8 @@ from parsers.reasons import Reason
 
 _OF_A_CARD = frozenset({"name", "skills", "url", "supportedInterfaces", "mcpServers"})
 _LEAVES_OUT = LEFT_OUT | {"wrong-type"}
-_PRICES = re.compile(r"/x-payment(-config)?(/[0-9]+)?\Z")
+_PRICES = re.compile(r"(?<!\A/mcpServers)/x-payment(-config)?(/[0-9]+)?\Z")
+"""The pointer of a price or of prices, which is not that of a server of this name."""
 
 
 def _compared_with_nothing(_: Shown) -> Sequence[Reason]:

@@ -104,6 +104,20 @@ def test_a_card_larger_than_a_mebibyte_is_an_invalid_card() -> None:
     assert [error["code"] for error in report["errors"]] == ["card-size"]
 
 
+@pytest.mark.parametrize(
+    ("card", "ok"),
+    [
+        ({"mcpServers": {"x-payment-config": False}}, True),
+        ({"mcpServers": {"a": {"x-payment-config": False}}}, False),
+        ({**AGENT, "x-payment-config": False}, False),
+    ],
+)
+def test_a_price_of_the_wrong_type_is_an_error_and_a_server_of_its_name_is_not(card: dict[str, Any], ok: bool) -> None:
+    report = check(json.dumps(card).encode())
+    assert report["ok"] is ok
+    assert report["preview"] is not None
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
@@ -123,5 +137,5 @@ json_values = st.recursive(
 def test_any_bytes_are_answered(body: bytes, kind: str | None) -> None:
     report = check(body, kind)
     assert report["ok"] == (not report["errors"])
-    assert (report["preview"] is None) == (not report["ok"])
+    assert report["preview"] is not None or not report["ok"], "a card with a bad price has both errors and a preview"
     json.dumps(report, allow_nan=False).encode()
