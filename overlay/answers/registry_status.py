@@ -167,4 +167,4 @@ class ProcessHealth(Record, kw_only=True):
 
     status: str
     version: str
-    behind: Count | None = None
+    changes_behind: Count | None = field(name="behind", default=None)

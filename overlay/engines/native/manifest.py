@@ -100,7 +100,8 @@ def publish(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder durably, then increase the stamp. The files that it names must be there. Raises
     OSError: then the earlier manifest is read on, or the new one where only the folder could not be synced."""
     content = asdict(manifest)
-    content["cursor"] = content.pop("position")
+    position = content.pop("position")
+    content["cursor"] = position and list(position)
     stamp = CommitStamp(folder)
     try:
         durable.replace(folder / _MANIFEST, [encode({"layout": LAYOUT, "crc32c": value(encode(content)), **content})])
