@@ -18,7 +18,7 @@ import numpy as np
 
 from indexer.fetcher.budgets import registrable
 from overlay.search.analysis import Tokens, compounds, has_digit, joined, stem, tokens_of
-from overlay.search.memo import Memo
+from overlay.search.memo import Memo, memoized
 from overlay.search.ranker import COMPOUND_FLAG, SIGNED_FLAG, VERIFIED_FLAG, Forwards
 from parsers.cards import Skill
 
@@ -140,14 +140,9 @@ class Analysed:
         return [sequence for texts in self.fields for tokens in texts for sequence in tokens.sequences()]
 
 
-def _compounds(text: str) -> list[str]:
-    """The compounds of a text, of which no caller changes the list."""
-    return compounds(text) if len(text) > _SHORT else _COMPOUNDS[text]
+_compounds = memoized(compounds)
+"""Of tags, and of names and ids of skills, which repeat across listings; no caller changes the list."""
 
-
-_SHORT = 32
-"""Characters of a text that is mostly a tag or the name or id of a skill, which repeat across listings."""
-_COMPOUNDS = Memo(compounds)
 _SURFACES = Memo(lambda compound: tokens_of(compound).surfaces)
 _PLAIN = Memo(lambda compound: _without_digits(tokens_of(compound).surfaces))
 
