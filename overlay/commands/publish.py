@@ -171,8 +171,8 @@ def sign(args: Namespace) -> int:
     """Sign a transaction from a file."""
     import json
 
+    from overlay.publish.registration_output import payee
     from overlay.publish.wallet_file import read_draft
-    from parsers.bitcoin.address import owner
 
     key = _key(args)
     try:
@@ -182,8 +182,7 @@ def sign(args: Namespace) -> int:
     draft, listing = read_draft(document), str(document.get("listing") or "")
     if not args.json:
         for number, output in enumerate(draft.tx.outputs):
-            payee = owner(output.script, "bsv", key.network) or "a script without an address"
-            say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
+            say(f"output {number}: {output.satoshis:,} satoshis to {payee(output.script, key.network)}")
     effect = _effect(args, key, draft, listing)
     return sending.finish(args, key, draft, _checked_outputs(args, key, draft, listing, effect), listing, effect)
 

@@ -104,7 +104,7 @@ def unknown_effect(draft: Draft, network: str) -> TransactionEffect:
     if vout is None:
         return TransactionEffect("the satoshi of input 0 goes to the fee, which delists a listing", ())
     output = draft.tx.outputs[vout]
-    text = f"the satoshi of input 0 goes to {_payee(output.script, network)}"
+    text = f"the satoshi of input 0 goes to {payee(output.script, network)}"
     if is_burned:
         return TransactionEffect(f"{text}, in an output of {output.satoshis:,}, which delists a listing", ())
     return TransactionEffect(text, (vout,))
@@ -119,7 +119,7 @@ def _update_texts(held: RegistrationOutput, tx: Transaction, vout: int, network:
     elif event is EventKind.MAP_ONLY:
         changes.append(held.update_text(None))
     if not changes or address.owner(script, "bsv", network) != address.owner(held.coin.script or b"", "bsv", network):
-        changes.append(held.transfer_text(_payee(script, network)))
+        changes.append(held.transfer_text(payee(script, network)))
     return changes
 
 
@@ -130,10 +130,11 @@ def _new_texts(tx: Transaction, vout: int, network: str) -> list[str]:
     if judged is None or judged.event is not EventKind.INSCRIBED or not record.kind or not record.inscription:
         return []
     name = name_of(record.inscription.body, record.kind)
-    return [registration_text(record.kind, name, _payee(record.script, network))]
+    return [registration_text(record.kind, name, payee(record.script, network))]
 
 
-def _payee(script: bytes, network: str) -> str:
+def payee(script: bytes, network: str) -> str:
+    """The address on a network that a script pays to, or that there is none."""
     return address.owner(script, "bsv", network) or "a script without an address"
 
 
