@@ -22,12 +22,12 @@ from tests.indexing import Indexing
 BSV = {"demo": ChainRules(RULES["bsv"], "regtest")}
 
 
-class Village:
+class DiagnosedRegistry:
     """A mint, its chain with a mempool, an indexer, and a diagnoser that may ask the chain."""
 
     def __init__(self, url: str) -> None:
         self.kit = ChainKit()
-        self.chain = Telling(*self.kit.blocks)
+        self.chain = SourceOfTransactions(*self.kit.blocks)
         self.indexing = Indexing(url, self.chain)
         self.sources = [source(self.chain)]
 
@@ -44,7 +44,7 @@ class Village:
         return await asyncio.to_thread(diagnoser.by_name if isinstance(what, str) else diagnoser.by_raw, what)
 
 
-class Telling(MemoryChain):
+class SourceOfTransactions(MemoryChain):
     """A source that also has the transactions of its blocks, once they are put into `raw_by_txid`."""
 
     def __init__(self, *blocks: Any) -> None:
@@ -71,10 +71,10 @@ def source(chain: MemoryChain, *, usable: bool = True) -> TransactionSource:
 
 
 @pytest_asyncio.fixture
-async def village(tmp_path: Path) -> AsyncIterator[Village]:
-    village = Village(f"sqlite:///{tmp_path}/a2b.db")
-    with village.indexing:
-        yield village
+async def registry(tmp_path: Path) -> AsyncIterator[DiagnosedRegistry]:
+    opened = DiagnosedRegistry(f"sqlite:///{tmp_path}/a2b.db")
+    with opened.indexing:
+        yield opened
 
 
 def hex_id(outpoint: Outpoint) -> str:
@@ -85,12 +85,12 @@ def steps(answer: dict[str, Any]) -> list[tuple[str, bool]]:
     return [(step["step"], step["ok"]) for step in answer["steps"]]
 
 
-async def test_a_pending_registration_passes_every_step_but_being_mined(village: Village) -> None:
-    first = village.kit.inscribe(agent())
-    village.announce(first)
-    await village.indexing.refresh()
-    for what in (hex_id(first), str(first), village.kit.raw(first)):
-        diagnosis = await village.diagnose(what)
+async def test_a_pending_registration_passes_every_step_but_being_mined(registry: DiagnosedRegistry) -> None:
+    first = registry.kit.inscribe(agent())
+    registry.announce(first)
+    await registry.indexing.refresh()
+    for what in (hex_id(first), str(first), registry.kit.raw(first)):
+        diagnosis = await registry.diagnose(what)
         assert steps(diagnosis) == [
             ("seen", True), ("mined", False), ("envelope", True), ("map", True), ("json", True), ("card", True),
             ("satoshi", True), ("listed", True),
@@ -105,13 +105,13 @@ async def test_a_pending_registration_passes_every_step_but_being_mined(village:
         assert [record["outcome"] for record in diagnosis["records"]] == ["inscribed"]
 
 
-async def test_a_pending_update_that_is_broken_says_at_which_step(village: Village) -> None:
-    first = village.kit.inscribe(agent())
-    village.mine(first)
-    update = village.kit.update(first, b'{"name":')
-    village.announce(update)
-    await village.indexing.refresh()
-    diagnosis = await village.diagnose(hex_id(update))
+async def test_a_pending_update_that_is_broken_says_at_which_step(registry: DiagnosedRegistry) -> None:
+    first = registry.kit.inscribe(agent())
+    registry.mine(first)
+    update = registry.kit.update(first, b'{"name":')
+    registry.announce(update)
+    await registry.indexing.refresh()
+    diagnosis = await registry.diagnose(hex_id(update))
     assert diagnosis["where"] == "mempool"
     assert ("json", False) in steps(diagnosis)
     assert next(step["detail"] for step in diagnosis["steps"] if not step["ok"] and step["step"] == "json").endswith(
@@ -121,22 +121,24 @@ async def test_a_pending_update_that_is_broken_says_at_which_step(village: Villa
     assert diagnosis["records"][0]["id"] == str(first)
 
 
-async def test_once_it_is_mined_the_block_is_shown(village: Village) -> None:
-    first = village.kit.inscribe(agent())
-    village.announce(first)
-    await village.indexing.refresh()
-    village.chain.unconfirmed.clear()
-    village.mine(first)
-    await village.indexing.refresh()
-    diagnosis = await village.diagnose(hex_id(first))
+async def test_once_it_is_mined_the_block_is_shown(registry: DiagnosedRegistry) -> None:
+    first = registry.kit.inscribe(agent())
+    registry.announce(first)
+    await registry.indexing.refresh()
+    registry.chain.unconfirmed.clear()
+    registry.mine(first)
+    await registry.indexing.refresh()
+    diagnosis = await registry.diagnose(hex_id(first))
     assert (diagnosis["where"], diagnosis["height"], diagnosis["confirmations"]) == ("block", 2, 1)
 
 
-async def test_an_unconfirmed_transaction_that_nobody_has_stored_is_fetched_and_read_alone(village: Village) -> None:
-    await village.indexing.catch_up()
-    first = village.kit.inscribe(agent())
-    village.announce(first)
-    diagnosis = await village.diagnose(hex_id(first))
+async def test_an_unconfirmed_transaction_that_nobody_has_stored_is_fetched_and_read_alone(
+    registry: DiagnosedRegistry,
+) -> None:
+    await registry.indexing.catch_up()
+    first = registry.kit.inscribe(agent())
+    registry.announce(first)
+    diagnosis = await registry.diagnose(hex_id(first))
     assert (diagnosis["found"], diagnosis["where"], diagnosis["source"], diagnosis["listed"]) == (
         True,
         "mempool",
@@ -145,45 +147,45 @@ async def test_an_unconfirmed_transaction_that_nobody_has_stored_is_fetched_and_
     )
     assert steps(diagnosis)[:3] == [("seen", True), ("mined", False), ("envelope", True)]
     assert [record["id"] for record in diagnosis["records"]] == [str(first)]
-    assert village.indexing.store.pending.events("demo") == []
+    assert registry.indexing.store.pending.events("demo") == []
 
 
 async def test_a_mined_transaction_that_says_nothing_to_the_registry_is_explained_all_the_same(
-    village: Village,
+    registry: DiagnosedRegistry,
 ) -> None:
-    plain = village.kit.pay()
-    village.mine(plain)
-    await village.indexing.refresh()
-    village.chain.raw_by_txid[plain.txid] = village.kit.raw(plain)
-    diagnosis = await village.diagnose(hex_id(plain))
+    plain = registry.kit.pay()
+    registry.mine(plain)
+    await registry.indexing.refresh()
+    registry.chain.raw_by_txid[plain.txid] = registry.kit.raw(plain)
+    diagnosis = await registry.diagnose(hex_id(plain))
     assert (diagnosis["found"], diagnosis["where"], diagnosis["source"]) == (True, "block", "demo")
     assert steps(diagnosis) == [("seen", True), ("mined", True), ("envelope", False)]
     assert diagnosis["steps"][2]["code"] == "no-envelope"
 
 
-async def test_a_source_that_answers_with_something_else_is_not_believed(village: Village) -> None:
-    await village.indexing.catch_up()
-    wanted, other = village.kit.inscribe(agent("Wanted")), village.kit.inscribe(agent("Other"))
-    for raw in (village.kit.raw(other), b"", village.kit.raw(wanted) + b"\x00"):
-        village.chain.raw_by_txid[wanted.txid] = raw
-        diagnosis = await village.diagnose(hex_id(wanted))
+async def test_a_source_that_answers_with_something_else_is_not_believed(registry: DiagnosedRegistry) -> None:
+    await registry.indexing.catch_up()
+    wanted, other = registry.kit.inscribe(agent("Wanted")), registry.kit.inscribe(agent("Other"))
+    for raw in (registry.kit.raw(other), b"", registry.kit.raw(wanted) + b"\x00"):
+        registry.chain.raw_by_txid[wanted.txid] = raw
+        diagnosis = await registry.diagnose(hex_id(wanted))
         assert (diagnosis["found"], diagnosis["where"]) == (False, "nowhere")
 
 
 async def test_sources_that_fail_hang_or_are_not_open_are_not_waited_for(
-    village: Village, monkeypatch: pytest.MonkeyPatch
+    registry: DiagnosedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "SECONDS", 0.05)
-    await village.indexing.catch_up()
-    down, first = MemoryChain(*village.kit.blocks), village.kit.inscribe(agent())
+    await registry.indexing.catch_up()
+    down, first = MemoryChain(*registry.kit.blocks), registry.kit.inscribe(agent())
     down.down = "no route"
-    village.announce(first)
-    village.sources = [source(Hung()), source(down), source(Unopened(), usable=False), source(village.chain)]
-    assert (await village.diagnose(hex_id(first)))["where"] == "mempool"
-    village.sources.pop()
-    assert (await village.diagnose(hex_id(first)))["where"] == "nowhere"
-    village.sources = [source(Unopened(), usable=False)]
-    assert (await village.diagnose(hex_id(first)))["where"] == "nowhere"
+    registry.announce(first)
+    registry.sources = [source(Hung()), source(down), source(Unopened(), usable=False), source(registry.chain)]
+    assert (await registry.diagnose(hex_id(first)))["where"] == "mempool"
+    registry.sources.pop()
+    assert (await registry.diagnose(hex_id(first)))["where"] == "nowhere"
+    registry.sources = [source(Unopened(), usable=False)]
+    assert (await registry.diagnose(hex_id(first)))["where"] == "nowhere"
 
 
 class Unopened(MemoryChain):
@@ -193,17 +195,17 @@ class Unopened(MemoryChain):
         raise AssertionError("it was asked")
 
 
-async def test_a_chain_that_is_not_indexed_yet_has_no_answer(village: Village) -> None:
-    first = village.kit.inscribe(agent())
+async def test_a_chain_that_is_not_indexed_yet_has_no_answer(registry: DiagnosedRegistry) -> None:
+    first = registry.kit.inscribe(agent())
     diagnosis = Diagnoser(
-        village.indexing.store, dict, lambda _: SourceTransaction("demo", village.kit.raw(first), unconfirmed=True)
+        registry.indexing.store, dict, lambda _: SourceTransaction("demo", registry.kit.raw(first), unconfirmed=True)
     ).by_name(hex_id(first))
     assert diagnosis["where"] == "nowhere"
 
 
-async def test_of_several_chains_the_first_configured_that_knows_it_answers(village: Village) -> None:
-    first = village.kit.inscribe(agent())
-    raw = village.kit.raw(first)
+async def test_of_several_chains_the_first_configured_that_knows_it_answers(registry: DiagnosedRegistry) -> None:
+    first = registry.kit.inscribe(agent())
+    raw = registry.kit.raw(first)
     chains = [MemoryChain(name=name) for name in ("one", "two", "three")]
     for chain in chains[1:]:
         chain.unconfirmed[first.txid] = raw
@@ -217,7 +219,7 @@ async def test_of_several_chains_the_first_configured_that_knows_it_answers(vill
 
 
 async def test_a_loop_that_does_not_get_to_it_is_not_waited_for(
-    village: Village, monkeypatch: pytest.MonkeyPatch
+    registry: DiagnosedRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = asyncio.Event()
 
@@ -229,5 +231,5 @@ async def test_a_loop_that_does_not_get_to_it_is_not_waited_for(
 
     monkeypatch.setattr(asking, "SECONDS", -0.95)
     monkeypatch.setattr(asking, "find_transaction", never)
-    assert (await village.diagnose("ab" * 32))["where"] == "nowhere"
+    assert (await registry.diagnose("ab" * 32))["where"] == "nowhere"
     await asyncio.wait_for(ended.wait(), 60)

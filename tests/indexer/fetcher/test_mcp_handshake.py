@@ -8,7 +8,6 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -17,24 +16,17 @@ import trustme
 import uvicorn
 from mcp.server import MCPServer
 
-from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.dns import SystemResolver, TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier
-from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.reasons import FetchError
 from indexer.store.checks import CHECK_INTERVAL
 from indexer.store.motebit_endpoints import EndpointKey
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
-from overlay.systems.motebit.host_identity import MotebitVerifier
 from overlay.systems.motebit.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
 from parsers.claims.canonical_json import jcs
-from tests.chainkit import ChainKit
-from tests.fakes import MemoryChain
-from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server
-from tests.indexer.fetcher.test_motebit_identity import FILE, HOST, IDENTITY, KEYS, Village, identity_file
-from tests.indexing import Indexing
+from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, redirect, server
+from tests.indexer.fetcher.test_motebit_identity import FILE, HOST, IDENTITY, KEYS, MotebitRegistry, identity_file
 from tests.names import NameServer, names
 from tests.pointer_facts import Clock, clock
 
@@ -144,21 +136,11 @@ async def test_a_host_that_opts_out_is_sent_nothing(server: Hostile, net: Net) -
 # -- pins
 
 
-class Agency(Village):
-    """A village whose host has an MCP endpoint, answered from a table by method."""
+class McpRegistry(MotebitRegistry):
+    """Agents at a host with an MCP endpoint, whose answers come from a table by method."""
 
-    def __init__(self, indexing: Indexing, chain: MemoryChain, kit: ChainKit, net: Net, dns: NameServer, clock: Clock):
-        super().__init__(indexing, chain, kit, net, dns, clock)
-        fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=20.0), clock=clock)
-        txt = TxtRecords([dns.place])
-        self.loop = FetchLoop(
-            self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
-            checks=[
-                MotebitVerifier(fetcher, txt, indexing.writer),
-                McpHandshakes(fetcher, indexing.writer),
-            ],
-            clock=clock, ticking=clock,
-        )  # fmt: skip
+    def create_checks(self, fetcher: HttpFetcher, txt: TxtRecords) -> list[Any]:
+        return [*super().create_checks(fetcher, txt), McpHandshakes(fetcher, self.indexing.writer)]
 
     def handshake(self, id_: str) -> Any:
         shown = self.motebit(id_)
@@ -186,60 +168,58 @@ def mcp(server: Hostile, *names: str, key: int = 0, path: str = "/mcp") -> None:
 
 
 @pytest.fixture
-def agency(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[Agency]:
-    kit = ChainKit()
-    chain = MemoryChain(*kit.blocks)
-    with Indexing(database_url, chain) as indexing:
-        yield Agency(indexing, chain, kit, net, names, clock)
+def registry(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[McpRegistry]:
+    with McpRegistry.open(database_url, net, names, clock) as opened:
+        yield opened
 
 
 async def test_the_endpoint_of_an_identity_file_is_asked_and_its_manifest_pinned(
-    server: Hostile, agency: Agency
+    server: Hostile, registry: McpRegistry
 ) -> None:
     server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
     mcp(server, "search", "read")
-    id_ = await agency.inscribe()
-    await agency.after()
-    await agency.after()
-    assert agency.handshake(id_) == (True, "verified", None)
-    pinned = agency.motebit(id_)["handshake"]["manifestSha256"]
+    id_ = await registry.inscribe()
+    await registry.after()
+    await registry.after()
+    assert registry.handshake(id_) == (True, "verified", None)
+    pinned = registry.motebit(id_)["handshake"]["manifestSha256"]
     mcp(server, "search", "pay")
-    await agency.after(CHECK_INTERVAL)
-    shown = agency.motebit(id_)
-    assert agency.handshake(id_) == (False, "refused", "manifest-changed")
+    await registry.after(CHECK_INTERVAL)
+    shown = registry.motebit(id_)
+    assert registry.handshake(id_) == (False, "refused", "manifest-changed")
     assert (shown["handshake"]["added"], shown["handshake"]["removed"]) == (["pay"], ["read"])
     assert shown["handshake"]["manifestSha256"] == pinned
     mcp(server, "search", "read")
-    await agency.after(CHECK_INTERVAL)
-    assert agency.handshake(id_) == (True, "verified", None)
+    await registry.after(CHECK_INTERVAL)
+    assert registry.handshake(id_) == (True, "verified", None)
     mcp(server, "search", "pay")
-    await agency.after(PIN_DURATION + CHECK_INTERVAL)
-    await agency.after(CHECK_INTERVAL)
-    assert agency.handshake(id_) == (True, "verified", None)
-    assert agency.motebit(id_)["handshake"]["manifestSha256"] != pinned
+    await registry.after(PIN_DURATION + CHECK_INTERVAL)
+    await registry.after(CHECK_INTERVAL)
+    assert registry.handshake(id_) == (True, "verified", None)
+    assert registry.motebit(id_)["handshake"]["manifestSha256"] != pinned
 
 
-async def test_another_key_or_no_answer_is_refused(server: Hostile, agency: Agency) -> None:
+async def test_another_key_or_no_answer_is_refused(server: Hostile, registry: McpRegistry) -> None:
     server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
     mcp(server, key=1)
-    id_ = await agency.inscribe()
-    await agency.after()
-    await agency.after()
-    assert agency.handshake(id_) == (False, "refused", "key-mismatch")
+    id_ = await registry.inscribe()
+    await registry.after()
+    await registry.after()
+    assert registry.handshake(id_) == (False, "refused", "key-mismatch")
     server.say("/mcp", raw(answer("500 Internal Server Error")))
-    await agency.after(CHECK_INTERVAL)
-    assert agency.handshake(id_) == (False, "refused", "mcp-error")
+    await registry.after(CHECK_INTERVAL)
+    assert registry.handshake(id_) == (False, "refused", "mcp-error")
 
 
-async def test_the_url_of_a_claiming_card_is_asked_on_request_only(server: Hostile, agency: Agency) -> None:
+async def test_the_url_of_a_claiming_card_is_asked_on_request_only(server: Hostile, registry: McpRegistry) -> None:
     claim = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex()}
-    id_ = await agency.inscribe(**{"x-motebit": claim})
+    id_ = await registry.inscribe(**{"x-motebit": claim})
     mcp(server, path="/a2a")
-    await agency.after()
-    assert "handshake" not in agency.motebit(id_)
-    assert Rechecks(agency.store.engine).request(id_, int(agency.clock() * 1000))
-    await agency.after()
-    assert agency.handshake(id_) == (False, "verified", None)
+    await registry.after()
+    assert "handshake" not in registry.motebit(id_)
+    assert Rechecks(registry.store.engine).request(id_, int(registry.clock() * 1000))
+    await registry.after()
+    assert registry.handshake(id_) == (False, "verified", None)
 
 
 def test_names_of_jobs_are_read_back() -> None:

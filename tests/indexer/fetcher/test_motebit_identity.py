@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.fetcher.card_fetcher import CardFetcher
 from indexer.fetcher.dns import TxtRecords
-from indexer.fetcher.domain_badges import DomainVerifier
-from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.store.checks import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.motebit_hosts import PIN_DURATION
 from indexer.store.requests import Rechecks
-from overlay.listings.item_json import listing_json
-from overlay.listings.listing import listings_of
-from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from overlay.systems.motebit.host_identity import MotebitVerifier, listed, published
-from parsers import cards
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import jcs
 from parsers.claims.motebit.identifiers import HEX_SUITE, sovereign_id
-from tests.chainkit import ChainKit, agent
-from tests.fakes import MemoryChain
+from tests.chainkit import agent
 from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server
-from tests.indexing import Indexing
+from tests.indexer.fetcher.checked_registry import CheckedRegistry
 from tests.names import NameServer, names
 from tests.pointer_facts import Clock, clock
 
@@ -66,41 +58,18 @@ def succession(old: int, new: int, *, guardian: int | None = None) -> dict[str, 
     return record | {name: ed25519.sign(SEEDS[seed], jcs(record)).hex() for name, seed in signers.items()}
 
 
-class Village:
-    """A chain of agents at one host, and the loop that asks it."""
+class MotebitRegistry(CheckedRegistry):
+    """Agents at one host, and the loop that reads its identity file."""
 
-    def __init__(self, indexing: Indexing, chain: MemoryChain, kit: ChainKit, net: Net, dns: NameServer, clock: Clock):
-        self.indexing, self.store, self.clock, self.chain, self.kit = indexing, indexing.store, clock, chain, kit
-        fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=20.0), clock=clock)
-        txt = TxtRecords([dns.place])
-        self.loop = FetchLoop(
-            self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
-            checks=[MotebitVerifier(fetcher, txt, indexing.writer)],
-            clock=clock, ticking=clock,
-        )  # fmt: skip
+    def create_checks(self, fetcher: HttpFetcher, txt: TxtRecords) -> list[Any]:
+        return [MotebitVerifier(fetcher, txt, self.indexing.writer)]
 
     async def inscribe(self, **more: Any) -> str:
-        outpoint = self.kit.inscribe(agent("Echo", url=f"https://{HOST}/a2a", **more))
-        self.chain.arrive(self.kit.mine(outpoint))
-        await self.indexing.catch_up()
-        return str(outpoint)
-
-    async def after(self, milliseconds: int = 0) -> None:
-        """That much time passes, and what can be fetched then, or as soon as budgets allow, is."""
-        self.clock.tick(milliseconds)
-        for _ in range(4):
-            await self.loop.look()
-            self.loop.start()
-            await self.loop.settle()
-            self.clock.tick(60_000)
+        return await self.mine(self.kit.inscribe(agent("Echo", url=f"https://{HOST}/a2a", **more)))
 
     def motebit(self, id_: str) -> Any:
         """The identity of a listing, which its document in the index has, too."""
-        registration = ListingRepository(self.store).listing(id_)
-        assert registration is not None
-        assert registration.card_body is not None
-        card = cards.read_of(id_, registration.card_body, registration.state.kind)
-        item = listing_json(listings_of(registration, card)[0])
+        item = self.item(id_)
         [document] = DocumentReader(self.store).documents([id_])
         assert json.loads(document.item).get("motebit") == item.get("motebit")
         return item.get("motebit")
@@ -115,41 +84,41 @@ class Village:
 
 
 @pytest.fixture
-def village(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[Village]:
-    kit = ChainKit()
-    chain = MemoryChain(*kit.blocks)
-    with Indexing(database_url, chain) as indexing:
-        yield Village(indexing, chain, kit, net, names, clock)
+def registry(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[MotebitRegistry]:
+    with MotebitRegistry.open(database_url, net, names, clock) as opened:
+        yield opened
 
 
-async def test_the_verified_file_of_a_host_gives_its_agents_an_identity(server: Hostile, village: Village) -> None:
+async def test_the_verified_file_of_a_host_gives_its_agents_an_identity(
+    server: Hostile, registry: MotebitRegistry
+) -> None:
     server.say(FILE, ok(identity_file(service_url="https://agent.example/mcp")))
-    id_ = await village.inscribe()
-    assert village.motebit(id_) is None
-    await village.after()
-    assert village.motebit(id_) == {
+    id_ = await registry.inscribe()
+    assert registry.motebit(id_) is None
+    await registry.after()
+    assert registry.motebit(id_) == {
         "id": IDENTITY, "publicKey": KEYS[0].hex(), "did": None, "verified": True,
         "endpoint": "https://agent.example/mcp", "capabilities": ["web_search"],
     }  # fmt: skip
-    [document] = DocumentReader(village.store).documents([id_])
+    [document] = DocumentReader(registry.store).documents([id_])
     facts = {fact for fact in document.more_facts if fact.startswith("motebit")}
     assert facts == {"motebit:verified", f"motebit-id:{IDENTITY}", "motebit-capability:web_search"}
     assert server.paths().count(FILE) == 1
-    await village.after(CHECK_INTERVAL)
+    await registry.after(CHECK_INTERVAL)
     assert server.paths().count(FILE) == 2
-    changes = [change.id for change in village.store.outbox.after(0, 100) if change.reason == "motebit-checked"]
+    changes = [change.id for change in registry.store.outbox.after(0, 100) if change.reason == "motebit-checked"]
     assert changes == [id_]
 
 
 async def test_dns_names_the_file_before_the_well_known_one(
-    server: Hostile, village: Village, names: NameServer
+    server: Hostile, registry: MotebitRegistry, names: NameServer
 ) -> None:
     names.texts[NAME] = ["v=spf1 -all", f"v=motebit1 endpoint=https://mcp.example/ url=https://{HOST}/other.md"]
     server.say(FILE, ok(identity_file(1)))
     server.say("/other.md", ok(identity_file()))
-    id_ = await village.inscribe()
-    await village.after()
-    assert (village.motebit(id_)["publicKey"], village.motebit(id_)["endpoint"]) == (
+    id_ = await registry.inscribe()
+    await registry.after()
+    assert (registry.motebit(id_)["publicKey"], registry.motebit(id_)["endpoint"]) == (
         KEYS[0].hex(),
         "https://mcp.example/",
     )
@@ -167,84 +136,86 @@ async def test_dns_names_the_file_before_the_well_known_one(
     ],
 )
 async def test_where_dns_names_a_file_nothing_else_is_tried(
-    server: Hostile, village: Village, names: NameServer, url: str, reason: str
+    server: Hostile, registry: MotebitRegistry, names: NameServer, url: str, reason: str
 ) -> None:
     names.texts[NAME] = [f"v=motebit1 url={url}"]
     server.say(FILE, ok(identity_file()))
     server.say("/forged.md", ok(identity_file().replace(b"web_search", b"pay_anyone")))
-    id_ = await village.inscribe()
-    await village.after()
-    assert village.motebit(id_) is None
-    assert village.reason() == reason
+    id_ = await registry.inscribe()
+    await registry.after()
+    assert registry.motebit(id_) is None
+    assert registry.reason() == reason
     assert FILE not in server.paths()
 
 
 async def test_without_an_answer_of_dns_the_well_known_file_counts(
-    server: Hostile, village: Village, names: NameServer
+    server: Hostile, registry: MotebitRegistry, names: NameServer
 ) -> None:
     names.mode = "refused"
-    id_ = await village.inscribe()
-    await village.after()
-    assert village.reason() == "fetch-dns"
+    id_ = await registry.inscribe()
+    await registry.after()
+    assert registry.reason() == "fetch-dns"
     server.say(FILE, ok(identity_file()))
-    await village.after(CHECK_INTERVAL)
-    assert village.is_verified(id_)
+    await registry.after(CHECK_INTERVAL)
+    assert registry.is_verified(id_)
 
 
-async def test_a_redirect_to_another_host_is_not_followed(server: Hostile, village: Village) -> None:
+async def test_a_redirect_to_another_host_is_not_followed(server: Hostile, registry: MotebitRegistry) -> None:
     server.say(FILE, redirect("https://other.example/m.md"))
-    id_ = await village.inscribe()
-    await village.after()
-    assert (village.motebit(id_), village.reason()) == (None, "fetch-redirect-host")
+    id_ = await registry.inscribe()
+    await registry.after()
+    assert (registry.motebit(id_), registry.reason()) == (None, "fetch-redirect-host")
 
 
-async def test_a_card_that_contradicts_its_host_has_no_identity(server: Hostile, village: Village) -> None:
+async def test_a_card_that_contradicts_its_host_has_no_identity(server: Hostile, registry: MotebitRegistry) -> None:
     server.say(FILE, ok(identity_file()))
     same = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex(), "did": "did:key:z"}
-    own = await village.inscribe(**{"x-motebit": same})
-    foreign = await village.inscribe(**{"x-motebit": same | {"public_key": KEYS[1].hex()}})
-    assert not village.motebit(foreign)["verified"]
-    await village.after()
-    assert village.is_verified(own)
-    assert village.motebit(foreign) is None
+    own = await registry.inscribe(**{"x-motebit": same})
+    foreign = await registry.inscribe(**{"x-motebit": same | {"public_key": KEYS[1].hex()}})
+    assert not registry.motebit(foreign)["verified"]
+    await registry.after()
+    assert registry.is_verified(own)
+    assert registry.motebit(foreign) is None
 
 
-async def test_another_key_counts_only_where_the_pinned_one_signed_it(server: Hostile, village: Village) -> None:
+async def test_another_key_counts_only_where_the_pinned_one_signed_it(
+    server: Hostile, registry: MotebitRegistry
+) -> None:
     server.say(FILE, ok(identity_file()))
-    id_ = await village.inscribe()
-    await village.after()
+    id_ = await registry.inscribe()
+    await registry.after()
     server.say(FILE, ok(identity_file(1)))
-    await village.after(CHECK_INTERVAL)
-    assert (village.motebit(id_), village.reason()) == (None, "key-changed")
+    await registry.after(CHECK_INTERVAL)
+    assert (registry.motebit(id_), registry.reason()) == (None, "key-changed")
     recovery = {"guardian": {"public_key": KEYS[3].hex()}, "succession": [succession(0, 1, guardian=3)]}
     server.say(FILE, ok(identity_file(1, **recovery)))
-    await village.after(CHECK_INTERVAL)
-    assert (village.motebit(id_), village.reason()) == (None, "key-changed")
+    await registry.after(CHECK_INTERVAL)
+    assert (registry.motebit(id_), registry.reason()) == (None, "key-changed")
     server.say(FILE, ok(identity_file(2, succession=[succession(0, 1), succession(1, 2)])))
-    await village.after(CHECK_INTERVAL)
-    assert village.motebit(id_)["publicKey"] == KEYS[2].hex()
+    await registry.after(CHECK_INTERVAL)
+    assert registry.motebit(id_)["publicKey"] == KEYS[2].hex()
 
 
-async def test_a_pin_ends_when_its_key_was_not_served_for_a_month(server: Hostile, village: Village) -> None:
+async def test_a_pin_ends_when_its_key_was_not_served_for_a_month(server: Hostile, registry: MotebitRegistry) -> None:
     server.say(FILE, ok(identity_file()))
-    id_ = await village.inscribe()
-    await village.after()
+    id_ = await registry.inscribe()
+    await registry.after()
     server.say(FILE, ok(identity_file(1, sovereign_id(KEYS[1]))))
-    await village.after(CHECK_INTERVAL)
-    assert village.motebit(id_) is None
-    await village.after(PIN_DURATION)
-    assert village.motebit(id_)["publicKey"] == KEYS[1].hex()
+    await registry.after(CHECK_INTERVAL)
+    assert registry.motebit(id_) is None
+    await registry.after(PIN_DURATION)
+    assert registry.motebit(id_)["publicKey"] == KEYS[1].hex()
 
 
-async def test_an_identity_outlives_a_silent_host_for_a_week(server: Hostile, village: Village) -> None:
+async def test_an_identity_outlives_a_silent_host_for_a_week(server: Hostile, registry: MotebitRegistry) -> None:
     server.say(FILE, ok(identity_file()))
-    id_ = await village.inscribe()
-    await village.after()
+    id_ = await registry.inscribe()
+    await registry.after()
     server.say(FILE, raw(answer("500 Broken")))
-    await village.after(CHECK_INTERVAL)
-    assert village.is_verified(id_)
-    await village.after(GRACE)
-    assert village.motebit(id_) is None
+    await registry.after(CHECK_INTERVAL)
+    assert registry.is_verified(id_)
+    await registry.after(GRACE)
+    assert registry.motebit(id_) is None
 
 
 @pytest.mark.parametrize(
@@ -272,14 +243,14 @@ def test_a_changed_byte_of_what_is_signed_is_refused(position: int, value: int) 
     assert (published(changed, "dns", "").identity is None) == (changed != body)
 
 
-async def test_a_recheck_of_a_listing_asks_its_host_again(server: Hostile, village: Village) -> None:
-    id_ = await village.inscribe()
-    await village.after()
+async def test_a_recheck_of_a_listing_asks_its_host_again(server: Hostile, registry: MotebitRegistry) -> None:
+    id_ = await registry.inscribe()
+    await registry.after()
     server.say(FILE, ok(identity_file()))
-    assert not village.is_verified(id_)
-    assert Rechecks(village.store.engine).request(id_, int(village.clock() * 1000))
-    await village.after(HOUR // 2)
-    assert village.is_verified(id_)
+    assert not registry.is_verified(id_)
+    assert Rechecks(registry.store.engine).request(id_, int(registry.clock() * 1000))
+    await registry.after(HOUR // 2)
+    assert registry.is_verified(id_)
 
 
 def relay_list(**row: Any) -> bytes:
