@@ -14,7 +14,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -214,9 +215,24 @@ class HttpClient:
         return self._session
 
 
+def basic_login(user: str, password: str) -> str:
+    """The header Authorization for a user and password (RFC 7617)."""
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
 async def parse_json(raw: bytes, *, exact: bool = False) -> Any:
     """The JSON of a response, bounded in depth and numbers; `exact`: numbers with a fraction become Decimals. Large
     responses are parsed in a thread. Raises ParseError."""
     if len(raw) > SMALL_BYTES:
         return await asyncio.to_thread(strict_json.answer, raw, exact=exact)
     return strict_json.answer(raw, exact=exact)
+
+
+async def gather(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """The results of all coroutines, run concurrently, in order; the first failure cancels the others and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in work]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]

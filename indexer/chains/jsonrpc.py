@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
 from typing import Any
 from urllib.parse import unquote
 
-from indexer.chains.http_client import RESPONSE_BYTES, CutError, HttpClient, SlowError, TooLargeError, parse_json
+from indexer.chains.http_client import (
+    RESPONSE_BYTES,
+    CutError,
+    HttpClient,
+    SlowError,
+    TooLargeError,
+    basic_login,
+    parse_json,
+)
 from indexer.chains.options import web_address
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.masking import masked
@@ -55,7 +62,9 @@ class JsonRpc(HttpClient):
             )
         shown = masked(url)
         secrets = [word for word in re.split(r"[/?&=:@]", url) if len(word) >= 8 and word not in shown]
-        headers = {"Content-Type": "application/json", **_login(parts.username, parts.password)}
+        headers = {"Content-Type": "application/json"}
+        if parts.username is not None:
+            headers["Authorization"] = basic_login(unquote(parts.username), unquote(parts.password or ""))
         super().__init__(name, shown, headers=headers, secrets=secrets)
         self._url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -109,9 +118,3 @@ class JsonRpc(HttpClient):
     def _no_access(self, status: int, message: str) -> SourceError:
         detail = f": {message}" if message else ""
         return SourceError(f"{self.name}: {self.label} refuses access ({status}{detail}); correct the key in its URL")
-
-
-def _login(user: str | None, password: str | None) -> dict[str, str]:
-    if user is None:
-        return {}
-    return {"Authorization": "Basic " + b64encode(f"{unquote(user)}:{unquote(password or '')}".encode()).decode()}

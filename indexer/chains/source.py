@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from indexer.errors import RefusedTransactionError, SourceError
 from indexer.headers import HeaderStore
-from indexer.headers.networks import CoinRules
+from indexer.headers.networks import CoinRules, Network
 from indexer.model import BlockRef, Event
+from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint
+from parsers.errors import ParseError
 
 
 class ProvenTransaction(NamedTuple):
@@ -156,7 +159,7 @@ class Chain(ABC):
 
     @property
     def violation_count(self) -> int:
-        """How many responses of the source were refused because they cannot be true."""
+        """How many responses of the source, or ranges of its files, were refused because they cannot be true."""
         return 0
 
     @property
@@ -168,6 +171,12 @@ class Chain(ABC):
     def warnings(self) -> list[str]:
         """Notes for the operator about several sources of this chain."""
         return []
+
+    def take_network(self, network: Network, options: Mapping[str, str]) -> None:
+        """Set the attributes of a network with Bitcoin blocks; the options `from` and `finality` replace its own."""
+        self.caip2, self.network, self.rules = network.caip2, network.kind, network.rules
+        self.first = int(options.get("from", network.first))
+        self.finality = int(options["finality"]) if "finality" in options else network.finality
 
     @abstractmethod
     async def open(self) -> None:
@@ -193,14 +202,19 @@ class Chain(ABC):
         """
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:  # noqa: ARG002
-        """Satoshis of outputs created in block `before` or earlier, as far as the source has them. Raises
-        SourceError."""
-        return {}
+        """Satoshis of outputs created in block `before` or earlier, as far as the source has them. By default from
+        `transactions`: a txid commits to the same outputs at any height. Raises SourceError."""
+        requested, outputs = list(outpoints), {}
+        for txid, raw in (await self.transactions(outpoint.txid for outpoint in requested)).items():
+            with suppress(ParseError):  # bytes of that hash that are not a transaction have no outputs
+                outputs[txid] = tx.read_exactly(raw, segwit=self.rules.segwit).outputs
+        return tx.values_of(requested, outputs)
 
     async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:  # noqa: ARG002
         """Pass to `visit` the transactions that it requests, all in block `before` or earlier, until it requests no
-        more or the source lacks them. `visit` is called in a thread, one call at a time. Raises SourceError."""
-        return
+        more or the source lacks them. `visit` is called in a thread, one call at a time. By default from
+        `transactions`. Raises SourceError."""
+        await fetch_ancestors(self.transactions, visit)
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:  # noqa: ARG002
         """Heights of the blocks (`before` or earlier) that hold these transactions, as far as the source has them.
@@ -248,3 +262,14 @@ class Chain(ABC):
         """Whether an output is spent, None where the source has no proof. The spending transaction is part of its block
         from then on. Raises SourceError."""
         return None
+
+
+async def fetch_ancestors(
+    transactions: Callable[[set[bytes]], Awaitable[dict[bytes, bytes]]], visit: AncestorVisitor
+) -> None:
+    """Fetch by txid what `visit` requests, round by round, until it requests no txid that was not fetched before."""
+    requested: set[bytes] = set()
+    missing = await asyncio.to_thread(visit, {})
+    while missing := missing - requested:
+        requested |= missing
+        missing = await asyncio.to_thread(visit, await transactions(missing))

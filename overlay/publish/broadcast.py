@@ -8,7 +8,6 @@ import os
 
 from indexer.chains.http_client import CutError, HttpClient, Response
 from indexer.chains.node import address as node_address
-from indexer.chains.node.broadcast import send
 from indexer.chains.node.client import NodeClient
 from indexer.errors import RefusedTransactionError, SourceError
 from parsers.bitcoin.tx import sha256d
@@ -33,7 +32,7 @@ async def to_node(url: str, raw: bytes) -> str:
     """
     client = NodeClient(node_address.read("node", url))
     try:
-        await send(client, raw)
+        await client.send_transaction(raw)
     finally:
         await client.close()
     return sha256d(raw)[::-1].hex()

@@ -10,11 +10,10 @@ from itertools import pairwise
 from typing import Protocol
 
 from indexer.chains import BlockEvents, Chain, DeferredEvents, NewestEvents
-from indexer.chains.concurrency import gather
 from indexer.chains.evm.chain_ids import AllowedNetworks
 from indexer.chains.evm.endpoint import EvmEndpoint, RangeWidth
 from indexer.chains.evm.responses import BloomFilter, EvmHeader, Log
-from indexer.chains.http_client import SlowError, TooLargeError
+from indexer.chains.http_client import SlowError, TooLargeError, gather
 from indexer.chains.jsonrpc import RpcError
 from indexer.errors import SourceUnavailableError
 from indexer.headers.networks import DEFAULT_FINALITY, CoinRules
@@ -68,6 +67,7 @@ class EvmChain(Chain):
     sparse = True
     checked = "only that logs are in the blocks they name: the endpoint is trusted"
     rules = CoinRules("evm", segwit=False, envelope=None)
+    warning = ""
 
     def __init__(
         self, name: str, endpoint: EvmEndpoint, reader: LogReader, networks: AllowedNetworks, options: Mapping[str, str]
@@ -76,7 +76,6 @@ class EvmChain(Chain):
         self.endpoint, self._reader, self.allowed_networks = endpoint, reader, networks
         self.first = int(options.get("from", 0))
         self._start_unknown = "from" not in options
-        self._start_warning = ""
         self._configured_finality = int(options["finality"]) if "finality" in options else None
         self.finality: int | None = self._configured_finality
         self.poll_seconds = POLL_SECONDS
@@ -87,10 +86,9 @@ class EvmChain(Chain):
         self.headers: dict[int, EvmHeader] = {}
 
     @property
-    def warning(self) -> str:
-        """What works less well than it could."""
-        caught = f"{self.endpoint.violations:,} answers were invalid" if self.endpoint.violations else ""
-        return "; ".join(filter(None, (self._start_warning, caught)))
+    def violation_count(self) -> int:
+        """How many of the endpoint's answers were invalid."""
+        return self.endpoint.violations
 
     # -- the chain of headers
 
@@ -111,10 +109,10 @@ class EvmChain(Chain):
         deployed = await self.endpoint.deployment_block(tip)
         self._start_unknown = deployed is None
         if deployed is not None:
-            self.first, self._start_warning = deployed, ""
+            self.first, self.warning = deployed, ""
             log.info("%s: the contract was deployed in block %d, where reading starts", self.name, deployed)
         else:
-            self._start_warning = (
+            self.warning = (
                 "the endpoint has no archive to find when the contract was deployed: reading starts at block 0; "
                 "set ?from= to the block in which the contract was deployed"
             )

@@ -10,14 +10,13 @@ import asyncio
 import json
 import logging
 import threading
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
 from indexer.chains import AncestorVisitor, Chain, HeaderStore, options
-from indexer.chains.files.block_folder import BATCH_BYTES, MAPPED_BYTES, BadBlock, BlockFolder
+from indexer.chains.files.block_folder import BATCH_BYTES, MAPPED_BYTES, BlockFolder
 from indexer.errors import SourceError
 from indexer.headers.networks import COINS, SCRYPT, Network, network
 from indexer.model import BlockRef
@@ -46,7 +45,7 @@ def create(name: str, url: str, _headers: HeaderStore | None = None) -> FilesCha
 class FilesChain(Chain):
     """A chain read from a folder of `blk*.dat`."""
 
-    _checked = "linkage, proof of work by own bits"
+    checked = "linkage, proof of work by own bits"
 
     def __init__(self, name: str, folder: Path, options: dict[str, str]) -> None:
         self.name, self.folder = name, folder
@@ -61,34 +60,16 @@ class FilesChain(Chain):
         return self._opened
 
     @property
-    def checked(self) -> str:
-        """The header rules that are checked, as text."""
-        return self._checked
-
-    @property
-    def bad(self) -> deque[BadBlock]:
-        """The newest hundred unusable byte ranges of block files, with the reason for each."""
-        return self.block_folder.bad
-
-    @property
-    def refused(self) -> int:
+    def violation_count(self) -> int:
         """The number of unusable byte ranges of block files."""
-        return self.block_folder.refused
-
-    @property
-    def waiting(self) -> int:
-        """The number of blocks with a missing parent."""
-        return self.block_folder.waiting
+        return self._opened.refused if self._opened is not None else 0
 
     async def open(self) -> None:
         """Determine the network of the folder and read its headers. Raises SourceError."""
         network = await asyncio.to_thread(self._identify)
-        self.caip2, self.network, self.rules = network.caip2, network.kind, network.rules
-        self.first = int(self._options.get("from", network.first))
-        finality = self._options.get("finality")
-        self.finality = network.finality if finality is None else int(finality)
+        self.take_network(network, self._options)
         if network.coin in SCRYPT:
-            self._checked = "linkage; proof of work (scrypt, or the merge-mined parent chain's) of the blocks read"
+            self.checked = "linkage; proof of work (scrypt, or the merge-mined parent chain's) of the blocks read"
         self._opened = BlockFolder(self.name, self.folder, network)
         await self.refresh()
         log.info("%s: %d blocks of %s in %s", self.name, len(self._opened.tree), network, self.folder)

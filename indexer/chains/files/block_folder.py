@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import mmap
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from indexer.chains.files.block_file import HEADER, BlockFile, Frame, Garbage
@@ -23,7 +22,11 @@ from parsers.bitcoin import block, tx
 from parsers.bitcoin.tx import Outpoint, sha256d
 from parsers.errors import BlockError, ParseError
 
-MAX_BAD = 100
+log = logging.getLogger(__name__)
+
+MAX_NOTED = 10_000
+"""Unusable byte ranges that are logged, each once; further ones are only counted."""
+
 BATCH_BLOCKS, BATCH_BYTES = 256, 8 << 20
 """Limits of a batch of blocks, which has at least one block."""
 
@@ -38,15 +41,6 @@ BlockAncestorVisitor = Callable[[int, Mapping[bytes, bytes]], set[bytes]]
 """As `AncestorVisitor`; the first argument is the height of the block with the transactions."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadBlock:
-    """An unusable byte range of a block file: its offset, and the reason."""
-
-    file: str
-    offset: int
-    reason: str
-
-
 class _Orphan:
     """A block with a missing parent."""
 
@@ -57,7 +51,7 @@ class _Orphan:
 
 
 class BlockFolder:
-    """The blocks of one network in a folder. `refused` counts unusable byte ranges, `bad` holds the newest of them.
+    """The blocks of one network in a folder. `refused` counts unusable byte ranges, which are logged.
 
     One thread may run `refresh` while others call the other methods. These are quick, except reads of block bytes.
     """
@@ -66,9 +60,8 @@ class BlockFolder:
         self.name, self.folder, self.network = name, folder, network
         self.tree = LocatedTree()
         self._rules = HeaderRules(network)
-        self.bad: deque[BadBlock] = deque(maxlen=MAX_BAD)
         self.refused = 0
-        self._seen_bad: set[tuple[int, int]] = set()
+        self._noted: set[tuple[int, int]] = set()
         self._doubtful: set[tuple[int, int]] = set()
         self._files: list[BlockFile] = []
         self._by_name: dict[str, BlockFile] = {}
@@ -209,12 +202,12 @@ class BlockFolder:
         self._note(file, garbage.start, f"{size:,} bytes that are not a block of {self.network}")
 
     def _note(self, file: BlockFile, offset: int, reason: str) -> None:
-        if (file.number, offset) in self._seen_bad:
+        if (file.number, offset) in self._noted:
             return
-        if len(self._seen_bad) < 100 * MAX_BAD:
-            self._seen_bad.add((file.number, offset))
         self.refused += 1
-        self.bad.append(BadBlock(file.path.name, offset, reason))
+        if len(self._noted) < MAX_NOTED:
+            self._noted.add((file.number, offset))
+            log.warning("%s: %s is not usable at byte %s: %s", self.name, file.path.name, f"{offset:,}", reason)
 
     def _check_network(self) -> None:
         """Raise SourceError if the folder does not hold blocks of the configured network."""

@@ -29,14 +29,12 @@ def create(name: str, url: str, store: ChainStore | None = None) -> JungleBusCha
             f"{name}: {subscription[:100]!a} is not a subscription id; write junglebus:SUBSCRIPTION_ID with the id "
             "that the server's dashboard gives to a subscription"
         )
-    options = read(name, query, "junglebus", _OPTIONS)
-    if options.get("chain", "bsv") != "bsv":
-        raise SourceError(f"{name}: chain={options['chain']!r} is not served by JungleBus, only bsv is")
+    options = read(name, query, "junglebus", _OPTIONS, ("bsv",))
+    token = options.get("token", "")
+    if not (token.isascii() and token.isprintable()):  # it is sent as a header
+        raise SourceError(f"{name}: the token holds characters that no token has; copy it again to A2B_JUNGLEBUS_TOKEN")
     bsv = network("bsv", options.get("network", "mainnet"))
-    chain = JungleBusChain(name, subscription, _server(name, options), bsv, store, _token(name, options))
-    chain.first = int(options.get("from", bsv.first))
-    chain.finality = int(options["finality"]) if "finality" in options else bsv.finality
-    return chain
+    return JungleBusChain(name, subscription, _server(name, options), bsv, options, store)
 
 
 def _server(name: str, options: dict[str, str]) -> str:
@@ -48,11 +46,3 @@ def _server(name: str, options: dict[str, str]) -> str:
     if parts.username or parts.password:
         raise SourceError(f"{name}: url= holds a password; JungleBus takes a token, in A2B_JUNGLEBUS_TOKEN")
     return server
-
-
-def _token(name: str, options: dict[str, str]) -> str:
-    """The token, which is sent as a header: printable ASCII only."""
-    token = options.get("token", "")
-    if not (token.isascii() and token.isprintable()):
-        raise SourceError(f"{name}: the token holds characters that no token has; copy it again to A2B_JUNGLEBUS_TOKEN")
-    return token

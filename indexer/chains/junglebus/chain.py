@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
 
 from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock
-from indexer.chains.concurrency import fetch_ancestors, gather
+from indexer.chains.http_client import gather
 from indexer.chains.junglebus.client import JungleBusClient
 from indexer.chains.junglebus.header_sync import JungleBusHeaderSync
 from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
@@ -17,11 +17,11 @@ from indexer.chains.junglebus.retry_queue import RetryQueue
 from indexer.chains.junglebus.subscription import Subscription
 from indexer.chains.junglebus.tracing import Tracer
 from indexer.chains.junglebus.violations import ViolationError, Violations
+from indexer.chains.source import fetch_ancestors
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain
 from indexer.headers.networks import Network
 from indexer.model import PARTIAL, BlockRef
-from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint
 
 log = logging.getLogger(__name__)
@@ -55,14 +55,15 @@ class JungleBusChain(Chain):
         subscription: str,
         server: str,
         network: Network,
+        options: Mapping[str, str],
         store: ChainStore | None,
-        token: str = "",
     ) -> None:
-        self.name, self.network, self.caip2, self.rules = name, network.kind, network.caip2, network.rules
+        self.name = name
+        self.take_network(network, options)
         self.violations = Violations(name)
         self.retries = RetryQueue(name, store)
         self.poll_seconds = POLL_SECONDS
-        self.client = JungleBusClient(name, server, self.violations, token)
+        self.client = JungleBusClient(name, server, self.violations, options.get("token", ""))
         self.headers = HeaderChain(name, network, store)
         self.prover = Prover(self.client, self.headers, self.violations)
         self.subscription = Subscription(self.client, name, subscription, self.violations)
@@ -197,12 +198,11 @@ class JungleBusChain(Chain):
 
     # -- transactions by txid
 
-    async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
-        """Satoshis of outputs, from at most MAX_PARENTS transactions: their txids commit to them."""
+    async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs, from at most MAX_PARENTS transactions."""
         requested = list(outpoints)
-        parents = list(dict.fromkeys(outpoint.txid for outpoint in requested))[:MAX_PARENTS]
-        raws = await self.transactions(parents)
-        return tx.values_of(requested, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
+        parents = set(list(dict.fromkeys(outpoint.txid for outpoint in requested))[:MAX_PARENTS])
+        return await super().values((outpoint for outpoint in requested if outpoint.txid in parents), before)
 
     async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
         """Ancestors by txid, which commits to their bytes; at most MAX_PARENTS."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from indexer.chains import ChainStore, ProvenTransaction
-from indexer.chains.concurrency import gather
+from indexer.chains.http_client import gather
 from indexer.chains.junglebus.client import SMALL_BYTES, JungleBusClient
 from indexer.chains.junglebus.responses import DeliveredTransaction
 from indexer.chains.junglebus.violations import ViolationError, Violations

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from indexer.chains.concurrency import gather
+from indexer.chains.http_client import gather
 from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
 from indexer.chains.junglebus.responses import DeliveredTransaction
 from indexer.chains.junglebus.retry_queue import RetryQueue

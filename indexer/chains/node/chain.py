@@ -8,13 +8,11 @@ import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from indexer.chains import AncestorVisitor, Chain, HeaderStore
-from indexer.chains.concurrency import fetch_ancestors
+from indexer.chains import Chain, HeaderStore
 from indexer.chains.node import coin_parameters
 from indexer.chains.node.address import Address
 from indexer.chains.node.block_download import BlockDownload
 from indexer.chains.node.block_download import blocks as blocks_ahead
-from indexer.chains.node.broadcast import send
 from indexer.chains.node.client import NodeClient
 from indexer.chains.node.coin_parameters import COIN_PARAMETERS
 from indexer.chains.node.header_sync import NodeHeaderSync
@@ -53,15 +51,18 @@ MAX_ANNOUNCED = 100_000
 class NodeChain(Chain):
     """A chain as one node has it: its best branch by our own headers, its blocks, its mempool and what it publishes."""
 
+    warning = ""
+    headers_unproved = False
+
     def __init__(
         self, name: str, address: Address, options: Mapping[str, str], store: HeaderStore | None = None
     ) -> None:
         self.name, self._options, self._store = name, options, store
         self._coin = coin_parameters.coin(name, options)
-        self.rules, self._warning = RULES[self._coin], ""
+        self.rules = RULES[self._coin]
         parameters = self._parameters = COIN_PARAMETERS[self._coin]
-        self._headers_unproved = "auxpow" in options
-        if self._headers_unproved and not parameters.auxpow:
+        self.headers_unproved = "auxpow" in options
+        if self.headers_unproved and not parameters.auxpow:
             raise SourceError(f"{name}: auxpow is an option of doge only, as only its blocks are merge-mined")
         self.client = NodeClient(address)
         self.rest = Rest(self.client)
@@ -85,12 +86,9 @@ class NodeChain(Chain):
         """Identify the node's network and its indexes, and load the headers. Raises SourceError."""
         if self._headers is None:
             network = await coin_parameters.network(self.client, self._coin, self._options.get("network"))
-            self.caip2, self.network = network.caip2, network.kind
-            self.first = int(self._options.get("from", network.first))
-            finality = self._options.get("finality")
-            self.finality = network.finality if finality is None else int(finality)
+            self.take_network(network, self._options)
             self.split_blocks = coin_parameters.SplitBlocks(self.client, network)
-            headers = HeaderChain(self.name, network, self._store, auxpow_unchecked=self._headers_unproved)
+            headers = HeaderChain(self.name, network, self._store, auxpow_unchecked=self.headers_unproved)
             await asyncio.to_thread(headers.load)
             self._upkeep = NodeHeaderSync(self.client, self.rest, headers, self._parameters)
             self._headers = headers
@@ -114,13 +112,13 @@ class NodeChain(Chain):
         if self.rules.envelope is None or self._has_tx_index:
             return
         self._has_tx_index = await coin_parameters.has_tx_index(self.client, self._parameters)
-        self._warning = ""
+        self.warning = ""
         if self._has_tx_index is False:
-            self._warning = (
+            self.warning = (
                 "the node has no transaction index: updates whose satoshi comes after another input's stay "
                 "undecided; start it with -txindex=1"
             )
-            log.warning("%s: %s", self.name, self._warning)
+            log.warning("%s: %s", self.name, self.warning)
 
     async def close(self) -> None:
         """Close downloads, the subscription and all connections."""
@@ -131,16 +129,6 @@ class NodeChain(Chain):
         if zmq is not None:
             await zmq.close()
         await self.client.close()
-
-    @property
-    def warning(self) -> str:
-        """What works less well than it could with another configuration of the node, empty if nothing does."""
-        return self._warning
-
-    @property
-    def headers_unproved(self) -> bool:
-        """Whether merge-mined headers are accepted without their proof of work (`?auxpow=unchecked`)."""
-        return self._headers_unproved
 
     @property
     def checked(self) -> str:
@@ -243,7 +231,7 @@ class NodeChain(Chain):
 
     async def send(self, raw: bytes) -> None:
         """Send a transaction through the node. Raises RefusedTransactionError, SourceError."""
-        await send(self.client, raw)
+        await self.client.send_transaction(raw)
 
     async def mempool(self) -> frozenset[bytes] | None:
         """Txids of the node's mempool. Raises SourceError."""
@@ -272,19 +260,10 @@ class NodeChain(Chain):
         """Raw transactions by txid, unconfirmed and (with `-txindex`) confirmed ones. Raises SourceError."""
         return await self._transactions.get(txids)
 
-    async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
-        """Satoshis of outputs of transactions that the node has; the txid commits to them. Raises SourceError."""
-        del before  # a txid commits to the same outputs at any height
-        return await self._transactions.values(outpoints)
-
     async def unspent(self, outpoints: Collection[Outpoint]) -> set[Outpoint] | None:
         """As the node's set of unspent outputs has it, None where the node does not answer `gettxout`. Raises
         SourceError."""
         return await self._transactions.unspent(outpoints)
-
-    async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
-        """Ancestors by txid, which commits to their bytes. Raises SourceError."""
-        await fetch_ancestors(self.transactions, visit)
 
     async def heights(self, txids: Iterable[bytes], _before: BlockRef) -> dict[bytes, int]:
         """Heights of transactions: by our own headers, below them by the node's. Raises SourceError."""

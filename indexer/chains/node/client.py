@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
@@ -19,15 +18,19 @@ from indexer.chains.http_client import (
     CutError,
     HttpClient,
     TooLargeError,
+    basic_login,
     parse_json,
 )
 from indexer.chains.jsonrpc import RpcError, error_fields
 from indexer.chains.node.address import Address
-from indexer.errors import SourceError, SourceUnavailableError
+from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
 from indexer.retries import Backoff
 from parsers.errors import ParseError
 
-__all__ = ["NodeClient", "RpcError", "TooLargeError"]
+__all__ = ["NodeClient", "RpcCall", "RpcError", "TooLargeError"]
+
+RpcCall = tuple[str, tuple[Any, ...]]
+"""A method and its parameters."""
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +45,8 @@ PAUSES = Backoff(0.05, 2.0, factor=10.0).pauses(3)
 """Seconds before each further try of a call that was cut, or that the node was too busy for."""
 
 WARMING_UP, SAFE_MODE = -28, -2
+
+_SENT_BEFORE = ("already known", "already in", "txn-already-", "transaction already in block chain")
 
 
 class NodeClient(HttpClient):
@@ -72,14 +77,14 @@ class NodeClient(HttpClient):
             raise result
         return result
 
-    async def batch(self, calls: Sequence[tuple[str, tuple[Any, ...]]], limit: int = RESPONSE_BYTES) -> list[Any]:
+    async def batch(self, calls: Sequence[RpcCall], limit: int = RESPONSE_BYTES) -> list[Any]:
         """The results of several calls in one request, in order; a failed call has its RpcError as result.
 
         Raises TooLargeError, SourceError.
         """
         return await self._call(calls, limit, batch=True) if calls else []
 
-    async def _call(self, calls: Sequence[tuple[str, tuple[Any, ...]]], limit: int, *, batch: bool) -> list[Any]:
+    async def _call(self, calls: Sequence[RpcCall], limit: int, *, batch: bool) -> list[Any]:
         requests = [_request(method, params, number) for number, (method, params) in enumerate(calls)]
         body = json.dumps(requests if batch else requests[0]).encode()
         methods = [method for method, _ in calls]
@@ -114,6 +119,14 @@ class NodeClient(HttpClient):
         if code == SAFE_MODE:
             raise SourceUnavailableError(f"{self.name}: {self.label} is in safe mode: {message}")
         return RpcError(self.name, "the node", method, code, message)
+
+    async def send_transaction(self, raw: bytes) -> None:
+        """Send a transaction; sending it again is not an error. Raises RefusedTransactionError, SourceError."""
+        try:
+            await self.call("sendrawtransaction", raw.hex())
+        except RpcError as error:
+            if not any(word in str(error).lower() for word in _SENT_BEFORE):
+                raise RefusedTransactionError(f"the node refuses the transaction: {error}") from None
 
     # -- REST and streams
 
@@ -205,7 +218,7 @@ class NodeClient(HttpClient):
 
     def _read_login(self) -> str | None:
         login = self.address.read_login()
-        return "Basic " + b64encode(":".join(login).encode()).decode() if login else None
+        return basic_login(*login) if login else None
 
 
 def _request(method: str, params: tuple[Any, ...], number: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 
 from indexer import chains
 from indexer.chains.node import coin_parameters, parse
-from indexer.chains.node.broadcast import send
 from indexer.chains.node.client import NodeClient, RpcError
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput
@@ -102,7 +101,7 @@ class PaymentNode:
 
     async def send(self, raw: bytes) -> None:
         """By `sendrawtransaction`."""
-        await self._within(send(self._client, raw))
+        await self._within(self._client.send_transaction(raw))
 
     async def _within(self, answer: Awaitable[_T]) -> _T:
         try:

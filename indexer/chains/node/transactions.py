@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND
-from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
+from indexer.chains.node.client import NodeClient, RpcCall, RpcError, TooLargeError
 from indexer.chains.node.coin_parameters import CoinParameters
 from parsers.bitcoin import tx
-from parsers.bitcoin.tx import Outpoint, Transaction, sha256d
+from parsers.bitcoin.tx import Outpoint, sha256d
 from parsers.errors import ParseError
 
 CACHE_BYTES = 32 << 20
@@ -53,15 +52,6 @@ class Transactions:
             results |= await self._fetch(missing[start : start + BATCH])
         return results
 
-    async def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
-        """Satoshis of outputs of transactions that the node has; the txid commits to them. Raises SourceError."""
-        requested = list(outpoints)
-        outputs = {}
-        for txid, raw in (await self.get(outpoint.txid for outpoint in requested)).items():
-            with suppress(ParseError):  # bytes of that hash that are not a transaction have no outputs
-                outputs[txid] = self._read(raw).outputs
-        return tx.values_of(requested, outputs)
-
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node has
         them.
@@ -83,7 +73,8 @@ class Transactions:
         requested, unspent = list(outpoints), set[Outpoint]()
         for start in range(0, len(requested), BATCH):
             batch = requested[start : start + BATCH]
-            answers = await self._outputs(batch)
+            answers = await self._batch([("gettxout", (txid[::-1].hex(), vout, False)) for txid, vout in batch])
+            # None is an output that is spent, or not in a block; that of a script too large for an answer is there
             refusal = next((answer for answer in answers if isinstance(answer, RpcError)), None)
             if refusal is not None and refusal.code == METHOD_NOT_FOUND:
                 return None
@@ -92,31 +83,21 @@ class Transactions:
             unspent.update(outpoint for outpoint, answer in zip(batch, answers, strict=True) if answer is not None)
         return unspent
 
-    async def _outputs(self, outpoints: list[Outpoint]) -> list[Any]:
-        """The answers to `gettxout` without the mempool: None for an output that is spent, or not in a block."""
-        calls = [("gettxout", (outpoint.txid[::-1].hex(), outpoint.vout, False)) for outpoint in outpoints]
+    async def _batch(self, calls: Sequence[RpcCall]) -> list[Any]:
+        """The results of calls; a TooLargeError for one whose answer alone is too large. Raises SourceError."""
         try:
-            return await self._client.batch(calls, ANSWER_BYTES if len(outpoints) > 1 else ALONE_BYTES)
-        except TooLargeError:
-            if len(outpoints) == 1:
-                return [TooLargeError]  # the script of an output that is there
-            half = len(outpoints) // 2
-            return [*await self._outputs(outpoints[:half]), *await self._outputs(outpoints[half:])]
+            return await self._client.batch(calls, ANSWER_BYTES if len(calls) > 1 else ALONE_BYTES)
+        except TooLargeError as error:
+            if len(calls) == 1:
+                return [error]
+            half = len(calls) // 2
+            return [*await self._batch(calls[:half]), *await self._batch(calls[half:])]
 
     async def _fetch(self, txids: list[bytes]) -> dict[bytes, bytes]:
-        calls = [("getrawtransaction", (txid[::-1].hex(),)) for txid in txids]
-        try:
-            answers = await self._client.batch(calls, ANSWER_BYTES if len(txids) > 1 else ALONE_BYTES)
-        except TooLargeError:
-            if len(txids) == 1:
-                return {}
-            half = len(txids) // 2
-            return await self._fetch(txids[:half]) | await self._fetch(txids[half:])
+        answers = await self._batch([("getrawtransaction", (txid[::-1].hex(),)) for txid in txids])
         results = {}
         for txid, answer in zip(txids, answers, strict=True):
-            if isinstance(answer, RpcError) or not isinstance(answer, str):
-                continue
-            raw = _bytes(answer)
+            raw = _bytes(answer) if isinstance(answer, str) else None
             if raw is not None and self._txid(raw) == txid:
                 results[txid] = raw
                 self._add_to_cache(txid, raw)
@@ -135,12 +116,9 @@ class Transactions:
         if not self._segwit:
             return sha256d(raw)
         try:
-            return self._read(raw).txid
+            return tx.read_exactly(raw, segwit=True).txid
         except ParseError:
             return None
-
-    def _read(self, raw: bytes) -> Transaction:
-        return tx.read_exactly(raw, segwit=self._segwit)
 
 
 def _bytes(text: str) -> bytes | None:

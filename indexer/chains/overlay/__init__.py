@@ -23,10 +23,5 @@ def create(name: str, url: str, store: ChainStore | None = None) -> OverlayChain
     parts = web_address(base)
     if parts is None or "#" in base or parts.username:
         raise SourceError(f"{name}: {masked(base)[:200]!a} is not an overlay; write overlay:https://host")
-    options = read(name, query, "overlay", _OPTIONS)
-    if options.get("chain", "bsv") != "bsv":
-        raise SourceError(f"{name}: chain={options['chain']!r} has no anchors, only bsv has")
-    bsv = network("bsv", options.get("network", "mainnet"))
-    chain = OverlayChain(name, base, bsv, store, int(options["from"]) if "from" in options else None)
-    chain.finality = int(options["finality"]) if "finality" in options else bsv.finality
-    return chain
+    options = read(name, query, "overlay", _OPTIONS, ("bsv",))
+    return OverlayChain(name, base, network("bsv", options.get("network", "mainnet")), options, store)

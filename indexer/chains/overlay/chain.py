@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
-from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock, ProvenTransaction
-from indexer.chains.concurrency import fetch_ancestors, gather
+from indexer.chains import Chain, ChainStore, PartialBlock, ProvenTransaction
+from indexer.chains.http_client import gather
 from indexer.chains.overlay.client import OverlaySourceClient
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain, HeaderError
 from indexer.headers.networks import Network, topic_genesis
 from indexer.model import PARTIAL, BlockRef
-from parsers.bitcoin import bump, tx
+from parsers.bitcoin import bump
 from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
 from parsers.bitcoin.basm_answers import ANCHORS_AT_ONCE, TXIDS_AT_ONCE, AnchorTip, check_chained
 from parsers.bitcoin.beef import NODE_PAIR
-from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
 
 POLL_SECONDS = 10.0
@@ -33,17 +32,19 @@ MAX_ADMITTED = 100_000
 
 
 class OverlayChain(Chain):
-    """The chain of one network as the overlay at `base` admitted it. `first` is given, or else where its anchors
-    begin."""
+    """The chain of one network as the overlay at `base` admitted it. Reading starts at the option `from`, else where
+    its anchors begin."""
 
     complete = False
 
-    def __init__(self, name: str, base: str, network: Network, store: ChainStore | None, first: int | None) -> None:
-        self.name, self.network, self.caip2, self.rules = name, network.kind, network.caip2, network.rules
-        self.first, self._first = first or 0, first
+    def __init__(
+        self, name: str, base: str, network: Network, options: Mapping[str, str], store: ChainStore | None
+    ) -> None:
+        self.name = name
+        self.take_network(network, options)
+        self._start, self._has_start = self.first, "from" in options
         self.poll_seconds = POLL_SECONDS
-        self._network_first, self._topic_genesis = network.first, topic_genesis(network.caip2) or 0
-        self._genesis = self._topic_genesis
+        self._genesis = self._topic_genesis = topic_genesis(network.caip2) or 0
         self._client = OverlaySourceClient(name, base)
         self._headers = HeaderChain(name, network, store)
         self._refreshed = -POLL_SECONDS
@@ -70,7 +71,7 @@ class OverlayChain(Chain):
             )
         self._genesis = self._topic_genesis if tip.genesis is None else tip.genesis
         is_late = self._genesis > self._topic_genesis
-        self.first = self._first if self._first is not None else self._genesis if is_late else self._network_first
+        self.first = self._genesis if is_late and not self._has_start else self._start
         self._is_whole = tip.complete and not is_late
         if self._headers.tip() is None:
             await asyncio.to_thread(self._headers.load)
@@ -200,18 +201,6 @@ class OverlayChain(Chain):
             ProvenTransaction(admitted.number, raws[admitted.txid], own_path)
             for admitted, own_path in zip(listed, single, strict=True)
         ]
-
-    # -- transactions by txid
-
-    async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
-        """Satoshis of outputs, as far as the overlay has their transactions: their txids commit to them."""
-        requested = list(outpoints)
-        raws = await self.transactions(outpoint.txid for outpoint in requested)
-        return tx.values_of(requested, {txid: tx.read(raw).outputs for txid, raw in raws.items()})
-
-    async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
-        """Ancestors by txid, which commits to their bytes."""
-        await fetch_ancestors(self.transactions, visit)
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, as far as the overlay has them."""

@@ -68,6 +68,11 @@ async def tip_of(chain: FilesChain) -> bytes | None:
     return tip.hash if tip else None
 
 
+def unusable(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged about unusable bytes of block files."""
+    return [record.getMessage().partition("not usable at ")[2] for record in caplog.records if "usable" in record.msg]
+
+
 async def hashes(chain: FilesChain, first: int = 0, last: int = 10**6) -> list[bytes]:
     results = []
     async for ref, data in chain.blocks(first, last):
@@ -98,7 +103,7 @@ async def test_the_sample_chain_ends_where_its_tip_says(sample: Path) -> None:
     assert (await chain.ref(60)).hash == results[60]  # type: ignore[union-attr]
     assert await chain.ref(126) is None
     assert await chain.ref(-1) is None
-    assert (chain.refused, chain.waiting) == (0, 0)
+    assert (chain.violation_count, chain.block_folder.waiting) == (0, 0)
     stale = {item["hash"] for item in json.loads((sample / "expected.json").read_text())["staleBlocks"]}
     assert len(stale) == 3
     assert not stale & {digest[::-1].hex() for digest in results}
@@ -124,7 +129,7 @@ async def test_blocks_may_come_in_any_order_across_files(kit: ChainKit, tmp_path
     chain = await opened("")
     assert await tip_of(chain) == kit["7a"].hash
     assert await hashes(chain) == [block.hash for block in kit.branch(kit["7a"])]
-    assert chain.waiting == 0
+    assert chain.block_folder.waiting == 0
 
 
 @settings(
@@ -168,25 +173,28 @@ async def test_zeros_between_and_behind_blocks_are_skipped(kit: ChainKit, tmp_pa
     (tmp_path / "blk00000.dat").write_bytes(raw)
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
-    assert chain.refused == 0
+    assert chain.violation_count == 0
 
 
-async def test_garbage_between_blocks_is_skipped_and_recorded(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
+async def test_garbage_between_blocks_is_skipped_and_recorded(
+    kit: ChainKit, tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = b"garbage" * 999, MAGIC + b"\x50\0\0\0" + b"too small to be a block"
     raw = [frame(block.raw) for block in trunk(kit)]
     (tmp_path / "blk00000.dat").write_bytes(b"".join([*raw[:2], first, *raw[2:4], second, *raw[4:], b"a torn end"]))
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
-    assert [bad.reason for bad in chain.bad] == [
+    starts = [len(b"".join(raw[:2])), len(first) + len(b"".join(raw[:4])), len(first + second) + len(b"".join(raw))]
+    reasons = [
         "6,993 bytes that are not a block of bsv regtest",
         "a block with a wrong size or proof of work",
         "10 bytes that are not a block of bsv regtest",
     ]
-    assert chain.bad[0].offset == len(raw[0] + raw[1])
+    assert unusable(caplog) == [f"byte {start:,}: {reason}" for start, reason in zip(starts, reasons, strict=True)]
     await chain.tip()
     (tmp_path / "blk00000.dat").touch()
     await chain.tip()
-    assert chain.refused == 3, "the same bytes are recorded once"
+    assert chain.violation_count == 3, "the same bytes are recorded once"
 
 
 async def test_blocks_over_four_gigabytes_have_their_size_in_eight_more_bytes(
@@ -226,7 +234,7 @@ async def test_an_obfuscated_folder_is_read_with_its_key(kit: ChainKit, tmp_path
     (tmp_path / "xor.dat").write_bytes(key)
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in kit.branch(kit["7a"])]
-    assert chain.refused == 0
+    assert chain.violation_count == 0
     (tmp_path / "xor.dat").write_bytes(key[:5])
     with pytest.raises(SourceError, match="holds 5 bytes where a key of 8 is expected"):
         await opened()
@@ -245,13 +253,13 @@ def spoiled_header(block: Block) -> bytes:
 
 
 async def test_a_header_without_proof_of_work_is_refused_and_the_rest_is_read(
-    kit: ChainKit, tmp_path: Path, opened: Open
+    kit: ChainKit, tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = [frame(block.raw) for block in trunk(kit)]
     (tmp_path / "blk00000.dat").write_bytes(b"".join([*raw[:4], frame(spoiled_header(kit["4"])), *raw[4:]]))
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
-    assert [bad.reason for bad in chain.bad] == ["a block with a wrong size or proof of work"]
+    assert [line.partition(": ")[2] for line in unusable(caplog)] == ["a block with a wrong size or proof of work"]
 
 
 async def test_a_wrong_size_costs_only_its_block(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
@@ -260,11 +268,11 @@ async def test_a_wrong_size_costs_only_its_block(kit: ChainKit, tmp_path: Path, 
     (tmp_path / "blk00000.dat").write_bytes(b"".join([*raw[:4], torn, *raw[4:]]))
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
-    assert chain.refused == 1
+    assert chain.violation_count == 1
 
 
 async def test_a_refused_block_and_its_children_are_left_out_until_another_copy_comes(
-    kit: ChainKit, tmp_path: Path, opened: Open
+    kit: ChainKit, tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = kit.write(tmp_path)[0]
     chain = await opened()
@@ -273,21 +281,21 @@ async def test_a_refused_block_and_its_children_are_left_out_until_another_copy_
     assert bad.hash == kit["5a"].hash
     await chain.refuse(bad, "its transactions are nonsense")
     assert await tip_of(chain) == kit["6"].hash
-    assert chain.bad[-1].reason == "block 5: its transactions are nonsense"
+    assert unusable(caplog)[-1].endswith(": block 5: its transactions are nonsense")
     kit.append(path, kit["5a"])
     assert await tip_of(chain) == kit["7a"].hash
     assert await hashes(chain) == [block.hash for block in kit.branch(kit["7a"])]
 
 
 async def test_a_block_found_inside_other_bytes_must_match_its_merkle_root(
-    kit: ChainKit, tmp_path: Path, opened: Open
+    kit: ChainKit, tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     forged = kit["2"].raw[:-10] + bytes(10)
     raw = [frame(block.raw) for block in trunk(kit)]
     (tmp_path / "blk00000.dat").write_bytes(b"".join([*raw[:2], b"rubbish", frame(forged), b"rubbish", *raw[2:]]))
     chain = await opened()
     assert await hashes(chain) == [block.hash for block in trunk(kit)]
-    assert "its transactions do not match its merkle root" in {bad.reason for bad in chain.bad}
+    assert any(line.endswith("its transactions do not match its merkle root") for line in unusable(caplog))
 
 
 # --- a folder that grows
@@ -347,7 +355,7 @@ async def test_a_block_in_writing_is_waited_for_wherever_it_is_cut(
         assert await tip_of(chain) == kit["5"].hash
         path.write_bytes(done + last + bytes(preallocated - preallocated // 2))
         assert await tip_of(chain) == kit["6"].hash
-        assert chain.refused == 0 or cut < 16
+        assert chain.violation_count == 0 or cut < 16
 
 
 async def test_a_stale_block_that_a_stranger_put_into_a_block_in_writing_changes_nothing(
@@ -555,7 +563,9 @@ async def test_other_coins_are_read_by_their_rules(coin: str, tmp_path: Path, op
     assert chain.rules.segwit == (coin in ("btc", "ltc"))
 
 
-async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_it(tmp_path: Path, opened: Open) -> None:
+async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_it(
+    tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     mint = ChainKit("doge")
     raw = merge_mined(mint["1"])
     path = tmp_path / "blk00000.dat"
@@ -571,11 +581,13 @@ async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_i
     )
     again = await opened("?network=regtest", "doge")
     assert [ref.height async for ref, _ in again.blocks(0, 9)] == [0]
-    assert "merkle branch" in again.bad[-1].reason
+    assert "merkle branch" in unusable(caplog)[-1]
     assert (await again.tip()).height == 0  # type: ignore[union-attr]
 
 
-async def test_dogecoin_work_of_another_chain_that_is_not_its_own_is_refused(tmp_path: Path, opened: Open) -> None:
+async def test_dogecoin_work_of_another_chain_that_is_not_its_own_is_refused(
+    tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     mint = ChainKit("doge")
     mint.mine_empty(1)
     other = merge_mined(mint["1"])
@@ -584,18 +596,20 @@ async def test_dogecoin_work_of_another_chain_that_is_not_its_own_is_refused(tmp
     (tmp_path / "blk00000.dat").write_bytes(b"".join(frame(raw) for raw in (mint["0"].raw, mint["1"].raw, borrowed)))
     chain = await opened("?network=regtest", "doge")
     assert [ref.height async for ref, _ in chain.blocks(0, 9)] == [0, 1]
-    assert "the other chain's coinbase does not name it" in chain.bad[-1].reason
+    assert "the other chain's coinbase does not name it" in unusable(caplog)[-1]
     assert "linkage; proof of work" in chain.checked
 
 
-async def test_dogecoin_work_of_another_chain_that_is_cut_short_is_refused(tmp_path: Path, opened: Open) -> None:
+async def test_dogecoin_work_of_another_chain_that_is_cut_short_is_refused(
+    tmp_path: Path, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
     mint = ChainKit("doge")
     raw = merge_mined(mint["1"])
     cut = raw[: raw.index(b"\x02" + bytes(64)) + 90]
     (tmp_path / "blk00000.dat").write_bytes(frame(mint["0"].raw) + frame(cut) + frame(mint["0"].raw))
     chain = await opened("?network=regtest", "doge")
     assert [ref.height async for ref, _ in chain.blocks(0, 9)] == [0]
-    assert "runs past the end" in chain.bad[-1].reason
+    assert "runs past the end" in unusable(caplog)[-1]
 
 
 @pytest.mark.parametrize("coin", ["ltc", "doge"])
@@ -615,7 +629,7 @@ async def test_behind_garbage_scrypt_work_is_asked_for(coin: str, tmp_path: Path
     (tmp_path / "blk00000.dat").write_bytes(b"".join(raws))
     chain = await opened("?network=regtest", coin)
     assert await hashes(chain) == [block.hash for block in mint.branch()]
-    assert chain.refused == 1
+    assert chain.violation_count == 1
 
 
 # --- what the folder is

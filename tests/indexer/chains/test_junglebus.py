@@ -375,8 +375,8 @@ async def test_headers_begin_below_a_checkpoint_and_end_at_the_tip(
     followed.server.follow()
     monkeypatch.setattr("indexer.headers.header_chain.LEAD", 3)
     existing = network("bsv", "regtest")
-    chain = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, existing, None)
-    other = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, existing, None)
+    chain = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, existing, {}, None)
+    other = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, existing, {}, None)
     for item, block in ((chain, kit["20"]), (other, kit["21"])):
         monkeypatch.setattr(
             "indexer.headers.header_chain.checkpoints", lambda _, block=block: (Checkpoint(20, block.hash),)

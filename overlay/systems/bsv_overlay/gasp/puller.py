@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from indexer.admission.admission import Admissions
 from indexer.admission.refusal import NotAdmittedError
-from indexer.chains.concurrency import gather
+from indexer.chains.http_client import gather
 from indexer.errors import SourceError
 from indexer.store.database import DATABASE_ERRORS
 from indexer.store.submissions import FullError
