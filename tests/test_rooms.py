@@ -294,7 +294,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "indexer/chains/solana/",
         "overlay/publish/keys.py",
     ),
-    "bitcoinx": ("indexer/headers/required_bits.py", "indexer/admission/script_interpreter.py"),
+    "bitcoinx": ("indexer/admission/script_interpreter.py",),
     "dns": ("indexer/fetcher/dns.py",),
     "google_crc32c": ("overlay/engines/native/segment_file.py", "overlay/engines/native/manifest.py"),
     "httpcore": ("indexer/fetcher/http_fetcher.py", "indexer/fetcher/connections.py"),

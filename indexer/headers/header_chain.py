@@ -43,10 +43,10 @@ class HeaderChain:
     """
 
     def __init__(
-        self, name: str, network: Network, rows: HeaderStore | None = None, *, auxpow_unchecked: bool = False
+        self, name: str, network: Network, store: HeaderStore | None = None, *, auxpow_unchecked: bool = False
     ) -> None:
         self.name, self.network = name, network
-        self._rows = rows
+        self._store = store
         self._rules = HeaderRules(network, auxpow_unchecked=auxpow_unchecked)
         self._points = {point.height: point.hash for point in checkpoints(network)}
         self._last_point = max(self._points, default=-1)
@@ -276,10 +276,10 @@ class HeaderChain:
 
         Headers that are not linked, or of another network, are logged and skipped: they can be fetched again.
         """
-        if self._rows is None:
+        if self._store is None:
             return
         with self._writing, self._lock:
-            for first, joined in self._rows.load_headers(self.name):
+            for first, joined in self._store.load_headers(self.name):
                 try:
                     self._join(first, joined)
                 except ValueError as error:
@@ -303,17 +303,17 @@ class HeaderChain:
 
     def save(self) -> None:
         """Store the part of the best chain that has changed since the last call."""
-        if self._rows is None:
+        if self._store is None:
             return
         with self._writing:
             tree = self._tree
             if self._is_replaced:
-                self._rows.save_headers(self.name, 0, b"")
+                self._store.save_headers(self.name, 0, b"")
                 self._is_replaced, self._saved_count, tree.changed = False, tree.first, tree.first
             first = tree.changed
             while first <= tree.height or first < self._saved_count:
                 last = min(first + _PAGES, tree.height + 1)
                 numbers = (tree.number_at(height) for height in range(first, last))
                 joined = b"".join(tree.raw(number) for number in numbers if number is not None)
-                self._rows.save_headers(self.name, first, joined)
+                self._store.save_headers(self.name, first, joined)
                 first = tree.changed = self._saved_count = last

@@ -61,17 +61,10 @@ def header_end(raw: bytes, offset: int = 0) -> int:
 
     An AuxPoW is a coinbase, a hash, two merkle branches and a header of 80 bytes. Raises ParseError.
     """
-    start, offset = offset, offset + HEADER_BYTES
-    if is_merge_mined(raw[start : start + 4]):
-        offset += tx.read(raw, offset).size + 32
-        for _ in range(2):
-            if offset >= len(raw) or raw[offset] > _BRANCH_LIMIT:
-                raise BlockError("a merkle branch of the other chain's proof of work cannot be right", offset)
-            offset += 1 + 32 * raw[offset] + 4
-        offset += HEADER_BYTES
-    if offset > len(raw):
-        raise BlockError("a header, or the other chain's proof of work, runs past the end", offset)
-    return offset
+    end = offset + HEADER_BYTES
+    if end > len(raw):
+        raise BlockError("a header runs past the end", len(raw))
+    return _auxpow(raw, end)[1] if is_merge_mined(raw[offset : offset + 4]) else end
 
 
 def strip_auxpow(data: memoryview) -> memoryview:
@@ -100,14 +93,21 @@ class AuxPow(NamedTuple):
 
 def read_auxpow(data: bytes) -> AuxPow:
     """Parse the AuxPoW that follows a merge-mined header. Raises ParseError."""
-    coinbase = tx.read(data)
-    branch, index, offset = _branch(data, coinbase.size + 32)
+    work, end = _auxpow(data, 0)
+    if end < len(data):
+        raise BlockError(f"{len(data) - end:,} bytes follow the other chain's proof of work", end)
+    return work
+
+
+def _auxpow(data: bytes, offset: int) -> tuple[AuxPow, int]:
+    """The AuxPoW at byte `offset`, and the offset after it."""
+    coinbase = tx.read(data, offset)
+    branch, index, offset = _branch(data, offset + coinbase.size + 32)
     chains, chain_index, offset = _branch(data, offset)
-    if len(data) != offset + HEADER_BYTES:
-        raise BlockError(
-            f"{len(data) - offset:,} bytes are where the other chain's header of {HEADER_BYTES} is expected", offset
-        )
-    return AuxPow(coinbase, branch, index, chains, chain_index, data[offset:])
+    end = offset + HEADER_BYTES
+    if end > len(data):
+        raise BlockError("the other chain's header runs past the end", offset)
+    return AuxPow(coinbase, branch, index, chains, chain_index, data[offset:end]), end
 
 
 def _branch(data: bytes, offset: int) -> tuple[tuple[bytes, ...], int, int]:

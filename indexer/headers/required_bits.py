@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from indexer.headers.networks import SCRYPT, Network
 from indexer.headers.proof_of_work import compact, target
@@ -85,50 +85,12 @@ def _exactly(bits: int) -> range:
     return range(target(bits), target(bits) + 1)
 
 
-class _HeaderFields(NamedTuple):
-    """The members of a header that bitcoinX's rules read."""
-
-    height: int
-    timestamp: int
-    bits: int
-
-
-class _BitcoinX:
-    """A branch, with the interface that bitcoinX's rules expect."""
-
-    def __init__(self, branch: Branch) -> None:
-        self._branch, self._tree = branch, branch.tree
-
-    def header_at_height(self, height: int) -> _HeaderFields:
-        number = _before(self._branch, height)
-        return _HeaderFields(height, self._tree.time(number), self._tree.bits(number))
-
-    def raw_header_at_height(self, height: int) -> bytes:
-        return self._tree.raw(_before(self._branch, height))
-
-    def chainwork_range(self, start: int, end: int) -> int:
-        """The work of the blocks from `start` up to before `end`: a difference of cumulative work."""
-        return self._tree.work(_before(self._branch, end - 1)) - self._tree.work(_before(self._branch, start - 1))
-
-    def median_time_past(self, height: int) -> int:
-        return median_time(self._branch, height)
-
-
-def _by_bitcoinx(network: Network) -> BitsRule:
-    from bitcoinx import networks_by_name
-
-    rules: Any = networks_by_name[network.name]
-    return lambda branch, header: _exactly(
-        rules.required_bits(rules, _BitcoinX(branch), branch.height + 1, header.time)
-    )
-
-
-def own_bsv_rule(network: Network) -> BitsRule:
-    """The bits that Bitcoin SV requires, without bitcoinX.
+def _bsv(network: Network) -> BitsRule:
+    """The bits that Bitcoin SV requires.
 
     At first a retarget every 2,016 blocks (`fortnightly`); from August 2017 with emergency adjustments; since November
     2017 a target from the work and time of the last 144 blocks. On testnet a block more than 20 minutes after its
-    parent has the easiest target. Source: bitcoin-sv, `src/pow.cpp`.
+    parent has the easiest target. Source: bitcoin-sv, `src/pow.cpp`; the tests compare with bitcoinX.
     """
     if network.kind == "regtest":
         return _regtest
@@ -246,10 +208,7 @@ def _between(hardest: int, easiest: int) -> range:
 def bits_rule(network: Network) -> tuple[BitsRule | None, str]:
     """The rule of a network, None if none is checked, and its text for `checked` in status."""
     if network.coin == "bsv":
-        try:
-            return _by_bitcoinx(network), ", required bits (by bitcoinX)"
-        except ImportError:  # it has no wheels for Python 3.12 and later
-            return own_bsv_rule(network), ", required bits"
+        return _bsv(network), ", required bits"
     if network.kind == "regtest":
         return _regtest, ", required bits"
     if network.name == "mainnet" and network.coin in ("btc", "bch"):

@@ -22,7 +22,6 @@ from indexer.headers.required_bits import (
     easiest,
     fortnightly,
     median_time,
-    own_bsv_rule,
 )
 from indexer.headers.rules import HeaderRules, scrypt
 from indexer.headers.tree import HeaderTree
@@ -81,9 +80,8 @@ class Both:
             theirs = self.rules.required_bits(self.rules, self.chain, height, time)
             assert self.ours.required is not None
             header = UncheckedHeader(unmined(bytes(32), time, 0, 0), b"")
-            for rule in (self.ours.required, own_bsv_rule(self.ours.network)):
-                allowed = rule(self.branch, header)
-                assert (compact(allowed.start), len(allowed)) == (theirs, 1)
+            allowed = self.ours.required(self.branch, header)
+            assert (compact(allowed.start), len(allowed)) == (theirs, 1)
             assert median_time(self.branch, height - 1) == self.chain.median_time_past(height - 1)
             self.add(gap, theirs)
 
