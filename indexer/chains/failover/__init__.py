@@ -7,7 +7,6 @@ is on another branch.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import cast
@@ -32,9 +31,9 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Cha
     if {module(name, url) for url in urls} == {SOLANA}:
         # reading all accounts is expensive: other endpoints are used only when the first fails
         return cast("Chain", import_module(SOLANA).join(name, urls, store))
-    shared = SharedHeaders(store) if store is not None else None
+    saver: dict[str, SharedHeaders] = {}
     sources = [
-        (f"{kind(name, url)} {number}", create(name, url, shared.view() if shared else None))
+        (f"{kind(name, url)} {number}", create(name, url, SharedHeaders(store, saver) if store is not None else None))
         for number, url in enumerate(urls, 1)
     ]
     for shown, chain in sources:
@@ -44,39 +43,21 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Cha
 
 
 class SharedHeaders:
-    """The stored headers of one chain, for several sources: all load them, only the first that saves keeps saving.
+    """The stored headers of one chain, for one of several sources: all load them, only the first that saves keeps
+    saving. `saver`, which the sources share, holds that one by the chain's name.
 
     Each source saves from where its own last save ended: two that alternate would store headers that do not link. The
     others keep theirs in memory.
     """
 
-    def __init__(self, store: HeaderStore) -> None:
-        self._store, self._lock = store, threading.Lock()
-        self._saver: object = None
-
-    def view(self) -> HeaderStore:
-        """The store to give to one source."""
-        return _HeaderView(self)
+    def __init__(self, store: HeaderStore, saver: dict[str, SharedHeaders]) -> None:
+        self._store, self._saver = store, saver
 
     def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
         """As `HeaderStore.load_headers`."""
         return self._store.load_headers(chain)
 
-    def save_headers(self, saver: object, chain: str, first: int, headers: bytes) -> None:
-        """As `HeaderStore.save_headers` for the view that saved first; nothing for the others."""
-        with self._lock:
-            if self._saver is None:
-                self._saver = saver
-        if self._saver is saver:
-            self._store.save_headers(chain, first, headers)
-
-
-class _HeaderView:
-    def __init__(self, shared: SharedHeaders) -> None:
-        self._shared = shared
-
-    def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
-        return self._shared.load_headers(chain)
-
     def save_headers(self, chain: str, first: int, headers: bytes) -> None:
-        self._shared.save_headers(self, chain, first, headers)
+        """As `HeaderStore.save_headers` for the source that saved first; nothing for the others."""
+        if self._saver.setdefault(chain, self) is self:  # atomic: sources save in threads
+            self._store.save_headers(chain, first, headers)

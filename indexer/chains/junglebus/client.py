@@ -17,9 +17,6 @@ from indexer.chains.http_client import (
 )
 from indexer.chains.junglebus.violations import ViolationError, Violations
 from indexer.errors import SourceError, SourceUnavailableError
-from parsers.errors import ParseError
-
-__all__ = ["HEADERS_BYTES", "SMALL_BYTES", "TIP", "JungleBusClient"]
 
 TIP = "/block_header/tip"
 
@@ -63,10 +60,8 @@ class JungleBusClient(HttpClient):
         body = await self.fetch(path, limit, **query)
         if not body:
             return None
-        try:
+        with self._violations.refusing("answer", f"{path} answers with "):
             return await parse_json(body)
-        except ParseError as error:
-            raise self._violations.record("answer", f"{path} answers with {error}") from None
 
     async def fetch(self, path: str, limit: int | None = None, /, **query: int) -> bytes | None:
         """The body of a route, empty for 204, None for 404. Limits and errors as for `json`."""

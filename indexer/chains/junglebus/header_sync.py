@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from indexer.chains.http_client import SMALL_BYTES
 from indexer.chains.junglebus import responses
-from indexer.chains.junglebus.client import HEADERS_BYTES, SMALL_BYTES, TIP, JungleBusClient
-from indexer.chains.junglebus.responses import JsonHeader, JungleBusAnswerError
+from indexer.chains.junglebus.client import HEADERS_BYTES, TIP, JungleBusClient
+from indexer.chains.junglebus.responses import JsonHeader
 from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceUnavailableError
-from indexer.headers.header_chain import HeaderChain, HeaderError
+from indexer.headers.header_chain import HeaderChain
 
 LIMIT = 10_000
 """Headers in one response, as many as servers allow."""
@@ -38,27 +39,21 @@ class JungleBusHeaderSync:
     async def _fetch_one(self, which: str) -> JsonHeader | None:
         path = TIP if which == "tip" else f"/block_header/get/{which}"
         answer = await self._client.json(path, SMALL_BYTES)
-        try:
+        with self._violations.refusing("header", f"{path}: "):
             return None if answer is None else responses.header(answer)
-        except JungleBusAnswerError as error:
-            raise self._violations.record("header", f"{path}: {error}") from None
 
     async def _fetch_list(self, first: int, count: int) -> list[JsonHeader]:
         count = min(count, self.limit)
         answer = await self._client.json(f"/block_header/list/{first}", HEADERS_BYTES, limit=count)
-        try:
+        with self._violations.refusing("header"):
             headers = responses.headers(answer, first, count)
-        except JungleBusAnswerError as error:
-            raise self._violations.record("header", str(error)) from None
         if not headers:
             raise SourceUnavailableError(f"the server sends no header from {first:,} on, though its tip is above that")
         return headers
 
     def _link(self, headers: list[JsonHeader], prev: bytes) -> list[bytes] | None:
-        try:
+        with self._violations.refusing("header"):
             return responses.linked(headers, prev)
-        except JungleBusAnswerError as error:
-            raise self._violations.record("header", str(error)) from None
 
     async def _begin(self, tip: int) -> None:
         """Start at genesis, or with the headers up to a checkpoint, which commits to them."""
@@ -78,10 +73,8 @@ class JungleBusHeaderSync:
                 raise self._violations.record("header", message)
             raws += linked
             prev = headers[-1].hash
-        try:
+        with self._violations.refusing("header"):
             await asyncio.to_thread(self._headers.begin, first, raws)
-        except HeaderError as error:
-            raise self._violations.record("header", str(error)) from None
 
     async def _extend(self, our_tip: int, their_tip: int) -> None:
         """Find the fork of the server's chain from ours by exponential search downwards, and add its headers."""
@@ -109,7 +102,5 @@ class JungleBusHeaderSync:
             height, prev = height + len(raws), headers[-1].hash
 
     async def _add(self, raws: list[bytes]) -> None:
-        try:
+        with self._violations.refusing("header"):
             await asyncio.to_thread(self._headers.add, raws)
-        except HeaderError as error:
-            raise self._violations.record("header", str(error)) from None

@@ -8,17 +8,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from indexer.chains import ChainStore, ProvenTransaction
-from indexer.chains.http_client import gather
-from indexer.chains.junglebus.client import SMALL_BYTES, JungleBusClient
+from indexer.chains.http_client import SMALL_BYTES, gather
+from indexer.chains.junglebus.client import JungleBusClient
 from indexer.chains.junglebus.responses import DeliveredTransaction
 from indexer.chains.junglebus.violations import ViolationError, Violations
 from indexer.headers.header_chain import HeaderChain
 from parsers.bitcoin import bump, tx
+from parsers.bitcoin.beef import NODE_PAIR
 from parsers.bitcoin.tx import Outpoint, Transaction, sha256d
-from parsers.errors import ParseError
-
-NODE_BYTES = 64
-"""Transactions of this size could be two nodes of a merkle tree (CVE-2017-12842), and are refused."""
 
 BLOCKS_AHEAD = 6
 """Blocks that a server may have before we do; a proof of a higher block is refused."""
@@ -56,18 +53,19 @@ class Prover:
         """Whether bytes hash to a txid; other bytes are counted as a violation."""
         if sha256d(raw) == txid:
             return True
-        self._violations.record("txid", f"the bytes of {txid[::-1].hex()} hash to something else")
+        self._other_bytes(txid)
         return False
+
+    def _other_bytes(self, txid: bytes) -> ViolationError:
+        return self._violations.record("txid", f"the bytes of {txid[::-1].hex()} hash to something else")
 
     def check_raw(self, txid: bytes, raw: bytes) -> Transaction:
         """The parsed transaction. Raises ViolationError unless the bytes are that transaction."""
         if sha256d(raw) != txid:
-            raise self._violations.record("txid", f"the bytes of {txid[::-1].hex()} hash to something else")
-        try:
+            raise self._other_bytes(txid)
+        with self._violations.refusing("txid", f"{txid[::-1].hex()} is not a transaction: "):
             transaction = tx.read(raw)
-        except ParseError as error:
-            raise self._violations.record("txid", f"{txid[::-1].hex()} is not a transaction: {error}") from None
-        if transaction.size != len(raw) or len(raw) == NODE_BYTES:
+        if transaction.size != len(raw) or len(raw) == NODE_PAIR:
             raise self._violations.record("txid", f"{txid[::-1].hex()} ({len(raw):,} bytes) may be no transaction")
         return transaction
 
@@ -109,11 +107,9 @@ class Prover:
         """Verify a merkle path (BUMP, BRC-74) against our best chain; None where its block may just have been mined, or
         is below our headers. Raises ViolationError."""
         shown = txid[::-1].hex()
-        try:
+        with self._violations.refusing("proof", f"the proof of {shown}: "):
             proof = bump.read(path)
             root = proof.root(txid)
-        except ParseError as error:
-            raise self._violations.record("proof", f"the proof of {shown}: {error}") from None
         tip, ref = self.headers.tip(), self.headers.ref(proof.height)
         if tip is not None and tip.height < proof.height <= tip.height + BLOCKS_AHEAD:
             return None

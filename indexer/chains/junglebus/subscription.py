@@ -8,16 +8,12 @@ from typing import NamedTuple
 
 from indexer.chains.junglebus import responses
 from indexer.chains.junglebus.client import JungleBusClient
-from indexer.chains.junglebus.responses import Control, DeliveredTransaction, JungleBusAnswerError
+from indexer.chains.junglebus.responses import Control, DeliveredTransaction
 from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceError, SourceUnavailableError
 
 MATCHES_PER_BLOCK = 1_000_000
 """The limit of matches of one block: a server cannot continue without end."""
-
-
-class ReorgError(SourceUnavailableError):
-    """The server reports that its best chain is changing."""
 
 
 class Page(NamedTuple):
@@ -66,10 +62,8 @@ class Subscription:
     async def _fetch(self, height: int, index: int) -> tuple[list[DeliveredTransaction], list[Control]]:
         path = f"/transaction/from_block/{self._subscription}"
         answer = await self._client.json(path, height=height, last_idx=index)
-        try:
+        with self._violations.refusing("answer", f"{path}: "):
             return await asyncio.to_thread(responses.page, answer)
-        except JungleBusAnswerError as error:
-            raise self._violations.record("answer", f"{path}: {error}") from None
 
     def _in_order(
         self, matches: list[DeliveredTransaction], height: int, index: int, *, resumes: bool
@@ -96,7 +90,7 @@ class Subscription:
             elif control.code == responses.PAGE_DONE:
                 more = True
             elif control.code == responses.REORG:
-                raise ReorgError(f"{self._name}: the server is reorganising its chain")
+                raise SourceUnavailableError(f"{self._name}: the server is reorganising its chain")
             elif control.code == responses.ERROR:
                 raise SourceUnavailableError(f"{self._name}: the server reports: {control.message}")
             elif control.code == responses.FATAL:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from indexer.chains.junglebus.responses import JungleBusAnswerError
 from indexer.errors import SourceUnavailableError
+from indexer.headers.header_chain import HeaderError
+from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +32,15 @@ class Violations:
         self.counts[kind] += 1
         log.warning("%s: refused a response of the server (%s): %s", self._name, kind, what)
         return ViolationError(f"{self._name}: the server's answer is refused: {what}")
+
+    @contextmanager
+    def refusing(self, kind: str, about: str = "") -> Iterator[None]:
+        """Count what cannot be parsed, and a header that breaks a rule, as a violation; `about` precedes the error.
+        Raises ViolationError."""
+        try:
+            yield
+        except (JungleBusAnswerError, HeaderError, ParseError) as error:
+            raise self.record(kind, f"{about}{error}") from None
 
     @property
     def total(self) -> int:

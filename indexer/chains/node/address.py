@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from indexer.chains.options import web_address
 from indexer.errors import SourceError, SourceUnavailableError
 
 
@@ -36,20 +37,15 @@ class Address:
 
 def read(name: str, url: str, cookie: str | None = None) -> Address:
     """The address in a node's URL without query. Raises SourceError, which never repeats the password."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-        parts = urlsplit("")
-    if not host or parts.fragment or any(ord(letter) <= 32 for letter in url):
+    parts = web_address(url)
+    if parts is None or parts.hostname is None or parts.fragment or any(ord(letter) <= 32 for letter in url):
         raise SourceError(
             f"{name}: its URL is not that of a node; write http://user:password@host:port, and in a password "
             "@ as %40, : as %3A, / as %2F, ? as %3F, # as %23, % as %25"
         )
     if cookie is not None and parts.username is not None:
         raise SourceError(f"{name}: its URL has a login and a cookie; leave one of them out")
-    host = f"[{host}]" if ":" in host else host
-    base = f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    base = f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
     login = (unquote(parts.username), unquote(parts.password or "")) if parts.username is not None else None
     return Address(name, base, login, Path(cookie).expanduser() if cookie is not None else None)

@@ -95,8 +95,8 @@ class SavedHeaders:
 
 def test_only_the_first_source_that_saves_headers_goes_on_saving() -> None:
     stored = SavedHeaders()
-    shared = SharedHeaders(stored)
-    one, two = shared.view(), shared.view()
+    saver: dict[str, SharedHeaders] = {}
+    one, two = SharedHeaders(stored, saver), SharedHeaders(stored, saver)
     assert list(one.load_headers("demo")) == list(two.load_headers("demo")) == [(0, b"demo" * 20)]
     two.save_headers("demo", 1, b"b" * 80)
     one.save_headers("demo", 1, b"a" * 80)
