@@ -260,7 +260,7 @@ class Visit:
                 raise FetchError("fetch-first-byte", f"{self._limits.first_byte:g} s") from None
             raise FetchError("fetch-connect-slow", f"{self._limits.connect:g} s") from None
         except httpcore.ProtocolError as error:
-            if "too long" in str(error):  # h11's word for headers that do not end within 100 kB
+            if "too long" in str(error):  # what h11 raises for headers that do not end within 100 kB
                 raise FetchError("fetch-headers", "more than 100,000 bytes") from None
             raise
         self._backend.left = self._limits.wire

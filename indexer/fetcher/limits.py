@@ -25,7 +25,7 @@ class Limits:
 
     resolve: float = 5.0
     connect: float = 8.0
-    """From the wish to connect to the end of the TLS handshake, resolving included."""
+    """From the start of resolving the name to the end of the TLS handshake."""
     first_byte: float = 10.0
     """From the request to the end of the answer's headers."""
     total: float = 30.0

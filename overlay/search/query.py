@@ -84,7 +84,7 @@ class Query(NamedTuple):
     """A search with every value validated and normalised; an empty tuple or None means that the filter is not set.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
-    (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` and `skills` case-folded. `group` is
+    (`parsers.cards.intervals.interval_key`), `domains` lower-case A-labels, `tags` and `skills` case-folded. `group` is
     the id of a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are in
     `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
     where the filter of `currencies` decides it, or would (law 15). `rates` are units of `price_currency` for one of

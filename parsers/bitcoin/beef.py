@@ -231,9 +231,9 @@ def verify(
     """Verify a BEEF; returns the inputs of unproven transactions: the caller must run their scripts.
 
     `is_root(height, root)` returns whether the block of the best chain at a height has a merkle root (32 bytes,
-    internal byte order); it is called for every path. `own` are transactions by txid that the caller has already: only
-    they may be bare txids in the BEEF. Raises ProofError naming what is not proved: a root that is not of the chain, a
-    missing parent, an output that is missing or spent twice, more satoshis out than in.
+    internal byte order); it is called for every path. `trusted` are transactions by txid that the caller has already:
+    only they may be bare txids in the BEEF. Raises ProofError naming what is not proved: a root that is not of the
+    chain, a missing parent, an output that is missing or spent twice, more satoshis out than in.
     """
     for path in beef.paths:
         if not is_root(path.height, path.merkle_root):

@@ -23,9 +23,8 @@ from parsers.bitcoin.watched_outpoints import MIN_SLOTS, Buffer, WatchedOutpoint
 from parsers.errors import BlockError
 
 __all__ = [
-    "BlockScan", "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "check", "has_witness",
-    "header", "inputs", "merkle_root", "prepare", "scan", "spenders", "tx_count", "tx_offsets", "txids", "witness_tree",
-    "worth_reading",
+    "BlockScan", "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "has_witness", "header",
+    "inputs", "merkle_root", "prepare", "scan", "spenders", "tx_offsets", "txids", "witness_tree", "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
@@ -49,13 +48,9 @@ def header(data: Buffer) -> bytes:
     return bytes(data[:HEADER])
 
 
-def tx_count(data: Buffer) -> int:
-    """The number of transactions that the block states. Raises BlockError when that many cannot fit in it."""
-    return first_transaction(data)[0]
-
-
 def first_transaction(data: Buffer) -> tuple[int, int]:
-    """The number of transactions and the byte offset of the first one."""
+    """The number of transactions that the block states, and the byte offset of the first one. Raises BlockError when
+    that many cannot fit in it."""
     first = bytes(data[HEADER : HEADER + 9])
     header(data)
     size = 1 if first[:1] < b"\xfd" else 1 << (first[0] - 0xFC)
@@ -132,21 +127,13 @@ def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 
         pos, index, used, outcome = loop.scan(
             base, pos, array.size, index, options, watched.arrays, rows, starts, witnesses
         )
-        _raise_on_error(outcome, pos)
+        if outcome < loop.PLAIN:
+            raise BlockError(_ERRORS[outcome], pos)
         batches.append(rows[:used])
-    _check_end(pos, array.size, segwit=segwit)
+    if pos < array.size and not segwit:
+        raise BlockError(f"{array.size - pos:,} bytes follow the last transaction", pos)
     candidates = TxCandidates(batches[0].copy() if len(batches) == 1 else np.concatenate(batches))
     return BlockScan(candidates, starts, witnesses)
-
-
-def _raise_on_error(outcome: int, pos: int) -> None:
-    if outcome < loop.PLAIN:
-        raise BlockError(_ERRORS[outcome], pos)
-
-
-def _check_end(pos: int, end: int, *, segwit: bool) -> None:
-    if pos < end and not segwit:
-        raise BlockError(f"{end - pos:,} bytes follow the last transaction", pos)
 
 
 def inputs(
@@ -163,13 +150,9 @@ def inputs(
 
 
 def tx_offsets(data: Buffer, *, segwit: bool = False) -> npt.NDArray[np.int64]:
-    """The byte offsets of the block's n transactions and of the end of the last one: n + 1 numbers."""
+    """The byte offsets of the block's n transactions and of the end of the last one: n + 1 numbers. Raises BlockError
+    when the block is truncated, or a count or length in it cannot be right."""
     return _scan(data, WatchedOutpoints(key=0), segwit).offsets
-
-
-def check(data: Buffer, *, segwit: bool = False) -> None:
-    """Raise BlockError when the block is truncated, or a count or length in it cannot be right."""
-    _scan(data, WatchedOutpoints(key=0), segwit)
 
 
 def txids(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> Iterator[bytes]:

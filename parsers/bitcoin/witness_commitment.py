@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from parsers.bitcoin import bump, tx
+from parsers.bitcoin.beef import NODE_PAIR
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.tx import Transaction, sha256d
 from parsers.errors import ParseError, ProofError
 
 PREFIX = bytes.fromhex("6a24aa21a9ed")
 """The beginning of a commitment script: OP_RETURN, a push of 36 bytes, and four fixed bytes."""
-
-_NODE_PAIR = 64
-"""Bytes of two merkle nodes, which must not pass as a transaction (CVE-2017-12842)."""
 
 
 class CoinbaseProof(NamedTuple):
@@ -83,6 +81,6 @@ def _coinbase(raw: bytes, path: MerklePath) -> Transaction:
     """Parse the coinbase and verify that it is the first transaction of its block. Raises ParseError."""
     coinbase = tx.read_exactly(raw)
     is_first = any(leaf.offset == 0 and leaf.hash == coinbase.txid for leaf in path.levels[0])
-    if not coinbase.is_coinbase or len(raw) == _NODE_PAIR or not is_first:
+    if not coinbase.is_coinbase or len(raw) == NODE_PAIR or not is_first:
         raise ProofError("the transaction that should commit to the witnesses is not the coinbase of a block")
     return coinbase

@@ -19,21 +19,6 @@ from parsers.cards.card_reader import Examination, examine, faults, read, read_o
 from parsers.cards.summary import summary
 
 __all__ = [
-    "AgentCard",
-    "Card",
-    "Examination",
-    "IdentityStatement",
-    "Kind",
-    "McpServer",
-    "Skill",
-    "ToolConfig",
-    "encoded_key",
-    "examine",
-    "faults",
-    "is_entry",
-    "read",
-    "read_of",
-    "server_id",
-    "split_id",
-    "summary",
+    "AgentCard", "Card", "Examination", "IdentityStatement", "Kind", "McpServer", "Skill", "ToolConfig", "encoded_key",
+    "examine", "faults", "is_entry", "read", "read_of", "server_id", "split_id", "summary",
 ]  # fmt: skip

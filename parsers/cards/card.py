@@ -21,6 +21,10 @@ class Kind(StrEnum):
     TOOL = "tool"
 
 
+KINDS = {"a2b": Kind.AGENT, "a2b-agent": Kind.AGENT, "a2b-mcp": Kind.TOOL}
+"""The kind that each MAP type of the registry names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Skill:
     """One skill of an agent. In its texts U+0000 is replaced by U+FFFD; "" means null or absent."""

@@ -13,8 +13,6 @@ from parsers.cards.fields import Fields, Json, kind_of
 from parsers.cards.intervals import PER_CALL, interval_key, meant
 from parsers.cards.strict_json import step
 
-__all__ = ["PRICE_KEYS", "Offer", "interval_key", "read_offers"]
-
 PRICE_KEYS = ("x-payment-config", "x-payment")
 MAX_OFFERS = 64
 MAX_CURRENCIES = 64

@@ -49,7 +49,7 @@ def loads(body: bytes) -> tuple[Any, tuple[Reason, ...]]:
     reason why the bytes are refused.
     """
     text = _text(body)
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and depth(body) > MAX_DEPTH:
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and outline(body).depth > MAX_DEPTH:
         _refuse("card-nesting")
     repeated: list[tuple[dict[str, Any], list[str]]] = []
 
@@ -66,22 +66,15 @@ def loads(body: bytes) -> tuple[Any, tuple[Reason, ...]]:
         value = decoder.decode(text)
     except json.JSONDecodeError as error:
         _refuse("card-json", f"{error.msg[:1].lower()}{error.msg[1:]} at line {error.lineno}, column {error.colno}")
-    if _SURROGATE.search(body):
-        _refuse_lone_surrogates(body)
+    if (lone := _lone_surrogate(body)) is not None:
+        _refuse("card-surrogate", f"{lone[0].decode()} at {_line_and_column(body, lone.start())}")
     return value, tuple(_duplicates(value, repeated)) if repeated else ()
 
 
-def depth(body: bytes) -> int:
-    """The depth of nesting of arrays and objects in JSON bytes, without recursion; brackets in strings do not count.
-
-    Exact for valid JSON; for other bytes at least the depth that a parser reaches before it fails.
-    """
-    return outline(body).depth
-
-
 class Outline(NamedTuple):
-    """The depth of nesting in JSON bytes, and the number of brackets and commas outside strings, which is never less
-    than the number of values."""
+    """The depth of nesting of arrays and objects in JSON bytes, and the number of brackets and commas outside strings,
+    which is never less than the number of values. Exact for valid JSON; for other bytes, the depth is at least the one
+    that a parser reaches before it fails."""
 
     depth: int
     marks: int
@@ -115,7 +108,7 @@ def _windows(body: bytes) -> Iterator[bytes]:
 def request(body: bytes) -> Any:
     """Parse the JSON of a request, which may be signed, present a token or carry a payment: as `answer`, and without
     what other parsers read otherwise, repeated keys and lone surrogates. Raises ParseError."""
-    if _SURROGATE.search(body) and (lone := _LONE.search(body.replace(b"\\\\", b"--"))):
+    if (lone := _lone_surrogate(body)) is not None:
         raise ParseError(f"JSON with the lone surrogate {lone[0].decode()}")
     return answer(body, members=_unique)
 
@@ -207,11 +200,10 @@ def _constant(name: str) -> NoReturn:
     _refuse("card-constant", name)
 
 
-def _refuse_lone_surrogates(body: bytes) -> None:
-    """Searches the bytes, not the value, because a repeated key could hide one. Escaped backslashes are masked."""
-    lone = _LONE.search(body.replace(b"\\\\", b"--"))
-    if lone:
-        _refuse("card-surrogate", f"{lone[0].decode()} at {_line_and_column(body, lone.start())}")
+def _lone_surrogate(body: bytes) -> re.Match[bytes] | None:
+    """The first half of a surrogate pair. The bytes are searched, not the value, because a repeated key could hide one.
+    Escaped backslashes are masked."""
+    return _LONE.search(body.replace(b"\\\\", b"--")) if _SURROGATE.search(body) else None
 
 
 def _line_and_column(body: bytes, offset: int) -> str:

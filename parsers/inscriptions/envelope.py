@@ -111,7 +111,10 @@ def _envelope(walk: Iterator[Op], start: int) -> tuple[Inscription | NearMiss, i
             close = next(walk, None)
             if close is None or close.opcode != OP_ENDIF:
                 return _near("envelope-open", fields), value.opcode, close.opcode if close else -1
-            return _inscription(value.data, fields, pushed_tag, start, close.end), value.opcode, close.opcode
+            oddities = ("pushed-tag",) if pushed_tag else ()
+            raw = _content_type(fields)
+            shown = _described(value.data, tuple(fields), raw, oddities, start, close.end)
+            return shown, value.opcode, close.opcode
         pushed_tag |= tag.data == CONTENT_TYPE and tag.opcode != OP_1
         fields.append((tag.data, value.data))
         before = value.opcode
@@ -130,11 +133,6 @@ def _near(code: str, fields: list[Field]) -> NearMiss:
 
 def _content_type(fields: list[Field]) -> bytes:
     return next((value for name, value in reversed(fields) if name == CONTENT_TYPE), b"")
-
-
-def _inscription(body: bytes, fields: list[Field], pushed_tag: bool, start: int, end: int) -> Inscription:
-    oddities = ("pushed-tag",) if pushed_tag else ()
-    return _described(body, tuple(fields), _content_type(fields), oddities, start, end)
 
 
 def inscription(body: bytes, fields: list[Field], start: int, end: int) -> Inscription:

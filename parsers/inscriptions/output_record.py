@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from parsers.bitcoin.script import is_unspendable
 from parsers.bitcoin.tx import Transaction
 from parsers.cards import Kind
+from parsers.cards.card import KINDS
 from parsers.inscriptions import envelope, map_protocol
 from parsers.inscriptions.envelope import Inscription
 from parsers.inscriptions.map_protocol import Map
@@ -15,7 +16,6 @@ from parsers.inscriptions.tapscript import TapscriptEnvelope
 from parsers.pointers import pointer
 from parsers.pointers.pointer import Pointer
 
-_KINDS = {"a2b-agent": Kind.AGENT, "a2b": Kind.AGENT, "a2b-mcp": Kind.TOOL}
 _LEGACY_TYPE, _LEGACY_APP = "agent", "bsv-mcp"
 
 
@@ -81,12 +81,12 @@ def kind_of(fields: Mapping[str, str]) -> Kind | None:
     map_type = fields.get("type", "")
     if map_type == _LEGACY_TYPE:
         return Kind.AGENT if fields.get("app") == _LEGACY_APP else None
-    return _KINDS.get(map_type)
+    return KINDS.get(map_type)
 
 
 def family(map_type: str) -> Kind | None:
     """The kind of a later record's MAP type, for any app (law 4: `a2b`, `a2b-agent` and `agent` are equal), or None."""
-    return Kind.AGENT if map_type == _LEGACY_TYPE else _KINDS.get(map_type)
+    return Kind.AGENT if map_type == _LEGACY_TYPE else KINDS.get(map_type)
 
 
 def is_for_registry(fields: Mapping[str, str]) -> bool:

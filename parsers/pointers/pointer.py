@@ -10,6 +10,7 @@ from hashlib import sha256
 
 from parsers.bitcoin.script import OP_FALSE, OP_RETURN, ops, pushes
 from parsers.cards import Kind, data_uri
+from parsers.cards.card import KINDS
 from parsers.errors import ParseError
 from parsers.pointers import abi
 from parsers.pointers.locator import MAX_URI, a_label, host_of, locate
@@ -24,7 +25,6 @@ SOLANA_MARK = b"a2b\0"
 _ZERO = bytes(32)
 _HEX = re.compile(r"[0-9a-fA-F]*\Z", re.ASCII)
 _PART = re.compile(rb"([0-9]{1,3})/([0-9]{1,3})\Z")
-_TYPES = {"a2b": Kind.AGENT, "a2b-agent": Kind.AGENT, "a2b-mcp": Kind.TOOL}
 
 _NO_DOMAIN = Reason("pointer-domain")
 _NO_HASH = Reason("pointer-hash")
@@ -119,11 +119,11 @@ def read_map(fields: Mapping[str, str]) -> Pointer | None:
     map_type, stated, uri = fields.get("type", ""), fields.get("hash"), fields.get("uri")
     if not map_type.startswith("a2b") or uri is None:
         return None
-    reasons = [] if map_type in _TYPES else [Reason("map-type")]
+    reasons = [] if map_type in KINDS else [Reason("map-type")]
     digest = _hex(stated)
     if stated is not None and digest is None:
         reasons.append(_NO_HASH)
-    return _of_uri(uri, digest, "map", reasons, _TYPES.get(map_type, Kind.AGENT))
+    return _of_uri(uri, digest, "map", reasons, KINDS.get(map_type, Kind.AGENT))
 
 
 def read_split(scripts: Sequence[bytes]) -> tuple[int, Pointer] | None:

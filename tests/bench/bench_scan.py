@@ -45,7 +45,7 @@ with open(sys.argv[1], "rb") as file:
     start = time.perf_counter()
     found = block.worth_reading(data, block.WatchedOutpoints())
     taken = time.perf_counter() - start
-    print(f"{len(data) / 1e9:.2f} GB, {block.tx_count(data):,} transactions, {len(found):,} worth reading:")
+    print(f"{len(data) / 1e9:.2f} GB, {block.first_transaction(data)[0]:,} transactions, {len(found):,} worth reading:")
     print(f"{taken:.2f} s, {len(data) / taken / 1e6:,.0f} MB/s from the page cache, {held():.0f} MB of own memory")
 """
 
@@ -100,7 +100,7 @@ def table(data: bytes) -> None:
     """Print what each takes, and how it stands to memcpy and to bitcoinx."""
     taken = {name: best(action, rounds) for name, (action, rounds) in contestants(data).items()}
     result = len(block.worth_reading(data, block.WatchedOutpoints()))
-    print(f"{len(data) / 2**20:.1f} MiB, {block.tx_count(data):,} transactions, {result} worth reading\n")
+    print(f"{len(data) / 2**20:.1f} MiB, {block.first_transaction(data)[0]:,} transactions, {result} worth reading\n")
     print(f"{'':32} {'ms':>9} {'MB/s':>8} {'x memcpy':>9} {'x bitcoinx':>10}")
     for name, seconds in taken.items():
         copy, objects = taken["memcpy"] / seconds, taken["bitcoinx.Tx of all"] / seconds
@@ -128,7 +128,7 @@ def large(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "block"
         with path.open("wb") as file:
-            file.write(data[:80] + varint(block.tx_count(data) * times))
+            file.write(data[:80] + varint(block.first_transaction(data)[0] * times))
             for _ in range(times):
                 file.write(memoryview(data)[first:])
         child(LARGE_SCAN, str(path), cache=folder)

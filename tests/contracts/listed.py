@@ -12,7 +12,8 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.query import Hits, Query
 from parsers.cards import Skill
-from parsers.cards.offers import Offer, interval_key
+from parsers.cards.intervals import interval_key
+from parsers.cards.offers import Offer
 from tests.oracles.search import hash_of
 
 EPOCH = "epoch"

@@ -21,7 +21,7 @@ from overlay.search.document import Document
 from overlay.search.query import FACETS, SORTS, Hit, Hits, Operators, Query
 from overlay.search.stop_words import stop_words
 from parsers.cards import Skill
-from parsers.cards.offers import interval_key
+from parsers.cards.intervals import interval_key
 from tests.contracts.listed import EPOCH, listing, price
 from tests.opensearch_server import index_url
 from tests.oracles.search import (

@@ -196,7 +196,7 @@ class _Prefetch:
 
 
 async def blocks(refs: Iterable[BlockRef], fetch: Fetch) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
-    """Blocks in order, download with its bytes, fetched by `fetch` while the previous one is used.
+    """Blocks in order, each with its bytes, fetched by `fetch` while the previous one is used.
 
     Raises what `fetch` raises, in the block's turn.
     """

@@ -18,7 +18,7 @@ from parsers.errors import ParseError
 log = logging.getLogger(__name__)
 
 SAVE_EVERY = 50_000
-"""Headers between two saves, row with a line in the log, during a long synchronisation."""
+"""Headers between two saves during a long synchronisation, each with a line in the log."""
 
 HEADER = 80
 
@@ -162,7 +162,7 @@ class NodeHeaderSync:
             raise SourceError(f"{self.name}: the node answers {str(answer)[:60]!a} where hex is expected") from error
 
     def _split(self, joined: bytes) -> Iterator[bytes]:
-        """Single headers, row with its merge-mined work if it has any. Raises SourceError."""
+        """Single headers, each with its merge-mined work if it has any. Raises SourceError."""
         start = 0
         try:
             while start < len(joined):
@@ -176,7 +176,7 @@ class NodeHeaderSync:
 
 
 def _end(joined: bytes, start: int) -> int:
-    """The offset after the header at byte `at` and its merge-mined work, which some sources leave out: then the next
+    """The offset after the header at byte `start` and its merge-mined work, which some sources leave out: then the next
     header, which has this one's hash, follows directly, or nothing. Raises ParseError."""
     bare = start + HEADER
     if bare == len(joined) or joined[bare + 4 : bare + 36] == sha256d(joined[start:bare]):

@@ -59,7 +59,7 @@ class HexDecoder:
 
 
 IN_MEMORY = 32 << 20
-"""Bytes up to which a block is pieces in memory."""
+"""Bytes up to which a block stays in memory."""
 
 _WRITTEN = 1 << 20
 """Bytes written at once, while the next ones arrive: few, to reuse memory."""
@@ -88,7 +88,7 @@ class Spool:
             await self._write_on()
 
     async def view(self) -> memoryview:
-        """All bytes, for as long as the view is pieces. Raises OSError."""
+        """All bytes, for as long as the view exists. Raises OSError."""
         if self._writing is None:
             return memoryview(b"".join(self._pieces))
         await self._write_on()

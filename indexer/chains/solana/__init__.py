@@ -26,12 +26,12 @@ _POLLS = range(1, 86_401)
 
 
 def create(name: str, url: str, store: ChainStore | None = None) -> SolanaChain:
-    """The chain of the endpoint at a URL, not passed anything yet. Raises SourceError for a wrong URL."""
+    """The chain of the endpoint at a URL, not connected yet. Raises SourceError for a wrong URL."""
     return join(name, [url], store)
 
 
 def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> SolanaChain:
-    """The chain of several endpoints: the first that answers is passed. Raises SourceError."""
+    """The chain of several endpoints, of which the first that answers is used. Raises SourceError."""
     sources = [_read(name, url) for url in urls]
     options_read = sources[0][1]
     if any(other.get(word) != options_read.get(word) for word in _OURS for _, other in sources):

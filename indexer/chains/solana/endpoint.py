@@ -13,17 +13,18 @@ from typing import Any, NamedTuple, TypeVar
 
 import base58
 
-from indexer.chains.http_client import TooLargeError
+from indexer.chains.http_client import SMALL_BYTES, TooLargeError
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.chains.solana import accounts
 from indexer.chains.solana.accounts import Snapshot, SolanaAnswerError
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.pointers.pointer import SOLANA_MARK
 
+log = logging.getLogger(__name__)
+
 ANSWER_BYTES = 128 << 20
 """The limit of a response with all accounts of a program: 96 MB of data, which need a deposit of 670 SOL."""
 
-SMALL_BYTES = 1 << 20
 WHOLE_SECONDS = 300.0
 """A node may scan all accounts of a program before it answers."""
 
@@ -73,7 +74,7 @@ class SolanaEndpoint:
         return answer
 
     async def accounts(self, least: int) -> Snapshot:
-        """The program's accounts that has_mark the mark, at a finalized slot from `least` on. Raises SourceError."""
+        """The program's accounts that begin with the mark, at a finalized slot from `least` on. Raises SourceError."""
         config = {
             "commitment": "finalized", "encoding": "base64", "withContext": True, "minContextSlot": least,
             "filters": [{"memcmp": {"offset": 0, "bytes": base58.b58encode(SOLANA_MARK).decode()}}],
@@ -105,10 +106,7 @@ class SolanaEndpoint:
             some = chosen[start : start + ACCOUNTS_PER_CALL]
             names = [accounts.base58_address(key) for key in some]
             answer = await self._ask("getMultipleAccounts", names, config, limit=SMALL_BYTES)
-            try:
-                has_mark = accounts.marked_accounts(answer, len(some), self.program)
-            except SolanaAnswerError as error:
-                raise self._invalid(str(error)) from error
+            has_mark = await self._read(accounts.marked_accounts, answer, len(some), self.program)
             if any(has_mark):
                 return some[has_mark.index(True)]
         return None
@@ -143,9 +141,9 @@ class SolanaEndpoint:
                 raise SourceError(f"{error}: {_FINAL[error.code]}") from error
             raise
 
-    async def _read(self, read: Callable[[Any, str], _T], answer: Any, program: str) -> _T:
+    async def _read(self, parse: Callable[..., _T], *answer: Any) -> _T:
         try:
-            return await asyncio.to_thread(read, answer, program)
+            return await asyncio.to_thread(parse, *answer)
         except SolanaAnswerError as error:
             raise self._invalid(str(error)) from error
 
@@ -170,11 +168,8 @@ def _time(answer: Any) -> int | None:
     return answer if isinstance(answer, int) and not isinstance(answer, bool) and 0 < answer < 1 << 33 else None
 
 
-log = logging.getLogger(__name__)
-
-
 class Failover:
-    """Calls the current one of `all` (at least one); when that fails, key of the others once."""
+    """Calls the current one of `all` (at least one); when that fails, each of the others once."""
 
     def __init__(self, rpcs: Sequence[JsonRpc]) -> None:
         self.all = tuple(rpcs)

@@ -220,7 +220,7 @@ async def test_a_hole_of_five_gigabytes_between_blocks_is_a_block(kit: ChainKit,
     assert sizes == [len(kit["1"].raw), 5 << 30, len(kit["3"].raw)]
     async for _, data in chain.blocks(2, 2):
         with pytest.raises(blocks.BlockError):
-            blocks.check(data)
+            blocks.tx_offsets(data)
 
 
 async def test_an_obfuscated_folder_is_read_with_its_key(kit: ChainKit, tmp_path: Path, opened: Open) -> None:

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.cards import Skill
+from parsers.cards.intervals import interval_key
 from parsers.cards.offer_filter import OfferFilter, cheapest, entries, meets, worth
-from parsers.cards.offers import Offer, interval_key
+from parsers.cards.offers import Offer
 from tests.contracts.listed import price
 from tests.oracles.prices import Row, row_meets, row_price, rows
 

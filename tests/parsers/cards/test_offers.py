@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from parsers.cards import AgentCard, ToolConfig, read
-from parsers.cards.offers import Offer, interval_key
+from parsers.cards.intervals import interval_key
+from parsers.cards.offers import Offer
 
 PRICE: dict[str, Any] = {
     "id": "p",

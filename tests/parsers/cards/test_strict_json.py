@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from parsers.cards import strict_json
-from parsers.cards.strict_json import MAX_ANSWER_DEPTH, MAX_BYTES, Outline, answer, depth, loads, outline, step
+from parsers.cards.strict_json import MAX_ANSWER_DEPTH, MAX_BYTES, Outline, answer, loads, outline, step
 from parsers.errors import CardError, ParseError
 
 json_values = st.recursive(
@@ -213,7 +213,7 @@ def test_depth_is_that_of_a_character_by_character_reader(parts: list[bytes]) ->
         json.loads(body)
     except ValueError:
         return
-    assert depth(body) == slow_depth(body.decode())
+    assert outline(body).depth == slow_depth(body.decode())
 
 
 @given(json_values, st.integers(1, 12))
@@ -265,7 +265,7 @@ def test_text_full_of_commas_and_brackets_is_no_flood_of_values() -> None:
 
 @given(json_values)
 def test_depth_of_json_is_that_of_its_value(value: Any) -> None:
-    assert depth(json.dumps(value).encode()) == depth_of_value(value)
+    assert outline(json.dumps(value).encode()).depth == depth_of_value(value)
 
 
 def is_json(body: bytes) -> bool:
