@@ -6,10 +6,9 @@ locators are fetched again without end, to detect drift.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from indexer.fetcher.card_fetcher import Attempt, CardFetch, CardState, PriorResponse
+from indexer.fetcher.card_fetcher import CardFetch, CardState, PriorResponse
 from indexer.fetcher.http_fetcher import Validators
 from indexer.fetcher.reasons import Refusal
 from indexer.fetcher.schedule import Priority
@@ -36,14 +35,19 @@ def outcome(due: DueLocator, fetched: CardFetch, now: int) -> FetchOutcome:
         state = FetchState.MET if accepted.by else FetchState.UNHASHED
     elif fetched.state is CardState.MISMATCH:
         state = FetchState.MISMATCH
-    next_at = _next(due, refusal, fetched, now)
+    error = fetched.error
+    wait = error.retry_after if error else None
+    next_at = now + WATCH if refusal is None else _retry(due, refusal, wait, now)
     if refusal is not None and next_at is None:
         state = FetchState.GIVEN_UP
     return FetchOutcome(
         state=state,
         begun_ms=int(fetched.begun * SECOND),
         next_at=next_at,
-        served=tuple(_served(attempt) for attempt in fetched.served),
+        served=tuple(
+            ServedBody(attempt.url, attempt.digest or b"", attempt.body, attempt.by == "cid")
+            for attempt in fetched.served
+        ),
         reason=refusal.code if refusal else "",
         detail=refusal.detail if refusal else "",
         validators=_validators(fetched) if accepted is not None else None,
@@ -55,13 +59,6 @@ def failed(due: DueLocator, refusal: Refusal, begun: int, now: int) -> FetchOutc
     next_at = _retry(due, refusal, None, now)
     state = FetchState.FAILED if next_at is not None else FetchState.GIVEN_UP
     return FetchOutcome(state=state, begun_ms=begun, next_at=next_at, reason=refusal.code, detail=refusal.detail)
-
-
-def _next(due: DueLocator, refusal: Refusal | None, fetched: CardFetch, now: int) -> int | None:
-    if refusal is None:
-        return now + WATCH
-    error = fetched.error
-    return _retry(due, refusal, error.retry_after if error else None, now)
 
 
 def _retry(due: DueLocator, refusal: Refusal, retry_after: float | None, now: int) -> int | None:
@@ -77,10 +74,6 @@ def _retry(due: DueLocator, refusal: Refusal, retry_after: float | None, now: in
     return min(now + pause, last) if now < last else None
 
 
-def _served(attempt: Attempt) -> ServedBody:
-    return ServedBody(attempt.url, attempt.digest or b"", attempt.body, attempt.by == "cid")
-
-
 def _validators(fetched: CardFetch) -> dict[str, Any]:
     """The validators of each URL with accepted bytes, for the next conditional fetch."""
     by_url = {}
@@ -94,15 +87,11 @@ def _validators(fetched: CardFetch) -> dict[str, Any]:
 
 def previous_responses(due: DueLocator) -> dict[str, PriorResponse]:
     """What each URL served before, for a conditional fetch; empty once a new anchor was seen."""
-    return {} if due.fresh else _read(due.validators)
-
-
-def _read(validators: Mapping[str, Any]) -> dict[str, PriorResponse]:
-    responses = {}
-    for url, (digest, where, etag, modified) in validators.items():
-        if etag or modified:
-            responses[url] = PriorResponse(bytes.fromhex(digest), Validators(where, etag, modified))
-    return responses
+    return {
+        url: PriorResponse(bytes.fromhex(digest), Validators(where, etag, modified))
+        for url, (digest, where, etag, modified) in ({} if due.fresh else due.validators).items()
+        if etag or modified
+    }
 
 
 def priority(waiting: QueuedLocator) -> Priority:

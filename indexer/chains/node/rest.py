@@ -39,11 +39,6 @@ class Rest:
         self._client = client
         self.off_until = 0.0
 
-    @property
-    def is_off(self) -> bool:
-        """Whether REST was recently found disabled."""
-        return time.monotonic() < self.off_until
-
     async def headers(self, digest: bytes) -> bytes:
         """Headers from a block (hash in internal byte order) upwards, joined; none where it is not in the best chain.
 
@@ -75,7 +70,7 @@ class Rest:
         return message[:_MESSAGE_BYTES]
 
     def _check_on(self) -> None:
-        if self.is_off:
+        if time.monotonic() < self.off_until:
             raise RestOffError
 
     def _refuse(self, status: int, body: bytes, hex_id: str) -> None:

@@ -54,14 +54,10 @@ class Transactions:
 
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node has
-        them.
-
-        Raises SourceError.
-        """
-        requested = list(txids)
-        calls = [("getrawtransaction", (txid[::-1].hex(), 1)) for txid in requested]
-        results = {}
-        for txid, answer in zip(requested, await self._client.batch(calls, ALONE_BYTES), strict=True):
+        them. Raises SourceError."""
+        requested, results = list(txids), {}
+        answers = await self._batch([("getrawtransaction", (txid[::-1].hex(), 1)) for txid in requested])
+        for txid, answer in zip(requested, answers, strict=True):
             digest = _bytes(str(answer.get("blockhash"))) if isinstance(answer, dict) else None
             if digest is not None and len(digest) == 32:
                 results[txid] = digest[::-1]
@@ -84,14 +80,16 @@ class Transactions:
         return unspent
 
     async def _batch(self, calls: Sequence[RpcCall]) -> list[Any]:
-        """The results of calls; a TooLargeError for one whose answer alone is too large. Raises SourceError."""
-        try:
-            return await self._client.batch(calls, ANSWER_BYTES if len(calls) > 1 else ALONE_BYTES)
-        except TooLargeError as error:
-            if len(calls) == 1:
-                return [error]
-            half = len(calls) // 2
-            return [*await self._batch(calls[:half]), *await self._batch(calls[half:])]
+        """The results of calls, as many in a request as fit in its answer; a TooLargeError for one that does not fit
+        alone. Raises SourceError."""
+        if len(calls) <= BATCH:
+            try:
+                return await self._client.batch(calls, ANSWER_BYTES if len(calls) > 1 else ALONE_BYTES)
+            except TooLargeError as error:
+                if len(calls) == 1:
+                    return [error]
+        half = len(calls) // 2
+        return [*await self._batch(calls[:half]), *await self._batch(calls[half:])]
 
     async def _fetch(self, txids: list[bytes]) -> dict[bytes, bytes]:
         answers = await self._batch([("getrawtransaction", (txid[::-1].hex(),)) for txid in txids])

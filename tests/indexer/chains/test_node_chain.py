@@ -247,6 +247,21 @@ async def test_outputs_that_no_block_has_spent_are_asked_for(
         assert await chain.unspent(coins) is None, "a node that answers no such question"
 
 
+async def test_heights_of_many_transactions_are_requested_in_answers_that_fit(
+    kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txids = [kit.funds(number).txid for number in range(4)]
+    async with Node(MemoryChain(*kit.blocks)) as node:
+        chain = await opened(node)
+        tip = await chain.tip()
+        assert tip is not None
+        heights = await chain.heights(txids, tip)
+        assert heights.keys() == set(txids)
+        for name, value in (("ALONE_BYTES", 2_000), ("ANSWER_BYTES", 40), ("BATCH", 3)):
+            monkeypatch.setattr(f"indexer.chains.node.transactions.{name}", value)
+            assert await chain.heights(txids, tip) == heights
+
+
 async def test_a_node_that_tells_another_transaction_is_not_believed(kit: ChainKit, opened: Open) -> None:
     memory = MemoryChain(*kit.blocks)
     memory.unconfirmed[b"\7" * 32] = kit.raw(kit.funds(0))

@@ -237,7 +237,6 @@ def test_no_network_takes_less_work_than_its_easiest(existing: Any) -> None:
 def test_every_network_says_what_is_checked(existing: Any) -> None:
     checked = HeaderChain("demo", existing).checked
     assert checked.startswith("linkage, proof of work, median time past")
-    assert ("bitcoinX" in checked) == (existing.coin == "bsv")
     assert ("no proof of work up to" in checked) == (
         (existing.coin in ("ltc", "doge") and existing.name == "mainnet") or str(existing) == "ltc testnet"
     )
